@@ -1,0 +1,59 @@
+// The shape of a tensor: at most 8 dimensions, held inline; row-major layout.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "backends/tensor/dtype.h"
+
+namespace runner::backends {
+
+class Shape {
+ public:
+  static constexpr int kMaxRank = 8;
+
+  Shape() = default;  // a scalar: rank 0, one element
+  Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+  // Throws Error(kRun) for more than 8 dimensions, a negative one, or more than 2^62 elements.
+  explicit Shape(std::span<const int64_t> dims);
+
+  int rank() const { return rank_; }
+  int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }
+  int64_t back() const { return dims_[static_cast<size_t>(rank_ - 1)]; }
+  std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  int64_t elements() const { return elements_; }
+
+  // Row-major strides in elements.
+  std::array<int64_t, kMaxRank> strides() const;
+  // The axis with negative numbers counted from the end.  Throws Error(kRun) naming `what` when out of range.
+  int axis(int64_t axis, const char* what) const;
+  Shape with(int axis, int64_t size) const;
+  Shape without(int axis) const;
+
+  bool operator==(const Shape& other) const { return rank_ == other.rank_ && dims_ == other.dims_; }
+  // "(64, 784)"; "()" for a scalar, "(3,)" never: "(3)".
+  std::string to_string() const;
+
+ private:
+  std::array<int64_t, kMaxRank> dims_{};  // zero beyond the rank
+  int rank_ = 0;
+  int64_t elements_ = 1;
+};
+
+// The common shape of two shapes under NumPy's broadcasting.  Throws Error(kRun) with both shapes.
+Shape broadcast(const Shape& a, const Shape& b);
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  size_t bytes() const { return static_cast<size_t>(shape.elements()) * size_of(dtype); }
+  bool operator==(const TensorType&) const = default;
+  // "(64, 784) f32".
+  std::string to_string() const;
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,25 @@
+# Compiler flags of everything we build, and ccache where it is installed.
+
+find_program(RUNNER_CCACHE ccache)
+if(RUNNER_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${RUNNER_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${RUNNER_CCACHE})
+endif()
+
+# -ffp-contract=off: an FMA appears only where it is written, so that fused, unfused and emulated code give the same bits.
+# -fno-math-errno, -fno-trapping-math: let loops with sqrt and comparisons vectorise; values stay IEEE.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+add_library(runner_flags INTERFACE)
+target_include_directories(runner_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
+target_compile_options(runner_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Wshadow
+                                              -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
+if(RUNNER_WERROR)
+  target_compile_options(runner_flags INTERFACE -Werror)
+endif()
+if(RUNNER_SANITIZE)
+  target_compile_options(runner_flags INTERFACE -fsanitize=${RUNNER_SANITIZE} -fno-omit-frame-pointer
+                                                -fno-sanitize-recover=all)
+  target_link_options(runner_flags INTERFACE -fsanitize=${RUNNER_SANITIZE})
+  # GCC 12 sees null dereferences and overflows that do not exist in code that UBSan has rewritten.
+  target_compile_options(runner_flags INTERFACE -Wno-error)
+endif()

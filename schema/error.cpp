@@ -1,0 +1,36 @@
+#include "schema/error.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace runner {
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kRun: return 1;
+    case ErrorKind::kUsage:
+    case ErrorKind::kRecipe:
+    case ErrorKind::kData: return 2;
+    case ErrorKind::kNotFound: return 3;
+    case ErrorKind::kInterrupted: return 4;
+    case ErrorKind::kStore: return 5;
+  }
+  return 1;
+}
+
+Error::Error(ErrorKind kind, std::string message, SourceMark where)
+    : kind_(kind), message_(std::move(message)), where_(std::move(where)) {
+  what_ = where_.file.empty() ? message_ : where_.to_string() + ": " + message_;
+}
+
+Error& Error::note(std::string text) {
+  what_ += "\n  note: " + text;
+  return *this;
+}
+
+void assertion_failed(const char* expression, const char* file, int line) {
+  std::fprintf(stderr, "runner: internal error at %s:%d: %s does not hold; please report this\n", file, line, expression);
+  std::abort();
+}
+
+}  // namespace runner
