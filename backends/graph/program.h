@@ -1,0 +1,116 @@
+// A Program: tensor operations in single static assignment form, in execution order.
+//
+// Invariants: 1. a node's operands come before it; 2. types are inferred when a node is recorded, so every recorded node is
+// well typed; 3. nodes are never changed, passes write new Programs; 4. outputs name values, and an output that targets a
+// state input replaces that state's contents when the Program has run.  Shape errors surface in record(), at the source
+// line in force.  Not thread-safe while it is built; immutable afterwards.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/graph/op.h"
+#include "backends/tensor/shape.h"
+#include "schema/source_mark.h"
+
+namespace runner::backends {
+
+using ValueId = int32_t;  // index of the node that makes the value
+inline constexpr ValueId kNoValue = -1;
+
+// Where an input's contents come from.
+enum class InputKind : uint8_t {
+  kState,   // a buffer that lives on the device between executions: weights, moments, sums
+  kBatch,   // given at each execution
+  kScalar,  // a number given at each execution (learning rate, …): its value never decides what is compiled on cpu and gpu
+};
+
+struct Node {
+  Op op;
+  TensorType type;
+  MarkId mark;
+  uint32_t first_operand, operand_count;
+  uint32_t first_attr, attr_count;
+};
+
+struct Input {
+  InputKind kind;
+  std::string name;
+  ValueId value;
+};
+
+struct Output {
+  std::string name;
+  ValueId value;
+  int32_t state = -1;  // index of the kState input that takes the value, −1: the output is returned
+};
+
+// 128 bits over structure: ops, types, operands, attributes, input kinds, outputs; never over names or source lines.
+struct ProgramHash {
+  uint64_t lo = 0, hi = 0;
+  bool operator==(const ProgramHash&) const = default;
+};
+
+class Program {
+ public:
+  Program();
+
+  // Appends an input.  `name` shows in dumps and errors only.
+  ValueId input(InputKind kind, std::string name, TensorType type);
+  // Appends a constant tensor (scalars are shape ()).
+  ValueId constant(double value, TensorType type);
+  // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at the current mark.
+  ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
+                 const TensorType& requested = {});
+  void output(std::string name, ValueId value, int32_t state = -1);
+
+  // The source line given to the nodes recorded from now on.
+  void set_mark(const SourceMark& mark) { mark_ = marks_.intern(mark); }
+  const SourceMark& mark_of(ValueId id) const { return marks_.at(node(id).mark); }
+
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const Node& node(ValueId id) const { return nodes_[static_cast<size_t>(id)]; }
+  const TensorType& type(ValueId id) const { return node(id).type; }
+  std::span<const ValueId> operands(ValueId id) const;
+  std::span<const int64_t> attrs(ValueId id) const;
+  double attr_f64(ValueId id, int index) const;  // an attribute that was recorded with pack_f64
+  // The value of a kConstant node.
+  double constant_value(ValueId id) const { return attr_f64(id, 0); }
+
+  std::span<const Input> inputs() const { return inputs_; }
+  std::span<const Output> outputs() const { return outputs_; }
+
+  ProgramHash hash() const;
+  // Same structure in every detail that hash() covers; what a cache hit is checked with.
+  bool same_structure(const Program& other) const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<ValueId> operand_pool_;
+  std::vector<int64_t> attr_pool_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  MarkTable marks_;
+  MarkId mark_ = kNoMark;
+  ProgramHash node_hash_;  // of the nodes so far; outputs are added by hash()
+};
+
+// Floating-point attributes travel as their bits.
+int64_t pack_f64(double value);
+double unpack_f64(int64_t bits);
+
+// A value of a Program under construction: what builders and derivative rules compute with (graph/ops.h).
+struct Value {
+  Program* program = nullptr;
+  ValueId id = kNoValue;
+
+  explicit operator bool() const { return id >= 0; }
+  const TensorType& type() const { return program->type(id); }
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,50 @@
+// Fused element-wise groups: a straight-line program over virtual registers, run block by block so that what lies between
+// the instructions stays in the first-level cache.
+//
+// Register numbering: inputs 0…, then constants, then one register per instruction.  Each instruction computes in the
+// group's compute type (f32 for f32, bf16, f16 and bool; f64; i64 for integers) and rounds to its own dtype, so a fused
+// group gives the bits that the same ops give one by one.  Groups whose code stands in the table of eltwise_named.cpp run
+// as one compiled loop with the same bits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/graph/op.h"
+#include "backends/kernels/kernel.h"
+#include "backends/tensor/shape.h"
+
+namespace runner::backends {
+
+struct EltwiseInput {
+  DType dtype;
+  // In elements, for each axis of the group's shape; 0 where the input is broadcast.
+  std::array<int64_t, Shape::kMaxRank> strides{};
+};
+
+struct EltwiseInstruction {
+  Op op;                        // of class kElementwise
+  DType dtype;                  // of the result
+  std::array<int16_t, 3> sources{-1, -1, -1};  // registers
+};
+
+struct EltwiseGroup {
+  Shape shape;  // iteration space; outputs are contiguous in it
+  std::vector<EltwiseInput> inputs;
+  std::vector<double> constants;
+  std::vector<EltwiseInstruction> code;
+  std::vector<int16_t> outputs;  // registers of instructions, in the order of KernelArguments::results
+
+  // "r3 = mul r0 r1; …": what RUNNER_DEBUG prints and what names are matched on.
+  std::string to_string() const;
+};
+
+// Operand i is input i.  A result may share its buffer with a contiguous input of the same element size.
+Kernel prepare_eltwise(const EltwiseGroup& group);
+
+// True where ops of these dtypes compute in one type and may stand in one group.
+bool same_compute_type(DType a, DType b);
+
+}  // namespace runner::backends
