@@ -1,0 +1,38 @@
+// From the `data:` section of a recipe to data sets in memory.
+//
+// Every message of a damaged or unsuitable file names the file, the row or byte, what was found and what was expected
+// (Error(kData)).  Sizes that a header claims are checked against the file before memory is asked for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runner/data/dataset.h"
+#include "runner/data/encoding.h"
+#include "schema/recipe.h"
+
+namespace runner::data {
+
+struct Data {
+  Encoding encoding;
+  Dataset train;
+  std::optional<Dataset> eval;
+};
+
+// What labels have to be; kAuto: integers and texts are classes, other numbers are targets.
+enum class LabelsAs { kAuto, kClasses, kTargets };
+LabelsAs labels_as(schema::Loss loss);
+
+// Reads data.train and data.eval, or splits train: exactly round(N * split_eval) samples are held out, those with the
+// smallest Philox hash of (seed, index); both parts keep the file's order.  Statistics are of the training part alone.
+// seed: spec.seed if given, else the recipe's.
+Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);
+
+// Reads another file as `encoding` says (runner eval, runner predict).  Its features must have the shape of the
+// encoding (Error(kData) with both shapes) and its classes must be known.  labels_required false: a file without labels
+// gives LabelKind::kNone.  name: for messages; `seed` matters for synthetic data alone.
+Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
+                     bool labels_required);
+
+}  // namespace runner::data

@@ -1,0 +1,63 @@
+// Batches of one replica in plan order, from any position, assembled ahead of the consumer.
+//
+// A thread gathers rows into a ring of preallocated, 64-byte aligned buffers, through epoch after epoch; small batches
+// are prepared many at a time (up to 64, or 256 KiB), and each side is woken only when the ring was empty or has become
+// half empty.  What it yields depends on the plan and the seed alone.  After the constructor: no heap allocation and no
+// page fault.  `prefetch` 0 is the plain sequential path: no thread, next() assembles.
+//
+// One consumer thread.  The data set must outlive the loader.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "runner/data/dataset.h"
+#include "runner/data/plan.h"
+
+namespace runner::data {
+
+struct Position {
+  int64_t epoch = 0;
+  int64_t step = 0;  // within the epoch
+  bool operator==(const Position&) const = default;
+};
+
+// B samples; repeats stand last and weigh 0.  A replica that has no batch in this step gets size 0.
+struct Batch {
+  Position position;
+  int64_t size = 0;  // B
+  bool last_of_epoch = false;
+  std::span<const float> features;   // (B, …)
+  std::span<const int64_t> classes;  // (B), LabelKind::kClass
+  std::span<const float> targets;    // (B, outputs), LabelKind::kTarget
+  std::span<const float> weights;    // (B): 1, or 0 for a repeat
+  std::span<const int64_t> ids;      // (B): sample index in the data set
+};
+
+struct LoaderSpec {
+  bool shuffle = true;
+  uint64_t seed = 0;
+  int64_t replica = 0;
+  Position from;               // the first batch to yield; skipping costs nothing but the epoch's permutation
+  int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
+  int64_t prefetch = 4;        // batches prepared ahead, at least
+};
+
+class Loader {
+ public:
+  Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec);
+  ~Loader();  // stops the thread at once
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch, valid until the following call.  Rethrows what went wrong while it was assembled; after that, and
+  // past the last epoch, throws Error(kRun).
+  const Batch& next();
+
+ private:
+  struct Ring;
+  std::unique_ptr<Ring> ring_;
+};
+
+}  // namespace runner::data

@@ -1,0 +1,52 @@
+// The safetensors format: named tensors in one file (8-byte header length, JSON header, raw little-endian data).
+//
+// Used for data sets, model.init_from and export.  The writer's bytes depend on names, types, shapes and values alone:
+// tensors are sorted by name and lie without gaps.  Format: github.com/huggingface/safetensors, README "Format".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/tensor/dtype.h"
+#include "backends/tensor/shape.h"
+
+namespace runner::data {
+
+// A tensor's name, type, shape and bytes.  dtype is empty for U8, which the engine lacks.
+struct NamedTensor {
+  std::string name;
+  std::optional<backends::DType> dtype;
+  backends::Shape shape;
+  std::span<const std::byte> bytes;  // not aligned when it points into a file: copy it out
+};
+
+// "F32", "F64", "BF16", "F16", "I32", "I64", "BOOL"; "U8" for an empty one.
+std::string_view safetensors_type(std::optional<backends::DType> dtype);
+
+// A file in memory (.gz too).  Tensors are sorted by name and point into it.
+class SafetensorsFile {
+ public:
+  // Throws Error(kData) naming the file, the tensor, what was found and what was expected.
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::span<const NamedTensor> tensors() const { return tensors_; }
+  // Null when there is none of that name.
+  const NamedTensor* find(std::string_view name) const;
+
+ private:
+  std::string path_;
+  std::vector<std::byte> contents_;
+  std::vector<NamedTensor> tensors_;
+};
+
+// Writes a file beside `path` and renames it, so that `path` is the old or the new file, never half of one.  Names must
+// be unique.  Throws Error(kRun) when the file cannot be written.
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors);
+
+}  // namespace runner::data
