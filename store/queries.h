@@ -1,0 +1,124 @@
+// Questions to the store, answered with plain structs: what `ls`, `show`, `metrics`, `states`, `sql` and `diff` print.
+//
+// Nothing here writes.  Times are milliseconds since 1970, UTC.  A NaN comes back as NaN.
+// Thread safety: as the Store given.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "store/run_store.h"
+#include "store/state_store.h"
+
+namespace runner::store {
+
+struct RunRow {
+  int64_t id = 0;
+  std::string uid;
+  std::string name;
+  RunStatus status = RunStatus::kRunning;  // kCrashed where the process is gone
+  std::optional<int> exit_code;            // none: not ended
+  std::string reason;
+  std::string backend;
+  int64_t num_processes = 1;
+  int64_t seed = 0;
+  std::string parent;  // uid; empty: none
+  int64_t attempts = 0;
+  int64_t created_ms = 0;
+  int64_t started_ms = 0;  // of the newest attempt
+  std::optional<int64_t> ended_ms;
+  int64_t heartbeat_ms = 0;
+  int64_t dropped_points = 0;
+  std::string host;
+  int64_t pid = 0;
+  std::string cpu_features;
+  std::string kernels_json;
+  std::string binary_version;
+  std::string summary_json;  // empty: not ended
+  std::vector<std::string> tags;
+};
+
+struct MetricSummary {
+  std::string name;
+  int64_t n = 0;
+  int64_t first_step = 0, last_step = 0;
+  double first = 0, last = 0;
+  double min = 0, max = 0;  // over the points that are not NaN; NaN where there are none
+  int64_t min_step = 0, max_step = 0;
+  double sum = 0;  // over the finite points, in the order recorded
+  int64_t nan_count = 0, inf_count = 0;
+};
+
+struct Point {
+  int64_t step = 0;
+  int64_t time_ms = 0;
+  double value = 0;
+};
+
+struct AttemptRow {
+  int64_t no = 0;
+  int64_t start_step = 0;
+  std::optional<int64_t> from_state;
+  int64_t started_ms = 0;
+  std::optional<int64_t> ended_ms;
+  RunStatus status = RunStatus::kRunning;
+  int64_t superseded_points = 0;  // of older attempts, taken back when this one began
+};
+
+struct EventRow {
+  int64_t time_ms = 0;
+  int64_t attempt = 0;
+  std::string level, kind, json;
+};
+
+struct Note {
+  int64_t time_ms = 0;
+  std::string text;
+};
+
+// Everything recorded about one run, points and section bytes aside.
+struct RunDetails {
+  RunRow run;
+  RecipeRecord recipe;  // of the newest attempt
+  std::vector<Param> params;
+  std::vector<AttemptRow> attempts;
+  std::vector<MetricSummary> metrics;  // by name
+  std::vector<StateInfo> states;       // newest first
+  std::vector<EventRow> events;        // oldest first
+  std::vector<Note> notes;
+};
+
+// Newest first; at most `limit` (0: all).
+std::vector<RunRow> list_runs(Store& store, int64_t limit = 0);
+
+// The run that `selector` names: an id, a name (its newest run), a unique prefix of an id, or "@last".  Throws
+// Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
+RunRow find_run(Store& store, std::string_view selector);
+
+RunDetails show_run(Store& store, const RunRow& run);
+
+// By name.
+std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id);
+
+// Every recorded point, by step, then in the order recorded.  Throws Error(kNotFound) with the nearest names, or
+// Error(kStore) that names the damaged chunk.
+std::vector<Point> metric_points(Store& store, const RunRow& run, std::string_view name);
+
+using SqlValue = std::variant<std::monostate, int64_t, double, std::string, std::vector<std::byte>>;
+
+struct SqlResult {
+  std::vector<std::string> columns;
+  std::vector<std::vector<SqlValue>> rows;
+};
+
+// Runs one SELECT on a connection of its own that can only read.  Throws Error(kUsage) for wrong SQL, anything but a
+// SELECT, or one that takes longer than `limit`.
+SqlResult sql_query(const std::filesystem::path& path, std::string_view sql,
+                    std::chrono::milliseconds limit = std::chrono::seconds(60));
+
+}  // namespace runner::store

@@ -1,0 +1,123 @@
+// States (checkpoints): named sections of bytes, cut into chunks that are kept once per content.
+//
+// A state exists if and only if its transaction is committed; its chunks carry SHA-256 digests that every load checks.
+// A section that did not change since any earlier state costs only its digest.  A save that fails leaves everything
+// that was committed as it was and may be repeated.  Layout: docs/store.md. Thread safety: as the Store given; a
+// StateSnapshot belongs to one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/run_store.h"
+
+namespace runner::store {
+
+inline constexpr size_t kStateChunkBytes = size_t{1} << 20;
+
+// What a state is, besides its sections.
+struct StateHeader {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  std::string reason;                                   // "schedule", "end", "interrupt", "hook", …
+  bool pinned = false;                                  // never removed by retention
+  std::vector<std::pair<std::string, double>> metrics;  // newest values by name, for keep_best
+};
+
+// Borrowed; `meta` is the caller's text (JSON with dtype and shape) and comes back as given.
+struct SectionView {
+  std::string_view name;  // unique in a state
+  std::string_view meta;
+  std::span<const std::byte> bytes;
+};
+
+struct Section {
+  std::string name;
+  std::string meta;
+  std::vector<std::byte> bytes;
+};
+
+// An owned copy of a state that can be saved while training goes on.  clear() keeps the memory, so that a snapshot that
+// is reused allocates nothing.
+class StateSnapshot {
+ public:
+  StateHeader header;
+
+  void clear();
+  void add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes);
+  // Valid until the next clear() or add().
+  std::vector<SectionView> sections() const;
+  size_t bytes() const { return bytes_.size(); }
+
+ private:
+  struct Entry {
+    std::string name, meta;
+    size_t offset = 0, size = 0;
+  };
+  std::vector<Entry> entries_;
+  std::vector<std::byte> bytes_;
+};
+
+struct StateInfo {
+  int64_t id = 0;
+  int64_t run_id = 0;
+  std::string run;  // uid
+  int64_t attempt = 0;
+  int64_t step = 0;
+  int64_t epoch = 0;
+  std::string reason;
+  bool pinned = false;
+  bool superseded = false;  // written beyond the step from which a later attempt resumed
+  int64_t bytes = 0;        // of all sections
+  int64_t new_bytes = 0;    // of the chunks that were not in the store when it was saved
+  int64_t created_ms = 0;   // since 1970, UTC
+  std::vector<std::pair<std::string, double>> metrics;
+};
+
+struct LoadedState {
+  StateInfo info;
+  std::vector<Section> sections;  // in the order saved
+
+  const Section* find(std::string_view name) const;  // null: none
+  const Section& at(std::string_view name) const;    // throws Error(kStore): names state and section
+};
+
+struct Retention {
+  std::optional<int64_t> keep_last;  // newest n
+  struct Best {
+    std::string metric;
+    bool maximize = false;
+    int64_t count = 1;
+  };
+  std::optional<Best> keep_best;  // best n; a NaN is worse than any number
+};
+
+// Saves in one transaction, durable against power loss when it returns.  Returns the state's description.  Sections are
+// cut at `chunk_bytes`, never across sections.  Throws Error(kStore); nothing is changed then.
+StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& header,
+                     std::span<const SectionView> sections, size_t chunk_bytes = kStateChunkBytes);
+
+// Reads a state and checks every chunk.  Throws Error(kNotFound), or Error(kStore) that names the state, the section
+// and the chunk that is damaged.
+LoadedState load_state(Store& store, int64_t state_id);
+
+// States of a run, newest first; `for_resume` leaves out superseded ones, so that a caller can fall back down the list.
+std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume = false);
+
+// Throws Error(kNotFound).
+StateInfo find_state(Store& store, int64_t state_id);
+
+void pin_state(Store& store, int64_t state_id, bool pinned);
+
+// Removes the states that no rule keeps, and chunks that nothing uses any more.  Kept: the newest state, the rules'
+// states, pinned ones, and one that a forked run still starts from.  Without any rule all states are kept.  Returns how
+// many were removed.
+int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
+
+}  // namespace runner::store
