@@ -1,0 +1,92 @@
+// The loader gives back exactly what the scripts wrote, and the files hold what README.md promises.
+#include "tests/golden/golden.h"
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace runner::testing {
+namespace {
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Golden, GivesFloatsBackExactly) {
+  const GoldenTensor x = Golden::load("ops.json").find("exp/specials/f32")["inputs"]["x"].tensor();
+  const std::vector<float> values = x.as<float>();
+  EXPECT_EQ(x.dtype, backends::DType::kF32);
+  EXPECT_EQ(x.shape.to_string(), "(15)");
+  EXPECT_FALSE(std::signbit(values[0]));
+  EXPECT_TRUE(std::signbit(values[1]));
+  EXPECT_EQ(values[2], INFINITY);
+  EXPECT_EQ(values[3], -INFINITY);
+  EXPECT_TRUE(std::isnan(values[4]));
+  EXPECT_EQ(std::bit_cast<uint32_t>(values[5]), 0x7f7fffffu);  // the largest f32
+  EXPECT_EQ(std::bit_cast<uint32_t>(values[7]), 0x00800000u);  // the smallest normal
+  EXPECT_EQ(std::bit_cast<uint32_t>(values[8]), 1u);           // the smallest subnormal
+}
+
+TEST(Golden, GivesIntegersBackExactly) {
+  const Golden cast = Golden::load("ops.json").find("cast/i64_to_f64");
+  EXPECT_EQ(cast["inputs"]["x"].tensor().integers.back(), (int64_t{1} << 53) + 1);
+  EXPECT_EQ(cast["output"].tensor().values.back(), std::ldexp(1.0, 53));
+}
+
+TEST(Golden, ReadsScalarsListsAndNulls) {
+  const Golden file = Golden::load("ops.json");
+  EXPECT_EQ(file.find("clamp/low/f32")["attrs"]["low"].number(), 0.0);
+  EXPECT_FALSE(file.find("clamp/low/f32")["attrs"].has("high"));
+  EXPECT_EQ(file.find("sum/axes_0_2/f64")["attrs"]["axes"].integers(), (std::vector<int64_t>{0, 2}));
+  EXPECT_TRUE(file.find("sum/axes_0_1_2_kept/f64")["attrs"]["keep_dims"].flag());
+  EXPECT_EQ(file.find("where/f32")["inputs"].keys(), (std::vector<std::string>{"condition", "x", "y"}));
+}
+
+TEST(Golden, SaysWhatIsMissing) {
+  EXPECT_EQ(error_of([] { Golden::load("none.json"); }), "none.json: cannot read it in tests/golden");
+  const Golden file = Golden::load("ops.json");
+  EXPECT_EQ(error_of([&] { file.find("exp/f16"); }), "ops.json: has no case exp/f16");
+  const Golden relu = file.find("relu/f32");
+  EXPECT_EQ(error_of([&] { relu["slope"]; }), "ops.json: cases: relu/f32: has no slope");
+  EXPECT_EQ(error_of([&] { relu["op"].number(); }), "ops.json: cases: relu/f32: op: is not a number");
+  EXPECT_EQ(error_of([&] { relu["inputs"].items(); }), "ops.json: cases: relu/f32: inputs: is not an array");
+}
+
+TEST(Golden, EveryOpCaseIsWhole) {
+  for (const Golden& item : Golden::load("ops.json").cases()) {
+    SCOPED_TRACE(item.name());
+    const GoldenTensor output = item["output"].tensor();
+    for (const std::string& key : item["inputs"].keys()) item["inputs"][key].tensor();
+    if (!item.has("grads")) continue;
+    EXPECT_EQ(item["grad_output"].tensor().shape, output.shape);
+    for (const std::string& key : item["grads"].keys()) {
+      EXPECT_EQ(item["grads"][key].tensor().shape, item["inputs"][key].tensor().shape) << key;
+    }
+  }
+}
+
+TEST(Golden, EveryOptimizerCaseHasTenSteps) {
+  const Golden file = Golden::load("optimizers.json");
+  ASSERT_EQ(file["params"].size(), 2u);
+  ASSERT_EQ(file["grads"].size(), 10u);
+  for (const Golden& item : file.cases()) {
+    SCOPED_TRACE(item.name());
+    ASSERT_EQ(item["steps"].size(), 10u);
+    for (const Golden& step : item["steps"].items()) {
+      EXPECT_EQ(step["params"].items()[0].numbers().size(), 17u);
+      EXPECT_EQ(step["params"].items()[1].numbers().size(), 6u);
+      for (const std::string& slot : step["slots"].keys()) EXPECT_EQ(step["slots"][slot].size(), 2u) << slot;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runner::testing
