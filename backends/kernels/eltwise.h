@@ -1,10 +1,10 @@
-// Fused element-wise groups: a straight-line program over virtual registers, run block by block so that what lies between
-// the instructions stays in the first-level cache.
+// Fused element-wise groups: a straight-line program over virtual registers, run block by block so that what lies
+// between the instructions stays in the first-level cache.
 //
 // Register numbering: inputs 0…, then constants, then one register per instruction.  Each instruction computes in the
 // group's compute type (f32 for f32, bf16, f16 and bool; f64; i64 for integers) and rounds to its own dtype, so a fused
-// group gives the bits that the same ops give one by one.  Groups whose code stands in the table of eltwise_named.cpp run
-// as one compiled loop with the same bits.
+// group gives the bits that the same ops give one by one.  Groups whose code stands in the table of eltwise_named.cpp
+// run as one compiled loop with the same bits.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct EltwiseInput {
 };
 
 struct EltwiseInstruction {
-  Op op;                        // of class kElementwise
-  DType dtype;                  // of the result
+  Op op;                                       // of class kElementwise
+  DType dtype;                                 // of the result
   std::array<int16_t, 3> sources{-1, -1, -1};  // registers
 };
 
@@ -43,6 +43,9 @@ struct EltwiseGroup {
 
 // Operand i is input i.  A result may share its buffer with a contiguous input of the same element size.
 Kernel prepare_eltwise(const EltwiseGroup& group);
+
+// The same by plain loops over one element at a time (reference.cpp): the oracle of tests.
+Kernel prepare_reference_eltwise(const EltwiseGroup& group);
 
 // True where ops of these dtypes compute in one type and may stand in one group.
 bool same_compute_type(DType a, DType b);

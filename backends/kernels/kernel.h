@@ -16,7 +16,8 @@
 
 namespace runner::backends {
 
-// What a kernel runs on.  Buffers are 64-byte aligned unless they are views into larger ones, then aligned to their dtype.
+// What a kernel runs on.  Buffers are 64-byte aligned unless they are views into larger ones, then aligned to their
+// dtype.
 struct KernelArguments {
   std::span<std::byte* const> operands;  // read only, but for in-place reuse (see Kernel::in_place)
   std::span<std::byte* const> results;

@@ -1,0 +1,32 @@
+// How the kernel files build a Kernel: a plain function over immutable parameters.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "backends/kernels/kernel.h"
+
+namespace runner::backends {
+
+// A kernel that calls run(params, arguments).
+template <auto run, class Params>
+Kernel make_kernel(std::string name, Params params, size_t scratch_bytes = 0) {
+  return {
+      .name = std::move(name),
+      .run = [](const void* p, const KernelArguments& arguments) { run(*static_cast<const Params*>(p), arguments); },
+      .params = std::make_shared<const Params>(std::move(params)),
+      .scratch_bytes = scratch_bytes};
+}
+
+// Typed views of a kernel's buffers.
+template <class T>
+const T* operand(const KernelArguments& arguments, size_t index) {
+  return reinterpret_cast<const T*>(arguments.operands[index]);
+}
+template <class T>
+T* result(const KernelArguments& arguments, size_t index = 0) {
+  return reinterpret_cast<T*>(arguments.results[index]);
+}
+
+}  // namespace runner::backends

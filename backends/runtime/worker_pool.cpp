@@ -1,0 +1,153 @@
+#include "backends/runtime/worker_pool.h"
+
+#include <chrono>
+#include <limits>
+
+#include "schema/error.h"
+
+namespace runner::backends {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long an idle worker spins after the last step before it sleeps: steps that follow each other never pay for a
+// wake-up.
+constexpr auto kLinger = std::chrono::microseconds(200);
+// Spins between two looks at the clock or offers of the core to others.
+constexpr int kSpinsPerRest = 2048;
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+// A job is published by storing `claim` = (generation, chunks left).  A thread takes a chunk by counting the lower half
+// down with a compare-exchange, which succeeds only while the job that it read is open: the fields of a job are written
+// when no chunk of the former one is left, so a thread that wakes late can never run an old body or a half-written one.
+struct WorkerPool::Shared {
+  static constexpr uint64_t kLeft = std::numeric_limits<uint32_t>::max();
+
+  alignas(128) std::atomic<uint64_t> claim{0};
+  std::atomic<Call> call{nullptr};
+  std::atomic<const void*> body{nullptr};
+  std::atomic<int64_t> chunks{0};
+
+  alignas(128) std::atomic<int64_t> pending{0};  // chunks not finished
+  std::atomic<bool> failed{false};               // the first to set it owns `error`
+  std::exception_ptr error;
+
+  alignas(128) std::atomic<int> scopes{0};
+  std::atomic<int> sleepers{0};
+  std::atomic<uint32_t> wake{0};
+  std::atomic<bool> stop{false};
+
+  bool has_work() const { return (claim.load(std::memory_order_acquire) & kLeft) != 0; }
+
+  // Takes one chunk of the current job; false when there is none.
+  bool run_one() {
+    uint64_t ticket = claim.load(std::memory_order_acquire);
+    while ((ticket & kLeft) != 0) {
+      const Call job_call = call.load(std::memory_order_relaxed);
+      const void* job_body = body.load(std::memory_order_relaxed);
+      const int64_t job_chunks = chunks.load(std::memory_order_relaxed);
+      if (!claim.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel)) continue;
+      run_chunk(job_call, job_body, job_chunks - static_cast<int64_t>(ticket & kLeft));
+      return true;
+    }
+    return false;
+  }
+
+  void run_chunk(Call job_call, const void* job_body, int64_t chunk) {
+    if (!failed.load(std::memory_order_relaxed)) {
+      try {
+        job_call(job_body, chunk);
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+      }
+    }
+    pending.fetch_sub(1, std::memory_order_release);
+  }
+
+  void sleep() {
+    sleepers.fetch_add(1);
+    const uint32_t seen = wake.load();
+    if (!has_work() && scopes.load() == 0 && !stop.load()) wake.wait(seen);
+    sleepers.fetch_sub(1);
+  }
+
+  void wake_sleepers() {
+    if (sleepers.load() == 0) return;
+    wake.fetch_add(1);
+    wake.notify_all();
+  }
+
+  void work() {
+    auto last_work = Clock::now();
+    for (int spins = 0; !stop.load(std::memory_order_relaxed); ++spins) {
+      if (run_one()) {
+        while (run_one()) continue;
+        spins = 0;
+        last_work = Clock::now();
+        continue;
+      }
+      pause();
+      if (spins < kSpinsPerRest) continue;
+      spins = 0;
+      if (scopes.load(std::memory_order_relaxed) > 0) {
+        last_work = Clock::now();
+        std::this_thread::yield();
+      } else if (Clock::now() - last_work > kLinger) {
+        sleep();
+        last_work = Clock::now();
+      }
+    }
+  }
+};
+
+WorkerPool::WorkerPool(int threads) : shared_(std::make_unique<Shared>()) {
+  RUN_ASSERT(threads >= 1);
+  workers_.reserve(static_cast<size_t>(threads - 1));
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([shared = shared_.get()] { shared->work(); });
+}
+
+WorkerPool::~WorkerPool() {
+  shared_->stop.store(true);
+  shared_->wake.fetch_add(1);
+  shared_->wake.notify_all();
+  workers_.clear();  // joins
+}
+
+void WorkerPool::run(int64_t chunks, Call call, const void* body) {
+  Shared& shared = *shared_;
+  RUN_ASSERT(chunks <= static_cast<int64_t>(Shared::kLeft));
+  RUN_ASSERT(shared.pending.load(std::memory_order_acquire) == 0);  // not from inside a chunk
+  shared.call.store(call, std::memory_order_relaxed);
+  shared.body.store(body, std::memory_order_relaxed);
+  shared.chunks.store(chunks, std::memory_order_relaxed);
+  shared.failed.store(false, std::memory_order_relaxed);
+  shared.pending.store(chunks, std::memory_order_relaxed);
+  const uint64_t generation = (shared.claim.load(std::memory_order_relaxed) >> 32) + 1;
+  shared.claim.store(generation << 32 | static_cast<uint64_t>(chunks));
+  shared.wake_sleepers();
+  while (shared.run_one()) continue;
+  for (int spins = 0; shared.pending.load(std::memory_order_acquire) != 0; ++spins) {
+    pause();
+    if (spins % kSpinsPerRest == kSpinsPerRest - 1) std::this_thread::yield();
+  }
+  if (shared.failed.load(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(shared.error, nullptr));
+}
+
+WorkerPool::StepScope::StepScope(WorkerPool& pool) : pool_(pool) {
+  pool_.shared_->scopes.fetch_add(1);
+}
+WorkerPool::StepScope::~StepScope() {
+  pool_.shared_->scopes.fetch_sub(1);
+}
+
+}  // namespace runner::backends
