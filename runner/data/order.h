@@ -5,6 +5,7 @@
 // likely and no earlier epoch is needed.  Not thread-safe while set_epoch runs; one Order belongs to one reader.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

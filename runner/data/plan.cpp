@@ -1,0 +1,126 @@
+#include "runner/data/plan.h"
+
+#include <algorithm>
+
+#include "runner/data/order.h"
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+[[noreturn]] void no_batch(const PlanSpec& spec, int64_t group) {
+  if (spec.samples == 0) fail(ErrorKind::kRecipe, "an epoch has no batch: the data set is empty");
+  fail(ErrorKind::kRecipe,
+       "an epoch has no batch: {} samples are fewer than one global batch of {} and drop_last is true; lower "
+       "data.batch_size or set data.drop_last to false",
+       spec.samples, group);
+}
+
+}  // namespace
+
+PlanSpec train_plan(const schema::Recipe& recipe, int64_t samples) {
+  return {.samples = samples,
+          .batch_size = recipe.data.batch_size,
+          .processes = recipe.num_processes,
+          .split_batches = recipe.split_batches,
+          .drop_last = recipe.data.drop_last,
+          .even_batches = recipe.data.even_batches,
+          .dispatch_batches = recipe.data.dispatch_batches,
+          .accumulation = recipe.gradient_accumulation_steps};
+}
+
+PlanSpec eval_plan(const schema::Recipe& recipe, int64_t samples) {
+  return {.samples = samples,
+          .batch_size = recipe.eval.batch_size.value_or(recipe.data.batch_size),
+          .processes = recipe.num_processes,
+          .split_batches = recipe.split_batches,
+          .even_batches = false};
+}
+
+DataPlan::DataPlan(const PlanSpec& spec) : spec_(spec) {
+  RUN_ASSERT(spec.batch_size >= 1 && spec.processes >= 1 && spec.accumulation >= 1);
+  RUN_ASSERT(spec.start >= 0 && spec.start <= spec.samples);
+  group_ = spec.split_batches ? spec.batch_size : spec.batch_size * spec.processes;
+  const int64_t left = spec.samples - spec.start;
+  used_ = spec.drop_last ? left / group_ * group_ : left;
+  steps_ = ceil_div(used_, group_);
+  if (steps_ == 0 && spec.start == 0) no_batch(spec, group_);
+}
+
+int64_t DataPlan::optimizer_steps_per_epoch() const {
+  return ceil_div(steps_, spec_.accumulation);
+}
+
+int64_t DataPlan::repeats_per_epoch() const {
+  int64_t repeats = 0;  // only the last step has any
+  for (int64_t r = 0; r < spec_.processes && steps_ > 0; ++r) repeats += slice(r, steps_ - 1).repeats;
+  return repeats;
+}
+
+int64_t DataPlan::max_batch() const {
+  int64_t largest = 0;  // full steps are alike, and the last one may be dispatched in larger shares
+  for (int64_t r = 0; r < spec_.processes && steps_ > 0; ++r) {
+    largest = std::max({largest, slice(r, 0).size(), slice(r, steps_ - 1).size()});
+  }
+  return largest;
+}
+
+Slice DataPlan::slice(int64_t replica, int64_t step) const {
+  const int64_t P = spec_.processes;
+  const int64_t size = consumed(step + 1) - consumed(step);  // of the step, G but for the last
+  const bool last = step + 1 == steps_;
+
+  // The share [low, high) of the step's positions, of which those from `size` on do not exist, and the repeats that
+  // stand for these: positions 0 … supply − 1 of the epoch, read cyclically through `pool`.
+  int64_t low = replica * group_ / P, high = (replica + 1) * group_ / P;
+  int64_t pool = std::min(group_, spec_.samples);
+  int64_t supply = spec_.even_batches && P > 1 ? group_ : 0;
+  if (spec_.dispatch_batches && last) {
+    const bool uneven = size % P != 0 && !spec_.drop_last;
+    low = uneven ? replica * (size / P + 1) : replica * size / P;
+    high = uneven ? low + size / P + 1 : (replica + 1) * size / P;
+    pool = supply = std::min(P, pool);
+  }
+  const int64_t real = std::clamp(size - low, int64_t{0}, high - low);
+  const int64_t repeat_from = std::max(low - size, int64_t{0});
+  return {.begin = spec_.start + step * group_ + low,
+          .real = real,
+          .repeats = std::clamp(supply - repeat_from, int64_t{0}, high - low - real),
+          .repeat_from = repeat_from,
+          .pool = pool};
+}
+
+int64_t DataPlan::consumed(int64_t step) const {
+  return std::min(step * group_, used_);
+}
+
+Window DataPlan::window(int64_t index) const {
+  const int64_t first = index * spec_.accumulation;
+  const int64_t end = std::min(first + spec_.accumulation, steps_);
+  return {.first_step = first, .steps = end - first, .samples = consumed(end) - consumed(first)};
+}
+
+std::vector<std::string> DataPlan::warnings() const {
+  std::vector<std::string> warnings;
+  if (used_ < spec_.processes) {
+    warnings.push_back(fmt::format("an epoch has {} samples for {} replicas: some have no sample of their own", used_,
+                                   spec_.processes));
+  }
+  if (spec_.accumulation > steps_) {
+    warnings.push_back(
+        fmt::format("gradient_accumulation_steps {} is more than the {} steps of an epoch: each epoch "
+                    "is one optimizer step",
+                    spec_.accumulation, steps_));
+  }
+  return warnings;
+}
+
+void sample_ids(const Slice& slice, const Order& order, std::span<int64_t> ids) {
+  for (int64_t i = 0; i < slice.size(); ++i) ids[static_cast<size_t>(i)] = order[slice.position(i)];
+}
+
+}  // namespace runner::data

@@ -1,0 +1,80 @@
+// Counter-based random numbers of the data path: every value is a pure function of (seed, stream, counter).
+//
+// Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 4.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace runner::data {
+
+// One value for each use, so that no two uses share numbers.  The values fix orders, splits and synthetic data for
+// good: do not change them.
+enum class Stream : uint32_t {
+  kOrder = 0x64610001,
+  kSplit = 0x64610002,
+  kSyntheticRule = 0x64610003,
+  kSyntheticTrain = 0x64610004,
+  kSyntheticEval = 0x64610005,
+};
+
+using Block = std::array<uint32_t, 4>;
+
+// The block of random bits at a counter.
+constexpr Block philox(Block counter, uint64_t key) {
+  auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// Block number `block` of the sequence that `index` names within a stream.
+constexpr Block random_block(uint64_t seed, Stream stream, uint64_t index, uint32_t block) {
+  return philox(
+      {block, static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(stream)}, seed);
+}
+
+// Such a sequence, word by word.
+class RandomSequence {
+ public:
+  RandomSequence(uint64_t seed, Stream stream, uint64_t index) : seed_(seed), stream_(stream), index_(index) {}
+
+  uint32_t next() {
+    if (used_ == 4) {
+      block_ = random_block(seed_, stream_, index_, number_++);
+      used_ = 0;
+    }
+    return block_[used_++];
+  }
+
+  // Uniform in [0, bound), bound ≥ 1, without bias (Lemire, "Fast random integer generation in an interval", 2019).
+  uint32_t below(uint32_t bound) {
+    uint64_t product = uint64_t{next()} * bound;
+    if (static_cast<uint32_t>(product) < bound) {
+      const uint32_t threshold = (0u - bound) % bound;
+      while (static_cast<uint32_t>(product) < threshold) product = uint64_t{next()} * bound;
+    }
+    return static_cast<uint32_t>(product >> 32);
+  }
+
+ private:
+  uint64_t seed_;
+  Stream stream_;
+  uint64_t index_;
+  uint32_t number_ = 0;
+  uint32_t used_ = 4;
+  Block block_{};
+};
+
+// Uniform in [-1, 1), a multiple of 2^-23.
+constexpr float symmetric(uint32_t bits) {
+  return static_cast<float>(static_cast<int32_t>(bits >> 8) - (1 << 23)) * 0x1p-23f;
+}
+
+}  // namespace runner::data

@@ -1,0 +1,90 @@
+#include "runner/data/order.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runner/data/random.h"
+
+namespace runner::data {
+namespace {
+
+std::vector<int64_t> order_of(int64_t samples, uint64_t seed, int64_t epoch, bool shuffle = true) {
+  Order order(samples, seed, shuffle);
+  order.set_epoch(epoch);
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < samples; ++i) values.push_back(order[i]);
+  return values;
+}
+
+// Known answers of Random123's kat_vectors file.
+TEST(Philox, GivesThePublishedVectors) {
+  EXPECT_EQ(philox({0, 0, 0, 0}, 0), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({~0u, ~0u, ~0u, ~0u}, ~uint64_t{0}), (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0'a4093822),
+            (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RandomSequence, BelowIsUniformAndInRange) {
+  RandomSequence random(1, Stream::kOrder, 0);
+  std::vector<int> counts(6);
+  for (int i = 0; i < 60000; ++i) ++counts[random.below(6)];
+  for (const int count : counts) EXPECT_NEAR(count, 10000, 450);  // five standard deviations
+  EXPECT_EQ(random.below(1), 0u);
+}
+
+TEST(Symmetric, SpansTheHalfOpenInterval) {
+  EXPECT_EQ(symmetric(0), -1.0f);
+  EXPECT_EQ(symmetric(~0u), 1.0f - 0x1p-23f);
+  EXPECT_EQ(symmetric(0x80000000), 0.0f);
+}
+
+TEST(Order, IsAPermutation) {
+  for (const int64_t samples : {1, 2, 3, 7, 64, 1437, 100000}) {
+    std::vector<int64_t> order = order_of(samples, 42, 3), identity(order.size());
+    std::sort(order.begin(), order.end());
+    std::iota(identity.begin(), identity.end(), 0);
+    EXPECT_EQ(order, identity) << samples;
+  }
+}
+
+TEST(Order, IsTheIdentityWithoutShuffle) {
+  EXPECT_EQ(order_of(5, 42, 7, false), (std::vector<int64_t>{0, 1, 2, 3, 4}));
+}
+
+// The order is part of what states promise to reproduce: these figures may never change.
+TEST(Order, IsFixedForGood) {
+  EXPECT_EQ(order_of(10, 42, 0), (std::vector<int64_t>{4, 7, 3, 5, 6, 9, 1, 2, 0, 8}));
+  EXPECT_EQ(order_of(10, 42, 1), (std::vector<int64_t>{2, 8, 5, 6, 7, 9, 0, 4, 3, 1}));
+}
+
+TEST(Order, DiffersBetweenEpochsAndSeeds) {
+  std::set<std::vector<int64_t>> orders;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    for (int64_t epoch = 0; epoch < 8; ++epoch) orders.insert(order_of(50, seed, epoch));
+  }
+  EXPECT_EQ(orders.size(), 64u);  // seed 0 epoch 1 is not seed 1 epoch 0
+}
+
+TEST(Order, NeedsNoEarlierEpoch) {
+  Order order(1000, 7, true);
+  for (const int64_t epoch : {0, 1, 2, 3, 2, 0}) {
+    order.set_epoch(epoch);
+    const std::vector<int64_t> fresh = order_of(1000, 7, epoch);
+    for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(order[i], fresh[static_cast<size_t>(i)]);
+  }
+}
+
+TEST(Order, ReachesEveryPermutationEquallyOften) {
+  std::map<std::vector<int64_t>, int> counts;
+  for (int64_t epoch = 0; epoch < 12000; ++epoch) ++counts[order_of(4, 5, epoch)];
+  EXPECT_EQ(counts.size(), 24u);
+  for (const auto& [order, count] : counts) EXPECT_NEAR(count, 500, 110);
+}
+
+}  // namespace
+}  // namespace runner::data
