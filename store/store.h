@@ -47,6 +47,7 @@ class Store {
   Access access_;
   std::unique_ptr<Database> database_;
   std::unique_ptr<Database> guard_;  // holds the write lock during a checkpoint; opened by the first one
+  int64_t checkpointed_at_ = 0;      // length of the log, in pages, at the last checkpoint
 };
 
 // True if `path` names a file.  Says nothing about what is in it.

@@ -1,0 +1,163 @@
+#include "store/sql_functions.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <sqlite3.h>
+
+#include "store/codec.h"
+#include "store/process.h"
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+// chunk_points(data): a virtual table that exists by its name alone and whose rows are the points in the bytes `data`.
+// SQLite's C interface casts the base structs back to ours.
+
+enum Column { kStep, kTimeMs, kValue, kData };
+constexpr const char* kDeclaration = "CREATE TABLE x(step INTEGER, time_ms INTEGER, value REAL, data BLOB HIDDEN)";
+
+struct Cursor : sqlite3_vtab_cursor {
+  std::vector<Point> points;
+  size_t next = 0;
+};
+
+Cursor& self(sqlite3_vtab_cursor* cursor) {
+  return *static_cast<Cursor*>(cursor);
+}
+
+int connect(sqlite3* handle, void*, int, const char* const*, sqlite3_vtab** table, char**) {
+  // Innocuous: it only computes, so a view in an untrusted file may use it.
+  sqlite3_vtab_config(handle, SQLITE_VTAB_INNOCUOUS);
+  const int code = sqlite3_declare_vtab(handle, kDeclaration);
+  if (code == SQLITE_OK) *table = std::make_unique<sqlite3_vtab>().release();
+  return code;
+}
+
+int disconnect(sqlite3_vtab* table) {
+  const std::unique_ptr<sqlite3_vtab> owner(table);
+  return SQLITE_OK;
+}
+
+// The only plan is "data = something": it becomes the argument of filter().
+int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
+  const std::span constraints(info->aConstraint, static_cast<size_t>(info->nConstraint));
+  for (size_t i = 0; i < constraints.size(); ++i) {
+    const auto& constraint = constraints[i];
+    if (constraint.iColumn != kData || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ || !constraint.usable) continue;
+    info->aConstraintUsage[i].argvIndex = 1;
+    info->aConstraintUsage[i].omit = 1;
+    info->estimatedCost = kChunkPoints;
+    info->estimatedRows = kChunkPoints;
+    return SQLITE_OK;
+  }
+  return SQLITE_CONSTRAINT;
+}
+
+int open_cursor(sqlite3_vtab*, sqlite3_vtab_cursor** cursor) {
+  *cursor = std::make_unique<Cursor>().release();
+  return SQLITE_OK;
+}
+
+int close_cursor(sqlite3_vtab_cursor* cursor) {
+  const std::unique_ptr<Cursor> owner(static_cast<Cursor*>(cursor));
+  return SQLITE_OK;
+}
+
+int filter(sqlite3_vtab_cursor* cursor, int, const char*, int, sqlite3_value** arguments) {
+  const auto* data = static_cast<const std::byte*>(sqlite3_value_blob(arguments[0]));
+  auto points = decode_points({data, data ? static_cast<size_t>(sqlite3_value_bytes(arguments[0])) : 0});
+  if (!points) {
+    sqlite3_free(cursor->pVtab->zErrMsg);
+    cursor->pVtab->zErrMsg = sqlite3_mprintf("a chunk of metric points is damaged");
+    return SQLITE_CORRUPT_VTAB;
+  }
+  self(cursor).points = std::move(*points);
+  self(cursor).next = 0;
+  return SQLITE_OK;
+}
+
+int next(sqlite3_vtab_cursor* cursor) {
+  ++self(cursor).next;
+  return SQLITE_OK;
+}
+
+int at_end(sqlite3_vtab_cursor* cursor) {
+  return self(cursor).next >= self(cursor).points.size();
+}
+
+int column(sqlite3_vtab_cursor* cursor, sqlite3_context* result, int which) {
+  const Point& point = self(cursor).points[self(cursor).next];
+  switch (which) {
+    case kStep: sqlite3_result_int64(result, point.step); break;
+    case kTimeMs: sqlite3_result_int64(result, point.time_ms); break;
+    case kValue: sqlite3_result_double(result, point.value); break;
+    default: sqlite3_result_null(result);
+  }
+  return SQLITE_OK;
+}
+
+int row_id(sqlite3_vtab_cursor* cursor, sqlite3_int64* id) {
+  *id = static_cast<sqlite3_int64>(self(cursor).next);
+  return SQLITE_OK;
+}
+
+const sqlite3_module* chunk_points_module() {
+  static const sqlite3_module module = [] {
+    sqlite3_module m{};
+    m.xConnect = connect;
+    m.xBestIndex = best_index;
+    m.xDisconnect = disconnect;
+    m.xOpen = open_cursor;
+    m.xClose = close_cursor;
+    m.xFilter = filter;
+    m.xNext = next;
+    m.xEof = at_end;
+    m.xColumn = column;
+    m.xRowid = row_id;
+    return m;
+  }();
+  return &module;
+}
+
+std::string text_of(sqlite3_value* value) {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
+  return text ? text : "";
+}
+
+// process_runs(host, boot_id, pid_namespace, pid, pid_start, heartbeat_ms)
+void process_runs(sqlite3_context* result, int, sqlite3_value** arguments) {
+  const Process process{text_of(arguments[0]), text_of(arguments[1]), text_of(arguments[2]),
+                        sqlite3_value_int64(arguments[3]), sqlite3_value_int64(arguments[4])};
+  sqlite3_result_int(result, is_running(process, sqlite3_value_int64(arguments[5]), now_ms()));
+}
+
+constexpr const char* kLiveStatus = R"(
+  CASE WHEN status = 'running' AND NOT
+    (SELECT process_runs(a.host, a.boot_id, a.pid_namespace, a.pid, a.pid_start, a.heartbeat_ms)
+     FROM main.run AS r JOIN main.attempt AS a ON a.run_id = r.id AND a.no = r.attempts WHERE r.uid = stored.run)
+  THEN 'crashed' ELSE status END AS status)";
+
+}  // namespace
+
+void register_sql_functions(Database& database) {
+  const int code = sqlite3_create_module_v2(database.handle(), "chunk_points", chunk_points_module(), nullptr, nullptr);
+  if (code != SQLITE_OK) database.fail(code);
+}
+
+void register_live_status(Database& database) {
+  const int code = sqlite3_create_function_v2(database.handle(), "process_runs", 6, SQLITE_UTF8 | SQLITE_INNOCUOUS,
+                                              nullptr, process_runs, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) database.fail(code);
+  std::string columns;
+  for (Statement names(database, "SELECT name FROM pragma_table_info('runs', 'main')"); names.step();) {
+    columns += columns.empty() ? "" : ", ";
+    columns += names.text(0) == "status" ? kLiveStatus : names.text(0);
+  }
+  database.exec("CREATE TEMP VIEW runs AS SELECT " + columns + " FROM main.runs AS stored");
+}
+
+}  // namespace runner::store

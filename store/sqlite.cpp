@@ -1,0 +1,249 @@
+#include "store/sqlite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <sqlite3.h>
+
+namespace runner::store {
+namespace {
+
+struct Meaning {
+  int code;
+  const char* what;
+  const char* advice;
+};
+
+constexpr Meaning kMeanings[] = {
+    {SQLITE_FULL, "cannot grow, its disk is full", "free some space, or name a store on another disk with --db"},
+    {SQLITE_BUSY, "is locked by another process", "end that process or wait for it, then try again"},
+    {SQLITE_READONLY, "cannot be written", "make the file and its folder writable, or name another store with --db"},
+    {SQLITE_PERM, "cannot be written", "make the file and its folder writable, or name another store with --db"},
+    {SQLITE_CANTOPEN, "cannot be opened",
+     "make sure that its folder exists and is writable, or name another store with --db"},
+    {SQLITE_CORRUPT, "is damaged", "restore a copy, or save what can be read with `sqlite3 FILE .recover`"},
+    {SQLITE_NOTADB, "is damaged or no database", "restore a copy, or name another store with --db"},
+    {SQLITE_IOERR, "cannot be read or written", "check the disk that it is on, or name another store with --db"},
+};
+
+constexpr Meaning kUnexpected = {0, "refused a request", "please report this"};
+
+SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int code) {
+  const int primary = code & 0xff;
+  const auto* found =
+      std::find_if(std::begin(kMeanings), std::end(kMeanings), [&](const Meaning& m) { return m.code == primary; });
+  const Meaning& meaning = found == std::end(kMeanings) ? kUnexpected : *found;
+  std::string detail = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  if (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) {
+    if (const int error = handle ? sqlite3_system_errno(handle) : 0)
+      detail += fmt::format(", {}", std::strerror(error));
+  }
+  return {primary, fmt::format("the store {} {}: {}; {}", path.string(), meaning.what, detail, meaning.advice)};
+}
+
+// A URI because only a URI can say that the file is immutable.
+std::string immutable_uri(const std::filesystem::path& path) {
+  std::string uri = "file:";
+  for (const char c : path.string()) {
+    uri += std::strchr("%?#", c) ? fmt::format("%{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  }
+  return uri + "?immutable=1";
+}
+
+int open_flags(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::kCreate: return SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    case OpenMode::kReadWrite: return SQLITE_OPEN_READWRITE;
+    case OpenMode::kReadOnly: return SQLITE_OPEN_READONLY;
+    case OpenMode::kImmutable: return SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+  }
+  return SQLITE_OPEN_READONLY;
+}
+
+int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
+  *static_cast<int64_t*>(wal_pages) = pages;
+  return SQLITE_OK;
+}
+
+}  // namespace
+
+Database::Database(const std::filesystem::path& path, OpenMode mode) : path_(path) {
+  const std::string absolute = std::filesystem::absolute(path).string();
+  const std::string name = mode == OpenMode::kImmutable ? immutable_uri(absolute) : absolute;
+  const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(mode) | SQLITE_OPEN_NOMUTEX, nullptr);
+  try {
+    if (code != SQLITE_OK) fail(code);
+    set_up(mode);
+  } catch (...) {
+    sqlite3_close(handle_);
+    throw;
+  }
+}
+
+Database::~Database() {
+  sqlite3_close(handle_);
+}
+
+void Database::set_up(OpenMode mode) {
+  sqlite3_extended_result_codes(handle_, 1);
+  set_patience(10'000);
+  // No checkpoint may happen by itself: see docs/decisions/store-checkpoints.md.  The hook takes the place of SQLite's
+  // own.
+  sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
+  // mmap turns an I/O error into a signal; zeroing freed pages would double the cost of removing states.
+  exec(
+      "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
+      "PRAGMA secure_delete = OFF; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608;");
+  if (mode == OpenMode::kReadOnly || mode == OpenMode::kImmutable) exec("PRAGMA query_only = ON");
+}
+
+void Database::exec(const std::string& sql) {
+  const int code = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code);
+}
+
+int64_t Database::query_int64(const std::string& sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.int64(0) : 0;
+}
+
+std::string Database::query_text(const std::string& sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.text(0) : std::string();
+}
+
+int64_t Database::last_insert_id() const {
+  return sqlite3_last_insert_rowid(handle_);
+}
+
+int64_t Database::changes() const {
+  return sqlite3_changes64(handle_);
+}
+
+void Database::set_patience(int milliseconds) {
+  sqlite3_busy_timeout(handle_, milliseconds);
+}
+
+void Database::fail(int code) const {
+  throw make_error(path_, handle_, code);
+}
+
+Statement::Statement(Database& database, std::string_view sql) : database_(database) {
+  const int code = sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &handle_, nullptr);
+  if (code != SQLITE_OK) database.fail(code);
+}
+
+Statement::~Statement() {
+  sqlite3_finalize(handle_);
+}
+
+bool Statement::step() {
+  const int code = sqlite3_step(handle_);
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) {
+    // The error is taken before the reset that gives the locks back.
+    const SqliteError error = make_error(database_.path(), database_.handle(), code);
+    reset();
+    throw error;
+  }
+  return false;
+}
+
+void Statement::run() {
+  while (step()) {
+  }
+  reset();
+}
+
+void Statement::reset() {
+  sqlite3_reset(handle_);
+  sqlite3_clear_bindings(handle_);
+}
+
+int Statement::columns() const {
+  return sqlite3_column_count(handle_);
+}
+
+std::string Statement::column_name(int column) const {
+  return sqlite3_column_name(handle_, column);
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(handle_, column) == SQLITE_NULL;
+}
+
+int64_t Statement::int64(int column) const {
+  return sqlite3_column_int64(handle_, column);
+}
+
+std::optional<int64_t> Statement::optional_int64(int column) const {
+  return is_null(column) ? std::nullopt : std::optional(int64(column));
+}
+
+double Statement::real(int column) const {
+  return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(handle_, column);
+}
+
+std::string Statement::text(int column) const {
+  const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
+  return data ? std::string(data, static_cast<size_t>(sqlite3_column_bytes(handle_, column))) : std::string();
+}
+
+std::span<const std::byte> Statement::bytes(int column) const {
+  const auto* data = static_cast<const std::byte*>(sqlite3_column_blob(handle_, column));
+  return {data, data ? static_cast<size_t>(sqlite3_column_bytes(handle_, column)) : 0};
+}
+
+void Statement::bind_at(int index, std::nullptr_t) {
+  if (const int code = sqlite3_bind_null(handle_, index)) database_.fail(code);
+}
+
+void Statement::bind_at(int index, int64_t value) {
+  if (const int code = sqlite3_bind_int64(handle_, index, value)) database_.fail(code);
+}
+
+void Statement::bind_at(int index, double value) {
+  if (const int code = sqlite3_bind_double(handle_, index, value)) database_.fail(code);
+}
+
+void Statement::bind_at(int index, std::string_view value) {
+  const char* data = value.data() ? value.data() : "";  // a null pointer would bind NULL
+  if (const int code = sqlite3_bind_text64(handle_, index, data, value.size(), SQLITE_TRANSIENT, SQLITE_UTF8)) {
+    database_.fail(code);
+  }
+}
+
+void Statement::bind_at(int index, std::span<const std::byte> value) {
+  const void* data = value.data() ? static_cast<const void*>(value.data()) : "";
+  if (const int code = sqlite3_bind_blob64(handle_, index, data, value.size(), SQLITE_STATIC)) database_.fail(code);
+}
+
+Transaction::Transaction(Database& database, Kind kind, bool durable) : database_(database), durable_(durable) {
+  if (durable_) database_.exec("PRAGMA synchronous = FULL");
+  try {
+    database_.exec(kind == Kind::kRead ? "BEGIN" : kind == Kind::kWrite ? "BEGIN IMMEDIATE" : "BEGIN EXCLUSIVE");
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+Transaction::~Transaction() {
+  // After a severe error SQLite has rolled back already, and the ROLLBACK fails: that is all right.
+  if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+  end();
+}
+
+void Transaction::commit() {
+  database_.exec("COMMIT");
+  open_ = false;
+}
+
+void Transaction::end() noexcept {
+  if (durable_) sqlite3_exec(database_.handle(), "PRAGMA synchronous = NORMAL", nullptr, nullptr, nullptr);
+}
+
+}  // namespace runner::store

@@ -1,0 +1,152 @@
+// SQLite as RAII: Database, Statement, Transaction.  Every failure is a SqliteError that names the file.
+//
+// Thread safety: none; a Database and what was made from it belong to one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schema/error.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace runner::store {
+
+// Error(kStore) that keeps SQLite's primary result code.
+class SqliteError : public Error {
+ public:
+  SqliteError(int code, std::string message) : Error(ErrorKind::kStore, std::move(message)), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
+enum class OpenMode {
+  kCreate,     // read and write; made where there is none
+  kReadWrite,  // must exist
+  kReadOnly,   // must exist; shares the write-ahead log with writers
+  kImmutable,  // must exist; takes no locks and ignores a write-ahead log: for folders where nobody can write
+};
+
+class Database {
+ public:
+  // Opens the file with the settings that all our connections share.  Throws SqliteError.
+  Database(const std::filesystem::path& path, OpenMode mode);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Runs one or more statements that return nothing.
+  void exec(const std::string& sql);
+  // First column of the first row of a query that has one.
+  int64_t query_int64(const std::string& sql);
+  std::string query_text(const std::string& sql);
+
+  int64_t last_insert_id() const;
+  int64_t changes() const;  // rows changed by the last statement
+  // Pages in the write-ahead log after this connection's last commit.
+  int64_t wal_pages() const { return wal_pages_; }
+  // How long to wait for another process's lock; 10 s from the start.
+  void set_patience(int milliseconds);
+
+  const std::filesystem::path& path() const { return path_; }
+  sqlite3* handle() const { return handle_; }
+
+  // Throws what SQLite's result code means here: which file, what happened, what to do.
+  [[noreturn]] void fail(int code) const;
+
+ private:
+  void set_up(OpenMode mode);
+
+  std::filesystem::path path_;
+  sqlite3* handle_ = nullptr;
+  int64_t wal_pages_ = 0;
+};
+
+class Statement {
+ public:
+  Statement(Database& database, std::string_view sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  // Starts over with these parameters, the first being ?1.  Text is copied; bytes are borrowed until the next bind().
+  // A NaN becomes NULL, and so does an empty optional.
+  template <class... Args>
+  Statement& bind(const Args&... args) {
+    reset();
+    int index = 0;
+    (bind_at(++index, args), ...);
+    return *this;
+  }
+
+  // Moves to the next row; false after the last.
+  bool step();
+  // Runs to the end.
+  void run();
+  // Gives up locks and borrowed bytes.
+  void reset();
+
+  // Columns count from 0.  A NULL reads as 0, NaN or empty.
+  int columns() const;
+  std::string column_name(int column) const;
+  bool is_null(int column) const;
+  int64_t int64(int column) const;
+  std::optional<int64_t> optional_int64(int column) const;
+  double real(int column) const;
+  std::string text(int column) const;
+  std::span<const std::byte> bytes(int column) const;  // valid until the next step
+
+  sqlite3_stmt* handle() const { return handle_; }
+
+ private:
+  void bind_at(int index, std::nullptr_t);
+  void bind_at(int index, int64_t value);
+  void bind_at(int index, int value) { bind_at(index, int64_t{value}); }
+  void bind_at(int index, bool value) { bind_at(index, int64_t{value}); }
+  void bind_at(int index, double value);
+  void bind_at(int index, std::string_view value);
+  void bind_at(int index, const std::string& value) { bind_at(index, std::string_view(value)); }
+  void bind_at(int index, const char* value) { bind_at(index, std::string_view(value)); }
+  void bind_at(int index, std::span<const std::byte> value);
+  template <class T>
+  void bind_at(int index, const std::optional<T>& value) {
+    value ? bind_at(index, *value) : bind_at(index, nullptr);
+  }
+
+  Database& database_;
+  sqlite3_stmt* handle_ = nullptr;
+};
+
+// Rolled back unless committed.
+class Transaction {
+ public:
+  enum class Kind {
+    kRead,       // one snapshot for several queries
+    kWrite,      // BEGIN IMMEDIATE: takes the write lock now, so that it cannot be refused half-way
+    kExclusive,  // as kWrite, and keeps readers out of a file that has no write-ahead log yet
+  };
+  // `durable`: synced when commit() returns; otherwise safe against a killed process, not against a power cut.
+  Transaction(Database& database, Kind kind, bool durable = false);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  void commit();
+
+ private:
+  void end() noexcept;
+
+  Database& database_;
+  bool durable_;
+  bool open_ = true;
+};
+
+}  // namespace runner::store
