@@ -3,6 +3,9 @@
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
+add_library(sqlite INTERFACE)  # the imported target has another name in newer CMake
+target_include_directories(sqlite SYSTEM INTERFACE ${SQLite3_INCLUDE_DIRS})
+target_link_libraries(sqlite INTERFACE ${SQLite3_LIBRARIES})
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)

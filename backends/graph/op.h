@@ -1,7 +1,8 @@
 // The operations of the engine, and the one table that describes them.
 //
-// An op is a row, not a class: name, class, arity, type rule, derivative, cost.  Adding one takes a row here (op_table.cpp),
-// a reference kernel (kernels/reference.cpp) and a test row (tests/backends/op_cases.cpp); a test holds the three together.
+// An op is a row, not a class: name, class, arity, type rule, derivative, cost.  Adding one takes a row here
+// (op_table.cpp), a reference kernel (kernels/reference.cpp) and a test row (tests/backends/op_cases.cpp); a test holds
+// the three together.
 #pragma once
 
 #include <cstdint>
@@ -76,10 +77,10 @@ enum class Op : uint8_t {
   // over the last axis
   kSoftmax,
   kLogSoftmax,
-  kCrossEntropy,      // (logits (N, C), labels (N) i64 [, class_weights (C)]) attrs: ignore_index, label_smoothing -> (N)
-  kCrossEntropyGrad,  // (logits, labels, grad (N) [, class_weights]) same attrs -> (N, C)
-  kLayerNorm,         // (x (…, D), gamma (D), beta (D)) attrs: eps
-  kLayerNormGradX,    // (x, gamma, grad) attrs: eps
+  kCrossEntropy,  // (logits (N, C), labels (N) i64 [, class_weights (C)]) attrs: ignore_index, label_smoothing -> (N)
+  kCrossEntropyGrad,    // (logits, labels, grad (N) [, class_weights]) same attrs -> (N, C)
+  kLayerNorm,           // (x (…, D), gamma (D), beta (D)) attrs: eps
+  kLayerNormGradX,      // (x, gamma, grad) attrs: eps
   kLayerNormGradGamma,  // (x, grad) attrs: eps -> (D)
   // random
   kDropoutMask,  // (key (2) i64 = {seed, step}, sample_ids (B) i64) attrs: layer, p -> (B, …) of 0 or 1/(1−p), f32
@@ -91,8 +92,8 @@ enum class OpClass : uint8_t { kLeaf, kElementwise, kReduce, kLayout, kIndex, kM
 class Program;
 struct Value;
 
-// What a type rule sees: the operand types and the attributes, and for ops that cannot infer them (cast, reshape, expand,
-// dropout) the type the caller asked for.
+// What a type rule sees: the operand types and the attributes, and for ops that cannot infer them (cast, reshape,
+// expand, dropout) the type the caller asked for.
 struct TypeQuery {
   std::span<const TensorType> operands;
   std::span<const int64_t> attrs;
@@ -114,7 +115,11 @@ struct OpRow {
 };
 
 const OpRow& row_of(Op op);
-inline std::string_view name_of(Op op) { return row_of(op).name; }
-inline bool is_elementwise(Op op) { return row_of(op).cls == OpClass::kElementwise; }
+inline std::string_view name_of(Op op) {
+  return row_of(op).name;
+}
+inline bool is_elementwise(Op op) {
+  return row_of(op).cls == OpClass::kElementwise;
+}
 
 }  // namespace runner::backends

@@ -1,7 +1,7 @@
 // The vocabulary in which models, losses, derivatives and optimizers are written: functions that record nodes.
 //
-// Operands broadcast as in NumPy (an explicit expand is recorded) and must have one dtype; a double adopts the dtype and
-// shape of the other operand.  All throw Error(kRun) with the op's name and both types where they do not fit.
+// Operands broadcast as in NumPy (an explicit expand is recorded) and must have one dtype; a double adopts the dtype
+// and shape of the other operand.  All throw Error(kRun) with the op's name and both types where they do not fit.
 #pragma once
 
 #include <cstdint>
@@ -16,54 +16,138 @@ namespace runner::backends::ops {
 Value unary(Op op, Value x);
 Value binary(Op op, Value a, Value b);
 
-inline Value neg(Value x) { return unary(Op::kNeg, x); }
-inline Value abs(Value x) { return unary(Op::kAbs, x); }
-inline Value sign(Value x) { return unary(Op::kSign, x); }
-inline Value exp(Value x) { return unary(Op::kExp, x); }
-inline Value log(Value x) { return unary(Op::kLog, x); }
-inline Value log1p(Value x) { return unary(Op::kLog1p, x); }
-inline Value sqrt(Value x) { return unary(Op::kSqrt, x); }
-inline Value rsqrt(Value x) { return unary(Op::kRsqrt, x); }
-inline Value tanh(Value x) { return unary(Op::kTanh, x); }
-inline Value sigmoid(Value x) { return unary(Op::kSigmoid, x); }
-inline Value erf(Value x) { return unary(Op::kErf, x); }
-inline Value relu(Value x) { return unary(Op::kRelu, x); }
-inline Value gelu(Value x) { return unary(Op::kGelu, x); }
-inline Value gelu_tanh(Value x) { return unary(Op::kGeluTanh, x); }
-inline Value silu(Value x) { return unary(Op::kSilu, x); }
-inline Value is_finite(Value x) { return unary(Op::kIsFinite, x); }
-inline Value logical_not(Value x) { return unary(Op::kNot, x); }
+inline Value neg(Value x) {
+  return unary(Op::kNeg, x);
+}
+inline Value abs(Value x) {
+  return unary(Op::kAbs, x);
+}
+inline Value sign(Value x) {
+  return unary(Op::kSign, x);
+}
+inline Value exp(Value x) {
+  return unary(Op::kExp, x);
+}
+inline Value log(Value x) {
+  return unary(Op::kLog, x);
+}
+inline Value log1p(Value x) {
+  return unary(Op::kLog1p, x);
+}
+inline Value sqrt(Value x) {
+  return unary(Op::kSqrt, x);
+}
+inline Value rsqrt(Value x) {
+  return unary(Op::kRsqrt, x);
+}
+inline Value tanh(Value x) {
+  return unary(Op::kTanh, x);
+}
+inline Value sigmoid(Value x) {
+  return unary(Op::kSigmoid, x);
+}
+inline Value erf(Value x) {
+  return unary(Op::kErf, x);
+}
+inline Value relu(Value x) {
+  return unary(Op::kRelu, x);
+}
+inline Value gelu(Value x) {
+  return unary(Op::kGelu, x);
+}
+inline Value gelu_tanh(Value x) {
+  return unary(Op::kGeluTanh, x);
+}
+inline Value silu(Value x) {
+  return unary(Op::kSilu, x);
+}
+inline Value is_finite(Value x) {
+  return unary(Op::kIsFinite, x);
+}
+inline Value logical_not(Value x) {
+  return unary(Op::kNot, x);
+}
 Value cast(Value x, DType dtype);  // x itself when it has the dtype
 
-inline Value add(Value a, Value b) { return binary(Op::kAdd, a, b); }
-inline Value sub(Value a, Value b) { return binary(Op::kSub, a, b); }
-inline Value mul(Value a, Value b) { return binary(Op::kMul, a, b); }
-inline Value div(Value a, Value b) { return binary(Op::kDiv, a, b); }
-inline Value pow(Value a, Value b) { return binary(Op::kPow, a, b); }
-inline Value minimum(Value a, Value b) { return binary(Op::kMin, a, b); }
-inline Value maximum(Value a, Value b) { return binary(Op::kMax, a, b); }
-inline Value eq(Value a, Value b) { return binary(Op::kEq, a, b); }
-inline Value ne(Value a, Value b) { return binary(Op::kNe, a, b); }
-inline Value lt(Value a, Value b) { return binary(Op::kLt, a, b); }
-inline Value le(Value a, Value b) { return binary(Op::kLe, a, b); }
-inline Value gt(Value a, Value b) { return binary(Op::kGt, a, b); }
-inline Value ge(Value a, Value b) { return binary(Op::kGe, a, b); }
-inline Value logical_and(Value a, Value b) { return binary(Op::kAnd, a, b); }
-inline Value logical_or(Value a, Value b) { return binary(Op::kOr, a, b); }
+inline Value add(Value a, Value b) {
+  return binary(Op::kAdd, a, b);
+}
+inline Value sub(Value a, Value b) {
+  return binary(Op::kSub, a, b);
+}
+inline Value mul(Value a, Value b) {
+  return binary(Op::kMul, a, b);
+}
+inline Value div(Value a, Value b) {
+  return binary(Op::kDiv, a, b);
+}
+inline Value pow(Value a, Value b) {
+  return binary(Op::kPow, a, b);
+}
+inline Value minimum(Value a, Value b) {
+  return binary(Op::kMin, a, b);
+}
+inline Value maximum(Value a, Value b) {
+  return binary(Op::kMax, a, b);
+}
+inline Value eq(Value a, Value b) {
+  return binary(Op::kEq, a, b);
+}
+inline Value ne(Value a, Value b) {
+  return binary(Op::kNe, a, b);
+}
+inline Value lt(Value a, Value b) {
+  return binary(Op::kLt, a, b);
+}
+inline Value le(Value a, Value b) {
+  return binary(Op::kLe, a, b);
+}
+inline Value gt(Value a, Value b) {
+  return binary(Op::kGt, a, b);
+}
+inline Value ge(Value a, Value b) {
+  return binary(Op::kGe, a, b);
+}
+inline Value logical_and(Value a, Value b) {
+  return binary(Op::kAnd, a, b);
+}
+inline Value logical_or(Value a, Value b) {
+  return binary(Op::kOr, a, b);
+}
 
 // A constant of the dtype and shape of `like`.
 Value full_like(Value like, double value);
 Value scalar(Program& program, double value, DType dtype = DType::kF32);
-inline Value add(Value a, double b) { return add(a, full_like(a, b)); }
-inline Value sub(Value a, double b) { return sub(a, full_like(a, b)); }
-inline Value mul(Value a, double b) { return mul(a, full_like(a, b)); }
-inline Value div(Value a, double b) { return div(a, full_like(a, b)); }
-inline Value pow(Value a, double b) { return pow(a, full_like(a, b)); }
-inline Value gt(Value a, double b) { return gt(a, full_like(a, b)); }
-inline Value ge(Value a, double b) { return ge(a, full_like(a, b)); }
-inline Value lt(Value a, double b) { return lt(a, full_like(a, b)); }
-inline Value sub(double a, Value b) { return sub(full_like(b, a), b); }
-inline Value div(double a, Value b) { return div(full_like(b, a), b); }
+inline Value add(Value a, double b) {
+  return add(a, full_like(a, b));
+}
+inline Value sub(Value a, double b) {
+  return sub(a, full_like(a, b));
+}
+inline Value mul(Value a, double b) {
+  return mul(a, full_like(a, b));
+}
+inline Value div(Value a, double b) {
+  return div(a, full_like(a, b));
+}
+inline Value pow(Value a, double b) {
+  return pow(a, full_like(a, b));
+}
+inline Value gt(Value a, double b) {
+  return gt(a, full_like(a, b));
+}
+inline Value ge(Value a, double b) {
+  return ge(a, full_like(a, b));
+}
+inline Value lt(Value a, double b) {
+  return lt(a, full_like(a, b));
+}
+inline Value sub(double a, Value b) {
+  return sub(full_like(b, a), b);
+}
+inline Value div(double a, Value b) {
+  return div(full_like(b, a), b);
+}
 
 Value where(Value condition, Value x, Value y);
 Value clamp(Value x, std::optional<double> low, std::optional<double> high);  // NaN stays NaN
@@ -98,8 +182,8 @@ Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
 // x: (…, D); gamma, beta: (D).  Biased variance, as torch.nn.LayerNorm.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
-// 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis.  Keyed by (seed, step), the sample's id, the
-// layer and the element's position in the sample, hence the same for any batching.
+// 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis.  Keyed by (seed, step), the sample's id,
+// the layer and the element's position in the sample, hence the same for any batching.
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);
 
 // Per-sample or per-element losses; reduce with sum or mean.

@@ -1,9 +1,9 @@
 // A Program: tensor operations in single static assignment form, in execution order.
 //
-// Invariants: 1. a node's operands come before it; 2. types are inferred when a node is recorded, so every recorded node is
-// well typed; 3. nodes are never changed, passes write new Programs; 4. outputs name values, and an output that targets a
-// state input replaces that state's contents when the Program has run.  Shape errors surface in record(), at the source
-// line in force.  Not thread-safe while it is built; immutable afterwards.
+// Invariants: 1. a node's operands come before it; 2. types are inferred when a node is recorded, so every recorded
+// node is well typed; 3. nodes are never changed, passes write new Programs; 4. outputs name values, and an output that
+// targets a state input replaces that state's contents when the Program has run.  Shape errors surface in record(), at
+// the source line in force.  Not thread-safe while it is built; immutable afterwards.
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@ inline constexpr ValueId kNoValue = -1;
 enum class InputKind : uint8_t {
   kState,   // a buffer that lives on the device between executions: weights, moments, sums
   kBatch,   // given at each execution
-  kScalar,  // a number given at each execution (learning rate, …): its value never decides what is compiled on cpu and gpu
+  kScalar,  // a number given at each execution (learning rate, …): its value never decides what is compiled on cpu and
+            // gpu
 };
 
 struct Node {
@@ -62,7 +63,8 @@ class Program {
   ValueId input(InputKind kind, std::string name, TensorType type);
   // Appends a constant tensor (scalars are shape ()).
   ValueId constant(double value, TensorType type);
-  // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at the current mark.
+  // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at the current
+  // mark.
   ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
                  const TensorType& requested = {});
   void output(std::string name, ValueId value, int32_t state = -1);

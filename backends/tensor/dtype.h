@@ -30,7 +30,11 @@ constexpr std::string_view name_of(DType dtype) {
   return kNames[static_cast<int>(dtype)];
 }
 
-constexpr bool is_float(DType dtype) { return static_cast<int>(dtype) <= static_cast<int>(DType::kF16); }
-constexpr bool is_int(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64; }
+constexpr bool is_float(DType dtype) {
+  return static_cast<int>(dtype) <= static_cast<int>(DType::kF16);
+}
+constexpr bool is_int(DType dtype) {
+  return dtype == DType::kI32 || dtype == DType::kI64;
+}
 
 }  // namespace runner::backends

@@ -5,10 +5,15 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
+
+#include "backends/tensor/dtype.h"
 
 namespace runner::backends {
 
-inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float bf16_to_f32(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 inline uint16_t f32_to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -39,6 +44,30 @@ inline uint16_t f32_to_f16(float value) {
   }
   const uint32_t odd = (magnitude >> 13) & 1u;
   return static_cast<uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+}
+
+// Writes a number as one element of `dtype` at `target`; integers and bool truncate.
+inline void store_element(DType dtype, double value, void* target) {
+  const auto put = [target](auto element) { std::memcpy(target, &element, sizeof element); };
+  switch (dtype) {
+    case DType::kF32: return put(static_cast<float>(value));
+    case DType::kF64: return put(value);
+    case DType::kBf16: return put(f32_to_bf16(static_cast<float>(value)));
+    case DType::kF16: return put(f32_to_f16(static_cast<float>(value)));
+    case DType::kI32: return put(static_cast<int32_t>(value));
+    case DType::kI64: return put(static_cast<int64_t>(value));
+    case DType::kBool: return put(static_cast<uint8_t>(value != 0));
+  }
+}
+
+// A number as an element of `dtype` holds it; integers and bool are left alone.
+inline double round_to(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kF32: return static_cast<float>(value);
+    case DType::kBf16: return bf16_to_f32(f32_to_bf16(static_cast<float>(value)));
+    case DType::kF16: return f16_to_f32(f32_to_f16(static_cast<float>(value)));
+    default: return value;
+  }
 }
 
 }  // namespace runner::backends

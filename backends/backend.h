@@ -1,0 +1,72 @@
+// The backend contract: what a device must do to run Programs.  Everything above it knows only this page.
+//
+// Order: what is submitted to a device takes effect in the order of the calls.  submit() may return before the work is
+// done; read(), read_output(), wait() and synchronize() return when it is, and throw the first error of anything
+// submitted before (an Error of a kernel carries the source line of its op).  The cpu device does the work inside
+// submit(). Thread safety: one thread at a time calls a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backends/graph/program.h"
+
+namespace runner::backends {
+
+// Memory of a device.  Freed when the last owner lets go and the device no longer needs it.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual size_t bytes() const = 0;
+};
+
+// A Program made ready to run on one device.  May be run any number of times.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual size_t arena_bytes() const = 0;  // temporary memory of one execution
+  virtual int64_t flops() const = 0;
+  virtual int64_t bytes() const = 0;  // that the kernels read and write
+};
+
+// Names a submission.  Tickets of a device grow by one.
+using Ticket = uint64_t;
+
+// One argument for each input of the Program, by kind, each list in the order of the inputs.
+struct Arguments {
+  std::span<Buffer* const> states;          // updated where the Program has an output for them
+  std::span<const std::byte* const> batch;  // host memory; must stay as it is until wait(ticket) returns
+  std::span<const double> scalars;          // copied
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string_view name() const = 0;
+
+  // Zeroed memory.  Throws Error(kRun) when the device has not so much.
+  virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;
+  // Copies from the host; `source` may be reused on return.
+  virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
+  // Copies to the host.
+  virtual void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) = 0;
+
+  // Throws Error(kRun) where the device lacks an op for some types.
+  virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
+  virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
+  // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
+  // valid until the next submission to the device.
+  virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;
+
+  virtual void wait(Ticket ticket) = 0;
+  virtual void synchronize() = 0;
+};
+
+// A cpu device with a worker pool of `threads` (0: one for each core that the process may use).
+std::unique_ptr<Device> make_cpu_device(int threads);
+
+}  // namespace runner::backends

@@ -1,0 +1,136 @@
+// The cpu device: replays Plans on the calling thread and the worker pool.
+//
+// One arena serves all executables of the device, since one runs at a time; it only grows, when something is compiled.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include <sched.h>
+
+#include "backends/backend.h"
+#include "backends/graph/plan.h"
+#include "backends/runtime/arena.h"
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+class CpuBuffer : public Buffer {
+ public:
+  explicit CpuBuffer(size_t bytes) : memory_(bytes) {}
+  size_t bytes() const override { return memory_.bytes(); }
+  std::byte* data() const { return memory_.data(); }
+
+ private:
+  Arena memory_;
+};
+
+class CpuExecutable : public Executable {
+ public:
+  explicit CpuExecutable(const Program& program) : plan_(build_plan(program)) {
+    size_t scalars = 0;
+    for (const Input& input : plan_.program.inputs()) scalars += input.kind == InputKind::kScalar;
+    scalars_.resize(scalars);
+    slots_.resize(plan_.program.inputs().size() + 1);
+  }
+
+  size_t arena_bytes() const override { return plan_.arena_bytes; }
+  int64_t flops() const override { return plan_.flops; }
+  int64_t bytes() const override { return plan_.bytes; }
+  const Plan& plan() const { return plan_; }
+
+  // The pointers that the plan runs on.
+  std::span<std::byte* const> bind(std::byte* arena, const Arguments& arguments) {
+    size_t state = 0, batch = 0, scalar = 0, slot = 0;
+    slots_[slot++] = arena;
+    for (const Input& input : plan_.program.inputs()) {
+      switch (input.kind) {
+        case InputKind::kState: slots_[slot++] = static_cast<CpuBuffer*>(arguments.states[state++])->data(); break;
+        case InputKind::kBatch: slots_[slot++] = const_cast<std::byte*>(arguments.batch[batch++]); break;
+        case InputKind::kScalar:
+          slots_[slot++] = store_scalar(scalar, plan_.program.type(input.value).dtype, arguments.scalars[scalar]);
+          ++scalar;
+          break;
+      }
+    }
+    RUN_ASSERT(state == arguments.states.size() && batch == arguments.batch.size() &&
+               scalar == arguments.scalars.size());
+    return slots_;
+  }
+
+ private:
+  std::byte* store_scalar(size_t index, DType dtype, double value) {
+    auto* to = reinterpret_cast<std::byte*>(&scalars_[index]);
+    store_element(dtype, value, to);
+    return to;
+  }
+
+  Plan plan_;
+  std::vector<int64_t> scalars_;  // eight bytes each, whatever the dtype
+  std::vector<std::byte*> slots_;
+};
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(int threads) : pool_(threads) {}
+
+  std::string_view name() const override { return "cpu"; }
+
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return std::make_shared<CpuBuffer>(bytes); }
+
+  void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
+    RUN_ASSERT(offset + source.size() <= buffer.bytes());
+    if (!source.empty()) std::memcpy(static_cast<CpuBuffer&>(buffer).data() + offset, source.data(), source.size());
+  }
+
+  void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
+    RUN_ASSERT(offset + target.size() <= buffer.bytes());
+    if (!target.empty())
+      std::memcpy(target.data(), static_cast<const CpuBuffer&>(buffer).data() + offset, target.size());
+  }
+
+  std::shared_ptr<Executable> compile(const Program& program) override {
+    auto executable = std::make_shared<CpuExecutable>(program);
+    if (executable->arena_bytes() > arena_.bytes()) arena_ = Arena(executable->arena_bytes());
+    return executable;
+  }
+
+  Ticket submit(Executable& executable, const Arguments& arguments) override {
+    auto& ready = static_cast<CpuExecutable&>(executable);
+    run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_);
+    return ++ticket_;
+  }
+
+  void read_output(Executable& executable, int index, std::span<std::byte> target) override {
+    const Plan& plan = static_cast<CpuExecutable&>(executable).plan();
+    const Output& output = plan.program.outputs()[static_cast<size_t>(index)];
+    RUN_ASSERT(output.state < 0 && target.size() == plan.program.type(output.value).bytes());
+    const Place& place = plan.outputs[static_cast<size_t>(index)];
+    std::memcpy(target.data(), arena_.data() + place.offset, target.size());
+  }
+
+  void wait(Ticket) override {}
+  void synchronize() override {}
+
+ private:
+  WorkerPool pool_;
+  Arena arena_;
+  Ticket ticket_ = 0;
+};
+
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores());
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,38 @@
+// Cutting a Program into groups: what will be one kernel each.
+//
+// Invariants: 1. every node that computes something is in exactly one group; 2. the nodes of an element-wise group have
+// one shape and one compute type; 3. groups stand in an order in which each finds its operands computed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/graph/program.h"
+
+namespace runner::backends {
+
+enum class GroupKind : uint8_t {
+  kEltwise,  // one fused loop
+  kKernel,   // one node, one kernel
+};
+
+struct Group {
+  GroupKind kind;
+  std::vector<ValueId> nodes;    // ascending
+  std::vector<ValueId> results;  // the nodes that others, or outputs, need
+};
+
+// Nodes that cost nothing where they stand: their readers look through them (expand, constant) or share the operand's
+// buffer (reshape, contiguous slice).
+bool is_free(const Program& program, ValueId id);
+
+// True for a slice that is one run of the operand's elements.
+bool is_contiguous_slice(const Program& program, ValueId id);
+
+// Fuses element-wise nodes where no path leaves a group and comes back; `fuse` false puts every node in its own group.
+// Expand and constant nodes that a kernel reads as a tensor become groups of their own (copies).
+std::vector<Group> make_groups(const Program& program, bool fuse = true);
+
+std::string to_string(const Program& program, const std::vector<Group>& groups);
+
+}  // namespace runner::backends

@@ -1,0 +1,438 @@
+// The op table: one row per op, with its type rule and cost; the derivative rules stand in derivatives.cpp.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/graph/derivatives.h"
+#include "backends/graph/op.h"
+#include "backends/graph/program.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+using Query = const TypeQuery&;
+
+template <class... Args>
+void check(bool holds, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw Error(ErrorKind::kRun, fmt::format(format, std::forward<Args>(args)...));
+}
+
+TensorType requested(Query q) {
+  return q.requested;
+}
+
+// ---- element-wise --------------------------------------------------------------------------------------------------
+
+template <Op op>
+TensorType float_unary(Query q) {
+  check(is_float(q.operands[0].dtype), "{}: wants a float tensor, got {}", name_of(op), q.operands[0].to_string());
+  return q.operands[0];
+}
+
+template <Op op>
+TensorType number_unary(Query q) {
+  check(q.operands[0].dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(op),
+        q.operands[0].to_string());
+  return q.operands[0];
+}
+
+template <Op op>
+TensorType bool_unary(Query q) {
+  check(q.operands[0].dtype == DType::kBool, "{}: wants a bool tensor, got {}", name_of(op), q.operands[0].to_string());
+  return q.operands[0];
+}
+
+TensorType is_finite_type(Query q) {
+  check(is_float(q.operands[0].dtype), "is_finite: wants a float tensor, got {}", q.operands[0].to_string());
+  return {DType::kBool, q.operands[0].shape};
+}
+
+TensorType cast_type(Query q) {
+  return {q.requested.dtype, q.operands[0].shape};
+}
+
+template <Op op>
+TensorType binary_type(Query q) {
+  check(q.operands[0] == q.operands[1], "{}: operands differ: {} and {}", name_of(op), q.operands[0].to_string(),
+        q.operands[1].to_string());
+  return q.operands[0];
+}
+
+template <Op op>
+TensorType number_binary(Query q) {
+  check(q.operands[0].dtype != DType::kBool, "{}: wants tensors of numbers, got {}", name_of(op),
+        q.operands[0].to_string());
+  return binary_type<op>(q);
+}
+
+template <Op op>
+TensorType float_binary(Query q) {
+  check(is_float(q.operands[0].dtype), "{}: wants float tensors, got {}", name_of(op), q.operands[0].to_string());
+  return binary_type<op>(q);
+}
+
+template <Op op>
+TensorType comparison(Query q) {
+  return {DType::kBool, binary_type<op>(q).shape};
+}
+
+template <Op op>
+TensorType logical(Query q) {
+  check(q.operands[0].dtype == DType::kBool, "{}: wants bool tensors, got {}", name_of(op), q.operands[0].to_string());
+  return binary_type<op>(q);
+}
+
+TensorType where_type(Query q) {
+  check(q.operands[0].dtype == DType::kBool, "where: the condition must be bool, got {}", q.operands[0].to_string());
+  check(q.operands[1] == q.operands[2] && q.operands[0].shape == q.operands[1].shape,
+        "where: operands differ: condition {}, {} and {}", q.operands[0].to_string(), q.operands[1].to_string(),
+        q.operands[2].to_string());
+  return q.operands[1];
+}
+
+// ---- reductions and layout -----------------------------------------------------------------------------------------
+
+Shape reduced(const Shape& shape, std::span<const int64_t> axes) {
+  Shape result = shape;
+  for (size_t i = axes.size(); i-- > 0;) result = result.without(static_cast<int>(axes[i]));
+  return result;
+}
+
+template <Op op>
+TensorType reduce_type(Query q) {
+  const TensorType& x = q.operands[0];
+  check(x.dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(op), x.to_string());
+  const bool has_identity = op == Op::kSum;
+  for (const int64_t axis : q.attrs)
+    check(has_identity || x.shape[static_cast<int>(axis)] > 0, "{}: axis {} of {} is empty", name_of(op), axis,
+          x.to_string());
+  return {op == Op::kArgMax ? DType::kI64 : x.dtype, reduced(x.shape, q.attrs)};
+}
+
+TensorType reshape_type(Query q) {
+  check(q.operands[0].shape.elements() == q.requested.shape.elements(),
+        "reshape: {} does not have the {} elements of {}", q.operands[0].to_string(), q.requested.shape.elements(),
+        q.requested.shape.to_string());
+  return {q.operands[0].dtype, q.requested.shape};
+}
+
+TensorType permute_type(Query q) {
+  const Shape& shape = q.operands[0].shape;
+  std::array<int64_t, Shape::kMaxRank> dims{};
+  unsigned seen = 0;
+  check(static_cast<int>(q.attrs.size()) == shape.rank(), "permute: {} axes given for {}", q.attrs.size(),
+        q.operands[0].to_string());
+  for (size_t i = 0; i < q.attrs.size(); ++i) {
+    const int axis = shape.axis(q.attrs[i], "permute");
+    check(!(seen >> axis & 1u), "permute: axis {} is given twice", axis);
+    seen |= 1u << axis;
+    dims[i] = shape[axis];
+  }
+  return {q.operands[0].dtype, Shape(std::span<const int64_t>(dims.data(), q.attrs.size()))};
+}
+
+TensorType expand_type(Query q) {
+  const TensorType& x = q.operands[0];
+  check(x.shape.rank() <= q.requested.shape.rank() && broadcast(x.shape, q.requested.shape) == q.requested.shape,
+        "expand: {} does not expand to {}", x.to_string(), q.requested.shape.to_string());
+  return {x.dtype, q.requested.shape};
+}
+
+TensorType slice_type(Query q) {
+  Shape shape = q.operands[0].shape;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const auto at = static_cast<size_t>(axis) * 3;
+    const int64_t start = q.attrs[at], stop = q.attrs[at + 1], step = q.attrs[at + 2];
+    check(0 <= start && start <= stop && stop <= shape[axis] && step >= 1,
+          "slice: [{}, {}) by {} does not lie in axis {} of {}", start, stop, step, axis, q.operands[0].to_string());
+    shape = shape.with(axis, (stop - start + step - 1) / step);
+  }
+  return {q.operands[0].dtype, shape};
+}
+
+TensorType pad_type(Query q) {
+  Shape shape = q.operands[0].shape;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t before = q.attrs[static_cast<size_t>(axis) * 2], after = q.attrs[static_cast<size_t>(axis) * 2 + 1];
+    check(before >= 0 && after >= 0, "pad: {} and {} at axis {} must not be negative", before, after, axis);
+    shape = shape.with(axis, shape[axis] + before + after);
+  }
+  return {q.operands[0].dtype, shape};
+}
+
+TensorType concat_type(Query q) {
+  const TensorType& first = q.operands[0];
+  const int axis = first.shape.axis(q.attrs[0], "concat");
+  int64_t size = 0;
+  for (const TensorType& part : q.operands) {
+    check(part.dtype == first.dtype && part.shape.rank() == first.shape.rank() &&
+              part.shape.with(axis, 1) == first.shape.with(axis, 1),
+          "concat: {} does not join {} at axis {}", part.to_string(), first.to_string(), axis);
+    size += part.shape[axis];
+  }
+  return {first.dtype, first.shape.with(axis, size)};
+}
+
+// ---- indexing ------------------------------------------------------------------------------------------------------
+
+void check_index(const TensorType& index, const char* op) {
+  check(index.dtype == DType::kI64, "{}: indices must be i64, got {}", op, index.to_string());
+}
+
+void check_gather_shapes(const TensorType& x, const TensorType& index, int64_t attr_axis, const char* op) {
+  check_index(index, op);
+  const int axis = x.shape.axis(attr_axis, op);
+  bool fits = x.shape.rank() == index.shape.rank();
+  for (int i = 0; fits && i < x.shape.rank(); ++i) fits = i == axis || index.shape[i] <= x.shape[i];
+  check(fits, "{}: index {} does not fit {} at axis {}", op, index.to_string(), x.to_string(), axis);
+}
+
+TensorType gather_type(Query q) {
+  check_gather_shapes(q.operands[0], q.operands[1], q.attrs[0], "gather");
+  return {q.operands[0].dtype, q.operands[1].shape};
+}
+
+TensorType scatter_add_type(Query q) {
+  check_gather_shapes(q.operands[0], q.operands[1], q.attrs[0], "scatter_add");
+  check(q.operands[2].dtype == q.operands[0].dtype && q.operands[2].shape == q.operands[1].shape,
+        "scatter_add: source {} does not have the shape of index {}", q.operands[2].to_string(),
+        q.operands[1].to_string());
+  return q.operands[0];
+}
+
+TensorType append_axis(DType dtype, const Shape& shape, int64_t size) {
+  std::array<int64_t, Shape::kMaxRank + 1> dims{};
+  std::copy(shape.dims().begin(), shape.dims().end(), dims.begin());
+  dims[static_cast<size_t>(shape.rank())] = size;
+  return {dtype, Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(shape.rank()) + 1))};
+}
+
+TensorType one_hot_type(Query q) {
+  check_index(q.operands[0], "one_hot");
+  check(q.attrs[0] >= 1, "one_hot: wants at least one class, got {}", q.attrs[0]);
+  return append_axis(DType::kF32, q.operands[0].shape, q.attrs[0]);
+}
+
+TensorType embedding_type(Query q) {
+  check(q.operands[0].shape.rank() == 2, "embedding: the table must be (V, D), got {}", q.operands[0].to_string());
+  check_index(q.operands[1], "embedding");
+  return append_axis(q.operands[0].dtype, q.operands[1].shape, q.operands[0].shape[1]);
+}
+
+TensorType embedding_grad_type(Query q) {
+  check_index(q.operands[0], "embedding_grad");
+  return {q.operands[1].dtype, Shape{q.attrs[0], q.operands[1].shape.back()}};
+}
+
+// ---- products and row ops ------------------------------------------------------------------------------------------
+
+struct MatmulDims {
+  int64_t m, k_a, k_b, n;
+};
+
+MatmulDims matmul_dims(Query q) {
+  const Shape& a = q.operands[0].shape;
+  const Shape& b = q.operands[1].shape;
+  const bool ta = q.attrs[0] != 0, tb = q.attrs[1] != 0;
+  return {.m = a[a.rank() - (ta ? 1 : 2)],
+          .k_a = a[a.rank() - (ta ? 2 : 1)],
+          .k_b = b[b.rank() - (tb ? 1 : 2)],
+          .n = b[b.rank() - (tb ? 2 : 1)]};
+}
+
+TensorType matmul_type(Query q) {
+  const TensorType& a = q.operands[0];
+  const TensorType& b = q.operands[1];
+  const auto text = [&] {
+    return fmt::format("{}{} × {}{}", a.to_string(), q.attrs[0] ? "ᵀ" : "", b.to_string(), q.attrs[1] ? "ᵀ" : "");
+  };
+  check(is_float(a.dtype) && a.dtype == b.dtype, "matmul: wants two float tensors of one dtype, got {}", text());
+  check(a.shape.rank() >= 2 && a.shape.rank() == b.shape.rank(), "matmul: ranks do not fit: {}", text());
+  const MatmulDims d = matmul_dims(q);
+  check(d.k_a == d.k_b, "matmul: inner sizes differ ({} and {}): {}", d.k_a, d.k_b, text());
+  Shape shape = a.shape;
+  const int rank = shape.rank();
+  for (int i = 0; i < rank - 2; ++i) check(a.shape[i] == b.shape[i], "matmul: leading axes differ: {}", text());
+  return {a.dtype, shape.with(rank - 2, d.m).with(rank - 1, d.n)};
+}
+
+template <Op op>
+TensorType row_unary(Query q) {
+  check(q.operands[0].shape.rank() >= 1, "{}: wants at least one axis, got a scalar", name_of(op));
+  return float_unary<op>(q);
+}
+
+void check_cross_entropy(Query q, size_t weights_at) {
+  const TensorType& logits = q.operands[0];
+  const TensorType& labels = q.operands[1];
+  check(is_float(logits.dtype) && logits.shape.rank() == 2, "cross_entropy: logits must be (N, C) floats, got {}",
+        logits.to_string());
+  check(labels.dtype == DType::kI64 && labels.shape == Shape{logits.shape[0]},
+        "cross_entropy: labels must be ({}) i64 class numbers, got {}", logits.shape[0], labels.to_string());
+  if (q.operands.size() > weights_at)
+    check(q.operands[weights_at] == TensorType{logits.dtype, Shape{logits.shape[1]}},
+          "cross_entropy: class weights must be ({}) {}, got {}", logits.shape[1], name_of(logits.dtype),
+          q.operands[weights_at].to_string());
+}
+
+TensorType cross_entropy_type(Query q) {
+  check_cross_entropy(q, 2);
+  return {q.operands[0].dtype, q.operands[1].shape};
+}
+
+TensorType cross_entropy_grad_type(Query q) {
+  check_cross_entropy(q, 3);
+  check(q.operands[2].dtype == q.operands[0].dtype && q.operands[2].shape == q.operands[1].shape,
+        "cross_entropy_grad: gradient {} does not have the type of the loss", q.operands[2].to_string());
+  return q.operands[0];
+}
+
+TensorType layer_norm_type(Query q) {
+  const TensorType& x = q.operands[0];
+  check(is_float(x.dtype) && x.shape.rank() >= 1, "layer_norm: wants a float tensor with at least one axis, got {}",
+        x.to_string());
+  for (size_t i = 1; i < 3; ++i)
+    check(q.operands[i] == TensorType{x.dtype, Shape{x.shape.back()}}, "layer_norm: {} must be ({}) {}, got {}",
+          i == 1 ? "gamma" : "beta", x.shape.back(), name_of(x.dtype), q.operands[i].to_string());
+  return x;
+}
+
+TensorType first_operand(Query q) {
+  return q.operands[0];
+}
+
+TensorType layer_norm_gamma_type(Query q) {
+  return {q.operands[0].dtype, Shape{q.operands[0].shape.back()}};
+}
+
+TensorType dropout_mask_type(Query q) {
+  check(q.operands[0] == TensorType{DType::kI64, Shape{2}}, "dropout_mask: the key must be (2) i64, got {}",
+        q.operands[0].to_string());
+  check_index(q.operands[1], "dropout_mask");
+  const double p = unpack_f64(q.attrs[1]);
+  check(p >= 0 && p < 1, "dropout: p must lie in [0, 1), got {}", p);
+  check(q.requested.shape.rank() >= 1 && q.operands[1].shape == Shape{q.requested.shape[0]},
+        "dropout_mask: {} sample ids for a tensor of shape {}", q.operands[1].to_string(),
+        q.requested.shape.to_string());
+  return {DType::kF32, q.requested.shape};
+}
+
+// ---- costs ---------------------------------------------------------------------------------------------------------
+
+int64_t no_flops(Query, const TensorType&) {
+  return 0;
+}
+int64_t per_result(Query, const TensorType& result) {
+  return result.shape.elements();
+}
+int64_t per_operand(Query q, const TensorType&) {
+  return q.operands[0].shape.elements();
+}
+int64_t second_operand(Query q, const TensorType&) {
+  return q.operands[1].shape.elements();
+}
+int64_t third_operand(Query q, const TensorType&) {
+  return q.operands[2].shape.elements();
+}
+int64_t matmul_flops(Query q, const TensorType& result) {
+  return 2 * result.shape.elements() * matmul_dims(q).k_a;
+}
+// Maximum, subtraction, exponential, sum, and a last pass.
+int64_t row_flops(Query q, const TensorType&) {
+  return 5 * q.operands[0].shape.elements();
+}
+int64_t layer_norm_flops(Query q, const TensorType&) {
+  return 8 * q.operands[0].shape.elements();
+}
+
+// ---- the table -----------------------------------------------------------------------------------------------------
+
+namespace d = derivatives;
+constexpr auto kLeaf = OpClass::kLeaf;
+constexpr auto kElem = OpClass::kElementwise;
+constexpr auto kRed = OpClass::kReduce;
+constexpr auto kLay = OpClass::kLayout;
+constexpr auto kIdx = OpClass::kIndex;
+constexpr auto kRowOp = OpClass::kRow;
+
+// clang-format off
+constexpr OpRow kTable[] = {
+    {Op::kInput, "input", kLeaf, 0, 0, requested, nullptr, no_flops},
+    {Op::kConstant, "constant", kLeaf, 0, 0, requested, nullptr, no_flops},
+    {Op::kNeg, "neg", kElem, 1, 1, number_unary<Op::kNeg>, d::neg, per_result},
+    {Op::kAbs, "abs", kElem, 1, 1, number_unary<Op::kAbs>, d::abs, per_result},
+    {Op::kSign, "sign", kElem, 1, 1, number_unary<Op::kSign>, nullptr, per_result},
+    {Op::kExp, "exp", kElem, 1, 1, float_unary<Op::kExp>, d::exp, per_result},
+    {Op::kLog, "log", kElem, 1, 1, float_unary<Op::kLog>, d::log, per_result},
+    {Op::kLog1p, "log1p", kElem, 1, 1, float_unary<Op::kLog1p>, d::log1p, per_result},
+    {Op::kSqrt, "sqrt", kElem, 1, 1, float_unary<Op::kSqrt>, d::sqrt, per_result},
+    {Op::kRsqrt, "rsqrt", kElem, 1, 1, float_unary<Op::kRsqrt>, d::rsqrt, per_result},
+    {Op::kTanh, "tanh", kElem, 1, 1, float_unary<Op::kTanh>, d::tanh, per_result},
+    {Op::kSigmoid, "sigmoid", kElem, 1, 1, float_unary<Op::kSigmoid>, d::sigmoid, per_result},
+    {Op::kErf, "erf", kElem, 1, 1, float_unary<Op::kErf>, d::erf, per_result},
+    {Op::kRelu, "relu", kElem, 1, 1, float_unary<Op::kRelu>, d::relu, per_result},
+    {Op::kGelu, "gelu", kElem, 1, 1, float_unary<Op::kGelu>, d::gelu, per_result},
+    {Op::kGeluTanh, "gelu_tanh", kElem, 1, 1, float_unary<Op::kGeluTanh>, d::gelu_tanh, per_result},
+    {Op::kSilu, "silu", kElem, 1, 1, float_unary<Op::kSilu>, d::silu, per_result},
+    {Op::kIsFinite, "is_finite", kElem, 1, 1, is_finite_type, nullptr, per_result},
+    {Op::kNot, "not", kElem, 1, 1, bool_unary<Op::kNot>, nullptr, per_result},
+    {Op::kCast, "cast", kElem, 1, 1, cast_type, d::cast, no_flops},
+    {Op::kAdd, "add", kElem, 2, 2, number_binary<Op::kAdd>, d::add, per_result},
+    {Op::kSub, "sub", kElem, 2, 2, number_binary<Op::kSub>, d::sub, per_result},
+    {Op::kMul, "mul", kElem, 2, 2, number_binary<Op::kMul>, d::mul, per_result},
+    {Op::kDiv, "div", kElem, 2, 2, float_binary<Op::kDiv>, d::div, per_result},
+    {Op::kPow, "pow", kElem, 2, 2, float_binary<Op::kPow>, d::pow, per_result},
+    {Op::kMin, "min", kElem, 2, 2, number_binary<Op::kMin>, d::min, per_result},
+    {Op::kMax, "max", kElem, 2, 2, number_binary<Op::kMax>, d::max, per_result},
+    {Op::kEq, "eq", kElem, 2, 2, comparison<Op::kEq>, nullptr, per_result},
+    {Op::kNe, "ne", kElem, 2, 2, comparison<Op::kNe>, nullptr, per_result},
+    {Op::kLt, "lt", kElem, 2, 2, comparison<Op::kLt>, nullptr, per_result},
+    {Op::kLe, "le", kElem, 2, 2, comparison<Op::kLe>, nullptr, per_result},
+    {Op::kGt, "gt", kElem, 2, 2, comparison<Op::kGt>, nullptr, per_result},
+    {Op::kGe, "ge", kElem, 2, 2, comparison<Op::kGe>, nullptr, per_result},
+    {Op::kAnd, "and", kElem, 2, 2, logical<Op::kAnd>, nullptr, per_result},
+    {Op::kOr, "or", kElem, 2, 2, logical<Op::kOr>, nullptr, per_result},
+    {Op::kWhere, "where", kElem, 3, 3, where_type, d::where, per_result},
+    {Op::kSum, "sum", kRed, 1, 1, reduce_type<Op::kSum>, d::sum, per_operand},
+    {Op::kReduceMax, "reduce_max", kRed, 1, 1, reduce_type<Op::kReduceMax>, d::reduce_extremum, per_operand},
+    {Op::kReduceMin, "reduce_min", kRed, 1, 1, reduce_type<Op::kReduceMin>, d::reduce_extremum, per_operand},
+    {Op::kArgMax, "argmax", kRed, 1, 1, reduce_type<Op::kArgMax>, nullptr, per_operand},
+    {Op::kReshape, "reshape", kLay, 1, 1, reshape_type, d::reshape, no_flops},
+    {Op::kPermute, "permute", kLay, 1, 1, permute_type, d::permute, no_flops},
+    {Op::kExpand, "expand", kLay, 1, 1, expand_type, d::expand, no_flops},
+    {Op::kSlice, "slice", kLay, 1, 1, slice_type, d::slice, no_flops},
+    {Op::kPad, "pad", kLay, 1, 1, pad_type, d::pad, no_flops},
+    {Op::kConcat, "concat", kLay, 1, -1, concat_type, d::concat, no_flops},
+    {Op::kGather, "gather", kIdx, 2, 2, gather_type, d::gather, no_flops},
+    {Op::kScatterAdd, "scatter_add", kIdx, 3, 3, scatter_add_type, d::scatter_add, third_operand},
+    {Op::kOneHot, "one_hot", kIdx, 1, 1, one_hot_type, nullptr, no_flops},
+    {Op::kEmbedding, "embedding", kIdx, 2, 2, embedding_type, d::embedding, no_flops},
+    {Op::kEmbeddingGrad, "embedding_grad", kIdx, 2, 2, embedding_grad_type, nullptr, second_operand},
+    {Op::kMatmul, "matmul", OpClass::kMatmul, 2, 2, matmul_type, d::matmul, matmul_flops},
+    {Op::kSoftmax, "softmax", kRowOp, 1, 1, row_unary<Op::kSoftmax>, d::softmax, row_flops},
+    {Op::kLogSoftmax, "log_softmax", kRowOp, 1, 1, row_unary<Op::kLogSoftmax>, d::log_softmax, row_flops},
+    {Op::kCrossEntropy, "cross_entropy", kRowOp, 2, 3, cross_entropy_type, d::cross_entropy, row_flops},
+    {Op::kCrossEntropyGrad, "cross_entropy_grad", kRowOp, 3, 4, cross_entropy_grad_type, nullptr, row_flops},
+    {Op::kLayerNorm, "layer_norm", kRowOp, 3, 3, layer_norm_type, d::layer_norm, layer_norm_flops},
+    {Op::kLayerNormGradX, "layer_norm_grad_x", kRowOp, 3, 3, first_operand, nullptr, layer_norm_flops},
+    {Op::kLayerNormGradGamma, "layer_norm_grad_gamma", kRowOp, 2, 2, layer_norm_gamma_type, nullptr, layer_norm_flops},
+    {Op::kDropoutMask, "dropout_mask", OpClass::kRandom, 2, 2, dropout_mask_type, nullptr, per_result},
+};
+// clang-format on
+
+constexpr bool rows_stand_in_order() {
+  for (int i = 0; i < kOpCount; ++i)
+    if (kTable[i].op != static_cast<Op>(i)) return false;
+  return true;
+}
+static_assert(std::size(kTable) == kOpCount && rows_stand_in_order());
+
+}  // namespace
+
+const OpRow& row_of(Op op) {
+  return kTable[static_cast<int>(op)];
+}
+
+}  // namespace runner::backends

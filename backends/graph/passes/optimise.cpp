@@ -1,0 +1,35 @@
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/graph/print.h"
+#include "backends/graph/verify.h"
+#include "backends/runtime/debug.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+void show(const char* stage, const Program& program) {
+  if (debug_level() < kDebugPasses) return;
+  fmt::print(stderr, "-- {} ({} nodes)\n{}", stage, program.size(), to_string(program));
+  const std::string fault = verify(program);
+  if (!fault.empty()) fmt::print(stderr, "-- after {}: {}\n", stage, fault);
+  RUN_ASSERT(fault.empty());
+}
+
+}  // namespace
+
+Program optimise(const Program& program) {
+  show("recorded", program);
+  Program folded = fold(program);
+  show("fold", folded);
+  Program merged = cse(folded);
+  show("cse", merged);
+  Program live = dce(merged);
+  show("dce", live);
+  return live;
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,21 @@
+// The passes that turn a recorded Program into a smaller one with the same results, bit for bit.
+#pragma once
+
+#include "backends/graph/program.h"
+
+namespace runner::backends {
+
+// Replaces what is known when compiling: ops on constants, x·1, x/1, x−0, layout of layout, where of a known condition.
+// Only rewrites that IEEE arithmetic makes exact; inputs keep their place.
+Program fold(const Program& program);
+
+// Computes equal nodes once.
+Program cse(const Program& program);
+
+// Drops nodes that no output needs; inputs stay, so that bindings keep their index.
+Program dce(const Program& program);
+
+// fold, cse, dce.  With RUNNER_DEBUG ≥ 4, prints and verifies each stage on stderr.
+Program optimise(const Program& program);
+
+}  // namespace runner::backends

@@ -1,0 +1,59 @@
+// Finds what was compiled before: executables by (recorded Program, specification of the step).
+//
+// A step that is found skips differentiation, passes and compilation.  A hit is verified against the recorded Program,
+// never trusted to the hash.  Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/graph/program.h"
+
+namespace runner::backends {
+
+// What is done with the recorded forward Program: which value is differentiated, accumulated, clipped, updated, how.
+// Any encoding will do, as long as equal words mean equal steps.
+using StepSpecification = std::vector<int64_t>;
+
+struct PlanCacheCounters {
+  int64_t hits = 0;
+  int64_t misses = 0;
+  int64_t collisions = 0;  // equal hashes of different Programs
+};
+
+template <class Compiled>
+class PlanCache {
+ public:
+  // The compiled step, or what `make()` returns, kept from now on.
+  template <class Make>
+  Compiled& find_or_make(const Program& recorded, const StepSpecification& step, const Make& make) {
+    const auto [first, last] = entries_.equal_range(recorded.hash().lo);
+    for (auto entry = first; entry != last; ++entry) {
+      if (entry->second->step == step && entry->second->recorded.same_structure(recorded)) {
+        ++counters_.hits;
+        return entry->second->compiled;
+      }
+      if (!entry->second->recorded.same_structure(recorded)) ++counters_.collisions;
+    }
+    ++counters_.misses;
+    auto entry = std::make_unique<Entry>(Entry{recorded, step, make()});
+    return entries_.emplace(recorded.hash().lo, std::move(entry))->second->compiled;
+  }
+
+  const PlanCacheCounters& counters() const { return counters_; }
+
+ private:
+  struct Entry {
+    Program recorded;
+    StepSpecification step;
+    Compiled compiled;
+  };
+
+  std::unordered_multimap<uint64_t, std::unique_ptr<Entry>> entries_;
+  PlanCacheCounters counters_;
+};
+
+}  // namespace runner::backends

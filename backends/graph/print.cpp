@@ -1,0 +1,52 @@
+#include "backends/graph/print.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace runner::backends {
+namespace {
+
+constexpr std::string_view kKindNames[] = {"state", "batch", "scalar"};
+
+std::string attributes(const Program& program, ValueId id) {
+  const std::span<const int64_t> attrs = program.attrs(id);
+  switch (program.node(id).op) {
+    case Op::kInput: {
+      const Input& input = program.inputs()[static_cast<size_t>(attrs[1])];
+      return fmt::format(" {} '{}'", kKindNames[attrs[0]], input.name);
+    }
+    case Op::kConstant: return fmt::format(" {}", unpack_f64(attrs[0]));
+    case Op::kLayerNorm:
+    case Op::kLayerNormGradX:
+    case Op::kLayerNormGradGamma: return fmt::format(" {{eps {}}}", unpack_f64(attrs[0]));
+    case Op::kDropoutMask: return fmt::format(" {{layer {}, p {}}}", attrs[0], unpack_f64(attrs[1]));
+    case Op::kCrossEntropy:
+    case Op::kCrossEntropyGrad:
+      return fmt::format(" {{ignore_index {}, label_smoothing {}}}", attrs[0], unpack_f64(attrs[1]));
+    default: return attrs.empty() ? "" : fmt::format(" {{{}}}", fmt::join(attrs, ", "));
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Program& program, ValueId id) {
+  std::string text = fmt::format("%{} = {}", id, name_of(program.node(id).op));
+  for (const ValueId operand : program.operands(id)) text += fmt::format(" %{}", operand);
+  return text + attributes(program, id) + " : " + program.type(id).to_string();
+}
+
+std::string to_string(const Program& program) {
+  std::string text;
+  for (ValueId id = 0; id < program.size(); ++id) text += to_string(program, id) + "\n";
+  for (const Output& output : program.outputs()) {
+    if (output.state < 0) {
+      text += fmt::format("return '{}' = %{}\n", output.name, output.value);
+    } else {
+      const Input& state = program.inputs()[static_cast<size_t>(output.state)];
+      text += fmt::format("update '{}' = %{}\n", state.name, output.value);
+    }
+  }
+  return text;
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,131 @@
+#include "backends/graph/program.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "schema/error.h"
+
+namespace runner::backends {
+
+int64_t pack_f64(double value) {
+  return std::bit_cast<int64_t>(value);
+}
+double unpack_f64(int64_t bits) {
+  return std::bit_cast<double>(bits);
+}
+
+namespace {
+
+// Two lanes of multiply-and-rotate (the mixing step of MurmurHash3's 128-bit form, public domain).
+void mix(ProgramHash& hash, uint64_t word) {
+  hash.lo = std::rotl(hash.lo ^ (word * 0x87c37b91114253d5ull), 27) * 5 + 0x52dce729u;
+  hash.hi = std::rotl(hash.hi ^ (word * 0x4cf5ad432745937full), 31) * 5 + 0x38495ab5u;
+  hash.hi += hash.lo;
+}
+
+void mix_type(ProgramHash& hash, const TensorType& type) {
+  mix(hash, static_cast<uint64_t>(type.dtype) | static_cast<uint64_t>(type.shape.rank()) << 8);
+  for (const int64_t dim : type.shape.dims()) mix(hash, static_cast<uint64_t>(dim));
+}
+
+}  // namespace
+
+Program::Program() = default;
+
+ValueId Program::input(InputKind kind, std::string name, TensorType type) {
+  const int64_t attrs[] = {static_cast<int64_t>(kind), static_cast<int64_t>(inputs_.size())};
+  const ValueId id = record(Op::kInput, {}, attrs, type);
+  inputs_.push_back({kind, std::move(name), id});
+  return id;
+}
+
+ValueId Program::constant(double value, TensorType type) {
+  const int64_t attrs[] = {pack_f64(value)};
+  return record(Op::kConstant, {}, attrs, type);
+}
+
+ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs,
+                        const TensorType& requested) {
+  const OpRow& row = row_of(op);
+  RUN_ASSERT(static_cast<int>(operands.size()) >= row.min_operands &&
+             (row.max_operands < 0 || static_cast<int>(operands.size()) <= row.max_operands));
+
+  constexpr size_t kInlineOperands = 4;
+  std::array<TensorType, kInlineOperands> inline_types;
+  std::vector<TensorType> many_types;
+  std::span<TensorType> types(inline_types.data(), std::min(operands.size(), kInlineOperands));
+  if (operands.size() > kInlineOperands) {
+    many_types.resize(operands.size());
+    types = many_types;
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    RUN_ASSERT(operands[i] >= 0 && operands[i] < size());
+    types[i] = type(operands[i]);
+  }
+
+  Node node{.op = op,
+            .type = {},
+            .mark = mark_,
+            .first_operand = static_cast<uint32_t>(operand_pool_.size()),
+            .operand_count = static_cast<uint32_t>(operands.size()),
+            .first_attr = static_cast<uint32_t>(attr_pool_.size()),
+            .attr_count = static_cast<uint32_t>(attrs.size())};
+  try {
+    node.type = row.infer({types, attrs, requested});
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), marks_.at(mark_));
+  }
+  operand_pool_.insert(operand_pool_.end(), operands.begin(), operands.end());
+  attr_pool_.insert(attr_pool_.end(), attrs.begin(), attrs.end());
+  nodes_.push_back(node);
+
+  mix(node_hash_, static_cast<uint64_t>(op) | static_cast<uint64_t>(operands.size()) << 8 | attrs.size() << 32);
+  mix_type(node_hash_, node.type);
+  for (const ValueId operand : operands) mix(node_hash_, static_cast<uint64_t>(operand));
+  for (const int64_t attr : attrs) mix(node_hash_, static_cast<uint64_t>(attr));
+  return size() - 1;
+}
+
+void Program::output(std::string name, ValueId value, int32_t state) {
+  RUN_ASSERT(value >= 0 && value < size());
+  if (state >= 0) {
+    const Input& target = inputs_.at(static_cast<size_t>(state));
+    RUN_ASSERT(target.kind == InputKind::kState && type(target.value) == type(value));
+  }
+  outputs_.push_back({std::move(name), value, state});
+}
+
+std::span<const ValueId> Program::operands(ValueId id) const {
+  const Node& n = node(id);
+  return {operand_pool_.data() + n.first_operand, n.operand_count};
+}
+
+std::span<const int64_t> Program::attrs(ValueId id) const {
+  const Node& n = node(id);
+  return {attr_pool_.data() + n.first_attr, n.attr_count};
+}
+
+double Program::attr_f64(ValueId id, int index) const {
+  return unpack_f64(attrs(id)[static_cast<size_t>(index)]);
+}
+
+ProgramHash Program::hash() const {
+  ProgramHash hash = node_hash_;
+  for (const Output& output : outputs_) {
+    mix(hash, static_cast<uint64_t>(output.value));
+    mix(hash, static_cast<uint64_t>(static_cast<int64_t>(output.state)));
+  }
+  return hash;
+}
+
+bool Program::same_structure(const Program& other) const {
+  const auto same_node = [](const Node& a, const Node& b) {
+    return a.op == b.op && a.type == b.type && a.operand_count == b.operand_count && a.attr_count == b.attr_count;
+  };
+  const auto same_output = [](const Output& a, const Output& b) { return a.value == b.value && a.state == b.state; };
+  return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(), same_node) &&
+         operand_pool_ == other.operand_pool_ && attr_pool_ == other.attr_pool_ &&
+         std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same_output);
+}
+
+}  // namespace runner::backends

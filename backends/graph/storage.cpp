@@ -1,0 +1,318 @@
+#include "backends/graph/storage.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+constexpr int32_t kNowhere = -1;
+
+size_t align(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Byte offset of a contiguous slice in its operand.
+size_t slice_offset(const Program& program, ValueId id) {
+  const TensorType& from = program.type(program.operands(id)[0]);
+  const auto strides = from.shape.strides();
+  size_t offset = 0;
+  for (int axis = 0; axis < from.shape.rank(); ++axis)
+    offset +=
+        static_cast<size_t>(program.attrs(id)[static_cast<size_t>(axis) * 3] * strides[static_cast<size_t>(axis)]);
+  return offset * size_of(from.dtype);
+}
+
+bool is_view(const Program& program, ValueId id) {
+  return program.node(id).op == Op::kReshape || is_contiguous_slice(program, id);
+}
+
+class StoragePlanner {
+ public:
+  StoragePlanner(const Program& program, const std::vector<Group>& groups, bool reuse)
+      : program_(program),
+        groups_(groups),
+        reuse_(reuse),
+        end_(static_cast<int>(groups.size())),
+        step_of_(static_cast<size_t>(program.size()), -1),
+        homes_(static_cast<size_t>(program.size())) {
+    storage_.places.assign(static_cast<size_t>(program.size()), {kNowhere, 0});
+    storage_.elided.assign(groups.size(), 0);
+    for (size_t g = 0; g < groups.size(); ++g)
+      for (const ValueId id : groups[g].nodes) step_of(id) = static_cast<int>(g);
+  }
+
+  Storage run(const std::vector<size_t>& scratch_bytes) {
+    make_homes();
+    place_concats();
+    find_uses();
+    place_states();
+    place_in_place();
+    collect_blocks();
+    for (size_t g = 0; g < groups_.size(); ++g) add_scratch(scratch_bytes[g], static_cast<int>(g));
+    storage_.arena_bytes = assign_offsets(storage_.blocks);
+    write_places();
+    return std::move(storage_);
+  }
+
+ private:
+  // Where a value stands: inside the home of another value, or on its own.
+  struct Home {
+    ValueId in = kNoValue;  // the value whose buffer holds this one; kNoValue: a buffer of its own
+    size_t offset = 0;
+    int32_t slot = 0;  // of an own buffer; 0: the arena
+    int first = -1, last = -1;
+    int block = -1;
+  };
+
+  struct Root {
+    ValueId value;
+    size_t offset;
+  };
+
+  int& step_of(ValueId id) { return step_of_[static_cast<size_t>(id)]; }
+  Home& home(ValueId id) { return homes_[static_cast<size_t>(id)]; }
+
+  Root root_of(ValueId id) {
+    size_t offset = 0;
+    while (home(id).in != kNoValue) {
+      offset += home(id).offset;
+      id = home(id).in;
+    }
+    return {id, offset};
+  }
+
+  void make_homes() {
+    for (size_t i = 0; i < program_.inputs().size(); ++i)
+      home(program_.inputs()[i].value).slot = static_cast<int32_t>(i) + 1;
+    for (ValueId id = 0; id < program_.size(); ++id) {
+      if (!is_view(program_, id)) continue;
+      home(id).in = program_.operands(id)[0];
+      home(id).offset = program_.node(id).op == Op::kReshape ? 0 : slice_offset(program_, id);
+    }
+  }
+
+  // The computed value behind reshapes that may be written into another buffer; kNoValue if there is none.
+  ValueId movable(ValueId id) {
+    while (program_.node(id).op == Op::kReshape) id = program_.operands(id)[0];
+    const bool computed = step_of(id) >= 0 && home(id).in == kNoValue && home(id).slot == 0;
+    return computed && is_result(id) ? id : kNoValue;
+  }
+
+  bool is_result(ValueId id) {
+    const std::vector<ValueId>& results = groups_[static_cast<size_t>(step_of(id))].results;
+    return std::find(results.begin(), results.end(), id) != results.end();
+  }
+
+  // Outer concats first, so that an inner one may move into its place as a whole.
+  void place_concats() {
+    for (size_t g = groups_.size(); g-- > 0;)
+      if (program_.node(groups_[g].nodes[0]).op == Op::kConcat) place_concat(g);
+  }
+
+  void place_concat(size_t g) {
+    if (!reuse_) return;
+    const ValueId concat = groups_[g].nodes[0];
+    const Shape& shape = program_.type(concat).shape;
+    for (int axis = 0; axis < program_.attrs(concat)[0]; ++axis)
+      if (shape[axis] != 1) return;
+    std::vector<ValueId> parts;
+    for (const ValueId operand : program_.operands(concat)) {
+      const ValueId part = movable(operand);
+      if (part == kNoValue || std::find(parts.begin(), parts.end(), part) != parts.end()) return;
+      parts.push_back(part);
+    }
+    size_t offset = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      home(parts[i]).in = concat;
+      home(parts[i]).offset = offset;
+      offset += program_.type(program_.operands(concat)[i]).bytes();
+    }
+    storage_.elided[g] = 1;
+  }
+
+  // First write and last read of every buffer.
+  void find_uses() {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      if (storage_.elided[g]) continue;
+      const int step = static_cast<int>(g);
+      for (const ValueId id : groups_[g].results) written(id, step);
+      for (const ValueId id : groups_[g].nodes)
+        for (const ValueId operand : program_.operands(id)) read_by_group(operand, g);
+    }
+    for (const Output& output : program_.outputs())
+      if (output.state < 0) read(output.value, end_ + 2);
+  }
+
+  void written(ValueId id, int step) {
+    Home& root = home(root_of(id).value);
+    root.first = root.first < 0 ? step : std::min(root.first, step);
+    root.last = std::max(root.last, step);
+  }
+
+  void read(ValueId id, int step) {
+    Home& root = home(root_of(id).value);
+    root.last = std::max(root.last, step);
+  }
+
+  // Element-wise groups look through an expand.
+  ValueId memory_read(ValueId operand, const Group& group) const {
+    const bool through = group.kind == GroupKind::kEltwise && program_.node(operand).op == Op::kExpand;
+    return through ? program_.operands(operand)[0] : operand;
+  }
+
+  void read_by_group(ValueId operand, size_t g) {
+    const Op op = program_.node(operand).op;
+    if (step_of(operand) == static_cast<int>(g)) return;  // inside the group
+    if (groups_[g].kind == GroupKind::kEltwise && op == Op::kConstant) return;
+    read(memory_read(operand, groups_[g]), static_cast<int>(g));
+  }
+
+  void place_states() {
+    for (const Output& output : program_.outputs()) {
+      if (output.state < 0) continue;
+      const ValueId input = program_.inputs()[static_cast<size_t>(output.state)].value;
+      const ValueId value = reuse_ ? movable(output.value) : kNoValue;
+      if (value != kNoValue && may_overwrite(value, input)) {
+        home(value).slot = home(input).slot;
+      } else {
+        read(output.value, end_ + 1);
+        late_.push_back(&output);
+      }
+    }
+  }
+
+  bool is_input(ValueId id) { return program_.node(id).op == Op::kInput; }
+
+  // True where `value` may be computed right into the buffer of the state `input`.
+  bool may_overwrite(ValueId value, ValueId input) {
+    const int write = home(value).first;
+    const int read = home(input).last;
+    if (read < write) return true;
+    return read == write && element_by_element(value, input);
+  }
+
+  // Does the group that computes `value` read `buffer` only at the element that it writes?
+  bool element_by_element(ValueId value, ValueId buffer) {
+    const Group& group = groups_[static_cast<size_t>(step_of(value))];
+    const TensorType& type = program_.type(value);
+    if (group.kind != GroupKind::kEltwise || program_.node(value).op == Op::kConcat) return false;
+    for (const ValueId id : group.nodes)
+      for (const ValueId operand : program_.operands(id)) {
+        if (step_of(operand) == step_of(value)) continue;
+        const ValueId base = memory_read(operand, group);
+        const Root root = root_of(base);
+        if (root.value != buffer) continue;
+        if (base != operand || root.offset != 0 || program_.type(base).shape.elements() != type.shape.elements() ||
+            size_of(program_.type(base).dtype) != size_of(type.dtype))
+          return false;
+      }
+    return true;
+  }
+
+  // Lets element-wise results take over the buffer of an operand that dies there.
+  void place_in_place() {
+    if (!reuse_) return;
+    for (size_t g = 0; g < groups_.size(); ++g)
+      if (groups_[g].kind == GroupKind::kEltwise)
+        for (const ValueId result : groups_[g].results) take_over(result, static_cast<int>(g));
+  }
+
+  void take_over(ValueId result, int step) {
+    if (home(result).in != kNoValue || home(result).slot != 0) return;
+    for (const ValueId id : groups_[static_cast<size_t>(step)].nodes)
+      for (const ValueId operand : program_.operands(id)) {
+        const ValueId buffer = root_of(memory_read(operand, groups_[static_cast<size_t>(step)])).value;
+        Home& old = home(buffer);
+        const bool dies = old.slot == 0 && !is_input(buffer) && old.last == step && old.first < step && old.first >= 0;
+        if (!dies || program_.type(buffer).bytes() != program_.type(result).bytes() ||
+            !element_by_element(result, buffer))
+          continue;
+        old.last = std::max(old.last, home(result).last);
+        home(result).in = buffer;
+        home(result).offset = 0;
+        return;
+      }
+  }
+
+  void collect_blocks() {
+    for (ValueId id = 0; id < program_.size(); ++id) {
+      Home& own = home(id);
+      if (own.in != kNoValue || own.slot != 0 || own.first < 0) continue;
+      own.block = static_cast<int>(storage_.blocks.size());
+      storage_.blocks.push_back({program_.type(id).bytes(), own.first, own.last, 0});
+    }
+  }
+
+  void add_scratch(size_t bytes, int step) {
+    scratch_blocks_.push_back(bytes == 0 ? -1 : static_cast<int>(storage_.blocks.size()));
+    if (bytes > 0) storage_.blocks.push_back({bytes, step, step, 0});
+  }
+
+  void write_places() {
+    for (ValueId id = 0; id < program_.size(); ++id) {
+      const Root root = root_of(id);
+      const Home& own = home(root.value);
+      if (own.slot > 0) {
+        storage_.places[static_cast<size_t>(id)] = {own.slot, root.offset};
+      } else if (own.block >= 0) {
+        storage_.places[static_cast<size_t>(id)] = {
+            0, storage_.blocks[static_cast<size_t>(own.block)].offset + root.offset};
+      }
+    }
+    for (const int block : scratch_blocks_)
+      storage_.scratch.push_back({0, block < 0 ? 0 : storage_.blocks[static_cast<size_t>(block)].offset});
+    for (const Output* output : late_) {
+      const int32_t slot = output->state + 1;
+      storage_.copies.push_back(
+          {storage_.places[static_cast<size_t>(output->value)], {slot, 0}, program_.type(output->value).bytes()});
+    }
+  }
+
+  const Program& program_;
+  const std::vector<Group>& groups_;
+  const bool reuse_;
+  const int end_;
+  std::vector<int> step_of_;
+  std::vector<Home> homes_;
+  std::vector<const Output*> late_;
+  std::vector<int> scratch_blocks_;
+  Storage storage_;
+};
+
+}  // namespace
+
+size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+
+  size_t total = 0;
+  std::vector<size_t> placed;
+  for (const size_t i : order) {
+    ArenaBlock& block = blocks[i];
+    std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of the blocks that live at the same time
+    for (const size_t j : placed)
+      if (blocks[j].first <= block.last && block.first <= blocks[j].last)
+        taken.emplace_back(blocks[j].offset, blocks[j].offset + align(blocks[j].bytes));
+    std::sort(taken.begin(), taken.end());
+    size_t offset = 0;
+    for (const auto& [begin, end] : taken) {
+      if (begin >= offset + align(block.bytes)) break;
+      offset = std::max(offset, end);
+    }
+    block.offset = offset;
+    total = std::max(total, offset + align(block.bytes));
+    placed.push_back(i);
+  }
+  return total;
+}
+
+Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
+                     bool reuse) {
+  return StoragePlanner(program, groups, reuse).run(scratch_bytes);
+}
+
+}  // namespace runner::backends
