@@ -138,6 +138,9 @@ struct SchedulerSpec {
   double final_div_factor = 1e4;
   bool three_phase = false;
   bool cosine_anneal = true;
+  bool cycle_momentum = true;  // sgd, rmsprop: momentum; adam, adamw, lion: beta1
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
   // step, exponential: torch.optim.lr_scheduler.StepLR / ExponentialLR
   std::optional<Length> every;  // the length of one decay interval
   double gamma = 0.1;

@@ -1,0 +1,172 @@
+#include "runner/optim/lr_schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "schema/error.h"
+
+namespace runner::optim {
+
+using schema::SchedulerSpec;
+using schema::SchedulerType;
+
+int64_t to_steps(const schema::Length& length, const RunScale& scale) {
+  if (length.unit == schema::Unit::kSteps) return length.count;
+  if (length.unit == schema::Unit::kEpochs) return length.count * scale.steps_per_epoch;
+  const int64_t epochs = length.count / scale.samples_per_epoch;
+  const int64_t rest = length.count % scale.samples_per_epoch;
+  const int64_t rest_steps = (rest + scale.samples_per_step - 1) / scale.samples_per_step;
+  return epochs * scale.steps_per_epoch + std::min(rest_steps, scale.steps_per_epoch);
+}
+
+namespace {
+
+void check(const SchedulerSpec& spec, double lr) {
+  if (spec.type == SchedulerType::kOneCycle) {
+    RUN_CHECK(!spec.warmup, ErrorKind::kRecipe,
+              "scheduler.warmup does not go with one_cycle, which has its own warm-up: set scheduler.pct_start");
+    RUN_CHECK(lr > 0 || !spec.max_lr, ErrorKind::kRecipe,
+              "scheduler.max_lr is reached by multiplying optimizer.lr, which is {}: set it above 0", lr);
+  }
+  RUN_CHECK(spec.type != SchedulerType::kPolynomial || lr > spec.end, ErrorKind::kRecipe,
+            "scheduler.end is {}, but polynomial decays from optimizer.lr, {}: set it below that", spec.end, lr);
+  RUN_CHECK(spec.type != SchedulerType::kStep || spec.every, ErrorKind::kRecipe,
+            "scheduler.every is missing: step multiplies the rate by gamma once per that length, say 10 epochs");
+}
+
+}  // namespace
+
+LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {
+  check(spec, lr);
+  warmup_ = spec.warmup ? to_steps(*spec.warmup, scale) : 0;
+  length_ = spec.length ? to_steps(*spec.length, scale) : scale.total_steps;
+  every_ = std::max<int64_t>(1, to_steps(spec.every.value_or(schema::Length{1, schema::Unit::kEpochs}), scale));
+  steps_per_call_ = spec.compat_accelerate ? scale.num_processes : 1;
+}
+
+int64_t LrSchedule::position(int64_t step) const {
+  if (spec_.type != SchedulerType::kOneCycle) return step * steps_per_call_;
+  // AcceleratedScheduler goes on until its count exceeds the total: one step beyond the cycle's last.
+  return std::min(step * steps_per_call_, spec_.compat_accelerate ? length_ : length_ - 1);
+}
+
+namespace {
+
+struct CyclePoint {
+  double factor, momentum;
+};
+
+struct CyclePhase {
+  double end_step;
+  CyclePoint from, to;
+};
+
+// From start to end as `part` goes from 0 to 1.
+double anneal(double start, double end, double part, bool cosine) {
+  if (!cosine) return (end - start) * part + start;
+  return end + (start - end) / 2.0 * (std::cos(std::numbers::pi * part) + 1.0);
+}
+
+// torch.optim.lr_scheduler.OneCycleLR; `top` is the factor at the peak.  A phase without length is at its end.
+CyclePoint one_cycle(const SchedulerSpec& spec, double top, int64_t length, int64_t position) {
+  const double initial = top / spec.div_factor;
+  const CyclePoint start{initial, spec.max_momentum};
+  const CyclePoint peak{top, spec.base_momentum};
+  const CyclePoint finish{initial / spec.final_div_factor, spec.max_momentum};
+  const double total = static_cast<double>(length);
+  const double rise_end = spec.pct_start * total - 1, fall_end = 2 * spec.pct_start * total - 2;
+  const CyclePhase fall = spec.three_phase ? CyclePhase{fall_end, peak, start} : CyclePhase{total - 1, peak, finish};
+  const CyclePhase phases[] = {{rise_end, start, peak}, fall, {total - 1, start, finish}};
+  const int last = spec.three_phase ? 2 : 1;
+
+  const double at = static_cast<double>(position);
+  double begin = 0;
+  int i = 0;
+  for (; i < last && at > phases[i].end_step; ++i) begin = phases[i].end_step;
+  const auto& [end_step, from, to] = phases[i];
+  const double part = end_step > begin ? (at - begin) / (end_step - begin) : 1.0;
+  return {anneal(from.factor, to.factor, part, spec.cosine_anneal),
+          anneal(from.momentum, to.momentum, part, spec.cosine_anneal)};
+}
+
+double half_wave(double turns) {
+  return std::max(0.0, 0.5 * (1.0 + std::cos(std::numbers::pi * turns)));
+}
+
+}  // namespace
+
+double LrSchedule::factor(int64_t step) const {
+  const int64_t at = position(step);
+  const double decayed = at < warmup_ ? static_cast<double>(at) / static_cast<double>(warmup_) : decay(at);
+  return decayed * plateau_.factor;
+}
+
+double LrSchedule::decay(int64_t position) const {
+  const int64_t after_warmup = position - warmup_;
+  const double decay_steps = static_cast<double>(std::max<int64_t>(1, length_ - warmup_));
+  const double progress = static_cast<double>(after_warmup) / decay_steps;
+  switch (spec_.type) {
+    case SchedulerType::kConstant:
+    case SchedulerType::kPlateau: return 1.0;
+    case SchedulerType::kLinear: return std::max(0.0, static_cast<double>(length_ - position) / decay_steps);
+    case SchedulerType::kCosine: return half_wave(2.0 * spec_.cycles * progress);  // beyond its length it rises again
+    case SchedulerType::kCosineRestarts:
+      return progress < 1.0 ? half_wave(std::fmod(spec_.cycles * progress, 1.0)) : 0.0;
+    case SchedulerType::kPolynomial: {
+      const double left = position < length_ ? std::pow(1.0 - progress, spec_.power) : 0.0;
+      return ((lr_ - spec_.end) * left + spec_.end) / lr_;
+    }
+    case SchedulerType::kOneCycle: {
+      const double top = spec_.max_lr ? *spec_.max_lr / lr_ : 1.0;
+      return one_cycle(spec_, top, length_, position).factor;
+    }
+    case SchedulerType::kStep:
+    case SchedulerType::kExponential: return std::pow(spec_.gamma, static_cast<double>(after_warmup / every_));
+  }
+  return 1.0;
+}
+
+std::optional<double> LrSchedule::momentum(int64_t step) const {
+  if (spec_.type != SchedulerType::kOneCycle || !spec_.cycle_momentum) return std::nullopt;
+  return one_cycle(spec_, 1.0, length_, position(step)).momentum;
+}
+
+bool LrSchedule::observe(double metric) {
+  if (spec_.type != SchedulerType::kPlateau) return false;
+  bool lowered = false;
+  for (int64_t call = 0; call < steps_per_call_; ++call) lowered |= observe_once(metric);
+  return lowered;
+}
+
+// torch.optim.lr_scheduler.ReduceLROnPlateau.step
+bool LrSchedule::observe_once(double metric) {
+  if (improves(metric)) {
+    plateau_.best = metric;
+    plateau_.bad_evaluations = 0;
+  } else {
+    ++plateau_.bad_evaluations;
+  }
+  if (plateau_.cooldown > 0) {
+    --plateau_.cooldown;
+    plateau_.bad_evaluations = 0;
+  }
+  if (plateau_.bad_evaluations <= spec_.patience) return false;
+  plateau_.cooldown = spec_.cooldown;
+  plateau_.bad_evaluations = 0;
+  const double rate = lr_ * plateau_.factor;
+  const double lower = std::max(rate * spec_.factor, spec_.min_lr);
+  if (rate - lower <= spec_.eps) return false;
+  plateau_.factor = lower / lr_;
+  return true;
+}
+
+bool LrSchedule::improves(double metric) const {
+  const double sign = spec_.maximize ? 1.0 : -1.0;  // of an improvement
+  const double best = plateau_.best.value_or(-sign * std::numeric_limits<double>::infinity());
+  const double bar = spec_.threshold_relative ? best * (1.0 + sign * spec_.threshold) : best + sign * spec_.threshold;
+  return spec_.maximize ? metric > bar : metric < bar;
+}
+
+}  // namespace runner::optim

@@ -1,0 +1,73 @@
+// The learning rate over a run: the factor by which each step multiplies the optimizer's rate.
+//
+// 1. A factor is a function of the step alone, in f64: it depends neither on the replicas nor on the accumulation, and
+// any
+//    step may be asked for, in any order, without allocation.
+// 2. Only `plateau` has state, which changes in observe() and nowhere else.
+// Const functions may be called from several threads; observe() and restore() need exclusive access.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "schema/recipe.h"
+
+namespace runner::optim {
+
+// The size of a run in optimizer steps (windows).
+struct RunScale {
+  int64_t total_steps = 0;  // of the whole run
+  int64_t steps_per_epoch = 0;
+  int64_t samples_per_epoch = 0;  // that an epoch trains on: no padding, nothing that drop_last drops
+  int64_t samples_per_step = 0;   // of every step but the last of an epoch
+  int64_t num_processes = 1;      // read by `compat: accelerate` alone; 1 where split_batches is on
+};
+
+// The number of steps in a length: an epoch has steps_per_epoch; N samples end with the first step at which N have been
+// seen, counting each epoch's short last step.
+int64_t to_steps(const schema::Length& length, const RunScale& scale);
+
+// What a state has to keep of `plateau`.
+struct PlateauState {
+  std::optional<double> best;  // none before the first figure that is better than the worst possible
+  int64_t bad_evaluations = 0;
+  int64_t cooldown = 0;  // evaluations that still count as good
+  double factor = 1.0;
+  bool operator==(const PlateauState&) const = default;
+};
+
+class LrSchedule {
+ public:
+  // `lr`: the optimizer's own rate, in which `end`, `max_lr` and `min_lr` are expressed; groups with another rate are
+  // multiplied by the same factor.  Throws Error(kRecipe) where no factor can express the schedule.
+  LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunScale& scale);
+
+  // The factor of a step, counted from 0: the number of steps finished before it.  Source of the formulas: the
+  // functions of the same names in transformers.optimization, OneCycleLR, StepLR and ExponentialLR in
+  // torch.optim.lr_scheduler. With `compat: accelerate` the step is first multiplied by the number of processes, as
+  // AcceleratedScheduler does.
+  double factor(int64_t step) const;
+
+  // The momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step; none where the schedule leaves it alone.
+  std::optional<double> momentum(int64_t step) const;
+
+  // plateau: takes the figure of one evaluation (NaN is no improvement) and lowers the factor after too many bad ones,
+  // as ReduceLROnPlateau; true if it did.  Does nothing for other types.
+  bool observe(double metric);
+  const PlateauState& plateau() const { return plateau_; }
+  void restore(const PlateauState& state) { plateau_ = state; }
+
+ private:
+  int64_t position(int64_t step) const;  // in the schedule
+  double decay(int64_t position) const;  // the factor after the warm-up
+  bool observe_once(double metric);
+  bool improves(double metric) const;
+
+  schema::SchedulerSpec spec_;
+  double lr_;
+  int64_t warmup_ = 0, length_ = 0, every_ = 1;
+  int64_t steps_per_call_ = 1;
+  PlateauState plateau_;
+};
+
+}  // namespace runner::optim
