@@ -1,0 +1,97 @@
+// The table of recipe fields, made at build time from schema/fields.yaml (which documents each attribute).
+//
+// Constant data, no work at start-up, thread-safe.  A path is "optimizer.lr"; the sections of a list are "…[]", as in
+// "optimizer.groups[].lr".  Several fields may share a path: each has `when` conditions, of which one holds at most.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace runner::schema {
+
+enum class FieldType : uint8_t {
+  kSection,
+  kBoolean,
+  kInteger,
+  kNumber,
+  kText,
+  kPath,
+  kChoice,
+  kLength,
+  kSize,
+  kCharacter,
+  kColumn,
+  kMetric,
+  kFree,
+};
+
+// kAlways: only the default works yet.  kReplicas, kAccumulation: the same, except with one process, with a window of
+// one batch.
+enum class Later : uint8_t { kNo, kAlways, kReplicas, kAccumulation };
+
+// How a resumed run may change a field.
+enum class OnResume : uint8_t { kFixed, kAny, kLarger };
+
+struct Choice {
+  std::string_view name;
+  bool works;
+};
+
+// Holds where the choice at `path` is one of `values`.
+struct Condition {
+  std::string_view path;
+  std::span<const std::string_view> values;
+};
+
+struct FieldDefault {
+  std::string_view value;           // YAML: a scalar or a list of scalars in [ ]
+  std::span<const Condition> when;  // empty: always
+};
+
+// Bounds of an integer, a number or the count of a length.
+struct Range {
+  int64_t least, most;  // integers
+  double low, high;     // numbers; infinite where there is no bound
+  bool low_open, high_open;
+};
+
+struct Field {
+  std::string_view parent;  // "" for top-level keys
+  std::string_view name;
+  FieldType type;
+  bool is_list;  // of `type`
+  bool required;
+  bool optional;  // a section that exists only if written or implied
+  Later later;
+  OnResume on_resume;
+  int order;  // in fields.yaml
+  int count;  // exact length of a list, 0: any
+  Range range;
+  std::span<const Choice> choices;
+  std::span<const Condition> when;
+  std::span<const Condition> implied_by;
+  std::span<const FieldDefault> defaults;  // the first that holds counts
+  std::string_view unit;
+  std::string_view text;
+
+  std::string path() const {
+    return parent.empty() ? std::string(name) : std::string(parent) + "." + std::string(name);
+  }
+  bool is_section() const { return type == FieldType::kSection; }
+};
+
+// All fields, sorted by parent, then name, then the order of fields.yaml.
+std::span<const Field> fields();
+
+// The fields of a section ("": the top level), sorted by name.
+std::span<const Field> fields_of(std::string_view section);
+
+// The fields with this path, usually one; empty if there is none.
+std::span<const Field> find_fields(std::string_view path);
+
+// "integer", "list of text", "length", …
+std::string type_name(const Field& field);
+
+}  // namespace runner::schema
