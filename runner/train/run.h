@@ -1,0 +1,83 @@
+// One run from recipe to recorded result: what `exec` and `resume` do, without the command line around it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/recipe.h"
+#include "schema/source_mark.h"
+#include "store/run_store.h"
+
+namespace runner::train {
+
+// Told what happens, on the training thread; must return quickly and not throw.
+class Observer {
+ public:
+  struct Progress {
+    int64_t epoch = 0, epochs = 0;  // epoch counts from 0; epochs 0: the run's length is given in steps
+    int64_t step = 0, steps = 0;    // optimizer windows done, and of the whole run
+    int64_t samples = 0;            // since the process started
+    double loss = 0;                // the newest train/loss point, NaN before the first
+  };
+
+  virtual ~Observer() = default;
+  virtual void on_start(std::string_view /*run*/, std::string_view /*name*/) {}
+  virtual void on_step(const Progress& /*progress*/) {}
+  virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
+  virtual void on_state(int64_t /*state*/, int64_t /*step*/, int64_t /*bytes*/) {}
+  virtual void on_warning(std::string_view /*text*/) {}
+};
+
+struct MetricRange {
+  double last = 0, min = 0, max = 0;
+};
+
+struct RunError {
+  std::string message;
+  std::string file;
+  int line = 0;
+};
+
+// The document of `exec --json`.
+struct RunResult {
+  std::string run, name;
+  store::RunStatus status = store::RunStatus::kDone;
+  int exit_code = 0;
+  std::string backend;
+  int64_t num_processes = 1;
+  int64_t epochs = 0;           // begun and finished, resumed ones included
+  int64_t optimizer_steps = 0;  // windows finished
+  int64_t skipped_steps = 0;
+  int64_t samples = 0;
+  double seconds = 0;             // from the start of the process until the last state is committed
+  double first_step_seconds = 0;  // from the start of the process until the first window is done
+  std::map<std::string, MetricRange> metrics;
+  std::vector<int64_t> states;  // kept ones, oldest first
+  std::vector<std::string> warnings;
+  std::optional<RunError> error;
+};
+
+struct RunRequest {
+  const schema::Recipe& recipe;
+  store::RecipeRecord record;        // as it goes into the store
+  std::vector<store::Param> params;  // flattened
+  std::filesystem::path store;
+  std::string resume;                // id of the run to continue; empty: a new run
+  Observer& observer;
+  const std::atomic<int>& stop;      // 1: finish the window, save a state, return kInterrupted
+};
+
+// Trains.  Everything that goes wrong once the run is recorded is in the result (status, exit code, error); what is found
+// before, a recipe or data that cannot be used or a store that cannot be opened, is thrown as Error.
+RunResult run(const RunRequest& request);
+
+// Seconds since the kernel started this process.
+double seconds_since_process_start();
+
+}  // namespace runner::train
