@@ -15,6 +15,8 @@ struct Process {
   std::string pid_namespace;  // process numbers mean nothing outside of it
   int64_t pid = 0;
   int64_t start_ticks = 0;  // since boot, /proc/PID/stat field 22
+
+  bool operator==(const Process&) const = default;
 };
 
 // This process.  Reads three files of /proc and keeps the answer; a forked child reads them anew.

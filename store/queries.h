@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "store/metrics.h"
 #include "store/run_store.h"
 #include "store/state_store.h"
 
@@ -41,23 +42,6 @@ struct RunRow {
   std::string binary_version;
   std::string summary_json;  // empty: not ended
   std::vector<std::string> tags;
-};
-
-struct MetricSummary {
-  std::string name;
-  int64_t n = 0;
-  int64_t first_step = 0, last_step = 0;
-  double first = 0, last = 0;
-  double min = 0, max = 0;  // over the points that are not NaN; NaN where there are none
-  int64_t min_step = 0, max_step = 0;
-  double sum = 0;  // over the finite points, in the order recorded
-  int64_t nan_count = 0, inf_count = 0;
-};
-
-struct Point {
-  int64_t step = 0;
-  int64_t time_ms = 0;
-  double value = 0;
 };
 
 struct AttemptRow {

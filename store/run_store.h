@@ -1,4 +1,4 @@
-// A run's life in the store: created, attempted, finished, tagged, removed.
+// A run's life in the store: created, attempted, finished, annotated (store/removal.h removes it).
 //
 // A run is one experiment; an attempt is one process that works on it (the first, then one for each resume).  A run
 // whose process is gone without a word keeps the status kRunning in the file and is read as kCrashed. Thread safety: as
@@ -84,20 +84,15 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
 // Records how the attempt and the run ended.
 void finish_run(Store& store, const RunHandle& run, const RunEnd& end);
 
-// Sign of life, for readers on other hosts.
-void heartbeat(Store& store, const RunHandle& run);
+// Sign of life, for readers on other hosts, with the points that this attempt has dropped so far.
+void heartbeat(Store& store, const RunHandle& run, int64_t dropped_points);
+
+// Throws Error(kUsage) if another process is still running the run; `action` is what it is in the way of: "resume".
+void check_not_running(Store& store, int64_t run_id, std::string_view action);
 
 // Adding a tag twice and removing an absent one do nothing.
 void add_tag(Store& store, int64_t run_id, std::string_view tag);
 void remove_tag(Store& store, int64_t run_id, std::string_view tag);
 void add_note(Store& store, int64_t run_id, std::string_view text);
-
-// Removes a run with all its points, states and events; its children keep theirs and lose the parent.  Throws
-// Error(kUsage) if a process is still running it.
-void remove_run(Store& store, int64_t run_id);
-
-// Removes chunks that no state uses and gives the file's free pages back to the file system.  Cost: rewrites the file.
-// Returns the bytes given back.
-int64_t collect_garbage(Store& store);
 
 }  // namespace runner::store

@@ -1,23 +1,23 @@
 // Records one run from a thread of its own: metrics, events, states, sign of life, end.
 //
 // The training thread hands points over through a preallocated ring and never waits, allocates or enters the kernel for
-// that.  The writer thread commits them every `flush_every`, or sooner when the ring fills.  Invariants: (1) what was
-// pushed before a state, a flush() or finish() is committed with or before it; (2) a failed write is kept and repeated,
-// reported through take_warnings(), and never ends the run; (3) memory is bounded: when the store cannot be written for
-// long the newest points are dropped, and counted. Thread safety: push(), series(), event(), save_state(), flush() and
-// finish() belong to one thread, the training thread; counters(), take_warnings() and wait_until_recorded() may be
-// called from any.
+// that.  The writer thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush() or
+// finish() is committed with or before it; (2) a failed write is kept and repeated, reported through take_warnings(), and
+// never ends the run; (3) memory is bounded: when the store cannot be written for long the newest points are dropped, and
+// counted.
+// Thread safety: all belongs to one thread, the training thread, except counters(), take_warnings() and
+// wait_until_recorded(), which any thread may call.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "store/removal.h"
 #include "store/state_store.h"
 
 namespace runner::store {
@@ -25,7 +25,7 @@ namespace runner::store {
 struct WriterOptions {
   std::chrono::milliseconds flush_every{250};
   std::chrono::milliseconds heartbeat_every{10'000};
-  size_t ring_points = size_t{1} << 16;  // a power of two
+  size_t ring_points = size_t{1} << 15;  // a power of two; 32 bytes each
   size_t state_chunk_bytes = kStateChunkBytes;
 };
 
@@ -34,7 +34,7 @@ struct WriterCounters {
   int64_t committed = 0;  // of them in the file
   int64_t dropped = 0;    // points refused by a full ring
   int64_t commits = 0;
-  int64_t failures = 0;  // transactions that failed and were kept for another try
+  int64_t failures = 0;  // writes that failed; all but those of states are kept for another try
 };
 
 enum class Level { kInfo, kWarning, kError };
@@ -44,12 +44,11 @@ using SeriesIndex = int32_t;
 
 class RunWriter {
  public:
-  // Starts a new run; returns at once, the writer thread records it.  Open the Store for writing before (and close it
-  // or keep it): that is what finds a store that cannot be used.
-  RunWriter(std::filesystem::path store, RunInfo info, WriterOptions options = {});
+  // Starts a new run in a store opened for writing; returns at once, the writer thread records the run.
+  RunWriter(Store store, RunInfo info, WriterOptions options = {});
   // Continues a run that begin_attempt() has claimed.
-  RunWriter(std::filesystem::path store, RunHandle run, WriterOptions options = {});
-  // Commits what it can, without a status; never throws.
+  RunWriter(Store store, RunHandle run, WriterOptions options = {});
+  // Commits what it can, without a status: a run that was not finished counts as crashed.  Never throws.
   ~RunWriter();
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
@@ -62,8 +61,8 @@ class RunWriter {
   // The handle of a metric name; the same for the same name.  Allocates for a new name only.
   SeriesIndex series(std::string_view name);
 
-  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  About 10 ns;
-  // no lock, no allocation, no system call.  Returns false if the ring was full and the point was dropped and counted.
+  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  About 10 ns; no
+  // lock, no allocation, no system call.  Returns false if the ring was full and the point was dropped and counted.
   bool push(SeriesIndex series, int64_t step, double value) noexcept;
 
   // Records an event; `json` is a JSON document.  A short lock and an allocation.
@@ -72,15 +71,15 @@ class RunWriter {
   // A cleared snapshot to fill: a used one with its memory where there is one.
   StateSnapshot snapshot();
 
-  // Saves on the writer thread, then applies `retention`.  The future gives the state, or the Error; a failure is also
-  // a warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last
-  // state call .get() on it.
+  // Saves on the writer thread, then applies `retention`.  The future gives the state, or the Error; a failure is also a
+  // warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last state
+  // call .get() on it.
   std::future<StateInfo> save_state(StateSnapshot snapshot, Retention retention = {});
 
   // Blocks until everything given so far is in the file and synced.  Throws Error(kStore) if it cannot be.
   void flush();
 
-  // flush(), and records the end.  Nothing may be given afterwards.
+  // flush(), and records the end.  Nothing may be given afterwards.  Throws Error(kStore); it may be called again then.
   void finish(const RunEnd& end);
 
   WriterCounters counters() const;

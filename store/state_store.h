@@ -2,7 +2,8 @@
 //
 // A state exists if and only if its transaction is committed; its chunks carry SHA-256 digests that every load checks.
 // A section that did not change since any earlier state costs only its digest.  A save that fails leaves everything
-// that was committed as it was and may be repeated.  Layout: docs/store.md. Thread safety: as the Store given; a
+// that was committed as it was and may be repeated.  Layout: docs/store.md.
+// Thread safety: as the Store given; a
 // StateSnapshot belongs to one thread at a time.
 #pragma once
 
@@ -88,16 +89,6 @@ struct LoadedState {
   const Section& at(std::string_view name) const;    // throws Error(kStore): names state and section
 };
 
-struct Retention {
-  std::optional<int64_t> keep_last;  // newest n
-  struct Best {
-    std::string metric;
-    bool maximize = false;
-    int64_t count = 1;
-  };
-  std::optional<Best> keep_best;  // best n; a NaN is worse than any number
-};
-
 // Saves in one transaction, durable against power loss when it returns.  Returns the state's description.  Sections are
 // cut at `chunk_bytes`, never across sections.  Throws Error(kStore); nothing is changed then.
 StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& header,
@@ -114,10 +105,5 @@ std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume
 StateInfo find_state(Store& store, int64_t state_id);
 
 void pin_state(Store& store, int64_t state_id, bool pinned);
-
-// Removes the states that no rule keeps, and chunks that nothing uses any more.  Kept: the newest state, the rules'
-// states, pinned ones, and one that a forked run still starts from.  Without any rule all states are kept.  Returns how
-// many were removed.
-int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
 
 }  // namespace runner::store

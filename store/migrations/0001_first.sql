@@ -17,8 +17,7 @@ CREATE TABLE run(
   parent_id INTEGER REFERENCES run(id) ON DELETE SET NULL,
   seed INTEGER NOT NULL,
   created_ms INTEGER NOT NULL,
-  attempts INTEGER NOT NULL,  -- number of the newest
-  dropped_points INTEGER NOT NULL DEFAULT 0
+  attempts INTEGER NOT NULL  -- number of the newest
 ) STRICT;
 CREATE INDEX run_by_name ON run(name);
 CREATE INDEX run_by_parent ON run(parent_id);
@@ -47,7 +46,8 @@ CREATE TABLE attempt(
   exit_code INTEGER,
   reason TEXT NOT NULL DEFAULT '',
   summary TEXT NOT NULL DEFAULT '',
-  superseded_points INTEGER NOT NULL,
+  superseded_points INTEGER NOT NULL,        -- of older attempts, taken back when this one began
+  dropped_points INTEGER NOT NULL DEFAULT 0,  -- refused because the store could not be written for long
   PRIMARY KEY(run_id, no)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX attempt_by_recipe ON attempt(recipe_id);
@@ -178,7 +178,7 @@ SELECT run.uid AS run, run.name AS name, attempt.status AS status, attempt.exit_
        strftime('%Y-%m-%dT%H:%M:%fZ', attempt.started_ms / 1000.0, 'unixepoch') AS started,
        strftime('%Y-%m-%dT%H:%M:%fZ', attempt.ended_ms / 1000.0, 'unixepoch') AS ended,
        (coalesce(attempt.ended_ms, attempt.heartbeat_ms) - attempt.started_ms) / 1000.0 AS seconds,
-       run.dropped_points AS dropped_points, attempt.host AS host, attempt.pid AS pid,
+       (SELECT sum(a.dropped_points) FROM attempt AS a WHERE a.run_id = run.id) AS dropped_points, attempt.host AS host, attempt.pid AS pid,
        (SELECT group_concat(tag, ' ') FROM tag WHERE tag.run_id = run.id) AS tags,
        recipe.hash AS recipe_hash, recipe.text AS recipe, attempt.cpu_features AS cpu_features,
        attempt.kernels AS kernels, attempt.binary_version AS binary_version, attempt.summary AS summary

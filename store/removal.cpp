@@ -1,0 +1,118 @@
+#include "store/removal.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "store/run_store.h"
+#include "store/sqlite.h"
+#include "store/state_store.h"
+
+namespace runner::store {
+namespace {
+
+std::vector<int64_t> ids(Statement& rows) {
+  std::vector<int64_t> result;
+  while (rows.step()) result.push_back(rows.int64(0));
+  rows.reset();
+  return result;
+}
+
+// Removes states and then the bytes that only they used.  Call inside a transaction.
+void remove_states(Database& database, const std::vector<int64_t>& states) {
+  Statement used(database, "SELECT DISTINCT content_id FROM section_content WHERE state_id = ?1");
+  Statement remove(database, "DELETE FROM state WHERE id = ?1");
+  std::set<int64_t> candidates;
+  for (const int64_t state : states) {
+    for (const int64_t content : ids(used.bind(state))) candidates.insert(content);
+    remove.bind(state).run();
+  }
+  Statement sweep(database,
+                  "DELETE FROM content WHERE id = ?1 "
+                  "AND NOT EXISTS (SELECT 1 FROM section_content WHERE content_id = ?1)");
+  for (const int64_t content : candidates) sweep.bind(content).run();
+}
+
+// States that a forked run needs because it has none of its own yet.
+std::vector<int64_t> needed_by_forks(Database& database, int64_t run_id) {
+  Statement rows(
+      database,
+      "SELECT state.id FROM state JOIN attempt ON attempt.from_state = state.id AND attempt.run_id <> state.run_id "
+      "WHERE state.run_id = ?1 AND NOT EXISTS (SELECT 1 FROM state AS own WHERE own.run_id = attempt.run_id)");
+  return ids(rows.bind(run_id));
+}
+
+// The metric's value in a state; NaN where there is none.
+double value_of(const StateInfo& state, const std::string& metric) {
+  const auto found =
+      std::find_if(state.metrics.begin(), state.metrics.end(), [&](const auto& m) { return m.first == metric; });
+  return found == state.metrics.end() ? std::nan("") : found->second;
+}
+
+// Best first; of equal ones the newer.  `states` comes newest first.
+std::vector<StateInfo> ranked(std::vector<StateInfo> states, const Retention::Best& best) {
+  std::erase_if(states, [&](const StateInfo& s) { return std::isnan(value_of(s, best.metric)); });
+  std::stable_sort(states.begin(), states.end(), [&](const StateInfo& a, const StateInfo& b) {
+    const double x = value_of(a, best.metric), y = value_of(b, best.metric);
+    return best.maximize ? x > y : x < y;
+  });
+  return states;
+}
+
+std::set<int64_t> kept_states(Store& store, int64_t run_id, const Retention& retention) {
+  std::set<int64_t> kept;
+  const auto keep_first = [&](const std::vector<StateInfo>& states, int64_t count) {
+    for (size_t i = 0; i < states.size() && static_cast<int64_t>(i) < count; ++i) kept.insert(states[i].id);
+  };
+  const std::vector<StateInfo> states = list_states(store, run_id, /*for_resume=*/true);
+  keep_first(states, std::max<int64_t>(1, retention.keep_last.value_or(1)));
+  if (retention.keep_best) keep_first(ranked(states, *retention.keep_best), retention.keep_best->count);
+  for (const int64_t state : needed_by_forks(store.database(), run_id)) kept.insert(state);
+  return kept;
+}
+
+}  // namespace
+
+int64_t prune_states(Store& store, int64_t run_id, const Retention& retention) {
+  if (!retention.keep_last && !retention.keep_best) return 0;
+  Transaction transaction(store.database(), Transaction::Kind::kWrite);
+  const std::set<int64_t> kept = kept_states(store, run_id, retention);
+  std::vector<int64_t> leaving;
+  for (const StateInfo& state : list_states(store, run_id)) {
+    if (!state.pinned && !kept.contains(state.id)) leaving.push_back(state.id);
+  }
+  remove_states(store.database(), leaving);
+  transaction.commit();
+  return static_cast<int64_t>(leaving.size());
+}
+
+void remove_run(Store& store, int64_t run_id) {
+  Database& database = store.database();
+  Transaction transaction(database, Transaction::Kind::kWrite);
+  check_not_running(store, run_id, "remove");
+  Statement states(database, "SELECT id FROM state WHERE run_id = ?1");
+  remove_states(database, ids(states.bind(run_id)));
+  Statement(database, "DELETE FROM run WHERE id = ?1").bind(run_id).run();
+  transaction.commit();
+}
+
+int64_t collect_garbage(Store& store) {
+  Database& database = store.database();
+  const auto size = [&] { return static_cast<int64_t>(std::filesystem::file_size(store.path())); };
+  {
+    Transaction transaction(database, Transaction::Kind::kWrite);
+    database.exec(
+        "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM section_content);"
+        "DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt);");
+    transaction.commit();
+  }
+  store.checkpoint(1);
+  const int64_t before = size();
+  database.exec("VACUUM");
+  store.checkpoint(1);
+  return before - size();
+}
+
+}  // namespace runner::store

@@ -1,0 +1,38 @@
+// What goes away: states that retention does not keep, runs, and bytes that nothing uses.
+//
+// Removing never happens in the transaction that adds: what a caller has saved is committed before anything older goes.
+// Thread safety: as the Store given.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "store/store.h"
+
+namespace runner::store {
+
+struct Retention {
+  std::optional<int64_t> keep_last;  // newest n
+  struct Best {
+    std::string metric;
+    bool maximize = false;
+    int64_t count = 1;
+  };
+  std::optional<Best> keep_best;  // best n; a state without the metric, or with NaN, is never among them
+};
+
+// Removes the states of a run that no rule keeps, and the bytes that only they used.  Kept: the newest state that is
+// not superseded, the rules' states, pinned ones, and one that a forked run without a state of its own still starts
+// from. Without any rule all states are kept.  Returns how many were removed.
+int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
+
+// Removes a run with all its points, states and events; its children keep theirs and lose the parent.  Throws
+// Error(kUsage) if a process is still running it.
+void remove_run(Store& store, int64_t run_id);
+
+// Removes bytes and recipes that nothing uses and gives the file's free pages back to the file system.  Returns by how
+// many bytes the file shrank.  Cost: rewrites the file.
+int64_t collect_garbage(Store& store);
+
+}  // namespace runner::store

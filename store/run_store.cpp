@@ -1,0 +1,173 @@
+#include "store/run_store.h"
+
+#include <array>
+#include <chrono>
+#include <random>
+#include <span>
+
+#include "schema/sha256.h"
+#include "store/metrics.h"
+#include "store/process.h"
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+constexpr std::array<std::string_view, 5> kStatusNames{"running", "done", "failed", "interrupted", "crashed"};
+
+// Crockford's alphabet: no i, l, o, u, so that an id survives being read aloud.
+constexpr std::string_view kBase32 = "0123456789abcdefghjkmnpqrstvwxyz";
+constexpr int64_t kEpochMs = 1'735'689'600'000;  // 2025-01-01 UTC
+
+const char* type_name(const Param::Value& value) {
+  constexpr std::array kNames{"null", "bool", "int", "float", "text"};
+  return kNames[value.index()];
+}
+
+int64_t put_recipe(Database& database, const RecipeRecord& recipe) {
+  Sha256 sha;
+  for (const std::string* text : {&recipe.hash, &recipe.text, &recipe.resolved_json, &recipe.origins_json}) {
+    sha.update(*text).update(std::string_view("\0", 1));
+  }
+  const Sha256Digest digest = sha.finish();
+  const auto bytes = std::as_bytes(std::span(digest));
+  Statement(
+      database,
+      "INSERT INTO recipe(digest, hash, text, resolved, origins) VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING")
+      .bind(bytes, recipe.hash, recipe.text, recipe.resolved_json, recipe.origins_json)
+      .run();
+  Statement id(database, "SELECT id FROM recipe WHERE digest = ?1");
+  id.bind(bytes).step();
+  return id.int64(0);
+}
+
+void put_params(Database& database, int64_t run_id, const std::vector<Param>& params) {
+  Statement(database, "DELETE FROM param WHERE run_id = ?1").bind(run_id).run();
+  Statement insert(database, "INSERT INTO param(run_id, key, type, value) VALUES(?1, ?2, ?3, ?4)");
+  for (const Param& param : params) {
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
+            insert.bind(run_id, param.key, type_name(param.value), nullptr).run();
+          } else {
+            insert.bind(run_id, param.key, type_name(param.value), value).run();
+          }
+        },
+        param.value);
+  }
+}
+
+void put_attempt(Database& database, const RunHandle& run, const AttemptInfo& info, int64_t superseded_points) {
+  const Process& process = this_process();
+  const int64_t now = now_ms();
+  Statement(database,
+            "INSERT INTO attempt(run_id, no, recipe_id, start_step, from_state, backend, num_processes, cpu_features, "
+            "kernels, "
+            "binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, "
+            "superseded_points) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, "
+            "'running', "
+            "?17)")
+      .bind(run.id, run.attempt, put_recipe(database, info.recipe), info.start_step, info.from_state, info.backend,
+            info.num_processes, info.cpu_features, info.kernels_json, info.binary_version, process.host, process.pid,
+            process.start_ticks, process.boot_id, process.pid_namespace, now, superseded_points)
+      .run();
+  put_params(database, run.id, info.params);
+}
+
+std::optional<int64_t> parent_id(Database& database, const std::string& uid) {
+  if (uid.empty()) return std::nullopt;
+  Statement id(database, "SELECT id FROM run WHERE uid = ?1");
+  if (!id.bind(uid).step())
+    fail(ErrorKind::kNotFound, "there is no run {} in {} to fork from", uid, database.path().string());
+  return id.int64(0);
+}
+
+}  // namespace
+
+std::string_view to_string(RunStatus status) {
+  return kStatusNames[static_cast<size_t>(status)];
+}
+
+std::string new_run_uid() {
+  uint64_t bits = static_cast<uint64_t>(now_ms() - kEpochMs) << 10 | (std::random_device{}() & 0x3ff);
+  std::string uid(10, '0');
+  for (size_t i = uid.size(); i-- > 0; bits >>= 5) uid[i] = kBase32[bits & 31];
+  return uid;
+}
+
+RunHandle create_run(Store& store, const RunInfo& info) {
+  Database& database = store.database();
+  Transaction transaction(database, Transaction::Kind::kWrite);
+  Statement(database, "INSERT INTO run(uid, name, parent_id, seed, created_ms, attempts) VALUES(?1, ?2, ?3, ?4, ?5, 1)")
+      .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, now_ms())
+      .run();
+  const RunHandle run{database.last_insert_id(), 1, info.uid};
+  put_attempt(database, run, info.attempt, 0);
+  transaction.commit();
+  return run;
+}
+
+RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& info) {
+  Database& database = store.database();
+  Transaction transaction(database, Transaction::Kind::kWrite);
+  Statement row(database, "SELECT id, attempts FROM run WHERE uid = ?1");
+  if (!row.bind(uid).step()) fail(ErrorKind::kNotFound, "there is no run {} in {}", uid, database.path().string());
+  const RunHandle run{row.int64(0), row.int64(1) + 1, std::string(uid)};
+  row.reset();
+  check_not_running(store, run.id, "resume");
+  Statement(database, "UPDATE run SET attempts = ?2 WHERE id = ?1").bind(run.id, run.attempt).run();
+  put_attempt(database, run, info, MetricTables(database).take_back(run.id, info.start_step));
+  Statement(database, "UPDATE state SET superseded = 1 WHERE run_id = ?1 AND step > ?2")
+      .bind(run.id, info.start_step)
+      .run();
+  transaction.commit();
+  return run;
+}
+
+void finish_run(Store& store, const RunHandle& run, const RunEnd& end) {
+  RUN_ASSERT(end.status != RunStatus::kRunning && end.status != RunStatus::kCrashed);
+  Transaction transaction(store.database(), Transaction::Kind::kWrite);
+  Statement(
+      store.database(),
+      "UPDATE attempt SET status = ?3, exit_code = ?4, reason = ?5, summary = ?6, ended_ms = ?7, heartbeat_ms = ?7 "
+      "WHERE run_id = ?1 AND no = ?2")
+      .bind(run.id, run.attempt, to_string(end.status), end.exit_code, end.reason, end.summary_json, now_ms())
+      .run();
+  transaction.commit();
+}
+
+void heartbeat(Store& store, const RunHandle& run, int64_t dropped_points) {
+  Statement(store.database(), "UPDATE attempt SET heartbeat_ms = ?3, dropped_points = ?4 WHERE run_id = ?1 AND no = ?2")
+      .bind(run.id, run.attempt, now_ms(), dropped_points)
+      .run();
+}
+
+void check_not_running(Store& store, int64_t run_id, std::string_view action) {
+  Statement row(
+      store.database(),
+      "SELECT a.host, a.boot_id, a.pid_namespace, a.pid, a.pid_start, a.heartbeat_ms, run.uid FROM run "
+      "JOIN attempt AS a ON a.run_id = run.id AND a.no = run.attempts WHERE run.id = ?1 AND a.status = 'running'");
+  if (!row.bind(run_id).step()) return;
+  const Process process{row.text(0), row.text(1), row.text(2), row.int64(3), row.int64(4)};
+  if (process == this_process() || !is_running(process, row.int64(5), now_ms())) return;
+  fail(ErrorKind::kUsage, "run {} is still running as process {} on {}; stop that process, then {} the run",
+       row.text(6), process.pid, process.host, action);
+}
+
+void add_tag(Store& store, int64_t run_id, std::string_view tag) {
+  Statement(store.database(), "INSERT INTO tag(run_id, tag) VALUES(?1, ?2) ON CONFLICT DO NOTHING")
+      .bind(run_id, tag)
+      .run();
+}
+
+void remove_tag(Store& store, int64_t run_id, std::string_view tag) {
+  Statement(store.database(), "DELETE FROM tag WHERE run_id = ?1 AND tag = ?2").bind(run_id, tag).run();
+}
+
+void add_note(Store& store, int64_t run_id, std::string_view text) {
+  Statement(store.database(), "INSERT INTO note(run_id, time_ms, text) VALUES(?1, ?2, ?3)")
+      .bind(run_id, now_ms(), text)
+      .run();
+}
+
+}  // namespace runner::store

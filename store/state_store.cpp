@@ -1,0 +1,242 @@
+#include "store/state_store.h"
+
+#include <algorithm>
+
+#include "schema/sha256.h"
+#include "store/process.h"
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+struct Piece {
+  size_t section = 0;
+  int64_t no = 0;
+  Bytes bytes;
+  Sha256Digest digest{};
+};
+
+// Digests are computed before the transaction: no other writer waits for them.
+std::vector<Piece> cut(std::span<const SectionView> sections, size_t chunk_bytes) {
+  std::vector<Piece> pieces;
+  for (size_t s = 0; s < sections.size(); ++s) {
+    const Bytes bytes = sections[s].bytes;
+    for (size_t at = 0, no = 0; at < bytes.size(); at += chunk_bytes, ++no) {
+      const Bytes part = bytes.subspan(at, std::min(chunk_bytes, bytes.size() - at));
+      pieces.push_back({s, static_cast<int64_t>(no), part, sha256(part)});
+    }
+  }
+  return pieces;
+}
+
+Bytes bytes_of(const Sha256Digest& digest) {
+  return std::as_bytes(std::span(digest));
+}
+
+// Puts bytes where they are not there yet and finds their row.
+class ContentTable {
+ public:
+  explicit ContentTable(Database& database)
+      : database_(database),
+        find_(database, "SELECT id FROM content WHERE digest = ?1"),
+        insert_(database, "INSERT INTO content(digest, data) VALUES(?1, ?2)") {}
+
+  int64_t put(const Piece& piece) {
+    if (find_.bind(bytes_of(piece.digest)).step()) return find_.int64(0);
+    insert_.bind(bytes_of(piece.digest), piece.bytes).run();
+    new_bytes_ += static_cast<int64_t>(piece.bytes.size());
+    return database_.last_insert_id();
+  }
+
+  int64_t new_bytes() const { return new_bytes_; }
+
+ private:
+  Database& database_;
+  Statement find_, insert_;
+  int64_t new_bytes_ = 0;
+};
+
+void put_sections(Database& database, int64_t state_id, std::span<const SectionView> sections) {
+  Statement insert(database, "INSERT INTO section(state_id, no, name, meta, bytes) VALUES(?1, ?2, ?3, ?4, ?5)");
+  for (size_t no = 0; no < sections.size(); ++no) {
+    const SectionView& section = sections[no];
+    insert
+        .bind(state_id, static_cast<int64_t>(no), section.name, section.meta,
+              static_cast<int64_t>(section.bytes.size()))
+        .run();
+  }
+}
+
+int64_t put_pieces(Database& database, int64_t state_id, std::span<const Piece> pieces) {
+  ContentTable content(database);
+  Statement insert(database,
+                   "INSERT INTO section_content(state_id, section_no, no, content_id) VALUES(?1, ?2, ?3, ?4)");
+  for (const Piece& piece : pieces) {
+    insert.bind(state_id, static_cast<int64_t>(piece.section), piece.no, content.put(piece)).run();
+  }
+  return content.new_bytes();
+}
+
+void put_metrics(Database& database, int64_t state_id, const StateHeader& header) {
+  Statement insert(database, "INSERT INTO state_metric(state_id, name, value) VALUES(?1, ?2, ?3)");
+  for (const auto& [name, value] : header.metrics) insert.bind(state_id, name, value).run();
+}
+
+int64_t total_bytes(std::span<const SectionView> sections) {
+  int64_t total = 0;
+  for (const SectionView& section : sections) total += static_cast<int64_t>(section.bytes.size());
+  return total;
+}
+
+constexpr std::string_view kStateColumns =
+    "SELECT state.id, state.run_id, run.uid, state.attempt, state.step, state.epoch, state.reason, state.pinned, "
+    "state.superseded, state.bytes, state.new_bytes, state.created_ms FROM state JOIN run ON run.id = state.run_id ";
+
+StateInfo read_state_row(const Statement& row) {
+  StateInfo state;
+  state.id = row.int64(0);
+  state.run_id = row.int64(1);
+  state.run = row.text(2);
+  state.attempt = row.int64(3);
+  state.step = row.int64(4);
+  state.epoch = row.int64(5);
+  state.reason = row.text(6);
+  state.pinned = row.int64(7) != 0;
+  state.superseded = row.int64(8) != 0;
+  state.bytes = row.int64(9);
+  state.new_bytes = row.int64(10);
+  state.created_ms = row.int64(11);
+  return state;
+}
+
+void read_metrics(Database& database, StateInfo& state) {
+  Statement rows(database, "SELECT name, value FROM state_metric WHERE state_id = ?1 ORDER BY name");
+  for (rows.bind(state.id); rows.step();) state.metrics.emplace_back(rows.text(0), rows.real(1));
+}
+
+[[noreturn]] void fail_damaged(const Database& database, int64_t state_id, std::string_view section,
+                               std::string_view what) {
+  fail(ErrorKind::kStore, "state {} in {} is damaged: section {} {}; use an earlier state (`runner states`)", state_id,
+       database.path().string(), section, what);
+}
+
+// The sections of a state, their bytes reserved but not read: a damaged size is found before it is believed.
+std::vector<Section> read_sections(Database& database, int64_t state_id) {
+  Statement rows(database,
+                 "SELECT name, meta, bytes, (SELECT coalesce(sum(length(data)), 0) FROM section_content AS c "
+                 "JOIN content ON content.id = c.content_id WHERE c.state_id = s.state_id AND c.section_no = s.no) "
+                 "FROM section AS s WHERE state_id = ?1 ORDER BY no");
+  std::vector<Section> sections;
+  for (rows.bind(state_id); rows.step();) {
+    Section& section = sections.emplace_back();
+    section.name = rows.text(0);
+    section.meta = rows.text(1);
+    const int64_t wanted = rows.int64(2), found = rows.int64(3);
+    if (found != wanted)
+      fail_damaged(database, state_id, section.name, fmt::format("has {} bytes instead of {}", found, wanted));
+    section.bytes.reserve(static_cast<size_t>(found));
+  }
+  return sections;
+}
+
+}  // namespace
+
+void StateSnapshot::clear() {
+  header = {};
+  entries_.clear();
+  bytes_.clear();
+}
+
+void StateSnapshot::add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes) {
+  entries_.push_back({std::string(name), std::string(meta), bytes_.size(), bytes.size()});
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+std::vector<SectionView> StateSnapshot::sections() const {
+  std::vector<SectionView> views;
+  views.reserve(entries_.size());
+  for (const Entry& entry : entries_) {
+    views.push_back({entry.name, entry.meta, Bytes(bytes_).subspan(entry.offset, entry.size)});
+  }
+  return views;
+}
+
+const Section* LoadedState::find(std::string_view name) const {
+  const auto found = std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; });
+  return found == sections.end() ? nullptr : &*found;
+}
+
+const Section& LoadedState::at(std::string_view name) const {
+  if (const Section* section = find(name)) return *section;
+  fail(ErrorKind::kStore, "state {} has no section {}; it was written by another version of runner", info.id, name);
+}
+
+StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& header,
+                     std::span<const SectionView> sections, size_t chunk_bytes) {
+  RUN_ASSERT(chunk_bytes > 0);
+  Database& database = store.database();
+  const std::vector<Piece> pieces = cut(sections, chunk_bytes);
+  Transaction transaction(database, Transaction::Kind::kWrite, /*durable=*/true);
+  Statement(database,
+            "INSERT INTO state(run_id, attempt, step, epoch, reason, pinned, bytes, new_bytes, created_ms) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8)")
+      .bind(run.id, run.attempt, header.step, header.epoch, header.reason, header.pinned, total_bytes(sections),
+            now_ms())
+      .run();
+  const int64_t id = database.last_insert_id();
+  put_sections(database, id, sections);
+  put_metrics(database, id, header);
+  const int64_t new_bytes = put_pieces(database, id, pieces);
+  Statement(database, "UPDATE state SET new_bytes = ?2 WHERE id = ?1").bind(id, new_bytes).run();
+  StateInfo info = find_state(store, id);
+  transaction.commit();
+  return info;
+}
+
+LoadedState load_state(Store& store, int64_t state_id) {
+  Database& database = store.database();
+  const Transaction snapshot(database, Transaction::Kind::kRead);
+  LoadedState state{find_state(store, state_id), read_sections(database, state_id)};
+  Statement rows(database,
+                 "SELECT c.section_no, c.no, content.digest, content.data FROM section_content AS c "
+                 "JOIN content ON content.id = c.content_id WHERE c.state_id = ?1 ORDER BY c.section_no, c.no");
+  for (rows.bind(state_id); rows.step();) {
+    Section& section = state.sections.at(static_cast<size_t>(rows.int64(0)));
+    const Bytes data = rows.bytes(3), digest = rows.bytes(2);
+    const Sha256Digest found = sha256(data);
+    if (!std::equal(digest.begin(), digest.end(), bytes_of(found).begin(), bytes_of(found).end())) {
+      fail_damaged(database, state_id, section.name, fmt::format("fails its checksum in chunk {}", rows.int64(1)));
+    }
+    section.bytes.insert(section.bytes.end(), data.begin(), data.end());
+  }
+  return state;
+}
+
+std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume) {
+  Statement rows(store.database(),
+                 std::string(kStateColumns) +
+                     "WHERE state.run_id = ?1 AND (NOT ?2 OR NOT state.superseded) ORDER BY state.id DESC");
+  std::vector<StateInfo> states;
+  for (rows.bind(run_id, for_resume); rows.step();) states.push_back(read_state_row(rows));
+  for (StateInfo& state : states) read_metrics(store.database(), state);
+  return states;
+}
+
+StateInfo find_state(Store& store, int64_t state_id) {
+  Statement row(store.database(), std::string(kStateColumns) + "WHERE state.id = ?1");
+  if (!row.bind(state_id).step()) {
+    fail(ErrorKind::kNotFound, "there is no state {} in {}; `runner states RUN` lists those of a run", state_id,
+         store.path().string());
+  }
+  StateInfo state = read_state_row(row);
+  read_metrics(store.database(), state);
+  return state;
+}
+
+void pin_state(Store& store, int64_t state_id, bool pinned) {
+  Statement(store.database(), "UPDATE state SET pinned = ?2 WHERE id = ?1").bind(state_id, pinned).run();
+}
+
+}  // namespace runner::store
