@@ -21,25 +21,11 @@ int64_t to_steps(const schema::Length& length, const RunScale& scale) {
   return epochs * scale.steps_per_epoch + std::min(rest_steps, scale.steps_per_epoch);
 }
 
-namespace {
-
-void check(const SchedulerSpec& spec, double lr) {
-  if (spec.type == SchedulerType::kOneCycle) {
-    RUN_CHECK(!spec.warmup, ErrorKind::kRecipe,
-              "scheduler.warmup does not go with one_cycle, which has its own warm-up: set scheduler.pct_start");
-    RUN_CHECK(lr > 0 || !spec.max_lr, ErrorKind::kRecipe,
-              "scheduler.max_lr is reached by multiplying optimizer.lr, which is {}: set it above 0", lr);
-  }
+LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {
+  RUN_CHECK(spec.type != SchedulerType::kOneCycle || lr > 0, ErrorKind::kRecipe,
+            "scheduler.max_lr is reached by multiplying optimizer.lr, which is {}: set it above 0", lr);
   RUN_CHECK(spec.type != SchedulerType::kPolynomial || lr > spec.end, ErrorKind::kRecipe,
             "scheduler.end is {}, but polynomial decays from optimizer.lr, {}: set it below that", spec.end, lr);
-  RUN_CHECK(spec.type != SchedulerType::kStep || spec.every, ErrorKind::kRecipe,
-            "scheduler.every is missing: step multiplies the rate by gamma once per that length, say 10 epochs");
-}
-
-}  // namespace
-
-LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {
-  check(spec, lr);
   warmup_ = spec.warmup ? to_steps(*spec.warmup, scale) : 0;
   length_ = spec.length ? to_steps(*spec.length, scale) : scale.total_steps;
   every_ = std::max<int64_t>(1, to_steps(spec.every.value_or(schema::Length{1, schema::Unit::kEpochs}), scale));
@@ -118,10 +104,7 @@ double LrSchedule::decay(int64_t position) const {
       const double left = position < length_ ? std::pow(1.0 - progress, spec_.power) : 0.0;
       return ((lr_ - spec_.end) * left + spec_.end) / lr_;
     }
-    case SchedulerType::kOneCycle: {
-      const double top = spec_.max_lr ? *spec_.max_lr / lr_ : 1.0;
-      return one_cycle(spec_, top, length_, position).factor;
-    }
+    case SchedulerType::kOneCycle: return one_cycle(spec_, spec_.max_lr.value_or(lr_) / lr_, length_, position).factor;
     case SchedulerType::kStep:
     case SchedulerType::kExponential: return std::pow(spec_.gamma, static_cast<double>(after_warmup / every_));
   }

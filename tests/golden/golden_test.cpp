@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <stdexcept>
 
@@ -84,6 +85,43 @@ TEST(Golden, EveryOptimizerCaseHasTenSteps) {
       EXPECT_EQ(step["params"].items()[0].numbers().size(), 17u);
       EXPECT_EQ(step["params"].items()[1].numbers().size(), 6u);
       for (const std::string& slot : step["slots"].keys()) EXPECT_EQ(step["slots"][slot].size(), 2u) << slot;
+    }
+  }
+}
+
+TEST(Golden, EveryTrainingCaseIsWhole) {
+  const Golden file = Golden::load("training.json");
+  for (const Golden& item : file.cases()) {
+    SCOPED_TRACE(item.name());
+    EXPECT_EQ(item["loss"].size() % 3, 0u);  // epochs
+    EXPECT_EQ(item["grad_norm"].size(), item["loss"].size());
+    EXPECT_EQ(item["lr"].size(), item["loss"].size());
+    EXPECT_LT(item["noise"]["loss"].number(), item.name() == "bf16" ? 1e-2 : 1e-5);
+    EXPECT_EQ(item["initial"].keys(), item["final"].keys());
+    const std::string folder = RUNNER_SOURCE_DIR "/tests/golden/training/";
+    for (const Golden& path : {item["recipe"]["data"]["train"]["path"], item["recipe"]["model"]["init_from"]}) {
+      EXPECT_TRUE(std::filesystem::exists(folder + path.text())) << path.text();
+    }
+    EXPECT_TRUE(std::filesystem::exists(folder + item.name() + ".yaml"));
+  }
+}
+
+TEST(Golden, EveryMetricCaseHasAMaskPerSample) {
+  for (const Golden& item : Golden::load("metrics.json").cases()) {
+    SCOPED_TRACE(item.name());
+    const GoldenTensor rows = item["inputs"][item["inputs"].has("logits") ? "logits" : "predictions"].tensor();
+    EXPECT_EQ(item["inputs"]["mask"].tensor().shape.elements(), rows.shape[0]);
+    EXPECT_FALSE(item["metrics"].keys().empty());
+  }
+}
+
+TEST(Golden, EveryInitialiserHasMoments) {
+  for (const Golden& item : Golden::load("init.json").cases()) {
+    for (const std::string& key : item["parameters"].keys()) {
+      SCOPED_TRACE(item.name() + " " + key);
+      const Golden row = item["parameters"][key];
+      if (row["kind"].text() != "uniform") continue;
+      EXPECT_NEAR(row["high"].number() - row["low"].number(), row["std"].number() * std::sqrt(12.0), 1e-12);
     }
   }
 }

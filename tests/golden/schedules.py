@@ -35,9 +35,8 @@ def polynomial(optimizer, length, warmup=0, end=1e-7, power=1.0):
     return optimization.get_polynomial_decay_schedule_with_warmup(optimizer, warmup, length, end, power)
 
 
-def one_cycle(optimizer, length, max_lr=None, anneal="cos", **keys):
-    max_lr = max_lr or optimizer.defaults["lr"]
-    return lr_scheduler.OneCycleLR(optimizer, max_lr, total_steps=length, anneal_strategy=anneal, **keys)
+def one_cycle(optimizer, length, max_lr, **keys):
+    return lr_scheduler.OneCycleLR(optimizer, max_lr, total_steps=length, **keys)
 
 
 def step(optimizer, every, gamma=0.1):
@@ -67,15 +66,15 @@ CASES = [
     (polynomial, 0.1, {"length": 40}, 45),
     (polynomial, 0.1, {"length": 40, "warmup": 10, "power": 2.0, "end": 1e-3}, 45),
     (polynomial, 3e-4, {"length": 23, "warmup": 5, "power": 0.5, "end": 0.0}, 25),
-    (one_cycle, 0.1, {"length": 40}, 40),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 40}, 40),
     (one_cycle, 0.02, {"length": 40, "max_lr": 0.5}, 40),
-    (one_cycle, 0.1, {"length": 37, "pct_start": 0.45, "div_factor": 10.0, "final_div_factor": 100.0}, 37),
-    (one_cycle, 0.1, {"length": 40, "anneal": "linear"}, 40),
-    (one_cycle, 0.1, {"length": 41, "three_phase": True}, 41),
-    (one_cycle, 0.1, {"length": 41, "three_phase": True, "anneal": "linear", "pct_start": 0.2}, 41),
-    (one_cycle, 0.1, {"length": 3}, 3),
-    (one_cycle, 0.1, {"length": 20, "base_momentum": 0.5, "max_momentum": 0.99}, 20),
-    (one_cycle, 0.1, {"length": 20, "cycle_momentum": False}, 20),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 37, "pct_start": 0.45, "div_factor": 10.0, "final_div_factor": 100.0}, 37),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 40, "anneal_strategy": "linear"}, 40),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 41, "three_phase": True}, 41),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 41, "three_phase": True, "anneal_strategy": "linear", "pct_start": 0.2}, 41),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 3}, 3),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 20, "base_momentum": 0.5, "max_momentum": 0.99}, 20),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 20, "cycle_momentum": False}, 20),
     (step, 0.1, {"every": 10}, 40),
     (step, 0.1, {"every": 7, "gamma": 0.5}, 40),
     (exponential, 0.1, {"gamma": 0.95}, 60),
@@ -85,8 +84,8 @@ WARMED = [(step, 0.1, {"every": 5, "gamma": 0.5, "warmup": 6}, 25), (exponential
 COMPAT = [
     (linear, 0.1, {"length": 40, "warmup": 10}, 15, 4),
     (cosine, 0.1, {"length": 20}, 25, 2),
-    (one_cycle, 0.1, {"length": 30}, 20, 2),
-    (one_cycle, 0.1, {"length": 31, "anneal": "linear"}, 12, 4),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 30}, 20, 2),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 31, "anneal_strategy": "linear"}, 12, 4),
     (step, 0.1, {"every": 5, "gamma": 0.5}, 12, 3),
 ]
 NOISE = [0.9, 0.91, 0.5, 0.49999, 0.6, 0.4, 0.41, 0.42, 0.43, 0.39999, 0.2, 0.2, float("nan"), 0.2, 0.2, 0.2, 0.1, 0.1]
@@ -174,4 +173,5 @@ def main():
           versions=(transformers, accelerate))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""init.json: the distributions of PyTorch's default initialisers, as bounds and moments rather than drawn numbers.
+
+nn.Linear draws its weight by kaiming_uniform_(a=√5) and its bias from the same range: U(−1/√fan_in, 1/√fan_in).
+nn.Embedding draws from N(0, 1).  nn.LayerNorm starts at weight 1, bias 0.  Each row is checked here against torch itself.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from golden_io import number, write
+
+DRAWS = 200_000  # numbers drawn for the check
+
+
+def uniform(bound):
+    return {"kind": "uniform", "low": -bound, "high": bound, "mean": 0.0, "std": bound / math.sqrt(3)}
+
+
+def normal():
+    return {"kind": "normal", "mean": 0.0, "std": 1.0}
+
+
+def constant(value):
+    return {"kind": "constant", "mean": value, "std": 0.0}
+
+
+def linear(fan_in, fan_out):
+    bound = 1 / math.sqrt(fan_in)
+    rows = {"weight": ([fan_out, fan_in], uniform(bound)), "bias": ([fan_out], uniform(bound))}
+    return f"linear/{fan_in}_{fan_out}", lambda: nn.Linear(fan_in, fan_out), rows
+
+
+def embedding(rows, width):
+    return f"embedding/{rows}_{width}", lambda: nn.Embedding(rows, width), {"weight": ([rows, width], normal())}
+
+
+def layer_norm(width):
+    rows = {"weight": ([width], constant(1.0)), "bias": ([width], constant(0.0))}
+    return f"layer_norm/{width}", lambda: nn.LayerNorm(width), rows
+
+
+CASES = [linear(1, 8), linear(13, 16), linear(64, 128), linear(784, 256), embedding(10, 4), embedding(100, 32), layer_norm(16)]
+
+
+def check(drawn, row):
+    """The moments of many draws lie within five standard errors (of a uniform and a normal alike) of the row's."""
+    error = 5 / math.sqrt(drawn.numel())
+    assert abs(drawn.mean().item() - row["mean"]) <= error * row["std"]
+    assert abs(drawn.std().item() - row["std"]) <= error * row["std"]
+    if row["kind"] == "uniform":
+        assert row["low"] <= drawn.min() and drawn.max() <= row["high"]
+        assert drawn.max() - drawn.min() > 0.99 * (row["high"] - row["low"])
+
+
+def case(name, make, rows):
+    for key, (shape, row) in rows.items():
+        repeats = DRAWS // math.prod(shape) + 1
+        drawn = torch.stack([getattr(make(), key).detach() for _ in range(repeats)])
+        assert list(drawn.shape[1:]) == shape
+        check(drawn.double(), row)
+    return {
+        "name": name,
+        "module": name.split("/")[0],
+        "parameters": {
+            key: {"shape": shape} | {k: v if isinstance(v, str) else number(v) for k, v in row.items()}
+            for key, (shape, row) in rows.items()
+        },
+    }
+
+
+def main():
+    torch.manual_seed(1)
+    write("init.json", "what PyTorch's default initialisers draw from", [case(*c) for c in CASES])
+
+
+main()
