@@ -1,9 +1,8 @@
 // The learning rate over a run: the factor by which each step multiplies the optimizer's rate.
 //
-// 1. A factor is a function of the step alone, in f64: it depends neither on the replicas nor on the accumulation, and
-// any
-//    step may be asked for, in any order, without allocation.
-// 2. Only `plateau` has state, which changes in observe() and nowhere else.
+// 1. A factor is a function of the step alone, in f64.  Any step may be asked for, in any order, without allocation.
+// 2. Lengths in epochs and samples mean the same part of a run whatever the replicas and the accumulation.
+// 3. Only `plateau` has state, which observe() and restore() alone change.
 // Const functions may be called from several threads; observe() and restore() need exclusive access.
 #pragma once
 
@@ -20,7 +19,7 @@ struct RunScale {
   int64_t steps_per_epoch = 0;
   int64_t samples_per_epoch = 0;  // that an epoch trains on: no padding, nothing that drop_last drops
   int64_t samples_per_step = 0;   // of every step but the last of an epoch
-  int64_t num_processes = 1;      // read by `compat: accelerate` alone; 1 where split_batches is on
+  int64_t num_processes = 1;      // of interest to `compat: accelerate` alone; 1 where split_batches is on
 };
 
 // The number of steps in a length: an epoch has steps_per_epoch; N samples end with the first step at which N have been
@@ -38,14 +37,13 @@ struct PlateauState {
 
 class LrSchedule {
  public:
-  // `lr`: the optimizer's own rate, in which `end`, `max_lr` and `min_lr` are expressed; groups with another rate are
-  // multiplied by the same factor.  Throws Error(kRecipe) where no factor can express the schedule.
+  // `spec`: as the reader checked it.  `lr`: the optimizer's own rate, from which `end`, `max_lr` and `min_lr` are
+  // reached; groups with another rate get the same factor.  Throws Error(kRecipe) where no factor gets there.
   LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunScale& scale);
 
-  // The factor of a step, counted from 0: the number of steps finished before it.  Source of the formulas: the
-  // functions of the same names in transformers.optimization, OneCycleLR, StepLR and ExponentialLR in
-  // torch.optim.lr_scheduler. With `compat: accelerate` the step is first multiplied by the number of processes, as
-  // AcceleratedScheduler does.
+  // The factor of a step, counted from 0: the number of steps finished before it.
+  // Formulas: the functions of the same names in transformers.optimization; OneCycleLR, StepLR and ExponentialLR in
+  // torch.optim.lr_scheduler; with `compat: accelerate`, num_processes of their steps per step (AcceleratedScheduler).
   double factor(int64_t step) const;
 
   // The momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step; none where the schedule leaves it alone.

@@ -125,12 +125,6 @@ std::vector<int64_t> Golden::integers() const {
   return result;
 }
 
-std::vector<std::string> Golden::texts() const {
-  std::vector<std::string> result;
-  for (const Golden& item : items()) result.push_back(item.text());
-  return result;
-}
-
 GoldenTensor Golden::tensor() const {
   GoldenTensor result;
   result.dtype = dtype_of((*this)["dtype"].text(), path_);

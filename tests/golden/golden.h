@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/tensor/shape.h"
@@ -56,7 +57,6 @@ class Golden {
   std::string text() const;
   std::vector<double> numbers() const;
   std::vector<int64_t> integers() const;
-  std::vector<std::string> texts() const;
 
   GoldenTensor tensor() const;
 
