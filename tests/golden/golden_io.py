@@ -59,7 +59,7 @@ def tensor(t):
 
 
 def render(node, indent=0, used=0):
-    """JSON on one line where it fits after `used` columns; else numbers filled to the width, other items one to a line."""
+    """JSON on one line where it fits after `used` columns; else numbers fill the lines and other items get one each."""
     line = one_line(node)
     if indent + used + len(line) < WIDTH or not isinstance(node, (dict, list)):
         return line

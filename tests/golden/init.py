@@ -1,7 +1,7 @@
 """init.json: the distributions of PyTorch's default initialisers, as bounds and moments rather than drawn numbers.
 
 nn.Linear draws its weight by kaiming_uniform_(a=√5) and its bias from the same range: U(−1/√fan_in, 1/√fan_in).
-nn.Embedding draws from N(0, 1).  nn.LayerNorm starts at weight 1, bias 0.  Each row is checked here against torch itself.
+nn.Embedding draws from N(0, 1).  nn.LayerNorm starts at weight 1, bias 0.  Each row is checked against torch.
 """
 
 import math
@@ -41,7 +41,8 @@ def layer_norm(width):
     return f"layer_norm/{width}", lambda: nn.LayerNorm(width), rows
 
 
-CASES = [linear(1, 8), linear(13, 16), linear(64, 128), linear(784, 256), embedding(10, 4), embedding(100, 32), layer_norm(16)]
+CASES = [linear(1, 8), linear(13, 16), linear(64, 128), linear(784, 256)]
+CASES += [embedding(10, 4), embedding(100, 32), layer_norm(16)]
 
 
 def check(drawn, row):

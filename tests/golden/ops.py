@@ -1,6 +1,6 @@
 """ops.json: values and gradients of each op on small inputs, in f32 and f64.
 
-Both dtypes get the same inputs, numbers that f32 holds exactly: the f64 case is also the exact reference of the f32 one.
+Both dtypes get the same inputs, numbers that f32 holds exactly: the f64 case is also the exact reference of the other.
 Names, operands and attributes are those of backends/graph/ops.h.
 """
 
@@ -88,7 +88,8 @@ def elementwise():
     for name, function in binary.items():
         add(name, function, {"a": random(2, 3), "b": random(2, 3)})
         add(f"{name}/broadcast", function, {"a": random(2, 1, 3), "b": random(4, 1)})
-    add("div/specials", torch.div, {"a": values([1, -1, 0, INF, 1, NAN]), "b": values([0, 0, 0, INF, -INF, 1])}, grad=False)
+    by_zero = {"a": values([1, -1, 0, INF, 1, NAN]), "b": values([0, 0, 0, INF, -INF, 1])}
+    add("div/specials", torch.div, by_zero, grad=False)
     pow_base, pow_exponent = values([2.0, 0.5, 3.0, 1.5, 1.0, 10.0]), values([3.0, -1.5, 0.0, 1.0, 7.5, 2.0])
     add("pow", torch.pow, {"a": pow_base, "b": pow_exponent})
     for exponent in (2.0, 3.0, 0.5, -1.0, 0.0):
@@ -263,7 +264,8 @@ def losses():
             inputs = {"prediction": prediction, "target": target}
             attrs = attrs | {"reduction": reduction}
             add(f"{name}{joint}{reduction}", function, inputs, attrs, grad=["prediction"])
-    logits, truth = values([0, -0.0, 2.5, -2.5, 100, -100, 1e4, -1e4, 0.3, -0.3]), values([0, 1, 1, 0, 1, 1, 0, 0, 0.25, 0.9])
+    logits = values([0, -0.0, 2.5, -2.5, 100, -100, 1e4, -1e4, 0.3, -0.3])
+    truth = values([0, 1, 1, 0, 1, 1, 0, 0, 0.25, 0.9])
     bce = lambda logits, target, reduction: F.binary_cross_entropy_with_logits(logits, target, reduction=reduction)
     for reduction in ("none", "mean", "sum"):
         inputs, attrs = {"logits": logits, "target": truth}, {"reduction": reduction}

@@ -1,7 +1,7 @@
 """schedules.json: the learning rate (and momentum) that each step of a run uses, step by step.
 
-References: transformers.optimization, torch.optim.lr_scheduler, and for `compat` accelerate's scheduler wrapper told that
-it runs on several processes.
+References: transformers.optimization, torch.optim.lr_scheduler, and for `compat` accelerate's scheduler wrapper, told
+that it runs on several processes.
 """
 
 import accelerate
@@ -47,6 +47,8 @@ def exponential(optimizer, gamma, every=1):
     return lr_scheduler.ExponentialLR(optimizer, gamma) if every == 1 else lr_scheduler.StepLR(optimizer, every, gamma)
 
 
+LINEAR = {"max_lr": 0.1, "anneal_strategy": "linear"}
+
 # type, lr, keys of the recipe's scheduler (lengths in steps), steps shown
 CASES = [
     (constant, 0.1, {}, 5),
@@ -68,10 +70,10 @@ CASES = [
     (polynomial, 3e-4, {"length": 23, "warmup": 5, "power": 0.5, "end": 0.0}, 25),
     (one_cycle, 0.1, {"max_lr": 0.1, "length": 40}, 40),
     (one_cycle, 0.02, {"length": 40, "max_lr": 0.5}, 40),
-    (one_cycle, 0.1, {"max_lr": 0.1, "length": 37, "pct_start": 0.45, "div_factor": 10.0, "final_div_factor": 100.0}, 37),
-    (one_cycle, 0.1, {"max_lr": 0.1, "length": 40, "anneal_strategy": "linear"}, 40),
+    (one_cycle, 0.1, {"max_lr": 0.1, "length": 37, "pct_start": 0.45, "div_factor": 9.0, "final_div_factor": 99.0}, 37),
+    (one_cycle, 0.1, LINEAR | {"length": 40}, 40),
     (one_cycle, 0.1, {"max_lr": 0.1, "length": 41, "three_phase": True}, 41),
-    (one_cycle, 0.1, {"max_lr": 0.1, "length": 41, "three_phase": True, "anneal_strategy": "linear", "pct_start": 0.2}, 41),
+    (one_cycle, 0.1, LINEAR | {"length": 41, "three_phase": True, "pct_start": 0.2}, 41),
     (one_cycle, 0.1, {"max_lr": 0.1, "length": 3}, 3),
     (one_cycle, 0.1, {"max_lr": 0.1, "length": 20, "base_momentum": 0.5, "max_momentum": 0.99}, 20),
     (one_cycle, 0.1, {"max_lr": 0.1, "length": 20, "cycle_momentum": False}, 20),
@@ -85,7 +87,7 @@ COMPAT = [
     (linear, 0.1, {"length": 40, "warmup": 10}, 15, 4),
     (cosine, 0.1, {"length": 20}, 25, 2),
     (one_cycle, 0.1, {"max_lr": 0.1, "length": 30}, 20, 2),
-    (one_cycle, 0.1, {"max_lr": 0.1, "length": 31, "anneal_strategy": "linear"}, 12, 4),
+    (one_cycle, 0.1, LINEAR | {"length": 31}, 12, 4),
     (step, 0.1, {"every": 5, "gamma": 0.5}, 12, 3),
 ]
 NOISE = [0.9, 0.91, 0.5, 0.49999, 0.6, 0.4, 0.41, 0.42, 0.43, 0.39999, 0.2, 0.2, float("nan"), 0.2, 0.2, 0.2, 0.1, 0.1]

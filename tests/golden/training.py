@@ -1,8 +1,8 @@
 """training.json and training/: whole trainings of small MLPs, step by step, without anything random.
 
-Reference: plain PyTorch in f32, samples in file order.  A window of K micro-batches has one exact gradient: the sum of its
-samples' losses divided by the sum of their weights, whatever the sizes of its micro-batches.  Each case is also a recipe
-(training/NAME.yaml with its data and initial weights beside it), so that a test may run it through the command line.
+Reference: plain PyTorch in f32, samples in file order.  A window of K micro-batches has one exact gradient: the sum of
+its samples' losses divided by the sum of their weights, whatever the sizes of its micro-batches.  Each case is also a
+recipe (training/NAME.yaml with its data and initial weights beside it), so that a test may run it as users do.
 """
 
 import json
@@ -150,7 +150,8 @@ def sample_losses(output, labels, train):
     """Per-sample losses, already weighted, and the samples' weights."""
     if not labels.is_floating_point():
         weights = torch.tensor(train["class_weights"], dtype=output.dtype) if "class_weights" in train else None
-        losses = F.cross_entropy(output, labels, weights, label_smoothing=train.get("label_smoothing", 0.0), reduction="none")
+        smoothing = train.get("label_smoothing", 0.0)
+        losses = F.cross_entropy(output, labels, weights, label_smoothing=smoothing, reduction="none")
         return losses, torch.ones_like(losses) if weights is None else weights[labels]
     target = labels.to(output.dtype).reshape(output.shape)
     if train.get("loss") == "huber":
@@ -161,7 +162,7 @@ def sample_losses(output, labels, train):
 
 
 def windows(count, batch_size, accumulation):
-    """The windows of an epoch: lists of (begin, end) of their micro-batches; a window ends with its epoch at the latest."""
+    """An epoch's windows: lists of (begin, end) of their micro-batches; a window ends with its epoch at the latest."""
     batches = [(i, min(i + batch_size, count)) for i in range(0, count, batch_size)]
     return [batches[i : i + accumulation] for i in range(0, len(batches), accumulation)]
 
@@ -280,8 +281,9 @@ def main():
     for name, arrays in data.items():
         save(arrays, f"{name}.safetensors")
     cases = [case(i, name, spec, data) for i, (name, spec) in enumerate(CASES.items())]
-    write("training.json", "three epochs of small MLPs: loss, gradient norm and rate of each step, weights before and after",
-          cases, versions=(safetensors,), data={n: {k: tensor(v) for k, v in a.items()} for n, a in data.items()})
+    about = "three epochs of small MLPs: loss, gradient norm and rate of each step, weights before and after"
+    shown = {n: {k: tensor(v) for k, v in arrays.items()} for n, arrays in data.items()}
+    write("training.json", about, cases, versions=(safetensors,), data=shown)
 
 
 main()
