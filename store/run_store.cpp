@@ -126,7 +126,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
 
 void finish_run(Store& store, const RunHandle& run, const RunEnd& end) {
   RUN_ASSERT(end.status != RunStatus::kRunning && end.status != RunStatus::kCrashed);
-  Transaction transaction(store.database(), Transaction::Kind::kWrite);
+  Transaction transaction(store.database(), Transaction::Kind::kWrite, /*durable=*/true);
   Statement(
       store.database(),
       "UPDATE attempt SET status = ?3, exit_code = ?4, reason = ?5, summary = ?6, ended_ms = ?7, heartbeat_ms = ?7 "

@@ -81,7 +81,7 @@ RunHandle create_run(Store& store, const RunInfo& info);
 // superseded. Throws Error(kUsage) if another process is still running it, Error(kNotFound), Error(kStore).
 RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& info);
 
-// Records how the attempt and the run ended.
+// Records how the attempt and the run ended; synced when it returns.
 void finish_run(Store& store, const RunHandle& run, const RunEnd& end);
 
 // Sign of life, for readers on other hosts, with the points that this attempt has dropped so far.

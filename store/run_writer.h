@@ -1,12 +1,11 @@
 // Records one run from a thread of its own: metrics, events, states, sign of life, end.
 //
 // The training thread hands points over through a preallocated ring and never waits, allocates or enters the kernel for
-// that.  The writer thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush() or
-// finish() is committed with or before it; (2) a failed write is kept and repeated, reported through take_warnings(), and
-// never ends the run; (3) memory is bounded: when the store cannot be written for long the newest points are dropped, and
-// counted.
-// Thread safety: all belongs to one thread, the training thread, except counters(), take_warnings() and
-// wait_until_recorded(), which any thread may call.
+// that.  The writer thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush()
+// or finish() is committed with or before it; (2) a failed write is kept and repeated, reported through
+// take_warnings(), and never ends the run; (3) points in memory are bounded: when the store cannot be written for long
+// the newest points are dropped, and counted. Thread safety: all belongs to one thread, the training thread, except
+// counters(), take_warnings() and wait_until_recorded(), which any thread may call.
 #pragma once
 
 #include <chrono>
@@ -61,8 +60,8 @@ class RunWriter {
   // The handle of a metric name; the same for the same name.  Allocates for a new name only.
   SeriesIndex series(std::string_view name);
 
-  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  About 10 ns; no
-  // lock, no allocation, no system call.  Returns false if the ring was full and the point was dropped and counted.
+  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  About 10 ns;
+  // no lock, no allocation, no system call.  Returns false if the ring was full and the point was dropped and counted.
   bool push(SeriesIndex series, int64_t step, double value) noexcept;
 
   // Records an event; `json` is a JSON document.  A short lock and an allocation.
@@ -71,15 +70,16 @@ class RunWriter {
   // A cleared snapshot to fill: a used one with its memory where there is one.
   StateSnapshot snapshot();
 
-  // Saves on the writer thread, then applies `retention`.  The future gives the state, or the Error; a failure is also a
-  // warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last state
-  // call .get() on it.
+  // Saves on the writer thread, then applies `retention`.  The future gives the state, or the Error; a failure is also
+  // a warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last
+  // state call .get() on it.
   std::future<StateInfo> save_state(StateSnapshot snapshot, Retention retention = {});
 
   // Blocks until everything given so far is in the file and synced.  Throws Error(kStore) if it cannot be.
   void flush();
 
-  // flush(), and records the end.  Nothing may be given afterwards.  Throws Error(kStore); it may be called again then.
+  // As flush(), and records the end.  Nothing may be given afterwards.  Throws Error(kStore); it may be called again
+  // then.
   void finish(const RunEnd& end);
 
   WriterCounters counters() const;

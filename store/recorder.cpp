@@ -1,0 +1,75 @@
+#include "store/recorder.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace runner::store {
+namespace {
+
+constexpr int64_t kCheckpointPages = 2048;  // 8 MiB of log
+
+constexpr std::array<std::string_view, 3> kLevelNames{"info", "warning", "error"};
+
+}  // namespace
+
+std::string_view to_string(Level level) {
+  return kLevelNames[static_cast<size_t>(level)];
+}
+
+Recorder::Recorder(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options)
+    : store_(std::move(store)), run_(std::move(run)), options_(options) {}
+
+const RunHandle& Recorder::begin() {
+  if (const auto* info = std::get_if<RunInfo>(&run_)) run_ = create_run(store_, *info);
+  const RunHandle& run = std::get<RunHandle>(run_);
+  if (!series_) series_.emplace(store_.database(), run.id);
+  return run;
+}
+
+bool Recorder::heartbeat_due() const {
+  return !finished_ && std::chrono::steady_clock::now() - last_heartbeat_ >= options_.heartbeat_every;
+}
+
+void Recorder::write_events() {
+  if (events_.empty()) return;
+  const RunHandle& run = std::get<RunHandle>(run_);
+  Statement insert(store_.database(),
+                   "INSERT INTO event(run_id, attempt, time_ms, level, kind, json) VALUES(?1, ?2, ?3, ?4, ?5, ?6)");
+  for (const Event& event : events_) {
+    insert.bind(run.id, run.attempt, event.time_ms, to_string(event.level), event.kind, event.json).run();
+  }
+}
+
+bool Recorder::commit(int64_t dropped_points, bool durable) {
+  const RunHandle& run = begin();
+  if (!durable && series_->pending() == 0 && events_.empty() && !heartbeat_due()) return false;
+  Transaction transaction(store_.database(), Transaction::Kind::kWrite, durable);
+  series_->write();
+  write_events();
+  heartbeat(store_, run, dropped_points);  // every commit is a sign of life
+  transaction.commit();
+  series_->committed();
+  events_.clear();
+  last_heartbeat_ = std::chrono::steady_clock::now();
+  return true;
+}
+
+StateInfo Recorder::save(const StateSnapshot& snapshot) {
+  return save_state(store_, begin(), snapshot.header, snapshot.sections(), options_.state_chunk_bytes);
+}
+
+void Recorder::prune(const Retention& retention) {
+  prune_states(store_, begin().id, retention);
+}
+
+void Recorder::finish(const RunEnd& end) {
+  finish_run(store_, begin(), end);
+  finished_ = true;
+}
+
+void Recorder::checkpoint() {
+  store_.checkpoint(kCheckpointPages);
+}
+
+}  // namespace runner::store

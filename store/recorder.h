@@ -1,0 +1,61 @@
+// What the writer thread of a RunWriter does, without the thread: records one run in one store.
+//
+// Everything given is kept until a commit has it, so that any call that throws may be repeated.
+// Thread safety: none.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "store/run_writer.h"
+#include "store/series_writer.h"
+
+namespace runner::store {
+
+class Recorder {
+ public:
+  struct Event {
+    int64_t time_ms = 0;
+    Level level = Level::kInfo;
+    std::string kind, json;
+  };
+
+  // `run`: a run to create, or one that is there.
+  Recorder(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options);
+
+  // Makes sure that the run is in the store; costs nothing afterwards.  Call it before series() is used.
+  const RunHandle& begin();
+  bool begun() const { return series_.has_value(); }
+  SeriesWriter& series() { return *series_; }
+
+  void add_event(Event event) { events_.push_back(std::move(event)); }
+
+  // Writes points, events and, when it is due, a sign of life, in one transaction; nothing if there is nothing to
+  // write. `durable`: synced when it returns, and written in any case.  Returns whether it wrote.
+  bool commit(int64_t dropped_points, bool durable = false);
+
+  StateInfo save(const StateSnapshot& snapshot);
+  void prune(const Retention& retention);
+  void finish(const RunEnd& end);
+
+  // Folds the log into the file when it has grown enough.
+  void checkpoint();
+
+ private:
+  bool heartbeat_due() const;
+  void write_events();
+
+  Store store_;
+  std::variant<RunInfo, RunHandle> run_;
+  WriterOptions options_;
+  std::optional<SeriesWriter> series_;
+  std::vector<Event> events_;
+  std::chrono::steady_clock::time_point last_heartbeat_ = std::chrono::steady_clock::now();
+  bool finished_ = false;
+};
+
+}  // namespace runner::store

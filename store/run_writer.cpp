@@ -1,0 +1,384 @@
+#include "store/run_writer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <ctime>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "store/point_ring.h"
+#include "store/process.h"
+#include "store/recorder.h"
+
+namespace runner::store {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortestNap{2};
+constexpr size_t kAll = SIZE_MAX;  // as a limit
+constexpr size_t kHeldRings = 4;   // points that may wait in memory for the store, in ring sizes
+
+// The coarse clock is read from memory on every machine; the fine one is a system call on some.
+int64_t coarse_now_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// Signals are for the training thread: a new thread inherits the mask of the one that makes it.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+class RunWriter::Impl {
+ public:
+  Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options);
+  ~Impl();
+
+  const std::string& uid() const { return uid_; }
+
+  // Runs `task(recorder)` on the writer thread.
+  template <class F>
+  auto submit(F task) -> std::future<std::invoke_result_t<F, Recorder&>>;
+
+  // For tasks: writes everything given so far.  `durable`: and syncs it.
+  void commit_all(bool durable) { commit(kAll, durable); }
+
+  SeriesIndex series(std::string_view name);
+  bool push(SeriesIndex series, int64_t step, double value) noexcept;
+  StateSnapshot snapshot();
+  std::future<StateInfo> save_state(StateSnapshot snapshot, Retention retention);
+  WriterCounters counters() const;
+  std::vector<std::string> take_warnings();
+
+ private:
+  using Task = std::packaged_task<void(Recorder&)>;
+
+  // The writer thread, and what it and its tasks call.
+  void work();
+  bool rest();
+  milliseconds next_nap();
+  void take_points(size_t limit);
+  void commit(size_t limit, bool durable);
+  void try_to_commit(size_t limit);
+  StateInfo save(StateSnapshot snapshot, const Retention& retention);
+  void give_back(StateSnapshot snapshot);
+  template <class Write>
+  auto counting_failures(Write write);
+
+  // From either side.
+  void hurry();
+  void warn(std::string text);
+
+  const std::string uid_;
+  const std::string path_;
+  const WriterOptions options_;
+
+  // The training thread's own.
+  std::map<std::string, SeriesIndex, std::less<>> series_;
+
+  // Between the threads.
+  PointRing ring_;
+  std::atomic<int64_t> committed_{0}, dropped_{0}, commits_{0}, failures_{0};
+  std::atomic<bool> warned_{false};
+  std::mutex mutex_;  // guards the rest of this block
+  std::condition_variable wake_, saved_;
+  std::deque<Task> tasks_;
+  std::vector<std::string> names_;  // of the series, by index
+  std::vector<std::string> warnings_;
+  StateSnapshot spare_;
+  bool hurry_ = false, stopping_ = false, saving_ = false;
+
+  // The writer thread's own.
+  Recorder recorder_;
+  bool failing_ = false;
+  int64_t reported_drops_ = 0;
+  int64_t pushed_at_last_nap_ = 0;
+  Clock::time_point last_nap_ = Clock::now(), last_try_ = last_nap_;
+
+  std::thread thread_;
+};
+
+RunWriter::Impl::Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options)
+    : uid_(std::visit([](const auto& r) { return r.uid; }, run)),
+      path_(store.path().string()),
+      options_(options),
+      ring_(options.ring_points),
+      recorder_(std::move(store), std::move(run), options) {
+  const SignalsBlocked blocked;
+  thread_ = std::thread([this] { work(); });
+}
+
+RunWriter::Impl::~Impl() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+template <class F>
+auto RunWriter::Impl::submit(F task) -> std::future<std::invoke_result_t<F, Recorder&>> {
+  std::packaged_task<std::invoke_result_t<F, Recorder&>(Recorder&)> packaged(std::move(task));
+  auto future = packaged.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.emplace_back([packaged = std::move(packaged)](Recorder& recorder) mutable { packaged(recorder); });
+  }
+  wake_.notify_one();
+  return future;
+}
+
+SeriesIndex RunWriter::Impl::series(std::string_view name) {
+  const auto [place, is_new] = series_.try_emplace(std::string(name), static_cast<SeriesIndex>(series_.size()));
+  if (is_new) {
+    const std::lock_guard lock(mutex_);
+    names_.push_back(place->first);
+  }
+  return place->second;
+}
+
+bool RunWriter::Impl::push(SeriesIndex series, int64_t step, double value) noexcept {
+  if (!ring_.push({series, {step, coarse_now_ms(), value}})) {
+    dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread counts
+    return false;
+  }
+  if (ring_.passed_half()) hurry();
+  return true;
+}
+
+StateSnapshot RunWriter::Impl::snapshot() {
+  const std::lock_guard lock(mutex_);
+  StateSnapshot snapshot = std::exchange(spare_, {});
+  snapshot.clear();
+  return snapshot;
+}
+
+std::future<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention retention) {
+  {
+    std::unique_lock lock(mutex_);
+    saved_.wait(lock, [this] { return !saving_; });
+    saving_ = true;
+  }
+  return submit([this, snapshot = std::move(snapshot), retention = std::move(retention)](Recorder&) mutable {
+    return save(std::move(snapshot), retention);
+  });
+}
+
+WriterCounters RunWriter::Impl::counters() const {
+  return {ring_.pushed(), committed_.load(), dropped_.load(), commits_.load(), failures_.load()};
+}
+
+std::vector<std::string> RunWriter::Impl::take_warnings() {
+  if (!warned_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  warned_.store(false, std::memory_order_release);
+  return std::exchange(warnings_, {});
+}
+
+void RunWriter::Impl::hurry() {
+  {
+    const std::lock_guard lock(mutex_);
+    hurry_ = true;
+  }
+  wake_.notify_one();
+}
+
+void RunWriter::Impl::warn(std::string text) {
+  const std::lock_guard lock(mutex_);
+  warnings_.push_back(std::move(text));
+  warned_.store(true, std::memory_order_release);
+}
+
+void RunWriter::Impl::work() {
+  const size_t limit = kHeldRings * ring_.capacity();
+  try_to_commit(limit);  // creates the run
+  for (bool stopping = false; !stopping;) {
+    stopping = rest();
+    std::deque<Task> tasks;
+    {
+      const std::lock_guard lock(mutex_);
+      tasks.swap(tasks_);
+    }
+    take_points(limit);
+    for (Task& task : tasks) task(recorder_);
+    if (stopping || Clock::now() - last_try_ >= options_.flush_every) try_to_commit(stopping ? kAll : limit);
+  }
+}
+
+// Sleeps until there is something to do.  Returns whether this is the last round.
+bool RunWriter::Impl::rest() {
+  const milliseconds nap = next_nap();
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, nap, [this] { return stopping_ || hurry_ || !tasks_.empty(); });
+  hurry_ = false;
+  return stopping_;
+}
+
+// As long as the ring takes to become a quarter full at the present rate, so that the training thread need not call.
+milliseconds RunWriter::Impl::next_nap() {
+  const auto now = Clock::now();
+  const int64_t pushed = ring_.pushed();
+  const auto a_quarter = static_cast<int64_t>(ring_.capacity() / 4);
+  const auto nap = (now - last_nap_) * a_quarter / (pushed - pushed_at_last_nap_ + 1);
+  last_nap_ = now;
+  pushed_at_last_nap_ = pushed;
+  return std::clamp(std::chrono::duration_cast<milliseconds>(nap), kShortestNap, options_.flush_every);
+}
+
+// Moves points into the recorder until it holds `limit` that are not committed.
+void RunWriter::Impl::take_points(size_t limit) {
+  if (!recorder_.begun()) return;
+  SeriesWriter& series = recorder_.series();
+  {
+    const std::lock_guard lock(mutex_);
+    while (series.count() < names_.size()) series.add_series(names_[series.count()]);
+  }
+  const auto held = static_cast<size_t>(series.pending());
+  ring_.drain(limit - std::min(limit, held), [&](const PointRing::Entry& e) { series.add(e.series, e.point); });
+}
+
+template <class Write>
+auto RunWriter::Impl::counting_failures(Write write) {
+  try {
+    return write();
+  } catch (...) {
+    failures_.fetch_add(1);
+    throw;
+  }
+}
+
+void RunWriter::Impl::commit(size_t limit, bool durable) {
+  const int64_t dropped = dropped_.load();
+  counting_failures([&] { recorder_.begin(); });
+  take_points(limit);
+  const int64_t points = recorder_.series().pending();
+  if (!counting_failures([&] { return recorder_.commit(dropped, durable); })) return;
+  committed_.fetch_add(points);
+  commits_.fetch_add(1);
+  if (std::exchange(failing_, false)) warn(fmt::format("the store {} can be written again", path_));
+  if (const int64_t lost = dropped - std::exchange(reported_drops_, dropped)) {
+    warn(fmt::format("{} metric points were dropped: the store {} could not be written fast enough", lost, path_));
+  }
+  recorder_.checkpoint();
+}
+
+void RunWriter::Impl::try_to_commit(size_t limit) {
+  last_try_ = Clock::now();
+  try {
+    commit(limit, /*durable=*/false);
+  } catch (const std::exception& error) {
+    if (!std::exchange(failing_, true)) {
+      warn(fmt::format("{}; metrics wait in memory until it can be written again", error.what()));
+    }
+  }
+}
+
+StateInfo RunWriter::Impl::save(StateSnapshot snapshot, const Retention& retention) {
+  try {
+    commit(kAll, /*durable=*/false);
+    StateInfo state = counting_failures([&] { return recorder_.save(snapshot); });
+    give_back(std::move(snapshot));
+    try {
+      counting_failures([&] { recorder_.prune(retention); });
+    } catch (const std::exception& error) {
+      warn(fmt::format("old states were not removed: {}", error.what()));
+    }
+    recorder_.checkpoint();
+    return state;
+  } catch (const std::exception& error) {
+    warn(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
+    give_back(std::move(snapshot));
+    throw;
+  }
+}
+
+void RunWriter::Impl::give_back(StateSnapshot snapshot) {
+  {
+    const std::lock_guard lock(mutex_);
+    spare_ = std::move(snapshot);
+    saving_ = false;
+  }
+  saved_.notify_all();
+}
+
+RunWriter::RunWriter(Store store, RunInfo info, WriterOptions options)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(info), options)) {}
+
+RunWriter::RunWriter(Store store, RunHandle run, WriterOptions options)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(run), options)) {}
+
+RunWriter::~RunWriter() = default;
+
+const std::string& RunWriter::uid() const {
+  return impl_->uid();
+}
+
+RunHandle RunWriter::wait_until_recorded() {
+  return impl_->submit([](Recorder& recorder) { return recorder.begin(); }).get();
+}
+
+SeriesIndex RunWriter::series(std::string_view name) {
+  return impl_->series(name);
+}
+
+bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
+  return impl_->push(series, step, value);
+}
+
+void RunWriter::event(Level level, std::string kind, std::string json) {
+  Recorder::Event event{now_ms(), level, std::move(kind), std::move(json)};
+  impl_->submit([event = std::move(event)](Recorder& recorder) mutable { recorder.add_event(std::move(event)); });
+}
+
+StateSnapshot RunWriter::snapshot() {
+  return impl_->snapshot();
+}
+
+std::future<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention retention) {
+  return impl_->save_state(std::move(snapshot), std::move(retention));
+}
+
+void RunWriter::flush() {
+  impl_->submit([this](Recorder&) { impl_->commit_all(/*durable=*/true); }).get();
+}
+
+void RunWriter::finish(const RunEnd& end) {
+  const auto write = [this, &end](Recorder& recorder) {
+    impl_->commit_all(/*durable=*/false);
+    recorder.finish(end);
+  };
+  impl_->submit(write).get();
+}
+
+WriterCounters RunWriter::counters() const {
+  return impl_->counters();
+}
+
+std::vector<std::string> RunWriter::take_warnings() {
+  return impl_->take_warnings();
+}
+
+}  // namespace runner::store
