@@ -18,7 +18,7 @@ int64_t to_steps(const schema::Length& length, const RunScale& scale) {
   const int64_t epochs = length.count / scale.samples_per_epoch;
   const int64_t rest = length.count % scale.samples_per_epoch;
   const int64_t rest_steps = (rest + scale.samples_per_step - 1) / scale.samples_per_step;
-  return epochs * scale.steps_per_epoch + std::min(rest_steps, scale.steps_per_epoch);
+  return epochs * scale.steps_per_epoch + rest_steps;
 }
 
 LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {

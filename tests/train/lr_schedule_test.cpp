@@ -204,6 +204,16 @@ TEST(LrSchedule, StepsAndExponentialsDecayOncePerInterval) {
   EXPECT_EQ(step.factor(35), 0.5);
 }
 
+TEST(LrSchedule, PolynomialIsAtItsEndAfterAWarmupOfTheWholeLength) {  // where transformers divides by zero
+  SchedulerSpec spec;
+  spec.type = SchedulerType::kPolynomial;
+  spec.end = 0.025;
+  spec.warmup = spec.length = Length{10, Unit::kSteps};
+  const LrSchedule schedule(spec, 0.1, kScale);
+  EXPECT_EQ(schedule.factor(9), 0.9);
+  EXPECT_EQ(schedule.factor(10), 0.25);
+}
+
 TEST(LrSchedule, OneCycleStaysAtItsEnd) {
   SchedulerSpec spec;
   spec.type = SchedulerType::kOneCycle;
