@@ -1,0 +1,216 @@
+#include "store/queries.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "schema/suggest.h"
+#include "store/process.h"
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+constexpr std::string_view kRunColumns =
+    "SELECT run.id, run.uid, run.name, a.status, a.exit_code, a.reason, a.backend, a.num_processes, run.seed, "
+    "parent.uid, "
+    "run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms, "
+    "(SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.host, a.pid, a.cpu_features, a.kernels, "
+    "a.binary_version, a.summary, a.boot_id, a.pid_namespace, a.pid_start "
+    "FROM run JOIN attempt AS a ON a.run_id = run.id AND a.no = run.attempts "
+    "LEFT JOIN run AS parent ON parent.id = run.parent_id ";
+
+RunStatus status_of(std::string_view text) {
+  for (const RunStatus status : {RunStatus::kDone, RunStatus::kFailed, RunStatus::kInterrupted}) {
+    if (text == to_string(status)) return status;
+  }
+  return RunStatus::kRunning;
+}
+
+RunRow read_run_row(const Statement& row) {
+  RunRow run;
+  run.id = row.int64(0);
+  run.uid = row.text(1);
+  run.name = row.text(2);
+  run.status = status_of(row.text(3));
+  if (!row.is_null(4)) run.exit_code = static_cast<int>(row.int64(4));
+  run.reason = row.text(5);
+  run.backend = row.text(6);
+  run.num_processes = row.int64(7);
+  run.seed = row.int64(8);
+  run.parent = row.text(9);
+  run.attempts = row.int64(10);
+  run.created_ms = row.int64(11);
+  run.started_ms = row.int64(12);
+  run.ended_ms = row.optional_int64(13);
+  run.heartbeat_ms = row.int64(14);
+  run.dropped_points = row.int64(15);
+  run.host = row.text(16);
+  run.pid = row.int64(17);
+  run.cpu_features = row.text(18);
+  run.kernels_json = row.text(19);
+  run.binary_version = row.text(20);
+  run.summary_json = row.text(21);
+  const Process process{run.host, row.text(22), row.text(23), run.pid, row.int64(24)};
+  if (run.status == RunStatus::kRunning && !is_running(process, run.heartbeat_ms, now_ms())) {
+    run.status = RunStatus::kCrashed;
+  }
+  return run;
+}
+
+std::vector<std::string> texts(Statement& rows) {
+  std::vector<std::string> result;
+  while (rows.step()) result.push_back(rows.text(0));
+  return result;
+}
+
+// The runs that `where` (with ?1, ?2 …) selects.
+template <class... Args>
+std::vector<RunRow> select_runs(Database& database, std::string_view where, const Args&... args) {
+  Statement rows(database, std::string(kRunColumns).append(where));
+  std::vector<RunRow> runs;
+  for (rows.bind(args...); rows.step();) runs.push_back(read_run_row(rows));
+  Statement tags(database, "SELECT tag FROM tag WHERE run_id = ?1 ORDER BY tag");
+  for (RunRow& run : runs) run.tags = texts(tags.bind(run.id));
+  return runs;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+[[noreturn]] void fail_ambiguous(std::string_view selector, const std::vector<RunRow>& runs) {
+  std::vector<std::string> ids;
+  for (const RunRow& run : runs) ids.push_back(run.uid);
+  fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
+}
+
+[[noreturn]] void fail_no_run(Database& database, std::string_view selector) {
+  Statement names(database, "SELECT name FROM run UNION SELECT uid FROM run");
+  const std::vector<std::string> close = schema::nearest(selector, texts(names));
+  const std::string hint = close.empty() ? "`runner ls` lists the runs" : schema::did_you_mean(close);
+  fail(ErrorKind::kNotFound, "there is no run {} in {}; {}", selector, database.path().string(), hint);
+}
+
+Param read_param(const Statement& row) {
+  const std::string type = row.text(1);
+  Param param{row.text(0), std::monostate{}};
+  if (type == "bool") param.value = row.int64(2) != 0;
+  if (type == "int") param.value = row.int64(2);
+  if (type == "float") param.value = row.real(2);
+  if (type == "text") param.value = row.text(2);
+  return param;
+}
+
+std::vector<Param> read_params(Database& database, int64_t run_id) {
+  Statement rows(database, "SELECT key, type, value FROM param WHERE run_id = ?1 ORDER BY key");
+  std::vector<Param> params;
+  for (rows.bind(run_id); rows.step();) params.push_back(read_param(rows));
+  return params;
+}
+
+RecipeRecord read_recipe(Database& database, const RunRow& run) {
+  Statement row(database,
+                "SELECT hash, text, resolved, origins FROM attempt JOIN recipe ON recipe.id = attempt.recipe_id "
+                "WHERE attempt.run_id = ?1 AND attempt.no = ?2");
+  row.bind(run.id, run.attempts).step();
+  return {row.text(0), row.text(1), row.text(2), row.text(3)};
+}
+
+// An attempt that another one followed without ending has crashed; the newest one's status is the run's.
+std::vector<AttemptRow> read_attempts(Database& database, const RunRow& run) {
+  Statement rows(database,
+                 "SELECT no, start_step, from_state, started_ms, ended_ms, status, superseded_points FROM attempt "
+                 "WHERE run_id = ?1 ORDER BY no");
+  std::vector<AttemptRow> attempts;
+  for (rows.bind(run.id); rows.step();) {
+    const RunStatus stored = status_of(rows.text(5));
+    const RunStatus status = rows.int64(0) == run.attempts   ? run.status
+                             : stored == RunStatus::kRunning ? RunStatus::kCrashed
+                                                             : stored;
+    attempts.push_back({rows.int64(0), rows.int64(1), rows.optional_int64(2), rows.int64(3), rows.optional_int64(4),
+                        status, rows.int64(6)});
+  }
+  return attempts;
+}
+
+std::vector<EventRow> read_events(Database& database, int64_t run_id) {
+  Statement rows(database, "SELECT time_ms, attempt, level, kind, json FROM event WHERE run_id = ?1 ORDER BY id");
+  std::vector<EventRow> events;
+  for (rows.bind(run_id); rows.step();) {
+    events.push_back({rows.int64(0), rows.int64(1), rows.text(2), rows.text(3), rows.text(4)});
+  }
+  return events;
+}
+
+std::vector<Note> read_notes(Database& database, int64_t run_id) {
+  Statement rows(database, "SELECT time_ms, text FROM note WHERE run_id = ?1 ORDER BY id");
+  std::vector<Note> notes;
+  for (rows.bind(run_id); rows.step();) notes.push_back({rows.int64(0), rows.text(1)});
+  return notes;
+}
+
+[[noreturn]] void fail_no_metric(Store& store, const RunRow& run, std::string_view name) {
+  std::vector<std::string> names;
+  for (const MetricSummary& metric : list_metrics(store, run.id)) names.push_back(metric.name);
+  const std::vector<std::string> close = schema::nearest(name, names);
+  const std::string hint = names.empty()   ? "it has no metrics yet"
+                           : close.empty() ? "it has " + joined(names)
+                                           : schema::did_you_mean(close);
+  fail(ErrorKind::kNotFound, "run {} has no metric {}; {}", run.uid, name, hint);
+}
+
+}  // namespace
+
+std::vector<RunRow> list_runs(Store& store, int64_t limit) {
+  return select_runs(store.database(), "ORDER BY run.id DESC LIMIT ?1", limit > 0 ? limit : int64_t{-1});
+}
+
+RunRow find_run(Store& store, std::string_view selector) {
+  Database& database = store.database();
+  const Transaction snapshot(database, Transaction::Kind::kRead);
+  if (selector == "@last") {
+    auto newest = list_runs(store, 1);
+    if (!newest.empty()) return std::move(newest[0]);
+    fail(ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one", store.path().string());
+  }
+  for (const char* where : {"WHERE run.uid = ?1", "WHERE run.name = ?1 ORDER BY run.id DESC LIMIT 1"}) {
+    auto runs = select_runs(database, where, selector);
+    if (!runs.empty()) return std::move(runs[0]);
+  }
+  auto runs = select_runs(database, "WHERE run.uid >= ?1 AND run.uid < ?1 || '{' ORDER BY run.uid", selector);
+  if (selector.empty() || runs.empty()) fail_no_run(database, selector);
+  if (runs.size() > 1) fail_ambiguous(selector, runs);
+  return std::move(runs[0]);
+}
+
+RunDetails show_run(Store& store, const RunRow& run) {
+  Database& database = store.database();
+  const Transaction snapshot(database, Transaction::Kind::kRead);
+  RunDetails details;
+  details.run = run;
+  details.recipe = read_recipe(database, run);
+  details.params = read_params(database, run.id);
+  details.attempts = read_attempts(database, run);
+  details.metrics = read_summaries(database, run.id);
+  details.states = list_states(store, run.id);
+  details.events = read_events(database, run.id);
+  details.notes = read_notes(database, run.id);
+  return details;
+}
+
+std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id) {
+  return read_summaries(store.database(), run_id);
+}
+
+std::vector<Point> metric_points(Store& store, const RunRow& run, std::string_view name) {
+  std::vector<Point> points;
+  for (const Chunk& chunk : read_chunks(store.database(), run.id, std::string(name))) {
+    points.insert(points.end(), chunk.points.begin(), chunk.points.end());
+  }
+  if (points.empty()) fail_no_metric(store, run, name);
+  std::stable_sort(points.begin(), points.end(), [](const Point& a, const Point& b) { return a.step < b.step; });
+  return points;
+}
+
+}  // namespace runner::store

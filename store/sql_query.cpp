@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include <sqlite3.h>
+
+#include "store/queries.h"
+#include "store/sql_functions.h"
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLargestValueBytes = 256 << 20;
+constexpr int kStepsBetweenLooks = 10'000;  // virtual machine steps, about 0.1 ms
+constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};
+
+// Allows reading, and the pragmas that describe tables.
+int authorize(void*, int action, const char* first, const char* second, const char*, const char*) {
+  switch (action) {
+    case SQLITE_SELECT:
+    case SQLITE_READ:
+    case SQLITE_RECURSIVE: return SQLITE_OK;
+    case SQLITE_FUNCTION: return std::string_view(second) == "load_extension" ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA:
+      return std::find(kPragmas.begin(), kPragmas.end(), first) == kPragmas.end() ? SQLITE_DENY : SQLITE_OK;
+    default: return SQLITE_DENY;
+  }
+}
+
+int past(void* deadline) {
+  return Clock::now() > *static_cast<Clock::time_point*>(deadline);
+}
+
+struct Finalize {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+// What a failed query means: mostly a mistake in the SQL, seldom a fault of the store.
+[[noreturn]] void fail_query(const Database& database, int code, std::chrono::milliseconds limit) {
+  switch (code & 0xff) {
+    case SQLITE_AUTH:
+      fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else ({}); write a SELECT",
+           sqlite3_errmsg(database.handle()));
+    case SQLITE_INTERRUPT:
+      fail(ErrorKind::kUsage, "the query took longer than {} s and was stopped; narrow it with WHERE",
+           static_cast<double>(limit.count()) / 1000);
+    case SQLITE_ERROR:
+    case SQLITE_TOOBIG:
+    case SQLITE_RANGE:
+    case SQLITE_MISMATCH:
+      fail(ErrorKind::kUsage, "wrong SQL: {}; the views are runs, params, metrics, points, states and events",
+           sqlite3_errmsg(database.handle()));
+    default: database.fail(code);
+  }
+}
+
+SqlValue value_of(sqlite3_stmt* row, int column) {
+  switch (sqlite3_column_type(row, column)) {
+    case SQLITE_INTEGER: return sqlite3_column_int64(row, column);
+    case SQLITE_FLOAT: return sqlite3_column_double(row, column);
+    case SQLITE_TEXT: {
+      const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
+      return std::string(text, static_cast<size_t>(sqlite3_column_bytes(row, column)));
+    }
+    case SQLITE_BLOB: {
+      const auto* data = static_cast<const std::byte*>(sqlite3_column_blob(row, column));
+      return std::vector<std::byte>(data, data + sqlite3_column_bytes(row, column));
+    }
+    default: return std::monostate{};
+  }
+}
+
+Query prepare(const Database& database, std::string_view sql, std::chrono::milliseconds limit) {
+  sqlite3_stmt* handle = nullptr;
+  const char* rest = nullptr;
+  const int code = sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &handle, &rest);
+  if (code != SQLITE_OK) fail_query(database, code, limit);
+  Query query(handle);
+  if (!query) fail(ErrorKind::kUsage, "there is no SQL to run; write a SELECT");
+  const std::string_view left = sql.substr(static_cast<size_t>(rest - sql.data()));
+  if (left.find_first_not_of(" \t\r\n;") != std::string_view::npos) {
+    fail(ErrorKind::kUsage, "`runner sql` runs one statement, and more text follows it: {}", left);
+  }
+  return query;
+}
+
+}  // namespace
+
+SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std::chrono::milliseconds limit) {
+  const Store store = Store::open(path, Access::kRead);
+  Database& database = store.database();
+  database.exec("PRAGMA query_only = OFF");  // the view goes to temporary memory, the file stays as it is
+  register_live_status(database);
+  database.exec("PRAGMA query_only = ON");
+  sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, kLargestValueBytes);
+  sqlite3_set_authorizer(database.handle(), authorize, nullptr);
+  auto deadline = Clock::now() + limit;
+  sqlite3_progress_handler(database.handle(), kStepsBetweenLooks, past, &deadline);
+
+  const Query query = prepare(database, sql, limit);
+  SqlResult result;
+  const int columns = sqlite3_column_count(query.get());
+  for (int i = 0; i < columns; ++i) result.columns.emplace_back(sqlite3_column_name(query.get(), i));
+  int code = SQLITE_OK;
+  while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
+    auto& row = result.rows.emplace_back();
+    for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
+  }
+  if (code != SQLITE_DONE) fail_query(database, code, limit);
+  return result;
+}
+
+}  // namespace runner::store
