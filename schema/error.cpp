@@ -29,7 +29,8 @@ Error& Error::note(std::string text) {
 }
 
 void assertion_failed(const char* expression, const char* file, int line) {
-  std::fprintf(stderr, "runner: internal error at %s:%d: %s does not hold; please report this\n", file, line, expression);
+  std::fprintf(stderr, "runner: internal error at %s:%d: %s does not hold; please report this\n", file, line,
+               expression);
   std::abort();
 }
 

@@ -4,11 +4,11 @@
 // stop and no stack, and is tested verbatim.  Each kind fixes the exit code of the process.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <exception>
 #include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "schema/source_mark.h"
 
@@ -56,14 +56,14 @@ template <class... Args>
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 
 // Input checks, always on.
-#define RUN_CHECK(condition, kind, ...) \
-  do {                                  \
+#define RUN_CHECK(condition, kind, ...)                    \
+  do {                                                     \
     if (!(condition)) ::runner::fail((kind), __VA_ARGS__); \
   } while (false)
 
 // Programmer errors: aborts with file and line.  An error that no input can cause is an assertion, not a check.
-#define RUN_ASSERT(condition) \
-  do {                        \
+#define RUN_ASSERT(condition)                                                     \
+  do {                                                                            \
     if (!(condition)) ::runner::assertion_failed(#condition, __FILE__, __LINE__); \
   } while (false)
 

@@ -60,21 +60,21 @@ struct Range {
 struct Field {
   std::string_view parent;  // "" for top-level keys
   std::string_view name;
-  FieldType type;
-  bool is_list;  // of `type`
-  bool required;
-  bool optional;  // a section that exists only if written or implied
-  Later later;
-  OnResume on_resume;
-  int order;  // in fields.yaml
-  int count;  // exact length of a list, 0: any
-  Range range;
-  std::span<const Choice> choices;
-  std::span<const Condition> when;
-  std::span<const Condition> implied_by;
-  std::span<const FieldDefault> defaults;  // the first that holds counts
-  std::string_view unit;
-  std::string_view text;
+  FieldType type = FieldType::kSection;
+  bool is_list = false;  // of `type`
+  bool required = false;
+  bool optional = false;  // a section that exists only if written or implied
+  Later later = Later::kNo;
+  OnResume on_resume = OnResume::kFixed;
+  int order = 0;  // in fields.yaml
+  int count = 0;  // exact length of a list, 0: any
+  Range range{};
+  std::span<const Choice> choices{};
+  std::span<const Condition> when{};
+  std::span<const Condition> implied_by{};
+  std::span<const FieldDefault> defaults{};  // the first that holds counts
+  std::string_view unit{};
+  std::string_view text{};
 
   std::string path() const {
     return parent.empty() ? std::string(name) : std::string(parent) + "." + std::string(name);

@@ -30,18 +30,18 @@ size_t utf8_length(std::string_view text, size_t at) {
 
 namespace {
 
-// The line as it can be shown: a tab would move the caret away from its character, other bytes could harm a terminal.
-std::string printable(std::string_view line) {
+// Text as it can be shown: a tab would move the caret away from its character, other bytes could harm a terminal.
+std::string printable(std::string_view text) {
   std::string shown;
-  for (size_t at = 0; at < line.size();) {
-    const size_t length = utf8_length(line, at);
-    const auto c = static_cast<unsigned char>(line[at]);
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    const auto c = static_cast<unsigned char>(text[at]);
     if (c == '\t') {
       shown += ' ';
     } else if (length == 0 || c < 0x20 || c == 0x7F) {
       shown += '?';
     } else {
-      shown += line.substr(at, length);
+      shown += text.substr(at, length);
     }
     at += std::max<size_t>(length, 1);
   }
@@ -81,11 +81,11 @@ SourceMark Report::mark(const Place& place) const {
   return {source(place.source).name(), place.line, place.column};
 }
 
-void Report::add(ErrorId id, const Place& place, std::string key, std::string message, std::string hint) {
-  std::string line = printable(source(place.source).line(place.line));
+void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
+                 std::string_view hint) {
+  const std::string line = printable(source(place.source).line(place.line));
   const int width = std::clamp(place.width, 1, std::max(1, count_characters(line) - place.column + 1));
-  found_.push_back(
-      {place, {id, mark(place), width, std::move(key), std::move(message), std::move(hint), std::move(line)}});
+  found_.push_back({place, {id, mark(place), width, printable(key), printable(message), printable(hint), line}});
 }
 
 std::vector<Diagnostic> Report::take() {

@@ -60,7 +60,8 @@ class Report {
   int source_count() const { return static_cast<int>(sources_.size()); }
   SourceMark mark(const Place& place) const;
 
-  void add(ErrorId id, const Place& place, std::string key, std::string message, std::string hint = "");
+  // Texts may hold bytes of the recipe: what cannot be shown is replaced.
+  void add(ErrorId id, const Place& place, std::string_view key, std::string_view message, std::string_view hint = "");
   bool empty() const { return found_.empty(); }
   // All faults, by source, line and column; faults at one place stay in the order they were found.
   std::vector<Diagnostic> take();

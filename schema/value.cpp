@@ -130,6 +130,10 @@ std::string number_text(double number) {
   return fmt::format("{}", number == 0 ? 0.0 : number);
 }
 
+std::string display_text(const Value& value) {
+  return value.text() != nullptr ? *value.text() : canonical_text(value);
+}
+
 std::string canonical_text(const Value& value) {
   return std::visit(
       CanonicalText{},

@@ -41,6 +41,9 @@ PlainScalar read_plain_scalar(std::string_view text);
 // The shortest text that reads back as the same number: "0.001", "1e-08", "3".
 std::string number_text(double number);
 
+// For messages and tables: texts without quotes, otherwise as canonical_text.
+std::string display_text(const Value& value);
+
 // Canonical text: null, true, 3, 0.001, "text" (JSON's quoting), [1, 2], {a: 1}.  Equal values give equal texts.
 std::string canonical_text(const Value& value);
 

@@ -15,7 +15,9 @@ struct StopReading {};
 // Builds the tree from yaml-cpp's events and reports what yaml-cpp lets pass.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(int source, Report& report, size_t offset) : source_(source), report_(report), offset_(offset) {}
+  // Reads `text` of the source up to byte `end`; marks count from byte `offset`.
+  TreeBuilder(int source, Report& report, size_t offset, size_t end)
+      : source_(source), report_(report), offset_(offset), end_(end) {}
 
   YamlNode take_root() { return std::move(root_); }
 
@@ -86,9 +88,10 @@ class TreeBuilder : public YAML::EventHandler {
   };
 
   const SourceText& text() const { return report_.source(source_); }
+  std::string_view characters() const { return std::string_view(text().text()).substr(0, end_); }
 
   size_t byte_of(const YAML::Mark& mark) const {
-    return std::min(text().text().size(), offset_ + static_cast<size_t>(std::max(mark.pos, 0)));
+    return std::min(end_, offset_ + static_cast<size_t>(std::max(mark.pos, 0)));
   }
 
   YamlNode begin(const YAML::Mark& mark) {
@@ -113,7 +116,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   std::string_view null_word(size_t at) const {
-    const std::string_view rest = std::string_view(text().text()).substr(at);
+    const std::string_view rest = characters().substr(at);
     for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
       if (!rest.starts_with(word)) continue;
       const size_t next = rest.find_first_not_of(' ', word.size());
@@ -125,7 +128,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   // Characters from the start of a scalar to its end on the same line; reports a quote that is never closed.
   int scalar_width(size_t at, const std::string& value) {
-    const std::string& all = text().text();
+    const std::string_view all = characters();
     if (at < all.size() && all[at] == '&') at = std::min(all.size(), all.find_first_of(" \n", at));
     while (at < all.size() && all[at] == ' ') ++at;
     const char quote = at < all.size() ? all[at] : '\0';
@@ -141,7 +144,7 @@ class TreeBuilder : public YAML::EventHandler {
       throw StopReading();
     }
     const size_t line_end = std::min(end + 1, all.find('\n', at));
-    return count_characters(std::string_view(all).substr(at, line_end - at));
+    return count_characters(all.substr(at, line_end - at));
   }
 
   void push(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
@@ -208,7 +211,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   int source_;
   Report& report_;
-  size_t offset_;
+  size_t offset_, end_;
   int documents_ = 0;
   int nodes_ = 0;
   YamlNode root_;
@@ -217,14 +220,14 @@ class TreeBuilder : public YAML::EventHandler {
 };
 
 // Reports bytes that YAML readers pass through or misread.  Returns false if the text should not be parsed.
-bool check_characters(int source, size_t offset, Report& report) {
+bool check_characters(int source, size_t offset, size_t length, Report& report) {
   const SourceText& text = report.source(source);
-  const std::string& all = text.text();
+  const std::string_view all = std::string_view(text.text()).substr(0, offset + length);
   bool indent = true, good = true;
   for (size_t at = offset; at < all.size();) {
-    const size_t length = utf8_length(all, at);
+    const size_t bytes = utf8_length(all, at);
     const auto c = static_cast<unsigned char>(all[at]);
-    if (length == 0) {
+    if (bytes == 0) {
       report.add(ErrorId::kNotUtf8, text.place_at(source, at), "", fmt::format("the byte 0x{:02x} is not UTF-8", c),
                  "save the file as UTF-8");
       return false;
@@ -237,13 +240,13 @@ bool check_characters(int source, size_t offset, Report& report) {
     }
     if (indent && c == '\t') {
       const size_t next = all.find_first_not_of(" \t\r", at);
-      if (next != std::string::npos && all[next] != '\n' && all[next] != '#') {
+      if (next != std::string_view::npos && all[next] != '\n' && all[next] != '#') {
         report.add(ErrorId::kTabIndent, text.place_at(source, at), "", "a tab indents this line", "use spaces");
         good = false;
       }
     }
     indent = c == '\n' || (indent && c == ' ');
-    at += length;
+    at += bytes;
   }
   return good;
 }
@@ -272,15 +275,14 @@ int count_nodes(const YamlNode& node) {
   return count;
 }
 
-YamlTree parse_yaml(int source, Report& report, size_t offset) {
-  const std::string_view text = std::string_view(report.source(source).text()).substr(offset);
+YamlTree parse_yaml(int source, Report& report, size_t offset, size_t length) {
+  const std::string_view text = std::string_view(report.source(source).text()).substr(offset, length);
   if (text.size() > kMaxTextBytes) {
-    report.add(ErrorId::kFileTooLarge, {source}, "",
-               fmt::format("a recipe of {} bytes; at most {}", text.size(), kMaxTextBytes));
+    report.add(ErrorId::kFileTooLarge, {source}, "", "the recipe is larger than 1 MiB");
     return {{}, false};
   }
-  if (!check_characters(source, offset, report)) return {{}, false};
-  TreeBuilder builder(source, report, offset);
+  if (!check_characters(source, offset, text.size(), report)) return {{}, false};
+  TreeBuilder builder(source, report, offset, offset + text.size());
   YamlTree tree;
   try {
     std::istringstream stream{std::string(text)};

@@ -31,6 +31,7 @@ struct YamlNode {
   Kind kind = Kind::kEmpty;
   bool quoted = false;    // scalar: text whatever it looks like
   bool from_env = false;  // the environment has set it or a part of it
+  bool expanded = false;  // its ${…} have been replaced
   std::string text;       // scalar
   Place place;
   std::vector<YamlNode> items;
@@ -52,8 +53,9 @@ struct YamlTree {
   bool complete = true;  // false: a fault ended the reading early, so what is missing may be missing because of it
 };
 
-// Parses text of report.source(source) from byte `offset` on; faults go to the report.  Never throws for wrong input.
-YamlTree parse_yaml(int source, Report& report, size_t offset = 0);
+// Parses the bytes [offset, offset + length) of report.source(source); faults go to the report.  Never throws for wrong
+// input.
+YamlTree parse_yaml(int source, Report& report, size_t offset = 0, size_t length = std::string::npos);
 
 // The number of nodes of the tree.
 int count_nodes(const YamlNode& node);

@@ -1,0 +1,414 @@
+#include "schema/field_value.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "schema/suggest.h"
+
+namespace runner::schema {
+namespace {
+
+constexpr std::string_view kMetrics[] = {"loss",      "accuracy", "f1_macro", "f1_micro",
+                                         "f1_binary", "mse",      "mae",      "perplexity"};
+
+struct SizeUnit {
+  std::string_view name;
+  int64_t bytes;
+};
+constexpr SizeUnit kSizeUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
+
+// "12 steps" -> 12, "steps"; the digits may be missing or too many.
+struct Quantity {
+  std::optional<int64_t> count;
+  bool leading_zero = false;
+  std::string_view unit;
+};
+
+Quantity split_quantity(std::string_view text) {
+  Quantity quantity;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  int64_t count = 0;
+  if (std::from_chars(text.data(), text.data() + digits, count).ec == std::errc() && digits > 0) quantity.count = count;
+  quantity.leading_zero = digits > 1 && text[0] == '0';
+  const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
+  quantity.unit = text.substr(unit);
+  return quantity;
+}
+
+// "steps" for step and steps.
+std::string_view plural_unit(std::string_view unit) {
+  for (const std::string_view name : {"steps", "epochs", "samples"})
+    if (unit == name || unit == name.substr(0, name.size() - 1)) return name;
+  return {};
+}
+
+class ValueReader {
+ public:
+  ValueReader(const Field& field, const YamlNode& node, const std::string& path, Report& report)
+      : field_(field), node_(node), path_(path), report_(report) {}
+
+  std::optional<Value> read() {
+    if (node_.kind == YamlNode::Kind::kInvalid) return std::nullopt;
+    if (node_.kind == YamlNode::Kind::kEmpty) {
+      return fault(ErrorId::kMissingValue, path_ + " has no value", "write one, or null for the default");
+    }
+    return field_.is_list ? read_list() : read_one();
+  }
+
+ private:
+  std::nullopt_t fault(ErrorId id, const std::string& message, std::string_view hint = "") {
+    report_.add(id, node_.place, path_, message, hint);
+    return std::nullopt;
+  }
+
+  std::nullopt_t wrong_type(std::string_view hint = "") {
+    return fault(ErrorId::kWrongType, fmt::format("{} must be {}, got {}", path_, type_phrase(field_), describe(node_)),
+                 hint);
+  }
+
+  std::nullopt_t out_of_range(const std::string& got) {
+    return fault(ErrorId::kOutOfRange, fmt::format("{} must be {}, got {}", path_, range_phrase(field_), got));
+  }
+
+  std::nullopt_t unknown_choice(std::span<const std::string> names) {
+    const std::string hint = did_you_mean(nearest(node_.text, names));
+    return fault(ErrorId::kUnknownChoice, fmt::format("{} must be {}, got {}", path_, join_or(names), describe(node_)),
+                 hint);
+  }
+
+  std::optional<Value> read_list() {
+    Field element = field_;
+    element.is_list = false;
+    if (node_.kind != YamlNode::Kind::kList) {
+      const bool single = node_.kind == YamlNode::Kind::kScalar;
+      return wrong_type(single ? fmt::format("write [{}]", node_.text) : "");
+    }
+    if (field_.count > 0 && node_.items.size() != static_cast<size_t>(field_.count)) {
+      return fault(ErrorId::kOutOfRange,
+                   fmt::format("{} must have {} elements, got {}", path_, field_.count, node_.items.size()));
+    }
+    ValueList values;
+    for (size_t i = 0; i < node_.items.size(); ++i) {
+      std::optional<Value> value =
+          ValueReader(element, node_.items[i], fmt::format("{}[{}]", path_, i), report_).read();
+      if (value) values.push_back(std::move(*value));
+    }
+    if (values.size() != node_.items.size()) return std::nullopt;
+    return values;
+  }
+
+  std::optional<Value> read_one() {
+    if (node_.kind != YamlNode::Kind::kScalar) return wrong_type();
+    switch (field_.type) {
+      case FieldType::kBoolean: return read_boolean();
+      case FieldType::kInteger: return read_integer();
+      case FieldType::kNumber: return read_number();
+      case FieldType::kText:
+      case FieldType::kPath: return read_text();
+      case FieldType::kChoice: return read_choice();
+      case FieldType::kLength: return read_length();
+      case FieldType::kSize: return read_size();
+      case FieldType::kCharacter: return read_character();
+      case FieldType::kColumn: return read_column();
+      case FieldType::kMetric: return read_metric();
+      case FieldType::kSection:
+      case FieldType::kFree: break;
+    }
+    return wrong_type();
+  }
+
+  PlainScalar plain() const { return node_.quoted ? PlainScalar{node_.text} : read_plain_scalar(node_.text); }
+
+  std::nullopt_t leading_zero(std::string_view text) {
+    const std::string_view digits = text.substr(std::min(text.find_first_not_of("+-0"), text.size() - 1));
+    return fault(ErrorId::kLeadingZero, fmt::format("{}: the number {} begins with a zero", path_, text),
+                 fmt::format("write {}{}, or \"{}\" for a text", text[0] == '-' ? "-" : "", digits, text));
+  }
+
+  std::optional<Value> read_boolean() {
+    const PlainScalar scalar = plain();
+    if (scalar.value.boolean() != nullptr) return scalar.value;
+    std::string word = node_.text;
+    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (word == "yes" || word == "on" || word == "true") return wrong_type("write true");
+    if (word == "no" || word == "off" || word == "false") return wrong_type("write false");
+    return wrong_type();
+  }
+
+  // A number of the plain scalar, or the fault that it has.
+  std::optional<PlainScalar> numeric() {
+    const PlainScalar scalar = plain();
+    if (scalar.leading_zero) return leading_zero(node_.text);
+    if (scalar.not_finite)
+      return fault(ErrorId::kNotFinite, fmt::format("{} must be finite, got {}", path_, node_.text));
+    if (scalar.value.integer() != nullptr || scalar.value.number() != nullptr) return scalar;
+    return wrong_type(number_hint());
+  }
+
+  // For numbers in quotes and with digit separators.
+  std::string number_hint() const {
+    std::string digits;
+    for (const char c : node_.text)
+      if (c != '_' && c != ',') digits += c;
+    const PlainScalar scalar = read_plain_scalar(digits);
+    const bool number = scalar.value.integer() != nullptr || scalar.value.number() != nullptr;
+    return number ? "write " + digits : "";
+  }
+
+  std::optional<Value> read_integer() {
+    const std::optional<PlainScalar> scalar = numeric();
+    if (!scalar) return std::nullopt;
+    if (scalar->too_large) return out_of_range(node_.text);
+    constexpr double kExact = 9007199254740992.0;  // 2^53: integers up to here are exact in a double
+    int64_t integer = 0;
+    if (const double* number = scalar->value.number()) {
+      if (std::floor(*number) != *number) return wrong_type();
+      if (std::abs(*number) > kExact) return out_of_range(node_.text);
+      integer = static_cast<int64_t>(*number);
+    } else {
+      integer = *scalar->value.integer();
+    }
+    if (integer < field_.range.least || integer > field_.range.most) return out_of_range(node_.text);
+    return integer;
+  }
+
+  std::optional<Value> read_number() {
+    const std::optional<PlainScalar> scalar = numeric();
+    if (!scalar) return std::nullopt;
+    const int64_t* integer = scalar->value.integer();
+    const double number = integer != nullptr ? static_cast<double>(*integer) : *scalar->value.number();
+    const Range& range = field_.range;
+    const bool low = range.low_open ? number > range.low : number >= range.low;
+    const bool high = range.high_open ? number < range.high : number <= range.high;
+    if (!low || !high) return out_of_range(node_.text);
+    return number == 0 ? 0.0 : number;  // -0 is 0
+  }
+
+  std::optional<Value> read_text() {
+    const PlainScalar scalar = plain();
+    // Quotes are awkward to type in a shell, and a variable of the environment is a text.
+    const bool anything = node_.from_env || report_.source(node_.place.source).kind() == OriginKind::kCommandLine;
+    if (!anything && scalar.leading_zero) return leading_zero(node_.text);
+    if (!anything && (scalar.value.text() == nullptr || scalar.not_finite)) {
+      return wrong_type(fmt::format("write \"{}\"", node_.text));
+    }
+    if (node_.text.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    return node_.text;
+  }
+
+  std::optional<Value> read_choice() {
+    for (const Choice& choice : field_.choices)
+      if (choice.name == node_.text) return node_.text;
+    return unknown_choice(choice_names(field_));
+  }
+
+  std::optional<Value> read_length() {
+    const Quantity quantity = split_quantity(node_.text);
+    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')));
+    if (quantity.count && quantity.unit.empty()) {
+      const int64_t n = *quantity.count;
+      return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
+                   fmt::format("write {}, {} or {}", length_text(n, "steps"), length_text(n, "epochs"),
+                               length_text(n, "samples")));
+    }
+    const std::string_view unit = plural_unit(quantity.unit);
+    if (unit.empty() || !quantity.count) {
+      const std::string known[] = {"steps", "epochs", "samples"};
+      const auto near = nearest(quantity.unit, known);
+      const bool guess = quantity.count && !near.empty();
+      return fault(ErrorId::kBadLength,
+                   fmt::format("{} must be N steps, N epochs or N samples, got {}", path_, describe(node_)),
+                   guess ? "did you mean " + length_text(*quantity.count, near[0]) + "?" : "");
+    }
+    if (*quantity.count < field_.range.least || *quantity.count > field_.range.most) return out_of_range(node_.text);
+    return length_text(*quantity.count, unit);
+  }
+
+  std::optional<Value> read_size() {
+    const Quantity quantity = split_quantity(node_.text);
+    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')));
+    if (quantity.count && quantity.unit.empty()) {
+      return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
+                   fmt::format("write {} MiB or {} GiB", *quantity.count, *quantity.count));
+    }
+    for (const SizeUnit& unit : kSizeUnits) {
+      if (unit.name != quantity.unit || !quantity.count) continue;
+      constexpr int64_t kMost = int64_t{1} << 50;
+      if (*quantity.count > 0 && *quantity.count <= kMost / unit.bytes) return *quantity.count * unit.bytes;
+      return fault(ErrorId::kOutOfRange,
+                   fmt::format("{} must be between 1 B and 1048576 GiB, got {}", path_, node_.text));
+    }
+    return fault(ErrorId::kBadSize,
+                 fmt::format("{} must be N B, N KiB, N MiB or N GiB, got {}", path_, describe(node_)));
+  }
+
+  std::optional<Value> read_character() {
+    const bool usable =
+        node_.text.size() == 1 && node_.text[0] != '"' && node_.text[0] != '\n' && node_.text[0] != '\r';
+    if (usable) return node_.text;
+    return wrong_type("write one ASCII character, such as \";\" or \"\\t\"");
+  }
+
+  std::optional<Value> read_column() {
+    const PlainScalar scalar = plain();
+    if (scalar.leading_zero) return leading_zero(node_.text);
+    if (scalar.value.text() != nullptr && !scalar.not_finite && !node_.text.empty()) return node_.text;
+    if (scalar.value.integer() == nullptr) return wrong_type();
+    const int64_t index = *scalar.value.integer();
+    if (std::abs(index) <= INT32_MAX) return index;
+    return fault(ErrorId::kOutOfRange,
+                 fmt::format("{} must be between -2147483647 and 2147483647, got {}", path_, index));
+  }
+
+  std::optional<Value> read_metric() {
+    for (const std::string_view name : kMetrics)
+      if (name == node_.text) return node_.text;
+    if (node_.text.starts_with("top_")) {
+      const Quantity quantity = split_quantity(std::string_view(node_.text).substr(4));
+      const bool good = quantity.count && *quantity.count > 0 && *quantity.count <= INT32_MAX;
+      if (good && quantity.unit.empty() && !quantity.leading_zero) return node_.text;
+    }
+    std::vector<std::string> names(std::begin(kMetrics), std::end(kMetrics));
+    names.insert(names.begin() + 2, "top_K");
+    return unknown_choice(names);
+  }
+
+  const Field& field_;
+  const YamlNode& node_;
+  std::string path_;
+  Report& report_;
+};
+
+std::string bound_phrase(bool open, double value, std::string_view if_open, std::string_view if_closed) {
+  return std::isinf(value) ? "" : fmt::format("{} {}", open ? if_open : if_closed, number_text(value));
+}
+
+}  // namespace
+
+std::optional<Value> read_field_value(const Field& field, const YamlNode& node, const std::string& path,
+                                      Report& report) {
+  return ValueReader(field, node, path, report).read();
+}
+
+std::optional<Value> read_free_value(const YamlNode& node, const std::string& path, Report& report) {
+  static constexpr Field kAnyNumber{
+      .parent = "", .name = "", .type = FieldType::kNumber, .range = {0, 0, -HUGE_VAL, HUGE_VAL, true, true}};
+  switch (node.kind) {
+    case YamlNode::Kind::kInvalid: return std::nullopt;
+    case YamlNode::Kind::kEmpty:
+    case YamlNode::Kind::kNull: return Value();
+    case YamlNode::Kind::kScalar: {
+      if (node.quoted) return node.text;
+      const PlainScalar scalar = read_plain_scalar(node.text);
+      if (scalar.leading_zero || scalar.not_finite) return read_field_value(kAnyNumber, node, path, report);
+      return scalar.value;
+    }
+    case YamlNode::Kind::kList: {
+      ValueList values;
+      for (size_t i = 0; i < node.items.size(); ++i) {
+        std::optional<Value> value = read_free_value(node.items[i], fmt::format("{}[{}]", path, i), report);
+        if (!value) return std::nullopt;
+        values.push_back(std::move(*value));
+      }
+      return values;
+    }
+    case YamlNode::Kind::kMap: break;
+  }
+  ValueMap map;
+  for (const YamlNode::Member& member : node.members) {
+    std::optional<Value> value = read_free_value(member.value, path + "." + member.key, report);
+    if (!value) return std::nullopt;
+    map.emplace_back(member.key, std::move(*value));
+  }
+  return map;
+}
+
+Value read_default(const Field& field, const FieldDefault& fallback) {
+  Report report;
+  report.add_source({OriginKind::kDefault, "", "", ""});
+  YamlNode node;
+  node.kind = field.is_list ? YamlNode::Kind::kList : YamlNode::Kind::kScalar;
+  node.text = fallback.value;
+  if (field.is_list) {
+    std::string_view rest = fallback.value.substr(1, fallback.value.size() - 2);
+    while (!rest.empty()) {
+      const size_t comma = std::min(rest.find(", "), rest.size());
+      YamlNode& item = node.items.emplace_back();
+      item.kind = YamlNode::Kind::kScalar;
+      item.text = rest.substr(0, comma);
+      rest.remove_prefix(std::min(comma + 2, rest.size()));
+    }
+  }
+  std::optional<Value> value = read_field_value(field, node, field.path(), report);
+  RUN_ASSERT(value.has_value());
+  return std::move(*value);
+}
+
+std::string describe(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kList: return "a list";
+    case YamlNode::Kind::kMap: return "a section";
+    case YamlNode::Kind::kScalar: break;
+    default: return "nothing";
+  }
+  constexpr size_t kLongest = 60;
+  const bool text = node.quoted || read_plain_scalar(node.text).value.text() != nullptr;
+  const bool cut = node.text.size() > kLongest;
+  size_t end = cut ? kLongest : node.text.size();
+  while (cut && end > 0 && (node.text[end] & 0xC0) == 0x80) --end;
+  const std::string shown = node.text.substr(0, end) + (cut ? "…" : "");
+  return text ? fmt::format("the text \"{}\"", shown) : shown;
+}
+
+std::string type_phrase(const Field& field) {
+  constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
+      {"a section", "sections"},
+      {"true or false", "booleans"},
+      {"an integer", "integers"},
+      {"a number", "numbers"},
+      {"a text", "texts"},
+      {"a path", "paths"},
+      {"a name", "names"},
+      {"a length", "lengths"},
+      {"a size", "sizes"},
+      {"one character", "characters"},
+      {"a column's name or index", "columns"},
+      {"a metric", "metrics"},
+      {"a section", "sections"},
+  };
+  const auto& [one, many] = kPhrases[static_cast<size_t>(field.type)];
+  return field.is_list ? "a list of " + std::string(many) : std::string(one);
+}
+
+std::string range_phrase(const Field& field) {
+  const Range& range = field.range;
+  if (field.type == FieldType::kInteger || field.type == FieldType::kLength) {
+    if (range.least == range.most) return std::to_string(range.least);
+    return fmt::format("between {} and {}", range.least, range.most);
+  }
+  const bool closed = !range.low_open && !range.high_open && !std::isinf(range.low) && !std::isinf(range.high);
+  if (closed) return fmt::format("between {} and {}", number_text(range.low), number_text(range.high));
+  const std::string low = bound_phrase(range.low_open, range.low, "greater than", "at least");
+  const std::string high = bound_phrase(range.high_open, range.high, "less than", "at most");
+  return low + (!low.empty() && !high.empty() ? " and " : "") + high;
+}
+
+std::vector<std::string> choice_names(const Field& field) {
+  std::vector<std::string> names;
+  for (const bool works : {true, false})
+    for (const Choice& choice : field.choices)
+      if (choice.works == works) names.emplace_back(choice.name);
+  return names;
+}
+
+std::string length_text(int64_t count, std::string_view unit) {
+  return fmt::format("{} {}", count, count == 1 ? unit.substr(0, unit.size() - 1) : unit);
+}
+
+std::string size_text(int64_t bytes) {
+  for (const SizeUnit& unit : kSizeUnits)
+    if (bytes % unit.bytes == 0) return fmt::format("{} {}", bytes / unit.bytes, unit.name);
+  return {};
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,41 @@
+// From the text of one value to the type of its field, and back to words for messages.  Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "schema/field_table.h"
+#include "schema/value.h"
+#include "schema/yaml_tree.h"
+
+namespace runner::schema {
+
+// Reads `node` as the field's type: bool; int64 (integers, sizes in bytes); double; text (texts, paths as written,
+// choices, characters, metrics); a length as "10 steps"; a column as text or int64; a list of these.  Reports what does
+// not fit under the name `path` and returns nothing then.  Not for sections and free values.
+std::optional<Value> read_field_value(const Field& field, const YamlNode& node, const std::string& path,
+                                      Report& report);
+
+// A value of `vars`: plain scalars by YAML's rules, lists and maps of them.
+std::optional<Value> read_free_value(const YamlNode& node, const std::string& path, Report& report);
+
+// The value of a default of the table.
+Value read_default(const Field& field, const FieldDefault& fallback);
+
+// "3", "true", "the text \"x\"", "a list", "a section", "nothing": for "…, got X".
+std::string describe(const YamlNode& node);
+
+// The type in words: "an integer", "a list of numbers".
+std::string type_phrase(const Field& field);
+
+// "between 1 and 8", "at least 0", "greater than 0 and less than 1", "" without bounds.
+std::string range_phrase(const Field& field);
+
+// The names of the choices, those that work first; of a field that is no choice: none.
+std::vector<std::string> choice_names(const Field& field);
+
+// A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
+std::string length_text(int64_t count, std::string_view unit);
+std::string size_text(int64_t bytes);
+
+}  // namespace runner::schema

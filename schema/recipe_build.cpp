@@ -1,0 +1,224 @@
+#include "schema/recipe_build.h"
+
+#include <algorithm>
+#include <charconv>
+#include <type_traits>
+
+#include "schema/compose.h"
+
+namespace runner::schema {
+namespace {
+
+// Enumerators stand in the order of their field's choices.
+template <class Enum>
+requires std::is_enum_v<Enum>
+void convert(const Setting& setting, Enum& out) {
+  const std::span<const Choice> choices = setting.field->choices;
+  const auto at =
+      std::find_if(choices.begin(), choices.end(), [&](const Choice& c) { return c.name == *setting.value.text(); });
+  out = static_cast<Enum>(at - choices.begin());
+}
+
+void convert(const Setting& setting, bool& out) {
+  out = *setting.value.boolean();
+}
+void convert(const Setting& setting, int64_t& out) {
+  out = *setting.value.integer();
+}
+void convert(const Setting& setting, double& out) {
+  const int64_t* integer = setting.value.integer();
+  out = integer != nullptr ? static_cast<double>(*integer) : *setting.value.number();
+}
+void convert(const Setting& setting, std::string& out) {
+  out = *setting.value.text();
+}
+void convert(const Setting& setting, char& out) {
+  out = setting.value.text()->front();
+}
+void convert(const Setting& setting, Length& out) {
+  out = parse_length(*setting.value.text());
+}
+
+Column column_of(const Value& value) {
+  return value.text() != nullptr ? Column{*value.text(), 0} : Column{"", *value.integer()};
+}
+void convert(const Setting& setting, Column& out) {
+  out = column_of(setting.value);
+}
+
+template <class Element>
+void convert(const Setting& setting, std::vector<Element>& out) {
+  out.clear();
+  for (const Value& value : *setting.value.list()) {
+    if constexpr (std::is_same_v<Element, Column>) {
+      out.push_back(column_of(value));
+    } else if constexpr (std::is_same_v<Element, Metric>) {
+      const std::string& name = *value.text();
+      Metric metric{name, 0};
+      if (name.starts_with("top_")) std::from_chars(name.data() + 4, name.data() + name.size(), metric.k);
+      out.push_back(metric);
+    } else {
+      out.push_back(std::get<Element>(value));
+    }
+  }
+}
+
+template <class Plain>
+void convert(const Setting& setting, std::optional<Plain>& out) {
+  convert(setting, out.emplace());
+}
+
+// Reads the fields of one section.
+class Section {
+ public:
+  Section(const Settings& settings, std::string path, const std::string& folder)
+      : settings_(settings), path_(std::move(path)), folder_(folder) {}
+
+  bool exists() const { return settings_.section(path_) != nullptr; }
+  Section sub(std::string_view name) const { return {settings_, full(name), folder_}; }
+
+  // Leaves `out` alone where the field has no value.
+  template <class T>
+  const Section& get(std::string_view name, T& out) const {
+    if (const Setting* setting = settings_.find(full(name))) convert(*setting, out);
+    return *this;
+  }
+
+  const Section& get_path(std::string_view name, std::string& out) const {
+    if (const auto text = settings_.text(full(name))) out = join_path(folder_, std::string(*text));
+    return *this;
+  }
+
+  // True if the choice has this name.
+  bool is(std::string_view name, std::string_view choice) const { return settings_.text(full(name)) == choice; }
+
+ private:
+  std::string full(std::string_view name) const {
+    return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+  }
+
+  const Settings& settings_;
+  std::string path_;
+  const std::string& folder_;
+};
+
+void build(const Section& s, ModelSpec& model) {
+  model.declared = s.exists();
+  s.get("type", model.type).get("hidden", model.hidden).get("activation", model.activation);
+  s.get("dropout", model.dropout).get("layer_norm", model.layer_norm).get("bias", model.bias);
+  s.get_path("init_from", model.init_from).get("freeze", model.freeze);
+}
+
+void build(const Section& s, DatasetSpec& dataset) {
+  s.get("format", dataset.format).get_path("path", dataset.path).get("scale", dataset.scale);
+  s.get("label", dataset.label).get("header", dataset.header);
+  s.get("delimiter", dataset.delimiter).get("missing", dataset.missing);
+  s.get("samples", dataset.samples).get("classes", dataset.classes).get("targets", dataset.targets);
+  s.get_path("labels", dataset.labels_file);
+  switch (dataset.format) {
+    case DataFormat::kCsv: s.get("features", dataset.features); break;
+    case DataFormat::kSynthetic: s.get("features", dataset.feature_shape); break;
+    default: s.get_path("features", dataset.features_file); break;
+  }
+}
+
+void build(const Section& s, DataSpec& data) {
+  build(s.sub("train"), data.train);
+  if (s.sub("eval").exists()) build(s.sub("eval"), data.eval.emplace());
+  s.sub("split").get("eval", data.split_eval);
+  s.get("seed", data.seed).get("batch_size", data.batch_size).get("shuffle", data.shuffle);
+  s.get("drop_last", data.drop_last).get("even_batches", data.even_batches);
+  s.get("dispatch_batches", data.dispatch_batches).get("normalize", data.normalize).get("prefetch", data.prefetch);
+}
+
+void build(const Section& s, OptimizerHyper& hyper) {
+  s.get("lr", hyper.lr).get("weight_decay", hyper.weight_decay);
+  s.get("momentum", hyper.momentum).get("dampening", hyper.dampening).get("nesterov", hyper.nesterov);
+  s.get("eps", hyper.eps).get("amsgrad", hyper.amsgrad).get("alpha", hyper.alpha).get("centered", hyper.centered);
+  s.get("lr_decay", hyper.lr_decay).get("initial_accumulator_value", hyper.initial_accumulator_value);
+  std::vector<double> betas;
+  s.get("betas", betas);
+  if (betas.size() == 2) hyper.beta1 = betas[0], hyper.beta2 = betas[1];
+}
+
+void build(const Section& s, OptimizerSpec& optimizer) {
+  s.get("type", optimizer.type);
+  build(s, optimizer.hyper);
+  for (int i = 0;; ++i) {
+    const Section group = s.sub(fmt::format("groups[{}]", i));
+    if (!group.exists()) return;
+    ParameterGroup& spec = optimizer.groups.emplace_back();
+    spec.hyper = optimizer.hyper;
+    group.get("params", spec.params);
+    build(group, spec.hyper);
+  }
+}
+
+void build(const Section& s, SchedulerSpec& scheduler) {
+  s.get("type", scheduler.type).get("warmup", scheduler.warmup).get("length", scheduler.length);
+  s.get("cycles", scheduler.cycles).get("power", scheduler.power).get("end", scheduler.end);
+  s.get("max_lr", scheduler.max_lr).get("pct_start", scheduler.pct_start).get("div_factor", scheduler.div_factor);
+  s.get("final_div_factor", scheduler.final_div_factor).get("three_phase", scheduler.three_phase);
+  s.get("cycle_momentum", scheduler.cycle_momentum).get("base_momentum", scheduler.base_momentum);
+  s.get("max_momentum", scheduler.max_momentum).get("every", scheduler.every).get("gamma", scheduler.gamma);
+  s.get("metric", scheduler.metric).get("factor", scheduler.factor).get("patience", scheduler.patience);
+  s.get("threshold", scheduler.threshold).get("cooldown", scheduler.cooldown);
+  s.get("min_lr", scheduler.min_lr).get("eps", scheduler.eps);
+  scheduler.cosine_anneal = !s.is("anneal_strategy", "linear");
+  scheduler.maximize = s.is("mode", "max");
+  scheduler.threshold_relative = !s.is("threshold_mode", "abs");
+  scheduler.compat_accelerate = s.is("compat", "accelerate");
+}
+
+void build(const Section& s, TrainSpec& train) {
+  s.get("epochs", train.epochs).get("steps", train.steps).get("loss", train.loss);
+  s.get("class_weights", train.class_weights).get("label_smoothing", train.label_smoothing);
+  s.get("ignore_index", train.ignore_index).get("huber_delta", train.huber_delta);
+  s.get("clip_grad_norm", train.clip_grad_norm).get("clip_grad_value", train.clip_grad_value);
+  s.get("on_nan", train.on_nan);
+  const Section stop = s.sub("early_stopping");
+  if (!stop.exists()) return;
+  EarlyStopping& early = train.early_stopping.emplace();
+  stop.get("metric", early.metric).get("patience", early.patience).get("min_delta", early.min_delta);
+  early.maximize = stop.is("mode", "max");
+}
+
+void build(const Section& s, CheckpointSpec& checkpoint) {
+  s.get("every", checkpoint.every).get("keep_last", checkpoint.keep_last);
+  const Section best = s.sub("keep_best");
+  if (!best.exists()) return;
+  KeepBest& keep = checkpoint.keep_best.emplace();
+  best.get("metric", keep.metric).get("count", keep.count);
+  keep.maximize = best.is("mode", "max");
+}
+
+}  // namespace
+
+Length parse_length(std::string_view text) {
+  Length length;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length.count);
+  RUN_ASSERT(error == std::errc() && end + 1 < text.data() + text.size());
+  const char unit = end[1];
+  length.unit = unit == 'e' ? Unit::kEpochs : unit == 's' && end[2] == 'a' ? Unit::kSamples : Unit::kSteps;
+  return length;
+}
+
+Recipe build_recipe(const Settings& settings, const std::string& folder) {
+  Recipe r;
+  const Section s(settings, "", folder);
+  s.get("schema_version", r.schema_version).get("name", r.name).get("seed", r.seed).get("backend", r.backend);
+  s.get("num_processes", r.num_processes).get("threads", r.threads).get("mixed_precision", r.mixed_precision);
+  s.get("downcast_bf16", r.downcast_bf16).get("split_batches", r.split_batches);
+  s.get("gradient_accumulation_steps", r.gradient_accumulation_steps).get_path("hooks", r.hooks);
+  build(s.sub("model"), r.model);
+  build(s.sub("data"), r.data);
+  build(s.sub("optimizer"), r.optimizer);
+  build(s.sub("scheduler"), r.scheduler);
+  build(s.sub("train"), r.train);
+  build(s.sub("checkpoint"), r.checkpoint);
+  s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
+  s.sub("log").get("every", r.log.every);
+  return r;
+}
+
+}  // namespace runner::schema

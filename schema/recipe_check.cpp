@@ -1,0 +1,270 @@
+#include "schema/recipe_check.h"
+
+#include <algorithm>
+
+#include "schema/recipe_build.h"
+#include "schema/suggest.h"
+
+namespace runner::schema {
+namespace {
+
+enum class Task { kUnknown, kClasses, kNumbers };
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+class Checker {
+ public:
+  Checker(const Settings& settings, bool complete, Report& report)
+      : settings_(settings), complete_(complete), report_(report) {}
+
+  void run() {
+    check_required();
+    check_eval_data();
+    for (const std::string_view dataset : {"data.train", "data.eval"}) check_dataset(std::string(dataset));
+    check_task();
+    check_watched_metrics();
+    check_momentum("optimizer");
+    for (int i = 0; settings_.section(group(i)) != nullptr; ++i) check_momentum(group(i));
+    check_scheduler();
+    check_warmup();
+  }
+
+ private:
+  static std::string group(int index) { return fmt::format("optimizer.groups[{}]", index); }
+
+  bool has(std::string_view path) const {
+    return settings_.find(path) != nullptr || settings_.section(path) != nullptr;
+  }
+  bool broken(std::string_view path) const { return settings_.is_broken(path); }
+
+  const Place& place(std::string_view path) const {
+    const Setting* setting = settings_.find(path);
+    return setting != nullptr ? setting->place : settings_.section(path)->place;
+  }
+
+  void fault(ErrorId id, std::string_view path, const std::string& message, std::string_view hint = "") {
+    report_.add(id, place(path), path, message, hint);
+  }
+
+  bool both(const std::string& a, const std::string& b) {
+    if (!has(a) || !has(b)) return false;
+    fault(ErrorId::kConflictingKeys, b, fmt::format("{} and {} exclude each other", a, b), "remove one of them");
+    return true;
+  }
+
+  void missing_one_of(std::string_view section, const std::string& a, const std::string& b,
+                      std::string_view hint = "") {
+    if (!complete_ || has(a) || has(b) || broken(a) || broken(b)) return;
+    report_.add(ErrorId::kMissingKey, place(section), a, fmt::format("{} or {} is missing", a, b), hint);
+  }
+
+  void check_required() {
+    missing_one_of("", "model", "hooks", "write model: {type: mlp, hidden: [128]}");
+    missing_one_of("train", "train.epochs", "train.steps");
+    both("train.epochs", "train.steps");
+    both("data.eval", "data.split");
+  }
+
+  bool has_eval_data() const {
+    return has("data.eval") || has("data.split") || broken("data.eval") || broken("data.split");
+  }
+
+  void check_eval_data() {
+    if (has_eval_data()) return;
+    constexpr std::string_view kHint = "add data.eval, or data.split: {eval: 0.2}";
+    for (const std::string_view path : {"eval.every", "eval.metrics", "eval.batch_size"}) {
+      if (has(path)) fault(ErrorId::kNoEvalData, path, fmt::format("{} needs evaluation data", path), kHint);
+    }
+    for (const std::string_view path : {"train.early_stopping", "checkpoint.keep_best"}) {
+      if (has(path)) fault(ErrorId::kNoEvalData, path, fmt::format("{} needs evaluation data", path), kHint);
+    }
+    if (settings_.text("scheduler.type") == "plateau") {
+      fault(ErrorId::kNoEvalData, "scheduler.type", "scheduler.type plateau needs evaluation data", kHint);
+    }
+  }
+
+  void check_dataset(const std::string& path) {
+    if (!has(path)) return;
+    if (settings_.text(path + ".format") == "synthetic") {
+      missing_one_of(path, path + ".classes", path + ".targets");
+      both(path + ".classes", path + ".targets");
+    }
+    if (settings_.text(path + ".format") == "csv" && has(path + ".header") && !settings_.is_true(path + ".header")) {
+      check_headless(path);
+    }
+  }
+
+  // Without a header the columns have no names.
+  void check_headless(const std::string& path) {
+    for (const std::string& key : {path + ".label", path + ".features"}) {
+      const Setting* setting = settings_.find(key);
+      if (setting == nullptr) continue;
+      const ValueList* list = setting->value.list();
+      const auto named = [](const Value& column) { return column.text() != nullptr; };
+      if (list != nullptr ? std::any_of(list->begin(), list->end(), named) : named(setting->value)) {
+        fault(ErrorId::kNeedsOption, key, fmt::format("{} names a column, and {}.header is false", key, path),
+              "give the column's index, from 0");
+      }
+    }
+  }
+
+  // What the labels are, where the recipe alone tells.
+  Task task() const {
+    const std::string_view loss = settings_.text("train.loss").value_or("");
+    if (has("hooks") || broken("data.train") || broken("train.loss")) return Task::kUnknown;
+    if (loss == "cross_entropy") return Task::kClasses;
+    if (is_one_of(loss, {"mse", "l1", "huber"})) return Task::kNumbers;
+    if (loss != "auto") return Task::kUnknown;
+    if (has("data.train.classes")) return Task::kClasses;
+    return has("data.train.targets") ? Task::kNumbers : Task::kUnknown;
+  }
+
+  void check_task() {
+    if (settings_.text("train.loss") == "cross_entropy" && has("data.train.targets")) {
+      fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, and data.train has targets",
+            "use mse, l1 or huber, or data.train.classes");
+    }
+    const Task known = task();
+    if (known == Task::kNumbers) {
+      for (const std::string_view path : {"train.class_weights", "train.label_smoothing", "train.ignore_index"}) {
+        if (settings_.is_written(path) && settings_.number(path) != 0.0) {
+          fault(ErrorId::kTaskMismatch, path, fmt::format("{} needs classes, and the labels are numbers", path));
+        }
+      }
+    }
+    check_metrics(known);
+  }
+
+  void check_metrics(Task known) {
+    const Setting* metrics = settings_.find("eval.metrics");
+    if (metrics == nullptr) return;
+    const ValueList& list = *metrics->value.list();
+    for (size_t i = 0; i < list.size(); ++i) {
+      const std::string& name = *list[i].text();
+      if (std::count(list.begin(), list.begin() + static_cast<ptrdiff_t>(i), list[i]) > 0) {
+        fault(ErrorId::kConflictingKeys, "eval.metrics", fmt::format("eval.metrics names {} twice", name));
+      }
+      const bool of_numbers = is_one_of(name, {"mse", "mae"});
+      const bool of_classes = !of_numbers && name != "loss";
+      if (known == Task::kNumbers && of_classes) {
+        fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs classes, and the labels are numbers", name),
+              "use mse or mae");
+      } else if (known == Task::kClasses && of_numbers) {
+        fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs numbers, and the labels are classes", name),
+              "use accuracy, top_K or f1_macro");
+      }
+    }
+  }
+
+  // Names of the metrics that an evaluation records; without eval.metrics accuracy is among them for classes.
+  std::vector<std::string> recorded_metrics() const {
+    std::vector<std::string> names = {"eval/loss"};
+    const Setting* metrics = settings_.find("eval.metrics");
+    if (metrics == nullptr && task() != Task::kNumbers) names.emplace_back("eval/accuracy");
+    if (metrics == nullptr) return names;
+    for (const Value& name : *metrics->value.list())
+      if (*name.text() != "loss") names.push_back("eval/" + *name.text());
+    return names;
+  }
+
+  void check_watched_metrics() {
+    if (has("hooks") || broken("eval.metrics") || !has_eval_data()) return;
+    const std::vector<std::string> names = recorded_metrics();
+    for (const std::string_view path :
+         {"scheduler.metric", "train.early_stopping.metric", "checkpoint.keep_best.metric"}) {
+      const auto name = settings_.text(path);
+      if (!name || std::find(names.begin(), names.end(), *name) != names.end()) continue;
+      const std::vector<std::string> near = nearest(*name, names);
+      fault(ErrorId::kMetricNotRecorded, path, fmt::format("{} {} is not recorded", path, *name),
+            near.empty() ? fmt::format("what is: {}; eval.metrics adds others", join_or(names)) : did_you_mean(near));
+    }
+  }
+
+  // torch.optim.SGD refuses nesterov without momentum or with dampening; dampening damps momentum.
+  void check_momentum(const std::string& section) {
+    const auto value_of = [&](std::string_view name) {
+      const std::string own = section + "." + std::string(name);
+      return settings_.number(has(own) || broken(own) ? own : "optimizer." + std::string(name));
+    };
+    const std::optional<double> momentum = value_of("momentum"), dampening = value_of("dampening");
+    if (!momentum || !dampening) return;
+    const std::string nesterov = section + ".nesterov";
+    if (settings_.is_true(nesterov) && (*momentum == 0 || *dampening != 0)) {
+      fault(ErrorId::kNeedsOption, nesterov, nesterov + " needs momentum above 0 and dampening 0",
+            "set momentum, such as 0.9");
+    } else if (settings_.is_written(section + ".dampening") && *dampening != 0 && *momentum == 0) {
+      fault(ErrorId::kIgnoredOption, section + ".dampening",
+            fmt::format("{0}.dampening is ignored with {0}.momentum 0", section), "remove it, or set momentum");
+    }
+  }
+
+  void check_scheduler() {
+    const std::optional<double> lr = settings_.number("optimizer.lr"), end = settings_.number("scheduler.end");
+    if (lr && end && *end >= *lr) {
+      const std::string_view path = settings_.is_written("scheduler.end") ? "scheduler.end" : "optimizer.lr";
+      fault(ErrorId::kOutOfRange, path,
+            fmt::format("scheduler.end must be less than optimizer.lr, got {} and {}", number_text(*end),
+                        number_text(*lr)));
+    }
+    if (lr && *lr == 0 && has("scheduler.max_lr")) {
+      fault(ErrorId::kOutOfRange, "optimizer.lr",
+            "optimizer.lr must be greater than 0 with scheduler.type one_cycle, got 0");
+    }
+    if (settings_.is_true("scheduler.cycle_momentum") && settings_.text("optimizer.type") == "adagrad") {
+      fault(ErrorId::kNeedsOption, "scheduler.type",
+            "scheduler.cycle_momentum needs an optimizer with momentum or betas",
+            "set scheduler.cycle_momentum: false");
+    }
+  }
+
+  // The length of the schedule where it is written in some unit.
+  std::optional<Length> schedule_length() const {
+    if (const auto length = settings_.text("scheduler.length")) return parse_length(*length);
+    if (broken("scheduler.length")) return std::nullopt;
+    if (const auto epochs = settings_.integer("train.epochs")) return Length{*epochs, Unit::kEpochs};
+    if (const auto steps = settings_.integer("train.steps")) return Length{*steps, Unit::kSteps};
+    return std::nullopt;
+  }
+
+  void check_warmup() {
+    const auto warmup = settings_.text("scheduler.warmup");
+    const std::optional<Length> length = schedule_length();
+    if (!warmup || !length) return;
+    const Length rise = parse_length(*warmup);
+    if (rise.unit != length->unit || rise.count <= length->count) return;
+    constexpr std::string_view kUnits[] = {"steps", "epochs", "samples"};
+    fault(ErrorId::kWarmupTooLong, "scheduler.warmup",
+          fmt::format("scheduler.warmup, {}, is longer than the schedule, {}", *warmup,
+                      length_text(length->count, kUnits[static_cast<size_t>(length->unit)])));
+  }
+
+  const Settings& settings_;
+  bool complete_;
+  Report& report_;
+};
+
+void add_default(Settings& settings, const std::string& path, std::string value) {
+  const auto at = std::lower_bound(settings.values.begin(), settings.values.end(), path,
+                                   [](const Setting& setting, const std::string& p) { return setting.path < p; });
+  settings.values.insert(at, {path, find_fields(path).data(), Value(std::move(value)), OriginKind::kDefault, {}});
+}
+
+}  // namespace
+
+void check_together(const Settings& settings, bool complete, Report& report) {
+  Checker(settings, complete, report).run();
+}
+
+void derive_defaults(Settings& settings, const std::string& file) {
+  if (settings.find("name") == nullptr) {
+    std::string stem = file.substr(file.rfind('/') + 1);
+    stem = stem.substr(0, stem.rfind('.'));
+    add_default(settings, "name", stem.empty() ? "run" : stem);
+  }
+  const bool evaluates = settings.section("data.eval") != nullptr || settings.section("data.split") != nullptr;
+  if (evaluates && settings.find("eval.every") == nullptr) add_default(settings, "eval.every", "1 epoch");
+}
+
+}  // namespace runner::schema

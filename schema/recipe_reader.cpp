@@ -1,0 +1,86 @@
+#include "schema/recipe_reader.h"
+
+#include <algorithm>
+
+#include "schema/compose.h"
+#include "schema/recipe_build.h"
+#include "schema/recipe_check.h"
+#include "schema/settings.h"
+
+namespace runner::schema {
+namespace {
+
+const Leaf* find_leaf(const std::vector<Leaf>& leaves, std::string_view path) {
+  const auto at = std::lower_bound(leaves.begin(), leaves.end(), path,
+                                   [](const Leaf& leaf, std::string_view p) { return leaf.path < p; });
+  return at != leaves.end() && at->path == path ? &*at : nullptr;
+}
+
+std::vector<Leaf> leaves_of(std::vector<Setting> settings, const Report& report) {
+  std::vector<Leaf> leaves;
+  leaves.reserve(settings.size());
+  for (Setting& s : settings) {
+    leaves.push_back({std::move(s.path), s.field, std::move(s.value), s.origin, report.mark(s.place)});
+  }
+  return leaves;
+}
+
+void throw_faults(Report& report) {
+  if (!report.empty()) throw RecipeError(report.take());
+}
+
+// source: index of the recipe's text.
+ReadResult read_source(int source, std::span<const std::string> overrides, Report& report) {
+  const YamlTree tree = compose(source, overrides, report);
+  Settings settings = bind(tree, report);
+  check_availability(settings, report);
+  check_together(settings, tree.complete, report);
+  throw_faults(report);
+
+  ReadResult result;
+  result.file = report.source(source).name();
+  result.folder = report.source(source).folder();
+  result.text = report.source(source).text();
+  derive_defaults(settings, result.file);
+  result.recipe = build_recipe(settings, result.folder);
+  result.leaves = leaves_of(std::move(settings.values), report);
+  result.sections = leaves_of(std::move(settings.sections), report);
+  return result;
+}
+
+}  // namespace
+
+const Leaf* ReadResult::find(std::string_view path) const {
+  return find_leaf(leaves, path);
+}
+
+SourceMark ReadResult::mark_of(std::string_view path) const {
+  const Leaf* leaf = find(path);
+  for (; leaf == nullptr && !path.empty(); leaf = find_leaf(sections, path)) {
+    const size_t dot = path.rfind('.');
+    path = path.substr(0, dot == std::string_view::npos ? 0 : dot);
+  }
+  return leaf != nullptr ? leaf->mark : SourceMark{file, 1, 1};
+}
+
+ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides) {
+  Report report;
+  const int source = load_source(OriginKind::kRecipe, path, report);
+  throw_faults(report);
+  return read_source(source, overrides, report);
+}
+
+ReadResult read_recipe_text(std::string text, const std::string& file, std::span<const std::string> overrides) {
+  Report report;
+  return read_source(report.add_source({OriginKind::kRecipe, file, folder_of(file), std::move(text)}), overrides,
+                     report);
+}
+
+ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides) {
+  std::string text = resolved_json;
+  // What the run's recipe had made of ${…} is final.
+  for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
+  return read_recipe_text(std::move(text), "resolved recipe", overrides);
+}
+
+}  // namespace runner::schema

@@ -1,0 +1,54 @@
+// From a recipe file and key=value arguments to a checked Recipe.
+//
+// All faults are found in one pass and thrown together.  Precedence: command line, recipe, included recipes (later ones
+// win), defaults.  Reads files and the environment; keeps no state.  About half a millisecond for a usual recipe.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/diagnostic.h"
+#include "schema/field_table.h"
+#include "schema/recipe.h"
+#include "schema/source_text.h"
+#include "schema/value.h"
+
+namespace runner::schema {
+
+// One resolved value.
+struct Leaf {
+  std::string path;    // "optimizer.lr", "optimizer.groups[0].lr", "vars.width"
+  const Field* field;  // its row of the field table; never null
+  Value value;         // lengths as "10 steps", sizes in bytes, paths relative to the recipe's folder
+  OriginKind origin;
+  SourceMark mark;  // of the value; of a default: of the section that holds it
+};
+
+struct ReadResult {
+  Recipe recipe;
+  std::vector<Leaf> leaves;  // every field that has a value, sorted by path
+  std::string file;          // as given
+  std::string folder;        // of the file, "" for the current one
+  std::string text;          // of the file
+
+  // Null if the field has no value.
+  const Leaf* find(std::string_view path) const;
+  // Where a value is written, for messages about it: its own mark, else that of the nearest section, else line 1.
+  SourceMark mark_of(std::string_view path) const;
+
+  std::vector<Leaf> sections;  // that exist, sorted by path; without values
+};
+
+// Reads and checks a recipe.  Throws RecipeError with every fault, unreadable files included.
+ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides = {});
+
+// The same for a text; `file` names it in messages and its folder is where relative paths start.
+ReadResult read_recipe_text(std::string text, const std::string& file, std::span<const std::string> overrides = {});
+
+// Reads what resolved_json (recipe_identity.h) wrote for a run, with changes on top.  Only overrides may hold ${…}.
+// Origins are those of this reading; the run's own are stored with it.
+ReadResult read_resolved(const std::string& resolved_json, std::span<const std::string> overrides = {});
+
+}  // namespace runner::schema

@@ -1,0 +1,399 @@
+#include "schema/settings.h"
+
+#include <algorithm>
+
+#include "schema/compose.h"
+#include "schema/suggest.h"
+
+namespace runner::schema {
+namespace {
+
+enum class Truth { kNo, kYes, kUnknown };
+
+// "optimizer.groups[0].lr" below "optimizer.groups[0]".
+std::string child_path(const std::string& section, std::string_view name) {
+  return section.empty() ? std::string(name) : section + "." + std::string(name);
+}
+
+bool is_variable_name(std::string_view name) {
+  return name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
+}
+
+class Binder {
+ public:
+  Binder(const YamlTree& tree, Report& report) : tree_(tree), report_(report) {}
+
+  Settings run() {
+    bind_section("", "", &tree_.root, {});
+    const auto by_path = [](const Setting& a, const Setting& b) { return a.path < b.path; };
+    std::sort(settings_.values.begin(), settings_.values.end(), by_path);
+    std::sort(settings_.sections.begin(), settings_.sections.end(), by_path);
+    return std::move(settings_);
+  }
+
+ private:
+  // The node written at a path without lists; null if there is none or it says nothing.
+  const YamlNode* written(std::string_view path) const {
+    const YamlNode* node = &tree_.root;
+    while (!path.empty()) {
+      const size_t dot = std::min(path.find('.'), path.size());
+      const YamlNode::Member* member = node->find(path.substr(0, dot));
+      if (member == nullptr) return nullptr;
+      node = &member->value;
+      path.remove_prefix(std::min(dot + 1, path.size()));
+    }
+    return node->is_unset() ? nullptr : node;
+  }
+
+  Truth holds(const Condition& condition) const {
+    const Field& field = find_fields(condition.path)[0];
+    std::string_view name = field.defaults.empty() ? std::string_view() : field.defaults.back().value;
+    if (const YamlNode* node = written(condition.path)) name = node->text;
+    const auto is = [&](std::string_view value) { return value == name; };
+    if (std::any_of(condition.values.begin(), condition.values.end(), is)) return Truth::kYes;
+    const bool known =
+        std::any_of(field.choices.begin(), field.choices.end(), [&](const Choice& c) { return is(c.name); });
+    return known ? Truth::kNo : Truth::kUnknown;
+  }
+
+  Truth hold(std::span<const Condition> conditions) const {
+    Truth all = Truth::kYes;
+    for (const Condition& condition : conditions) {
+      const Truth truth = holds(condition);
+      if (truth == Truth::kNo) return truth;
+      if (truth == Truth::kUnknown) all = truth;
+    }
+    return all;
+  }
+
+  void broken(const std::string& path) { settings_.broken.push_back(path); }
+
+  // schema: the path in the table, "optimizer.groups[]"; path: with indices.  node: null if not written.
+  void bind_section(std::string_view schema, const std::string& path, const YamlNode* node, const Place& place) {
+    if (node != nullptr && node->kind != YamlNode::Kind::kMap && !node->is_unset()) {
+      wrong_section(schema, path, *node);
+      return;
+    }
+    settings_.sections.push_back({path, nullptr, {}, origin_of(node), place});
+    if (node != nullptr && kind_is_for_later(schema, path, *node, place)) return;
+    if (node != nullptr) report_unknown_keys(schema, path, *node);
+    const std::span<const Field> all = fields_of(schema);
+    for (size_t i = 0; i < all.size();) {
+      size_t end = i + 1;
+      while (end < all.size() && all[end].name == all[i].name) ++end;
+      const YamlNode::Member* member = node != nullptr ? node->find(all[i].name) : nullptr;
+      bind_field(all.subspan(i, end - i), child_path(path, all[i].name), member, place);
+      i = end;
+    }
+  }
+
+  void wrong_section(std::string_view schema, const std::string& path, const YamlNode& node) {
+    broken(path);
+    if (node.kind == YamlNode::Kind::kInvalid) return;
+    std::string hint;
+    const std::span<const Field> type = find_fields(child_path(std::string(schema), "type"));
+    const bool named = !type.empty() && node.kind == YamlNode::Kind::kScalar;
+    if (named) hint = fmt::format("write {}: {{type: {}}}", path, node.text);
+    report_.add(ErrorId::kWrongType, node.place, path,
+                fmt::format("{} must be a section, got {}", path, describe(node)), hint);
+  }
+
+  // A model or format that does not work yet has keys that the table does not know yet either.
+  bool kind_is_for_later(std::string_view schema, const std::string& path, const YamlNode& node, const Place& place) {
+    if (schema.empty()) return false;
+    for (const std::string_view name : {"type", "format"}) {
+      const std::span<const Field> field = find_fields(child_path(std::string(schema), name));
+      const YamlNode::Member* member = node.find(name);
+      if (field.empty() || member == nullptr) continue;
+      for (const Choice& choice : field[0].choices) {
+        if (choice.works || choice.name != member->value.text) continue;
+        bind_field(field, child_path(path, name), member, place);
+        broken(path);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void report_unknown_keys(std::string_view schema, const std::string& path, const YamlNode& node) {
+    for (const YamlNode::Member& member : node.members) {
+      if (!find_fields(child_path(std::string(schema), member.key)).empty()) continue;
+      report_.add(ErrorId::kUnknownKey, member.place, child_path(path, member.key),
+                  fmt::format("unknown key {}", child_path(path, member.key)), suggest_path(schema, member.key));
+    }
+  }
+
+  // rows: the fields that share a path.
+  void bind_field(std::span<const Field> rows, const std::string& path, const YamlNode::Member* member,
+                  const Place& section) {
+    const Field* row = nullptr;
+    bool unknown = false;
+    for (const Field& candidate : rows) {
+      const Truth truth = hold(candidate.when);
+      if (truth == Truth::kYes && row == nullptr) row = &candidate;
+      unknown |= truth == Truth::kUnknown;
+    }
+    if (row == nullptr && unknown) {
+      broken(path);
+      return;
+    }
+    const bool present = member != nullptr && member->value.kind != YamlNode::Kind::kNull;
+    if (rows[0].type == FieldType::kFree) {
+      if (present) bind_free(rows[0], path, *member);
+    } else if (rows[0].is_section()) {
+      bind_subsection(rows[0], path, present ? member : nullptr, section);
+    } else if (present) {
+      bind_written(row, rows, path, *member);
+    } else if (row != nullptr) {
+      bind_absent(*row, path, member != nullptr ? member->place : section);
+    }
+  }
+
+  void bind_subsection(const Field& field, const std::string& path, const YamlNode::Member* member,
+                       const Place& section) {
+    const std::string schema = field.path();
+    const YamlNode* node = member != nullptr ? &member->value : nullptr;
+    if (field.is_list) {
+      if (node != nullptr) bind_list(field, schema, path, *node);
+      return;
+    }
+    const bool implied = !field.implied_by.empty() && hold(field.implied_by) == Truth::kYes;
+    if (node == nullptr && field.required) {
+      missing(path, section, field);
+    } else if (node != nullptr || !field.optional || implied) {
+      bind_section(schema, path, node, member != nullptr ? member->place : section);
+    }
+  }
+
+  void bind_list(const Field& field, const std::string& schema, const std::string& path, const YamlNode& node) {
+    if (node.kind != YamlNode::Kind::kList) {
+      broken(path);
+      if (node.kind == YamlNode::Kind::kInvalid) return;
+      report_.add(ErrorId::kWrongType, node.place, path,
+                  fmt::format("{} must be {}, got {}", path, type_phrase(field), describe(node)));
+      return;
+    }
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      bind_section(schema + "[]", fmt::format("{}[{}]", path, i), &node.items[i], node.items[i].place);
+    }
+  }
+
+  void bind_written(const Field* row, std::span<const Field> rows, const std::string& path,
+                    const YamlNode::Member& member) {
+    const YamlNode& node = member.value;
+    std::optional<Value> value = read_field_value(row != nullptr ? *row : rows[0], node, path, report_);
+    if (!value) {
+      broken(path);
+    } else if (row != nullptr) {
+      if (row->type == FieldType::kPath && !row->is_list) value = rebase(*value->text(), node.place);
+      settings_.values.push_back({path, row, std::move(*value), origin_of(&node), node.place});
+    } else if (!equals_default(rows[0], *value)) {
+      broken(path);
+      ignored(rows, path, member);
+    }
+  }
+
+  void bind_absent(const Field& row, const std::string& path, const Place& place) {
+    for (const FieldDefault& fallback : row.defaults) {
+      if (hold(fallback.when) != Truth::kYes) continue;
+      settings_.values.push_back({path, &row, read_default(row, fallback), OriginKind::kDefault, place});
+      return;
+    }
+    if (row.required) missing(path, place, row);
+  }
+
+  void missing(const std::string& path, const Place& place, const Field& field) {
+    broken(path);
+    if (!tree_.complete) return;
+    const std::vector<std::string> choices = choice_names(field);
+    report_.add(ErrorId::kMissingKey, place, path, fmt::format("{} is missing", path),
+                choices.empty() ? fmt::format("{}: {}", type_name(field), field.text) : "one of " + join_or(choices));
+  }
+
+  static bool equals_default(const Field& field, const Value& value) {
+    return !field.defaults.empty() && read_default(field, field.defaults.back()) == value;
+  }
+
+  // Every `when` of the rows names the same choices fields; the first that fails is named.
+  void ignored(std::span<const Field> rows, const std::string& path, const YamlNode::Member& member) {
+    for (const Condition& condition : rows[0].when) {
+      if (holds(condition) == Truth::kYes) continue;
+      std::vector<std::string> values;
+      for (const Field& row : rows)
+        for (const Condition& other : row.when)
+          if (other.path == condition.path) values.insert(values.end(), other.values.begin(), other.values.end());
+      const Field& field = find_fields(condition.path)[0];
+      const YamlNode* chosen = written(condition.path);
+      const std::string_view name = chosen != nullptr ? std::string_view(chosen->text) : field.defaults.back().value;
+      const bool included = report_.source(member.place.source).kind() == OriginKind::kInclude;
+      report_.add(
+          ErrorId::kIgnoredOption, member.place, path,
+          fmt::format("{} is ignored with {}: {}", path, condition.path, name),
+          fmt::format("{}; it goes with {}: {}", included ? "write " + path + ": null to take it back" : "remove it",
+                      condition.path, join_or(values)));
+      return;
+    }
+  }
+
+  void bind_free(const Field& field, const std::string& path, const YamlNode::Member& member) {
+    const YamlNode& node = member.value;
+    if (node.kind == YamlNode::Kind::kInvalid || node.is_unset()) return;
+    if (node.kind != YamlNode::Kind::kMap) {
+      report_.add(ErrorId::kWrongType, node.place, path,
+                  fmt::format("{} must be a section, got {}", path, describe(node)));
+      return;
+    }
+    settings_.sections.push_back({path, &field, {}, origin_of(&node), member.place});
+    for (const YamlNode::Member& child : node.members) bind_variable(field, path, child);
+  }
+
+  void bind_variable(const Field& field, const std::string& section, const YamlNode::Member& member) {
+    const std::string path = section + "." + member.key;
+    if (!is_variable_name(member.key)) {
+      report_.add(ErrorId::kBadKey, member.place, path,
+                  fmt::format("the name {} may hold letters, digits and _ alone", member.key));
+      return;
+    }
+    const YamlNode& node = member.value;
+    if (node.kind == YamlNode::Kind::kMap) {
+      for (const YamlNode::Member& child : node.members) bind_variable(field, path, child);
+    } else if (std::optional<Value> value = read_free_value(node, path, report_)) {
+      settings_.values.push_back({path, &field, std::move(*value), origin_of(&node), node.place});
+    }
+  }
+
+  OriginKind origin_of(const YamlNode* node) const {
+    if (node == nullptr) return OriginKind::kDefault;
+    return node->from_env ? OriginKind::kEnv : report_.source(node->place.source).kind();
+  }
+
+  // A path as seen from the recipe's folder instead of the file that holds it.
+  std::string rebase(const std::string& path, const Place& place) const {
+    const std::string& here = report_.source(place.source).folder();
+    const std::string& recipe = report_.source(0).folder();
+    const bool as_written = here == recipe || path.starts_with('/');
+    return as_written ? join_path("", path) : relative_path(recipe, join_path(here, path));
+  }
+
+  const YamlTree& tree_;
+  Report& report_;
+  Settings settings_;
+};
+
+}  // namespace
+
+const Setting* Settings::find(std::string_view path) const {
+  const auto at = std::lower_bound(values.begin(), values.end(), path,
+                                   [](const Setting& setting, std::string_view p) { return setting.path < p; });
+  return at != values.end() && at->path == path ? &*at : nullptr;
+}
+
+const Setting* Settings::section(std::string_view path) const {
+  const auto at = std::lower_bound(sections.begin(), sections.end(), path,
+                                   [](const Setting& setting, std::string_view p) { return setting.path < p; });
+  return at != sections.end() && at->path == path ? &*at : nullptr;
+}
+
+bool Settings::is_broken(std::string_view path) const {
+  return std::any_of(broken.begin(), broken.end(), [&](const std::string& b) {
+    return path.starts_with(b) && (path.size() == b.size() || path[b.size()] == '.' || path[b.size()] == '[');
+  });
+}
+
+bool Settings::is_written(std::string_view path) const {
+  const Setting* setting = find(path);
+  return setting != nullptr && setting->origin != OriginKind::kDefault;
+}
+
+std::optional<std::string_view> Settings::text(std::string_view path) const {
+  const Setting* setting = find(path);
+  const std::string* text = setting != nullptr ? setting->value.text() : nullptr;
+  return text != nullptr ? std::optional<std::string_view>(*text) : std::nullopt;
+}
+
+std::optional<double> Settings::number(std::string_view path) const {
+  const Setting* setting = find(path);
+  const double* number = setting != nullptr ? setting->value.number() : nullptr;
+  return number != nullptr ? std::optional(*number) : std::nullopt;
+}
+
+std::optional<int64_t> Settings::integer(std::string_view path) const {
+  const Setting* setting = find(path);
+  const int64_t* integer = setting != nullptr ? setting->value.integer() : nullptr;
+  return integer != nullptr ? std::optional(*integer) : std::nullopt;
+}
+
+bool Settings::is_true(std::string_view path) const {
+  const Setting* setting = find(path);
+  return setting != nullptr && setting->value.boolean() != nullptr && *setting->value.boolean();
+}
+
+Settings bind(const YamlTree& tree, Report& report) {
+  return Binder(tree, report).run();
+}
+
+namespace {
+
+bool is_later(const Field& field, const Settings& settings) {
+  switch (field.later) {
+    case Later::kNo: return false;
+    case Later::kAlways: return true;
+    case Later::kReplicas: return settings.integer("num_processes").value_or(1) != 1;
+    case Later::kAccumulation: return settings.integer("gradient_accumulation_steps").value_or(1) != 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_availability(const Settings& settings, Report& report) {
+  for (const Setting& setting : settings.values) {
+    if (setting.origin == OriginKind::kDefault) continue;
+    const Field& field = *setting.field;
+    const std::string* name = setting.value.text();
+    for (const Choice& choice : field.choices) {
+      if (choice.works || name == nullptr || choice.name != *name) continue;
+      std::vector<std::string> working = choice_names(field);
+      std::erase_if(working, [&](const std::string& n) {
+        return std::any_of(field.choices.begin(), field.choices.end(),
+                           [&](const Choice& c) { return c.name == n && !c.works; });
+      });
+      report.add(ErrorId::kNotYet, setting.place, setting.path,
+                 fmt::format("{} {} does not work yet", setting.path, *name), "what works: " + join_or(working));
+    }
+    if (!is_later(field, settings)) continue;
+    if (field.defaults.empty()) {
+      report.add(ErrorId::kNotYet, setting.place, setting.path, setting.path + " does not work yet", "remove it");
+    } else if (read_default(field, field.defaults.back()) != setting.value) {
+      report.add(ErrorId::kNotYet, setting.place, setting.path,
+                 fmt::format("{} {} does not work yet", setting.path, display_text(setting.value)),
+                 fmt::format("what works: {}", field.defaults.back().value));
+    }
+  }
+}
+
+std::string suggest_path(std::string_view section, std::string_view name) {
+  std::vector<std::string> own, own_paths, elsewhere;
+  for (const Field& field : fields_of(section))
+    if (own.empty() || own.back() != field.name) own.emplace_back(field.name);
+  std::vector<std::string> near = nearest(name, own);
+  for (std::string& n : near) n = child_path(std::string(section), n);
+  if (!near.empty()) return did_you_mean(near);
+
+  int best = name.size() < 6 ? 0 : 1;  // short names are near to too many others
+  for (const Field& field : fields()) {
+    if (field.parent.find("[]") != std::string_view::npos) continue;
+    const int distance = edit_distance(name, field.name);
+    if (distance > best) continue;
+    if (distance < best) elsewhere.clear();
+    best = distance;
+    if (elsewhere.empty() || elsewhere.back() != field.path()) elsewhere.push_back(field.path());
+  }
+  constexpr size_t kFew = 4;
+  if (!elsewhere.empty() && elsewhere.size() <= kFew) return did_you_mean(elsewhere);
+  std::string known;
+  for (const std::string& n : own) known += (known.empty() ? "" : ", ") + n;
+  return section.empty() ? fmt::format("keys here: {}", known) : fmt::format("keys of {}: {}", section, known);
+}
+
+}  // namespace runner::schema
