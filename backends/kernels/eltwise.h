@@ -27,21 +27,25 @@ struct EltwiseInput {
 struct EltwiseInstruction {
   Op op;                                       // of class kElementwise
   DType dtype;                                 // of the result
-  std::array<int16_t, 3> sources{-1, -1, -1};  // registers
+  std::array<int16_t, 3> sources{-1, -1, -1};  // registers, not all constants
 };
 
 struct EltwiseGroup {
+  static constexpr size_t kMaxRegisters = 256;  // inputs, constants and instructions together
+
   Shape shape;  // iteration space; outputs are contiguous in it
   std::vector<EltwiseInput> inputs;
-  std::vector<double> constants;
+  std::vector<double> constants;  // already rounded to the dtype in which they were recorded
   std::vector<EltwiseInstruction> code;
   std::vector<int16_t> outputs;  // registers of instructions, in the order of KernelArguments::results
 
-  // "r3 = mul r0 r1; …": what RUNNER_DEBUG prints and what names are matched on.
+  // "(f32, f32., const) r3 = mul r0 r1; r4 = gt:bool r3 r2 -> r3, r4": what RUNNER_DEBUG prints and what names are
+  // matched on.  After an input's dtype "." says that it has one value for a row, "~" that it is strided within a row.
   std::string to_string() const;
 };
 
-// Operand i is input i.  A result may share its buffer with a contiguous input of the same element size.
+// Operand i is input i.  More than kMaxRegisters registers are a programmer error.  A result may share its buffer with
+// a contiguous input of the same element size.
 Kernel prepare_eltwise(const EltwiseGroup& group);
 
 // The same by plain loops over one element at a time (reference.cpp): the oracle of tests.

@@ -1,8 +1,9 @@
 // The one pool of threads on which kernels run.
 //
-// Work is cut into chunks whose number and bounds depend on shapes alone; threads claim chunks, the caller among them.  So
-// the thread count never changes what is computed.  Workers spin while a step runs (StepScope) and sleep between steps.
-// A chunk that throws stops the claiming; the first exception is rethrown on the caller.
+// Work is cut into chunks whose number and bounds depend on shapes alone; threads claim chunks, the caller among them.
+// So the thread count never changes what is computed.  Workers spin while a step runs (StepScope) and for a short while
+// after it, then sleep.  A chunk that throws stops the claiming; the first exception is rethrown on the caller.
+//
 // Thread safety: parallel_for may be called by one thread at a time and not from inside a chunk.
 #pragma once
 
@@ -16,6 +17,8 @@
 namespace runner::backends {
 
 class WorkerPool {
+  using Call = void (*)(const void* body, int64_t chunk);
+
  public:
   // `threads` in all, the caller included; 1 starts none.
   explicit WorkerPool(int threads);
@@ -33,10 +36,11 @@ class WorkerPool {
       for (int64_t chunk = 0; chunk < chunks; ++chunk) body(chunk);
       return;
     }
-    run(chunks, [](const void* b, int64_t chunk) { (*static_cast<const Body*>(b))(chunk); }, &body);
+    const Call call = [](const void* b, int64_t chunk) { (*static_cast<const Body*>(b))(chunk); };
+    run(chunks, call, &body);
   }
 
-  // While one lives, idle workers spin instead of sleeping.
+  // While one lives, workers that are awake spin instead of sleeping; the first parallel_for wakes those that sleep.
   class StepScope {
    public:
     explicit StepScope(WorkerPool& pool);
@@ -49,7 +53,6 @@ class WorkerPool {
   };
 
  private:
-  using Call = void (*)(const void* body, int64_t chunk);
   void run(int64_t chunks, Call call, const void* body);
 
   struct Shared;

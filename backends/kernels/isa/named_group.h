@@ -1,0 +1,121 @@
+// The text of an element-wise group (EltwiseGroup::to_string), read at compile time.
+//
+//   (f32, f32., const) r3 = mul r0 r1; r4 = gt:bool r3 r2 -> r3, r4
+//
+// In brackets the inputs, "." where an input has one value for a whole row, then the constants; registers are numbered
+// through; an instruction whose result is not f32 names its dtype; after the arrow the outputs.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "backends/kernels/isa/loops.h"
+
+namespace runner::backends {
+
+inline constexpr std::string_view kEltwiseNames[] = {
+    "neg",  "abs",       "sign", "exp",       "log", "log1p", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "relu",
+    "gelu", "gelu_tanh", "silu", "is_finite", "not", "cast",  "add",  "sub",   "mul",  "div",     "pow", "min",
+    "max",  "eq",        "ne",   "lt",        "le",  "gt",    "ge",   "and",   "or",   "where"};
+inline constexpr Op kFirstEltwise = Op::kNeg;
+
+struct NamedGroup {
+  static constexpr int kMaxCode = 64, kMaxConstants = 16;
+  struct Input {
+    DType dtype{};
+    bool one_per_row = false;
+  };
+  struct Instruction {
+    Op op{};
+    DType dtype = DType::kF32;
+    int sources[3] = {-1, -1, -1};
+  };
+  Input inputs[NamedLoop::kMaxInputs]{};
+  Instruction code[kMaxCode]{};
+  int outputs[NamedLoop::kMaxOutputs]{};
+  int input_count = 0, constant_count = 0, code_count = 0, output_count = 0;
+
+  constexpr int registers() const { return input_count + constant_count + code_count; }
+  constexpr int first_result() const { return input_count + constant_count; }
+  constexpr DType dtype_of(int instruction_register) const { return code[instruction_register - first_result()].dtype; }
+};
+
+// A cursor over the text.  Text that does not parse fails to compile: `throw` is not a constant expression.
+class NamedGroupParser {
+ public:
+  constexpr explicit NamedGroupParser(std::string_view text) : rest_(text) {}
+
+  constexpr NamedGroup parse() {
+    NamedGroup group;
+    expect("(");
+    do {
+      if (take("const")) {
+        ++group.constant_count;
+      } else {
+        NamedGroup::Input& input = group.inputs[group.input_count++];
+        input.dtype = dtype();
+        input.one_per_row = take(".");
+      }
+    } while (take(", "));
+    expect(") ");
+    do {
+      group.code[group.code_count] = instruction(group.registers());
+      ++group.code_count;
+    } while (take("; "));
+    expect(" -> ");
+    do group.outputs[group.output_count++] = register_number();
+    while (take(", "));
+    if (!rest_.empty()) throw "text after the outputs";
+    return group;
+  }
+
+ private:
+  constexpr bool take(std::string_view token) {
+    if (rest_.substr(0, token.size()) != token) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+  constexpr void expect(std::string_view token) {
+    if (!take(token)) throw "another token is wanted here";
+  }
+  constexpr std::string_view word() {
+    size_t size = 0;
+    while (size < rest_.size() && (rest_[size] == '_' || (rest_[size] >= 'a' && rest_[size] <= 'z') ||
+                                   (rest_[size] >= '0' && rest_[size] <= '9')))
+      ++size;
+    const std::string_view found = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return found;
+  }
+  constexpr DType dtype() {
+    const std::string_view name = word();
+    for (int i = 0; i < kDTypeCount; ++i)
+      if (name_of(DType(i)) == name) return DType(i);
+    throw "no such dtype";
+  }
+  constexpr int register_number() {
+    expect("r");
+    int number = 0;
+    for (const char digit : word()) number = number * 10 + (digit - '0');
+    return number;
+  }
+  constexpr NamedGroup::Instruction instruction(int result) {
+    if (register_number() != result) throw "registers are numbered through";
+    expect(" = ");
+    NamedGroup::Instruction instruction;
+    const std::string_view name = word();
+    int at = 0;
+    while (kEltwiseNames[at] != name) ++at;
+    instruction.op = Op(static_cast<int>(kFirstEltwise) + at);
+    if (take(":")) instruction.dtype = dtype();
+    for (int s = 0; rest_.substr(0, 2) == " r"; ++s) {
+      rest_.remove_prefix(1);
+      instruction.sources[s] = register_number();
+    }
+    return instruction;
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,227 @@
+// Elementary functions of f32 as straight-line code that compilers turn into vector instructions.
+//
+// No branches, no tables, no FMA: every instruction set gives the same bits.  Each comment states the largest error
+// seen by tests/backends/kernels_math_test.cpp in units in the last place (ulp), over all bf16 values and dense f32
+// samples. The coefficients are minimax fits made for these intervals.  NaN, infinities, denormals and signed zeros
+// follow C's Annex F.  Functions are `static`: each instruction set compiles its own copy (see loops.h).
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#define RUNNER_INLINE static inline __attribute__((always_inline))
+
+namespace runner::backends::vector_math {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+RUNNER_INLINE uint32_t bits_of(float x) {
+  return std::bit_cast<uint32_t>(x);
+}
+RUNNER_INLINE float from_bits(uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
+RUNNER_INLINE float magnitude(float x) {
+  return from_bits(bits_of(x) & 0x7fffffffu);
+}
+RUNNER_INLINE float with_sign_of(float size, float sign) {
+  return from_bits((bits_of(size) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
+}
+
+// 1 ulp.  e^x = 2^n e^f with f = x − n ln 2 in two parts.
+RUNNER_INLINE float exp(float x) {
+  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding it leaves the nearest integer in the low bits
+  x = x < -104.0f ? -104.0f : x;
+  x = x > 89.0f ? 89.0f : x;
+  const float shifted = x * 1.44269504f + kRound;
+  const float n = shifted - kRound;
+  const float f = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.3799316e-3f;
+  p = p * f + 8.376113e-3f;
+  p = p * f + 4.166918e-2f;
+  p = p * f + 1.6666454e-1f;
+  p = p * f + 4.9999988e-1f;
+  p = (p * (f * f) + f) + 1.0f;
+  // Two factors, so that neither leaves the range of normal numbers.
+  const auto exponent = static_cast<int32_t>(bits_of(shifted) - bits_of(kRound));
+  const int32_t half = exponent >> 1;
+  return p * from_bits(static_cast<uint32_t>(half + 127) << 23) *
+         from_bits(static_cast<uint32_t>(exponent - half + 127) << 23);
+}
+
+// 1 ulp.  x = 2^e m with m in [√½, √2).
+RUNNER_INLINE float log(float x) {
+  constexpr uint32_t kSqrtHalf = 0x3f3504f3u;
+  const bool tiny = x < 1.17549435e-38f;
+  const uint32_t bits = bits_of(tiny ? x * 8388608.0f : x) + (0x3f800000u - kSqrtHalf);
+  const auto e = static_cast<float>(static_cast<int32_t>(bits >> 23) - (tiny ? 127 + 23 : 127));
+  const float r = from_bits((bits & 0x007fffffu) + kSqrtHalf) - 1.0f;
+  const float r2 = r * r;
+  float p = -7.634497e-2f;
+  p = p * r + 1.2761576e-1f;
+  p = p * r - 1.3160183e-1f;
+  p = p * r + 1.4201757e-1f;
+  p = p * r - 1.6623357e-1f;
+  p = p * r + 2.0001227e-1f;
+  p = p * r - 2.500082e-1f;
+  p = p * r + 3.333333e-1f;
+  const float y = (p * (r2 * r) + e * -2.12194440e-4f) - 0.5f * r2;
+  float result = (r + y) + e * 0.693359375f;
+  result = x == kInf ? kInf : result;
+  result = x == 0.0f ? -kInf : result;
+  return x >= 0.0f ? result : kNan;
+}
+
+// 2 ulp.  log u of u = 1 + x rounded, corrected for the rounding.
+RUNNER_INLINE float log1p(float x) {
+  const float u = 1.0f + x;
+  float result = log(u) + (x - (u - 1.0f)) / u;
+  result = u == kInf || u == 0.0f ? log(u) : result;
+  return magnitude(x) < 1e-8f ? x : result;
+}
+
+// 2 ulp.
+RUNNER_INLINE float tanh(float x) {
+  float a = magnitude(x);
+  a = a > 10.0f ? 10.0f : a;
+  const float z = x * x;
+  float p = -5.704987e-3f;
+  p = p * z + 2.0639086e-2f;
+  p = p * z - 5.3739715e-2f;
+  p = p * z + 1.3331442e-1f;
+  p = p * z - 3.333328e-1f;
+  const float small = x + x * z * p;
+  const float large = 1.0f - 2.0f / (exp(2.0f * a) + 1.0f);
+  return a < 0.625f ? small : with_sign_of(large, x);
+}
+
+// 3 ulp.  1 / (1 + e^−x), by e^−|x|, so that small results keep their digits.
+RUNNER_INLINE float sigmoid(float x) {
+  const float e = exp(-magnitude(x));
+  return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
+}
+
+// erfc t for t ≥ 1, given e^(−t²): a polynomial in q = 1 / (1 + t/2).
+RUNNER_INLINE float erfc_tail(float t, float exp_minus_t2) {
+  const float q = 1.0f / (1.0f + 0.5f * t);
+  float p = 9.376441e-2f;
+  p = p * q - 2.2706434e-1f;
+  p = p * q + 8.344778e-2f;
+  p = p * q + 6.034196e-2f;
+  p = p * q + 1.790403e-1f;
+  p = p * q + 2.4690405e-1f;
+  p = p * q + 2.82047e-1f;
+  p = p * q + 2.8209803e-1f;
+  return p * q * exp_minus_t2;
+}
+
+// erf t for t ≤ 1, z = t²
+RUNNER_INLINE float erf_centre(float t, float z) {
+  float p = 7.8538615e-5f;
+  p = p * z - 8.0101937e-4f;
+  p = p * z + 5.1883277e-3f;
+  p = p * z - 2.6853813e-2f;
+  p = p * z + 1.12835854e-1f;
+  p = p * z - 3.7612626e-1f;
+  p = p * z + 1.1283791f;
+  return t * p;
+}
+
+// 3 ulp.
+RUNNER_INLINE float erf(float x) {
+  const float t = magnitude(x);
+  const float z = x * x;
+  const float large = with_sign_of(1.0f - erfc_tail(t, exp(-z)), x);
+  return t < 1.0f ? erf_centre(x, z) : t > 4.0f ? with_sign_of(1.0f, x) : large;
+}
+
+// x Φ(x), Φ(x) = ½ erfc(−x/√2); the tail is a product, so that Φ keeps its digits where 1 + erf would cancel.
+// 4 ulp for x > −1, 64 below.
+RUNNER_INLINE float gelu(float x) {
+  const float t = magnitude(x) * 0.70710678f;
+  const float half_square = 0.5f * (x * x);
+  const float tail = 0.5f * erfc_tail(t, exp(-half_square));
+  const float centre = 0.5f + 0.5f * erf_centre(x * 0.70710678f, half_square);
+  return x * (t < 1.0f ? centre : x > 0.0f ? 1.0f - tail : tail);
+}
+
+// 3 ulp for x > −1.  x sigmoid(2u) = ½ x (1 + tanh u), u = √(2/π) (x + 0.044715 x³)
+RUNNER_INLINE float gelu_tanh(float x) {
+  return x * sigmoid(1.59576912f * (x + 0.044715f * (x * x * x)));
+}
+
+// 4 ulp where the sigmoid is normal.
+RUNNER_INLINE float silu(float x) {
+  return x * sigmoid(x);
+}
+
+// 1 ulp.  2^(y log2 |x|) in f64, whose 53 bits leave one rounding, then the sign and the special cases of C's pow.
+RUNNER_INLINE float pow(float x, float y) {
+  constexpr double kRound = 6755399441055744.0;  // 1.5 · 2^52
+  constexpr uint64_t kSqrtHalf = 0x3fe6a09e667f3bcdu;
+  const float a = magnitude(x);
+  const uint64_t bits = std::bit_cast<uint64_t>(static_cast<double>(a)) + (0x3ff0000000000000u - kSqrtHalf);
+  const double m = std::bit_cast<double>((bits & 0x000fffffffffffffu) + kSqrtHalf);
+  // The exponent as f64 without an integer conversion: e + 2^52 has e in its low bits.
+  const double e = std::bit_cast<double>((bits >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0);
+  const double s = (m - 1.0) / (m + 1.0), s2 = s * s;
+  double p = 1.0 / 17;
+  p = p * s2 + 1.0 / 15;
+  p = p * s2 + 1.0 / 13;
+  p = p * s2 + 1.0 / 11;
+  p = p * s2 + 1.0 / 9;
+  p = p * s2 + 1.0 / 7;
+  p = p * s2 + 1.0 / 5;
+  p = p * s2 + 1.0 / 3;
+  p = p * s2 + 1.0;
+  double log2a = e + 2.8853900817779268 * s * p;
+  log2a = a == 0.0f ? -static_cast<double>(kInf) : a == kInf ? static_cast<double>(kInf) : log2a;
+  double t = static_cast<double>(y) * log2a;
+  t = t < -200.0 ? -200.0 : t;
+  t = t > 200.0 ? 200.0 : t;
+  const double shifted = t + kRound;
+  const double f = (t - (shifted - kRound)) * 0.69314718055994531;
+  double q = 1.0 / 3628800;
+  q = q * f + 1.0 / 362880;
+  q = q * f + 1.0 / 40320;
+  q = q * f + 1.0 / 5040;
+  q = q * f + 1.0 / 720;
+  q = q * f + 1.0 / 120;
+  q = q * f + 1.0 / 24;
+  q = q * f + 1.0 / 6;
+  q = q * f + 0.5;
+  q = q * f + 1.0;
+  q = q * f + 1.0;
+  const double scale =
+      std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) - std::bit_cast<uint64_t>(kRound) + 1023u) << 52);
+  const auto size = static_cast<float>(q * scale);
+
+  const float y_size = magnitude(y);
+  const bool whole = y_size >= 8388608.0f || (y_size + 8388608.0f) - 8388608.0f == y_size;
+  const float half_y = 0.5f * y_size;
+  const bool odd = whole && y_size < 16777216.0f && (half_y + 8388608.0f) - 8388608.0f != half_y;
+  const bool negative = (bits_of(x) >> 31) != 0;
+  float result = negative && odd ? -size : size;
+  result = negative && !whole && a != 0.0f && a != kInf ? kNan : result;
+  result = a == 1.0f && y_size == kInf ? 1.0f : result;
+  result = x != x || y != y ? kNan : result;
+  return y == 0.0f || x == 1.0f ? 1.0f : result;
+}
+
+// f32 to f16, to nearest even: the bits of f32_to_f16 (tensor/float16.h) without its branches.
+RUNNER_INLINE uint16_t to_f16(float value) {
+  const uint32_t bits = bits_of(value);
+  const uint32_t size = bits & 0x7fffffffu;
+  const uint32_t nan = 0x7e00u | ((size >> 13) & 0x3ffu);
+  const uint32_t subnormal = bits_of(from_bits(size) + 0.5f) - 0x3f000000u;
+  const uint32_t normal = (size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13;
+  uint32_t half = size < 0x38800000u ? subnormal : normal;
+  half = size >= 0x477ff000u ? 0x7c00u : half;
+  half = size > 0x7f800000u ? nan : half;
+  return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | half);
+}
+
+}  // namespace runner::backends::vector_math

@@ -1,0 +1,160 @@
+// What the kernel tests share: tensors in aligned memory, running a prepared kernel, comparing with a bound.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/kernels/isa/loops.h"
+#include "backends/kernels/kernel.h"
+#include "backends/tensor/float16.h"
+
+namespace runner::backends {
+
+inline double read_element(const std::byte* data, DType dtype, int64_t i) {
+  switch (dtype) {
+    case DType::kF32: return reinterpret_cast<const float*>(data)[i];
+    case DType::kF64: return reinterpret_cast<const double*>(data)[i];
+    case DType::kBf16: return bf16_to_f32(reinterpret_cast<const uint16_t*>(data)[i]);
+    case DType::kF16: return f16_to_f32(reinterpret_cast<const uint16_t*>(data)[i]);
+    case DType::kI32: return reinterpret_cast<const int32_t*>(data)[i];
+    case DType::kI64: return static_cast<double>(reinterpret_cast<const int64_t*>(data)[i]);
+    case DType::kBool: return reinterpret_cast<const uint8_t*>(data)[i];
+  }
+  return 0;
+}
+
+inline void write_element(std::byte* data, DType dtype, int64_t i, double value) {
+  switch (dtype) {
+    case DType::kF32: reinterpret_cast<float*>(data)[i] = static_cast<float>(value); break;
+    case DType::kF64: reinterpret_cast<double*>(data)[i] = value; break;
+    case DType::kBf16: reinterpret_cast<uint16_t*>(data)[i] = f32_to_bf16(static_cast<float>(value)); break;
+    case DType::kF16: reinterpret_cast<uint16_t*>(data)[i] = f32_to_f16(static_cast<float>(value)); break;
+    case DType::kI32: reinterpret_cast<int32_t*>(data)[i] = static_cast<int32_t>(value); break;
+    case DType::kI64: reinterpret_cast<int64_t*>(data)[i] = static_cast<int64_t>(value); break;
+    case DType::kBool: reinterpret_cast<uint8_t*>(data)[i] = value != 0; break;
+  }
+}
+
+// 64-byte aligned memory with guard bytes behind it: a kernel that writes too far fails the test.
+class TestBuffer {
+ public:
+  explicit TestBuffer(size_t bytes) : storage_(bytes + 2 * kAlign, std::byte{0xa5}), bytes_(bytes) {}
+  std::byte* data() { return storage_.data() + shift(); }
+  const std::byte* data() const { return storage_.data() + shift(); }
+  bool intact() const {
+    for (size_t i = 0; i < kAlign; ++i)
+      if (data()[bytes_ + i] != std::byte{0xa5}) return false;
+    return true;
+  }
+
+ private:
+  static constexpr size_t kAlign = 64;
+  size_t shift() const { return (kAlign - reinterpret_cast<uintptr_t>(storage_.data()) % kAlign) % kAlign; }
+  std::vector<std::byte> storage_;
+  size_t bytes_;
+};
+
+struct TestTensor {
+  TensorType type;
+  std::shared_ptr<TestBuffer> buffer;
+
+  explicit TestTensor(const TensorType& t) : type(t), buffer(std::make_shared<TestBuffer>(t.bytes())) {}
+  TestTensor(const TensorType& t, const std::function<double(int64_t)>& value) : TestTensor(t) {
+    for (int64_t i = 0; i < t.shape.elements(); ++i) write_element(buffer->data(), t.dtype, i, value(i));
+  }
+  double operator[](int64_t i) const { return read_element(buffer->data(), type.dtype, i); }
+  // Equal bit for bit, but for the sign and payload of NaN, which IEEE 754 leaves open.
+  bool same_bits(const TestTensor& other) const {
+    if (!(type == other.type)) return false;
+    const size_t size = size_of(type.dtype);
+    for (int64_t i = 0; i < type.shape.elements(); ++i) {
+      const size_t at = static_cast<size_t>(i) * size;
+      if (std::memcmp(buffer->data() + at, other.buffer->data() + at, size) == 0) continue;
+      if (!std::isnan((*this)[i]) || !std::isnan(other[i])) return false;
+    }
+    return true;
+  }
+};
+
+// Normal numbers, or small whole ones for integers and 0 or 1 for bool.
+inline TestTensor random_tensor(const TensorType& type, uint64_t seed, double scale = 1.0) {
+  std::mt19937_64 rng(seed);
+  std::normal_distribution<double> normal(0.0, scale);
+  return {type, [&](int64_t) {
+            if (type.dtype == DType::kBool) return static_cast<double>(rng() % 2);
+            return is_int(type.dtype) ? static_cast<double>(rng() % 41) - 20 : normal(rng);
+          }};
+}
+
+inline std::vector<TestTensor> run_kernel(const Kernel& kernel, std::span<const TestTensor> operands,
+                                          std::span<const TensorType> results, WorkerPool& pool) {
+  std::vector<std::byte*> in, out;
+  for (const TestTensor& operand : operands) in.push_back(operand.buffer->data());
+  std::vector<TestTensor> tensors;
+  for (const TensorType& type : results) tensors.emplace_back(type);
+  for (TestTensor& tensor : tensors) out.push_back(tensor.buffer->data());
+  TestBuffer scratch(kernel.scratch_bytes);
+  kernel.run(kernel.params.get(), {.operands = in, .results = out, .scratch = scratch.data(), .pool = pool});
+  EXPECT_TRUE(scratch.intact()) << kernel.name << " writes beyond its scratch";
+  for (const TestTensor& tensor : tensors) EXPECT_TRUE(tensor.buffer->intact()) << kernel.name << " writes too far";
+  return tensors;
+}
+
+// Distance of neighbouring numbers of a dtype around x.
+inline double spacing(DType dtype, double x) {
+  const auto [digits, least] = [&]() -> std::pair<int, int> {
+    switch (dtype) {
+      case DType::kF32: return {24, -149};
+      case DType::kF64: return {53, -1074};
+      case DType::kBf16: return {8, -133};
+      case DType::kF16: return {11, -24};
+      default: return {63, 0};
+    }
+  }();
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  return std::ldexp(1.0, std::max(exponent - digits, least));
+}
+
+// Every element within `ulps` units in the last place of the wanted value, or within `absolute`; NaN equals NaN.
+inline void expect_close(const TestTensor& got, const TestTensor& want, double ulps, double absolute,
+                         const std::string& what) {
+  ASSERT_EQ(got.type, want.type) << what;
+  for (int64_t i = 0; i < got.type.shape.elements(); ++i) {
+    const double g = got[i], w = want[i];
+    if (g == w || (std::isnan(g) && std::isnan(w))) continue;
+    ASSERT_LE(std::fabs(g - w), std::max(ulps * spacing(got.type.dtype, w), absolute))
+        << what << ": element " << i << " is " << g << ", wanted " << w;
+  }
+}
+
+// The instruction sets that this machine has; restores the one in use.
+class EveryIsa {
+ public:
+  EveryIsa() : before_(isa_in_use()) {}
+  ~EveryIsa() { use_isa(before_); }
+  template <class Body>
+  void run(const Body& body) {
+    for (const Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+      if (loops_of(isa) == nullptr) continue;
+      use_isa(isa);
+      body(isa);
+    }
+    use_isa(before_);
+  }
+
+ private:
+  Isa before_;
+};
+
+}  // namespace runner::backends
