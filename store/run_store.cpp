@@ -97,6 +97,7 @@ std::string new_run_uid() {
 
 RunHandle create_run(Store& store, const RunInfo& info) {
   Database& database = store.database();
+  store.settle();
   Transaction transaction(database, Transaction::Kind::kWrite);
   Statement(database, "INSERT INTO run(uid, name, parent_id, seed, created_ms, attempts) VALUES(?1, ?2, ?3, ?4, ?5, 1)")
       .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, now_ms())

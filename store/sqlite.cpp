@@ -23,7 +23,7 @@ constexpr Meaning kMeanings[] = {
     {SQLITE_READONLY, "cannot be written", "make the file and its folder writable, or name another store with --db"},
     {SQLITE_PERM, "cannot be written", "make the file and its folder writable, or name another store with --db"},
     {SQLITE_CANTOPEN, "cannot be opened",
-     "make sure that its folder exists and is writable, or name another store with --db"},
+     "check that its folder exists and that you may use it, or name another store with --db"},
     {SQLITE_CORRUPT, "is damaged", "restore a copy, or save what can be read with `sqlite3 FILE .recover`"},
     {SQLITE_NOTADB, "is damaged or no database", "restore a copy, or name another store with --db"},
     {SQLITE_IOERR, "cannot be read or written", "check the disk that it is on, or name another store with --db"},
@@ -63,6 +63,12 @@ int open_flags(OpenMode mode) {
   return SQLITE_OPEN_READONLY;
 }
 
+sqlite3_file* main_file(sqlite3* handle) {
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+  return file;
+}
+
 int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
   *static_cast<int64_t*>(wal_pages) = pages;
   return SQLITE_OK;
@@ -74,21 +80,37 @@ Database::Database(const std::filesystem::path& path, OpenMode mode) : path_(pat
   const std::string absolute = std::filesystem::absolute(path).string();
   const std::string name = mode == OpenMode::kImmutable ? immutable_uri(absolute) : absolute;
   const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(mode) | SQLITE_OPEN_NOMUTEX, nullptr);
-  try {
-    if (code != SQLITE_OK) fail(code);
-    set_up(mode);
-  } catch (...) {
+  if (code != SQLITE_OK) {
+    const SqliteError error = make_error(path_, handle_, code);
     sqlite3_close(handle_);
-    throw;
+    throw error;
   }
+  sqlite3_extended_result_codes(handle_, 1);
 }
 
 Database::~Database() {
   sqlite3_close(handle_);
 }
 
-void Database::set_up(OpenMode mode) {
-  sqlite3_extended_result_codes(handle_, 1);
+std::string Database::first_bytes(size_t count) const {
+  std::string bytes(count, '\0');
+  sqlite3_file* file = main_file(handle_);
+  sqlite3_int64 size = 0;
+  int code = file->pMethods->xFileSize(file, &size);
+  if (code == SQLITE_OK) {
+    bytes.resize(std::min(count, static_cast<size_t>(size)));
+    if (!bytes.empty()) code = file->pMethods->xRead(file, bytes.data(), static_cast<int>(bytes.size()), 0);
+  }
+  if (code != SQLITE_OK) fail(code);
+  return bytes;
+}
+
+void Database::sync() {
+  sqlite3_file* file = main_file(handle_);
+  if (const int code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL)) fail(code);
+}
+
+void Database::configure() {
   set_patience(10'000);
   // No checkpoint may happen by itself: see docs/decisions/store-checkpoints.md.  The hook takes the place of SQLite's
   // own.
@@ -97,7 +119,6 @@ void Database::set_up(OpenMode mode) {
   exec(
       "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
       "PRAGMA secure_delete = OFF; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608;");
-  if (mode == OpenMode::kReadOnly || mode == OpenMode::kImmutable) exec("PRAGMA query_only = ON");
 }
 
 void Database::exec(const std::string& sql) {

@@ -37,11 +37,19 @@ enum class OpenMode {
 
 class Database {
  public:
-  // Opens the file with the settings that all our connections share.  Throws SqliteError.
+  // Opens the file but neither reads nor locks it: configure() must follow before any statement.  Throws SqliteError.
   Database(const std::filesystem::path& path, OpenMode mode);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
+
+  // The first `count` bytes as they are on disk, fewer if the file is shorter.  Through SQLite's file: closing a second
+  // descriptor of a file would give up the locks that this process holds on it (POSIX record locks).
+  std::string first_bytes(size_t count) const;
+  // The settings that all our connections share.
+  void configure();
+  // Syncs the file, not its log.
+  void sync();
 
   // Runs one or more statements that return nothing.
   void exec(const std::string& sql);
@@ -63,8 +71,6 @@ class Database {
   [[noreturn]] void fail(int code) const;
 
  private:
-  void set_up(OpenMode mode);
-
   std::filesystem::path path_;
   sqlite3* handle_ = nullptr;
   int64_t wal_pages_ = 0;

@@ -1,9 +1,6 @@
 #include "store/store.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -31,9 +28,8 @@ uint32_t big_endian(const char* bytes) {
 
 [[noreturn]] void fail_newer(const fs::path& path, int64_t version) {
   fail(ErrorKind::kStore,
-       "the store {} has schema version {}, this runner knows versions up to {}; use a newer runner, or name another "
-       "store "
-       "with --db",
+       "the store {} has schema version {}, this runner knows versions up to {}; "
+       "use a newer runner, or name another store with --db",
        path.string(), version, migrations().size());
 }
 
@@ -43,28 +39,24 @@ uint32_t big_endian(const char* bytes) {
        path.string(), id, kApplicationId);
 }
 
-// Reads the header without SQLite, so that a file that is not ours is not even locked.
-void check_header(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    fail(ErrorKind::kStore, "{} is a folder, not a store; name a file with --db", path.string());
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    fail(ErrorKind::kStore, "the store {} cannot be opened: {}; make it readable, or name another store with --db",
-         path.string(), std::strerror(errno));
-  }
-  std::array<char, kHeaderBytes> header{};
-  file.read(header.data(), header.size());
-  if (file.gcount() == 0) return;  // what SQLite calls an empty database
-  if (file.gcount() < std::streamsize{kHeaderBytes} || std::string_view(header.data(), kMagic.size()) != kMagic) {
+[[noreturn]] void fail_unwritable(const fs::path& path) {
+  fail(ErrorKind::kStore,
+       "the store {} cannot be written; make the file and its folder writable, or name another store with --db",
+       path.string());
+}
+
+// Looks at the header before any statement, so that a file that is not ours is not even locked.
+void check_header(const Database& database) {
+  const std::string header = database.first_bytes(kHeaderBytes);
+  if (header.empty()) return;  // what SQLite calls an empty database
+  if (header.size() < kHeaderBytes || !header.starts_with(kMagic)) {
     fail(ErrorKind::kStore, "{} is no SQLite database, so it cannot be a store; name another file with --db",
-         path.string());
+         database.path().string());
   }
   const uint32_t id = big_endian(&header[kApplicationIdAt]);
-  if (id != kApplicationId) fail_foreign(path, id);
+  if (id != kApplicationId) fail_foreign(database.path(), id);
   const uint32_t version = big_endian(&header[kUserVersionAt]);
-  if (version > migrations().size()) fail_newer(path, version);
+  if (version > migrations().size()) fail_newer(database.path(), version);
 }
 
 // The header may be older than the write-ahead log; this looks through SQLite.
@@ -74,21 +66,27 @@ int64_t checked_version(Database& database) {
   return version;
 }
 
-// Brings the file up to date.  Of several processes one does the work and the others find it done.
-void migrate(Database& database) {
+// Brings the file up to date.  Of several processes one does the work and the others find it done.  Returns whether
+// this one made the store.
+bool migrate(Database& database) {
   const auto latest = static_cast<int64_t>(migrations().size());
-  if (checked_version(database) == latest) return;
+  const int64_t before = checked_version(database);
+  if (before == latest) return false;
+  // A new store has nothing to lose yet; Store::settle() syncs it before it has.
+  if (before == 0) database.exec("PRAGMA synchronous = OFF");
   Transaction transaction(database, Transaction::Kind::kExclusive);
   const int64_t version = checked_version(database);
   for (int64_t next = version; next < latest; ++next) database.exec(migrations()[static_cast<size_t>(next)]);
   if (version == 0) database.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
   if (version < latest) database.exec(fmt::format("PRAGMA user_version = {}", latest));
   transaction.commit();
+  return version == 0;
 }
 
-// A new store keeps no log until it is whole, so that its header tells whose it is from the first byte on.
+// A new store gets its log when it is whole, so that its header tells whose it is from the first byte on.
 void use_write_ahead_log(Database& database) {
   const std::string mode = database.query_text("PRAGMA journal_mode = WAL");
+  database.exec("PRAGMA synchronous = NORMAL");
   if (mode == "wal") return;
   fail(ErrorKind::kStore,
        "the store {} is on a file system without shared memory, which safe concurrent writing needs; name a store on a "
@@ -111,36 +109,40 @@ bool has_log(const fs::path& path) {
   return !error && size > 0;
 }
 
+void check_exists(const fs::path& path) {
+  std::error_code error;
+  const bool is_file = fs::is_regular_file(path, error);
+  if (store_exists(path) && !(is_file && fs::file_size(path, error) == 0)) return;
+  fail(ErrorKind::kStore, "there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
+       path.string());
+}
+
+// Where it may, a reader opens for writing and then forbids itself to write: the last to leave tidies the log away.
+OpenMode mode_for_reading(const fs::path& path) {
+  if (is_writable(path) && is_writable(folder_of(path))) return OpenMode::kReadWrite;
+  return has_log(path) ? OpenMode::kReadOnly : OpenMode::kImmutable;
+}
+
 std::unique_ptr<Database> open_for_reading(const fs::path& path) {
-  if (!store_exists(path)) {
-    fail(ErrorKind::kStore, "there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
-         path.string());
-  }
-  check_header(path);
-  // Where it may, a reader opens for writing and then forbids itself to write: the last to leave tidies the log away.
-  const bool tidy = is_writable(path) && is_writable(folder_of(path));
-  const OpenMode mode = tidy ? OpenMode::kReadWrite : has_log(path) ? OpenMode::kReadOnly : OpenMode::kImmutable;
-  auto database = std::make_unique<Database>(path, mode);
+  check_exists(path);
+  auto database = std::make_unique<Database>(path, mode_for_reading(path));
+  check_header(*database);
+  database->configure();
   const int64_t version = checked_version(*database);
   if (version != static_cast<int64_t>(migrations().size())) {
     fail(ErrorKind::kStore,
          "the store {} has schema version {}, reading needs version {}; `runner gc` brings it up to date",
          path.string(), version, migrations().size());
   }
-  if (tidy) database->exec("PRAGMA query_only = ON");
+  database->exec("PRAGMA query_only = ON");
   return database;
 }
 
 std::unique_ptr<Database> open_for_writing(const fs::path& path) {
-  if (store_exists(path)) check_header(path);
   auto database = std::make_unique<Database>(path, OpenMode::kCreate);
-  if (!is_writable(path) || !is_writable(folder_of(path))) {
-    fail(ErrorKind::kStore,
-         "the store {} cannot be written; make the file and its folder writable, or name another store with --db",
-         path.string());
-  }
-  migrate(*database);
-  use_write_ahead_log(*database);
+  check_header(*database);
+  if (!is_writable(path) || !is_writable(folder_of(path))) fail_unwritable(path);
+  database->configure();
   return database;
 }
 
@@ -151,17 +153,31 @@ bool store_exists(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-Store::Store(fs::path path, Access access, std::unique_ptr<Database> database)
-    : path_(std::move(path)), access_(access), database_(std::move(database)) {}
+Store::Store(fs::path path, Access access) : path_(std::move(path)), access_(access) {}
 
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
 Store Store::open(const fs::path& path, Access access) {
-  auto database = access == Access::kRead ? open_for_reading(path) : open_for_writing(path);
-  register_sql_functions(*database);
-  return Store(path, access, std::move(database));
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    fail(ErrorKind::kStore, "{} is a folder, not a store; name a file with --db", path.string());
+  }
+  Store store(path, access);
+  store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path);
+  if (access == Access::kWrite) {
+    store.is_new_ = migrate(*store.database_);
+    use_write_ahead_log(*store.database_);
+  }
+  register_sql_functions(*store.database_);
+  return store;
+}
+
+void Store::settle() {
+  if (!is_new_) return;
+  database_->sync();
+  is_new_ = false;
 }
 
 void Store::checkpoint(int64_t min_pages) {
@@ -171,6 +187,7 @@ void Store::checkpoint(int64_t min_pages) {
   checkpointed_at_ = pages;
   if (!guard_) {
     guard_ = std::make_unique<Database>(path_, OpenMode::kReadWrite);
+    guard_->configure();
     guard_->set_patience(0);
   }
   try {

@@ -36,15 +36,19 @@ class Store {
   // The connection, for the other files of this folder.
   Database& database() const { return *database_; }
 
+  // Syncs the file if this Store has made it: making it does not wait for the disk.
+  void settle();
+
   // Folds the write-ahead log into the file if it holds at least `min_pages` pages and no one else is writing; else
   // does nothing.  Cost: two syncs and the pages.
   void checkpoint(int64_t min_pages);
 
  private:
-  Store(std::filesystem::path path, Access access, std::unique_ptr<Database> database);
+  Store(std::filesystem::path path, Access access);
 
   std::filesystem::path path_;
   Access access_;
+  bool is_new_ = false;
   std::unique_ptr<Database> database_;
   std::unique_ptr<Database> guard_;  // holds the write lock during a checkpoint; opened by the first one
   int64_t checkpointed_at_ = 0;      // length of the log, in pages, at the last checkpoint

@@ -1,0 +1,292 @@
+#include <functional>
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+using StoreOpen = StoreTest;
+
+// Runs `action` in a child process; true if it returned true there.
+bool in_child(const std::function<bool()>& action) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    bool done = false;
+    const std::string error = error_of([&] { done = action(); });
+    if (!done) std::fprintf(stderr, "child: %s\n", error.c_str());
+    ::_exit(done ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// The same as a user who owns nothing here: permissions do not hold root back.
+bool as_nobody(const std::function<bool()>& action) {
+  return in_child([&] {
+    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
+    return action();
+  });
+}
+
+TEST_F(StoreOpen, MakesAStoreAndOpensItAgain) {
+  { open_to_write(); }
+  EXPECT_EQ(folder.listing(), "runner.db");
+  const std::string header = read_file(path).substr(0, 100);
+  EXPECT_EQ(header.substr(0, 16), std::string("SQLite format 3\0", 16));
+  EXPECT_EQ(header.substr(68, 4), "rnnr");
+  EXPECT_EQ(header.substr(60, 4), std::string("\0\0\0\1", 4));
+  const RunHandle run = [&] {
+    Store store = open_to_write();
+    return create_run(store, sample_run());
+  }();
+  Store store = open_to_read();
+  EXPECT_EQ(find_run(store, "@last").uid, run.uid);
+}
+
+TEST_F(StoreOpen, UsesTheDocumentedSettings) {
+  Store store = open_to_write();
+  Database& database = store.database();
+  EXPECT_EQ(database.query_text("PRAGMA journal_mode"), "wal");
+  EXPECT_EQ(database.query_int64("PRAGMA synchronous"), 1);  // NORMAL
+  EXPECT_EQ(database.query_int64("PRAGMA foreign_keys"), 1);
+  EXPECT_EQ(database.query_int64("PRAGMA trusted_schema"), 0);
+  EXPECT_EQ(database.query_int64("PRAGMA temp_store"), 2);  // MEMORY
+  EXPECT_EQ(database.query_int64("PRAGMA mmap_size"), 0);
+  EXPECT_EQ(database.query_int64("PRAGMA busy_timeout"), 10'000);
+}
+
+TEST_F(StoreOpen, ReadingAMissingStoreIsAnError) {
+  EXPECT_EQ(error_of([&] { open_to_read(); }),
+            fmt::format("store: there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
+                        path.string()));
+  EXPECT_EQ(folder.listing(), "");
+}
+
+TEST_F(StoreOpen, AnEmptyFileIsAStoreToBe) {
+  write_file(path, "");
+  EXPECT_EQ(error_of([&] { open_to_read(); }),
+            fmt::format("store: there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
+                        path.string()));
+  EXPECT_EQ(error_of([&] { open_to_write(); }), "no error");
+  EXPECT_EQ(error_of([&] { open_to_read(); }), "no error");
+}
+
+TEST_F(StoreOpen, AMissingFolderIsAnError) {
+  path = folder / "missing" / "runner.db";
+  EXPECT_EQ(error_of([&] { open_to_write(); }),
+            fmt::format(
+                "store: the store {} cannot be opened: unable to open database file, No such file or directory; check "
+                "that its folder exists and that you may use it, or name another store with --db",
+                path.string()));
+}
+
+TEST_F(StoreOpen, AFolderIsNoStore) {
+  EXPECT_EQ(error_of([&] { Store::open(folder.path(), Access::kWrite); }),
+            fmt::format("store: {} is a folder, not a store; name a file with --db", folder.path().string()));
+}
+
+// Every refusal leaves the file and the folder as they were.
+class StoreRefuses : public StoreTest {
+ protected:
+  void expect_refused(const std::string& message) {
+    const std::string before = read_file(path), listing = folder.listing();
+    EXPECT_EQ(error_of([&] { open_to_read(); }), message);
+    EXPECT_EQ(error_of([&] { open_to_write(); }), message);
+    EXPECT_EQ(read_file(path), before);
+    EXPECT_EQ(folder.listing(), listing);
+  }
+
+  void change_header(size_t at, const std::string& bytes) {
+    { open_to_write(); }
+    std::string file = read_file(path);
+    file.replace(at, bytes.size(), bytes);
+    write_file(path, file);
+  }
+};
+
+TEST_F(StoreRefuses, AFileThatIsNoDatabase) {
+  write_file(path, "step,loss\n1,0.5\n");
+  expect_refused(fmt::format("store: {} is no SQLite database, so it cannot be a store; name another file with --db",
+                             path.string()));
+  write_file(path, std::string(5000, 'x'));
+  expect_refused(fmt::format("store: {} is no SQLite database, so it cannot be a store; name another file with --db",
+                             path.string()));
+}
+
+TEST_F(StoreRefuses, AnotherProgramsDatabase) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, "PRAGMA application_id = 7; CREATE TABLE t(x)", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(handle);
+  expect_refused(
+      fmt::format("store: {} is a database of another program (application id 0x7, a store has 0x726e6e72); name "
+                  "another file with --db",
+                  path.string()));
+}
+
+TEST_F(StoreRefuses, ANewerStore) {
+  change_header(60, std::string("\0\0\0\x63", 4));
+  expect_refused(
+      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 1; use a newer "
+                  "runner, or name another store with --db",
+                  path.string()));
+}
+
+// Written by a newer runner that still runs: the version is in the log, not yet in the file.
+TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheLog) {
+  const Store newer = open_to_write();
+  newer.database().exec("PRAGMA user_version = 99");
+  EXPECT_EQ(
+      error_of([&] { open_to_write(); }),
+      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 1; use a newer runner, "
+                  "or name another store with --db",
+                  path.string()));
+}
+
+TEST_F(StoreRefuses, ATruncatedStore) {
+  { open_to_write(); }
+  fs::resize_file(path, 8192);
+  expect_refused(
+      fmt::format("store: the store {} is damaged: database disk image is malformed; restore a copy, or save what "
+                  "can be read with `sqlite3 FILE .recover`",
+                  path.string()));
+}
+
+TEST_F(StoreRefuses, ADamagedHeader) {
+  change_header(16, std::string("\x03\x03", 2));  // page size 771
+  expect_refused(
+      fmt::format("store: the store {} is damaged or no database: file is not a database; restore a copy, or name "
+                  "another store with --db",
+                  path.string()));
+}
+
+// Found by the first question, not by opening: the schema is read when it is needed.
+TEST_F(StoreOpen, NamesADamagedSchema) {
+  { open_to_write(); }
+  std::string file = read_file(path);
+  int places = 0;  // pages that were split keep stale copies
+  for (size_t at = 0; (at = file.find("CREATE TABLE series", at)) != std::string::npos; ++places)
+    file.replace(at, 6, "CRUMBS");
+  ASSERT_GT(places, 0);
+  write_file(path, file);
+  EXPECT_EQ(error_of([&] {
+              Store store = open_to_read();
+              list_runs(store);
+            }),
+            fmt::format("store: the store {} is damaged: malformed database schema (series) - near \"CRUMBS\": syntax "
+                        "error; restore a copy, or save what can "
+                        "be read with `sqlite3 FILE .recover`",
+                        path.string()));
+  EXPECT_EQ(read_file(path), file);
+}
+
+TEST_F(StoreOpen, AReadOnlyFolderCanBeReadButNotWritten) {
+  {
+    Store store = open_to_write();
+    create_run(store, sample_run());
+  }
+  fs::permissions(path, fs::perms(0444));
+  fs::permissions(folder.path(), fs::perms(0555));
+  EXPECT_TRUE(as_nobody([&] {
+    Store store = open_to_read();
+    return find_run(store, "digits").seed == 42 && folder.listing() == "runner.db";
+  }));
+  EXPECT_TRUE(as_nobody([&] {
+    return error_of([&] { open_to_write(); }) ==
+           fmt::format(
+               "store: the store {} cannot be written; make the file and its folder writable, or name another store "
+               "with --db",
+               path.string());
+  }));
+}
+
+TEST_F(StoreOpen, AnUnreadableFileIsAnError) {
+  { open_to_write(); }
+  fs::permissions(path, fs::perms::none);
+  fs::permissions(folder.path(), fs::perms(0555));
+  EXPECT_TRUE(as_nobody([&] {
+    return error_of([&] { open_to_read(); }) ==
+           fmt::format(
+               "store: the store {} cannot be opened: unable to open database file, Permission denied; "
+               "check that its folder exists and that you may use it, or name another store with --db",
+               path.string());
+  }));
+}
+
+// A folder becomes read-only while a log holds commits: they are read through the log, or the reader says that it
+// cannot.
+TEST_F(StoreOpen, AReadOnlyFolderWithALogIsReadWithIt) {
+  Store store = open_to_write();
+  const RunHandle run = create_run(store, sample_run());
+  ASSERT_GT(fs::file_size(path.string() + "-wal"), 0u);
+  for (const char* suffix : {"", "-wal", "-shm"}) fs::permissions(path.string() + suffix, fs::perms(0444));
+  fs::permissions(folder.path(), fs::perms(0555));
+  EXPECT_TRUE(as_nobody([&] {
+    Store reader = open_to_read();
+    return find_run(reader, "@last").uid == run.uid;
+  }));
+}
+
+TEST_F(StoreOpen, TwoProcessesMakeOneStoreAtTheSameTime) {
+  for (int round = 0; round < 10; ++round) {
+    fs::remove(path);
+    int gate[2];
+    ASSERT_EQ(::pipe(gate), 0);
+    std::vector<pid_t> children;
+    for (int i = 0; i < 2; ++i) {
+      children.push_back(::fork());
+      if (children.back() != 0) continue;
+      char byte = 0;
+      ::close(gate[1]);
+      static_cast<void>(::read(gate[0], &byte, 1));  // returns for all at once when the parent closes
+      const std::string error = error_of([&] {
+        Store store = open_to_write();
+        create_run(store, sample_run());
+      });
+      if (error != "no error") std::fprintf(stderr, "%s\n", error.c_str());
+      ::_exit(error == "no error" ? 0 : 1);
+    }
+    ::close(gate[0]);
+    ::close(gate[1]);
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0);
+    }
+    Store store = open_to_read();
+    EXPECT_EQ(list_runs(store).size(), 2u);
+  }
+}
+
+// The guard holds the write lock: with another writer inside a transaction the checkpoint gives up at once, and the log
+// keeps what it holds.
+TEST_F(StoreOpen, ACheckpointNeedsThatNoOneElseWrites) {
+  Store store = open_to_write();
+  create_run(store, sample_run());
+  const auto file_size = [&] { return fs::file_size(path); };
+  const auto before = file_size();
+  Store other = open_to_write();
+  {
+    const Transaction writing(other.database(), Transaction::Kind::kWrite);
+    store.checkpoint(1);
+    EXPECT_EQ(read_file(path).size(), before);
+  }
+  const std::string file = read_file(path);
+  create_run(store, sample_run());  // the log must have grown for the next attempt
+  store.checkpoint(1);
+  EXPECT_NE(read_file(path), file);
+  // The next commit starts the log anew.
+  const auto log_pages = store.database().wal_pages();
+  add_tag(store, 1, "best");
+  EXPECT_LT(store.database().wal_pages(), log_pages);
+}
+
+}  // namespace
+}  // namespace runner::store

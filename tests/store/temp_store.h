@@ -1,0 +1,102 @@
+// What every test of the store needs: a folder of its own, a run to record, and the text of an error.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+#include "store/queries.h"
+#include "store/run_store.h"
+#include "store/store.h"
+
+namespace runner::store {
+
+namespace fs = std::filesystem;
+
+// A folder that disappears with the object.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (fs::temp_directory_path() / "runner_store_XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    fs::permissions(path_, fs::perms::owner_all, ignored);
+    fs::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path operator/(const char* name) const { return path_ / name; }
+
+  // Names in it, sorted, one space between.
+  std::string listing() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    std::string text;
+    for (const auto& name : names) text += (text.empty() ? "" : " ") + name;
+    return text;
+  }
+
+ private:
+  fs::path path_;
+};
+
+// A test with a store of its own.
+class StoreTest : public ::testing::Test {
+ protected:
+  Store open_to_write() const { return Store::open(path, Access::kWrite); }
+  Store open_to_read() const { return Store::open(path, Access::kRead); }
+
+  TempFolder folder;
+  fs::path path = folder / "runner.db";
+};
+
+inline RunInfo sample_run(std::string name = "digits") {
+  RunInfo info;
+  info.uid = new_run_uid();
+  info.name = std::move(name);
+  info.seed = 42;
+  info.attempt.recipe = {"hash-1", "name: digits\n", R"({"name":"digits"})", R"({"name":"recipe.yaml:1"})"};
+  info.attempt.params = {{"optimizer.lr", 1e-3}, {"train.epochs", int64_t{3}}};
+  info.attempt.backend = "cpu";
+  info.attempt.binary_version = "0.1.0";
+  return info;
+}
+
+inline std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void write_file(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// "KIND: MESSAGE" of the Error that `action` throws, "no error" without one.
+template <class Action>
+std::string error_of(Action action) {
+  constexpr const char* kKinds[] = {"run", "usage", "recipe", "data", "not found", "interrupted", "store"};
+  try {
+    action();
+  } catch (const Error& error) {
+    return std::string(kKinds[static_cast<int>(error.kind())]) + ": " + error.message();
+  }
+  return "no error";
+}
+
+}  // namespace runner::store
