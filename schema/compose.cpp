@@ -1,6 +1,7 @@
 #include "schema/compose.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,12 +17,15 @@ constexpr int kMaxFiles = 64;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-// The text of a file without its byte order mark; one byte more than may be is enough to refuse it.  Sets errno.
+// The text of a file without its byte order mark; of a file that is too large, enough to refuse it.  Sets errno.
 bool read_text(const std::string& path, std::string& text) {
   const File file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) return false;
-  text.resize(kMaxTextBytes + 1);
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  std::array<char, 16384> chunk;
+  for (size_t got = 1; got > 0 && text.size() <= kMaxTextBytes;) {
+    got = std::fread(chunk.data(), 1, chunk.size(), file.get());
+    text.append(chunk.data(), got);
+  }
   if (std::ferror(file.get()) != 0) return false;
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   return true;

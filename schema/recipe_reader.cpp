@@ -63,6 +63,34 @@ SourceMark ReadResult::mark_of(std::string_view path) const {
   return leaf != nullptr ? leaf->mark : SourceMark{file, 1, 1};
 }
 
+const Field* ReadResult::field_of(std::string_view path) const {
+  if (path.starts_with("vars.") || path.starts_with("sweep.")) path = path.substr(0, path.find('.'));
+  // "groups[0]" is "groups[]" in the table.
+  std::string in_table;
+  for (size_t i = 0; i < path.size(); ++i) {
+    if (i > 0 && path[i - 1] == '[') i = std::min(path.find(']', i), path.size() - 1);
+    in_table += path[i];
+  }
+  const std::span<const Field> rows = find_fields(in_table);
+  for (const Field& row : rows)
+    if (holds(row.when)) return &row;
+  return rows.empty() ? nullptr : rows.data();
+}
+
+bool ReadResult::holds(std::span<const Condition> conditions) const {
+  return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+    const Leaf* leaf = find(condition.path);
+    return leaf != nullptr && leaf->value.text() != nullptr &&
+           std::find(condition.values.begin(), condition.values.end(), *leaf->value.text()) != condition.values.end();
+  });
+}
+
+Value ReadResult::default_of(const Field& field) const {
+  for (const FieldDefault& fallback : field.defaults)
+    if (holds(fallback.when)) return read_default(field, fallback);
+  return {};
+}
+
 ReadResult read_recipe(const std::string& path, std::span<const std::string> overrides) {
   Report report;
   const int source = load_source(OriginKind::kRecipe, path, report);

@@ -33,12 +33,19 @@ struct ReadResult {
   std::string folder;        // of the file, "" for the current one
   std::string text;          // of the file
 
+  std::vector<Leaf> sections;  // that exist, sorted by path; without values
+
   // Null if the field has no value.
   const Leaf* find(std::string_view path) const;
   // Where a value is written, for messages about it: its own mark, else that of the nearest section, else line 1.
   SourceMark mark_of(std::string_view path) const;
-
-  std::vector<Leaf> sections;  // that exist, sorted by path; without values
+  // The row of the field table that applies to a path, such as "optimizer.groups[0].lr": the one whose conditions hold,
+  // else the first; null if there is no such field.
+  const Field* field_of(std::string_view path) const;
+  // True if the conditions hold in this recipe.
+  bool holds(std::span<const Condition> conditions) const;
+  // What the field would be if it were not written; null for nothing.
+  Value default_of(const Field& field) const;
 };
 
 // Reads and checks a recipe.  Throws RecipeError with every fault, unreadable files included.

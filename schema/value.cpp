@@ -135,9 +135,7 @@ std::string display_text(const Value& value) {
 }
 
 std::string canonical_text(const Value& value) {
-  return std::visit(
-      CanonicalText{},
-      static_cast<const std::variant<std::monostate, bool, int64_t, double, std::string, ValueList, ValueMap>&>(value));
+  return value.visit(CanonicalText{});
 }
 
 }  // namespace runner::schema

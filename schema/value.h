@@ -27,6 +27,11 @@ struct Value : std::variant<std::monostate, bool, int64_t, double, std::string, 
   const std::string* text() const { return std::get_if<std::string>(this); }
   const ValueList* list() const { return std::get_if<ValueList>(this); }
   const ValueMap* map() const { return std::get_if<ValueMap>(this); }
+
+  template <class Visitor>
+  auto visit(const Visitor& visitor) const {
+    return std::visit(visitor, static_cast<const variant&>(*this));
+  }
 };
 
 // What a plain (unquoted) YAML scalar is: the core schema of YAML 1.2 without octal and hexadecimal numbers.

@@ -1,0 +1,147 @@
+#include "schema/explain.h"
+
+#include <algorithm>
+
+#include "schema/field_value.h"
+#include "schema/settings.h"
+#include "schema/suggest.h"
+#include "schema/value_json.h"
+
+namespace runner::schema {
+namespace {
+
+struct Explanation {
+  const Field* field;
+  const Leaf* leaf;  // of the value, of the section, or null
+};
+
+const Leaf* section_of(const ReadResult& result, const std::string& path) {
+  const auto at = std::find_if(result.sections.begin(), result.sections.end(),
+                               [&](const Leaf& section) { return section.path == path; });
+  return at != result.sections.end() ? &*at : nullptr;
+}
+
+Explanation find(const ReadResult& result, const std::string& key) {
+  const Field* field = result.field_of(key);
+  const Leaf* leaf = result.find(key);
+  if (leaf == nullptr) leaf = section_of(result, key);
+  if (field != nullptr && (leaf != nullptr || field->type != FieldType::kFree || field->path() == key)) {
+    return {field, leaf};
+  }
+  const size_t dot = key.rfind('.');
+  const std::string section = dot == std::string::npos ? "" : key.substr(0, dot);
+  fail(ErrorKind::kUsage, "there is no key {}; {}", key,
+       suggest_path(section, key.substr(section.empty() ? 0 : dot + 1)));
+}
+
+// The leaves below a section.
+std::vector<const Leaf*> leaves_below(const ReadResult& result, const std::string& section) {
+  std::vector<const Leaf*> leaves;
+  for (const Leaf& leaf : result.leaves) {
+    const bool below = leaf.path.starts_with(section) && leaf.path.size() > section.size();
+    if (below && (leaf.path[section.size()] == '.' || leaf.path[section.size()] == '[')) leaves.push_back(&leaf);
+  }
+  return leaves;
+}
+
+bool is_group(const Field& field) {
+  return field.is_section() || field.type == FieldType::kFree;
+}
+
+Value default_value(const ReadResult& result, const Explanation& found) {
+  const bool derived = found.leaf != nullptr && found.leaf->origin == OriginKind::kDefault;
+  return derived ? found.leaf->value : result.default_of(*found.field);
+}
+
+std::string unit_of(const Explanation& found) {
+  if (found.field->type != FieldType::kLength) return std::string(found.field->unit);
+  const std::string* text = found.leaf != nullptr ? found.leaf->value.text() : nullptr;
+  return text != nullptr ? text->substr(text->find(' ') + 1) : "";
+}
+
+bool in_file(const Leaf* leaf) {
+  return leaf != nullptr && leaf->origin != OriginKind::kDefault && leaf->origin != OriginKind::kCommandLine;
+}
+
+std::string origin_text(const Leaf* leaf) {
+  if (leaf == nullptr || leaf->origin == OriginKind::kDefault) return "default";
+  if (leaf->origin == OriginKind::kCommandLine) return "command line";
+  return fmt::format("{} {}", name_of(leaf->origin), leaf->mark.to_string());
+}
+
+std::string value_text(const Field& field, const Value& value) {
+  if (value.is_null()) return "not set";
+  return field.type == FieldType::kSize ? size_text(*value.integer()) : display_text(value);
+}
+
+// "number, at least 0; default 0.001"
+std::string type_text(const ReadResult& result, const Explanation& found) {
+  const Field& field = *found.field;
+  std::string text = type_name(field);
+  if (!field.choices.empty()) text += ": " + join_or(choice_names(field));
+  const std::string range = range_phrase(field);
+  if (!range.empty()) text += ", " + range;
+  const std::string unit = unit_of(found);
+  if (!unit.empty() && field.type != FieldType::kLength) text += ", in " + unit;
+  const Value fallback = default_value(result, found);
+  if (field.required) return text + "; required";
+  return text + (fallback.is_null() ? "; no default" : "; default " + value_text(field, fallback));
+}
+
+// Why a field has no value, if that follows from other keys.
+std::string condition_text(const ReadResult& result, const Field& field) {
+  for (const Condition& condition : field.when) {
+    if (result.holds({&condition, 1})) continue;
+    std::vector<std::string> values(condition.values.begin(), condition.values.end());
+    return fmt::format("goes with {}: {}\n", condition.path, join_or(values));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string explain_text(const ReadResult& result, const std::string& key) {
+  const Explanation found = find(result, key);
+  const Field& field = *found.field;
+  if (is_group(field) && result.find(key) == nullptr) {
+    std::string text = fmt::format("{}: {}\n", key, field.text);
+    for (const Leaf* leaf : leaves_below(result, key)) {
+      text += fmt::format("  {} = {}  ({})\n", leaf->path, value_text(*leaf->field, leaf->value), origin_text(leaf));
+    }
+    return text;
+  }
+  const Value value = found.leaf != nullptr ? found.leaf->value : Value();
+  return fmt::format("{} = {}\n{}\n{}from: {}\n{}", key, value_text(field, value), field.text,
+                     field.type == FieldType::kFree ? "" : type_text(result, found) + "\n", origin_text(found.leaf),
+                     found.leaf == nullptr ? condition_text(result, field) : "");
+}
+
+std::string explain_json(const ReadResult& result, const std::string& key) {
+  const Explanation found = find(result, key);
+  const Field& field = *found.field;
+  Json value, fallback;
+  if (is_group(field) && result.find(key) == nullptr) {
+    value = Json::object();
+    for (const Leaf* leaf : leaves_below(result, key)) {
+      value[leaf->path.substr(key.size() + 1)] = to_json(*leaf->field, leaf->value);
+    }
+  } else {
+    if (found.leaf != nullptr) value = to_json(field, found.leaf->value);
+    fallback = to_json(field, default_value(result, found));
+  }
+  const std::string unit = unit_of(found);
+  const bool placed = in_file(found.leaf);
+  const Json document = {{"key", key},
+                         {"value", value},
+                         {"type", type_name(field)},
+                         {"default", fallback},
+                         {"unit", unit.empty() ? Json() : Json(unit)},
+                         {"origin",
+                          {{"kind", name_of(found.leaf != nullptr ? found.leaf->origin : OriginKind::kDefault)},
+                           {"file", placed ? Json(found.leaf->mark.file) : Json()},
+                           {"line", placed ? Json(found.leaf->mark.line) : Json()}}},
+                         {"text", field.text}};
+  return dump(document);
+}
+
+}  // namespace runner::schema

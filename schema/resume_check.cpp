@@ -1,0 +1,49 @@
+#include "schema/resume_check.h"
+
+#include <set>
+
+namespace runner::schema {
+namespace {
+
+std::string text_of(const Leaf* leaf) {
+  return leaf != nullptr ? display_text(leaf->value) : "not set";
+}
+
+bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
+  switch (field.on_resume) {
+    case OnResume::kFixed: return false;
+    case OnResume::kAny: return true;
+    case OnResume::kLarger: break;
+  }
+  const bool both = before != nullptr && after != nullptr;
+  return both && *after->value.integer() > *before->value.integer();
+}
+
+}  // namespace
+
+std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after) {
+  std::set<std::string> paths;
+  for (const Leaf& leaf : before.leaves) paths.insert(leaf.path);
+  for (const Leaf& leaf : after.leaves) paths.insert(leaf.path);
+  std::vector<Diagnostic> diagnostics;
+  for (const std::string& path : paths) {
+    const Leaf* was = before.find(path);
+    const Leaf* is = after.find(path);
+    if (was != nullptr && is != nullptr && was->value == is->value) continue;
+    // Another backend brings its own section along.
+    if (was == nullptr && is->origin == OriginKind::kDefault) continue;
+    const Field& field = *(is != nullptr ? is : was)->field;
+    if (may_change(field, was, is)) continue;
+    Diagnostic& d = diagnostics.emplace_back();
+    d.id = ErrorId::kResumeChange;
+    d.where = after.mark_of(path);
+    d.key = path;
+    const bool larger = field.on_resume == OnResume::kLarger;
+    d.message = fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
+                            text_of(was), text_of(is));
+    d.hint = fmt::format("start a child run instead: runner fork RUN {}={}", path, text_of(is));
+  }
+  return diagnostics;
+}
+
+}  // namespace runner::schema
