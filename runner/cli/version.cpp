@@ -2,6 +2,8 @@
 
 namespace runner::cli {
 
-std::string version() { return "runner " RUNNER_VERSION; }
+std::string version() {
+  return "runner " RUNNER_VERSION;
+}
 
 }  // namespace runner::cli

@@ -1,0 +1,78 @@
+// The command line as data: every command with its arguments, help text and function.
+//
+// The table in command_table.cpp is what is parsed, what help prints and what runs; a new command is one row there and
+// one function in commands/.  Constant data, no work at start-up, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "schema/error.h"
+
+namespace runner::report {
+class Output;
+}
+
+namespace runner::cli {
+
+// What a command line may say.  A command reads the members that its row names.
+struct Options {
+  // of every command
+  std::string db;  // empty: RUNNER_DB, or else runner.db in the current folder
+  bool json = false;
+  std::string color = "auto";
+
+  std::string recipe, run, other_run, metric, key, data, query, file, topic, tag, text;
+  std::vector<std::string> overrides;  // key=value
+  std::vector<std::string> runs;
+
+  bool quiet = false;
+  bool batches = false;
+  bool remove = false;
+  int64_t epochs = 1;
+  int64_t limit = 0;  // 0: all
+  int64_t state = 0;  // 0: the newest
+  std::string format, output, model_file, metrics_file;
+};
+
+using Member =
+    std::variant<bool Options::*, int64_t Options::*, std::string Options::*, std::vector<std::string> Options::*>;
+
+struct Argument {
+  // A flag or option ("--epochs"), a positional ("RECIPE") or one that may be absent ("[DATA]").  A vector takes all
+  // positionals that are left.
+  std::string_view name;
+  std::string_view value;  // of an option: "N", "PATH", or the words that it knows: "table|csv|json"
+  std::string_view text;
+  Member target;
+
+  bool is_positional() const { return !name.starts_with("-"); }
+  bool is_required() const { return is_positional() && !name.starts_with("["); }
+};
+
+enum class Group { kTrain, kRecipe, kStore, kSystem };
+
+struct Command {
+  std::string_view name;
+  Group group;
+  std::string_view summary;
+  std::span<const Argument> arguments;
+  std::string_view examples;  // lines
+  // Returns the exit code, or throws an Error.
+  int (*run)(const Options&, report::Output&);
+  // What --json prints when the command fails.
+  std::string (*failure_document)(const Error&);
+};
+
+// Every command, in the order of the help.
+std::span<const Command> commands();
+// The arguments that every command takes.
+std::span<const Argument> common_arguments();
+// Null: there is none.
+const Command* find_command(std::string_view name);
+
+}  // namespace runner::cli

@@ -1,0 +1,27 @@
+// help, version.
+#include "runner/cli/help.h"
+
+#include "runner/cli/commands/commands.h"
+#include "runner/cli/version.h"
+#include "schema/suggest.h"
+
+namespace runner::cli {
+
+int help(const Options& options, report::Output& out) {
+  if (options.topic.empty()) {
+    out.data(program_help(out.data_color()));
+    return 0;
+  }
+  const Command* command = find_command(options.topic);
+  RUN_CHECK(command != nullptr, ErrorKind::kUsage, "there is no command '{}'; `runner --help` lists all",
+            options.topic);
+  out.data(command_help(*command, out.data_color()));
+  return 0;
+}
+
+int version(const Options& /*options*/, report::Output& out) {
+  out.data(version() + '\n');
+  return 0;
+}
+
+}  // namespace runner::cli

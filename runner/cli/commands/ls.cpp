@@ -1,0 +1,21 @@
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/report/documents.h"
+#include "runner/report/run_text.h"
+
+namespace runner::cli {
+
+int ls(const Options& options, report::Output& out) {
+  store::Store store = open_store(options);
+  const std::vector<store::RunRow> runs = store::list_runs(store, options.limit);
+  if (options.json) {
+    out.data(report::runs_document(runs));
+  } else if (runs.empty()) {
+    out.talk("no runs yet; `runner exec RECIPE` makes one\n");
+  } else {
+    out.data(report::runs_table(runs).render(out.data_width(), out.data_color()));
+  }
+  return 0;
+}
+
+}  // namespace runner::cli

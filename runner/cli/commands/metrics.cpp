@@ -1,0 +1,44 @@
+// metrics RUN, metrics RUN NAME.
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/report/documents.h"
+#include "runner/report/run_text.h"
+
+namespace runner::cli {
+namespace {
+
+void list_all(store::Store& store, const store::RunRow& run, bool json, report::Output& out) {
+  const std::vector<store::MetricSummary> metrics = store::list_metrics(store, run.id);
+  if (json) {
+    out.data(report::metrics_document(metrics));
+  } else if (metrics.empty()) {
+    out.talk(fmt::format("run {} has no metrics\n", run.uid));
+  } else {
+    out.data(report::metrics_table(metrics).render(out.data_width(), out.data_color()));
+  }
+}
+
+// One point a line, every digit: what other programs read.
+std::string lines_of(std::span<const store::Point> points) {
+  fmt::memory_buffer text;
+  for (const store::Point& point : points) {
+    fmt::format_to(std::back_inserter(text), "{}\t{}\n", point.step, point.value);
+  }
+  return fmt::to_string(text);
+}
+
+}  // namespace
+
+int metrics(const Options& options, report::Output& out) {
+  store::Store store = open_store(options);
+  const store::RunRow run = store::find_run(store, options.run);
+  if (options.metric.empty()) {
+    list_all(store, run, options.json, out);
+    return 0;
+  }
+  const std::vector<store::Point> points = store::metric_points(store, run, options.metric);
+  out.data(options.json ? report::points_document(run, options.metric, points) : lines_of(points));
+  return 0;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,22 @@
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/report/documents.h"
+#include "runner/report/run_text.h"
+
+namespace runner::cli {
+
+int states(const Options& options, report::Output& out) {
+  store::Store store = open_store(options);
+  const store::RunRow run = store::find_run(store, options.run);
+  const std::vector<store::StateInfo> states = store::list_states(store, run.id);
+  if (options.json) {
+    out.data(report::states_document(states));
+  } else if (states.empty()) {
+    out.talk(fmt::format("run {} has no states\n", run.uid));
+  } else {
+    out.data(report::states_table(states).render(out.data_width(), out.data_color()));
+  }
+  return 0;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,75 @@
+#include "runner/cli/help.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "runner/report/table.h"
+
+namespace runner::cli {
+namespace {
+
+constexpr std::string_view kExitCodes =
+    "0 done, 1 the run failed, 2 usage or invalid recipe, 3 no such run or state, 4 interrupted and resumable, 5 the "
+    "store cannot be used";
+
+std::string title(std::string_view text, bool color) {
+  return report::painted(text, report::Color::kBold, color);
+}
+
+std::string indented(std::string_view lines) {
+  std::string out;
+  while (!lines.empty()) {
+    const size_t end = std::min(lines.find('\n'), lines.size());
+    out += fmt::format("  {}\n", lines.substr(0, end));
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return out;
+}
+
+std::string usage(const Command& command) {
+  std::string out(command.name);
+  for (const Argument& argument : command.arguments) {
+    if (argument.is_positional()) out += fmt::format(" {}", argument.name);
+  }
+  return out;
+}
+
+void add_arguments(report::Facts& facts, std::span<const Argument> arguments) {
+  for (const Argument& argument : arguments) {
+    facts.add(fmt::format("{}{}{}", argument.name, argument.value.empty() ? "" : " ", argument.value),
+              std::string(argument.text));
+  }
+}
+
+}  // namespace
+
+std::string program_help(bool color) {
+  constexpr std::array<std::string_view, 4> kGroups{"train", "recipes", "runs and results", "this program"};
+  std::string out = "runner trains a model that a recipe declares, and records every run in one file.\n";
+  for (size_t group = 0; group < kGroups.size(); ++group) {
+    report::Facts facts;
+    for (const Command& command : commands()) {
+      if (command.group == static_cast<Group>(group)) facts.add(usage(command), std::string(command.summary));
+    }
+    out += fmt::format("\n{}\n{}", title(kGroups[group], color), indented(facts.render()));
+  }
+  report::Facts facts;
+  add_arguments(facts, common_arguments());
+  out += fmt::format("\n{}\n{}", title("options of every command", color), indented(facts.render()));
+  out += fmt::format("\n{}\n{}", title("examples", color),
+                     indented("runner exec recipes/digits.yaml\nrunner ls\nrunner show @last"));
+  out += fmt::format("\nRUN is an id, the start of one, a name, or @last.\nexit codes: {}\n", kExitCodes);
+  return out;
+}
+
+std::string command_help(const Command& command, bool color) {
+  report::Facts facts;
+  add_arguments(facts, command.arguments);
+  add_arguments(facts, common_arguments());
+  return fmt::format("{}: {}\n\nusage: runner {}\n\n{}\n{}\n{}\nexit codes: {}\n",
+                     title(fmt::format("runner {}", command.name), color), command.summary, usage(command),
+                     indented(facts.render()), title("examples", color), indented(command.examples), kExitCodes);
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,191 @@
+#include "runner/cli/parse.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+
+#include "schema/suggest.h"
+
+namespace runner::cli {
+namespace {
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(separator, at), text.size());
+    parts.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+const Argument* find_option(std::span<const Argument> arguments, std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  for (const Argument& argument : arguments) {
+    if (!argument.is_positional() && argument.name == name) return &argument;
+  }
+  return nullptr;
+}
+
+// Whether the word after an option is its value, whatever the command is.
+bool takes_next_word(std::string_view word) {
+  const auto takes = [&](std::span<const Argument> arguments) {
+    const Argument* option = find_option(arguments, word);
+    return option != nullptr && !option->value.empty();
+  };
+  if (word.find('=') != std::string_view::npos) return false;
+  const auto all = commands();
+  return takes(common_arguments()) ||
+         std::any_of(all.begin(), all.end(), [&](const Command& command) { return takes(command.arguments); });
+}
+
+// The index of the first word that is neither an option nor the value of one; words.size() if there is none.
+size_t find_command_word(std::span<const std::string> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with("-")) return i;
+    if (takes_next_word(words[i])) ++i;
+  }
+  return words.size();
+}
+
+bool has_word(std::span<const std::string> words, std::string_view wanted) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::find(words.begin(), end, wanted) != end;
+}
+
+[[noreturn]] void fail_with_suggestion(std::string message, std::string_view name, std::span<const std::string> known,
+                                       std::string_view otherwise) {
+  const std::string suggestion = schema::did_you_mean(schema::nearest(name, known));
+  throw Error(ErrorKind::kUsage, message + "; " + (suggestion.empty() ? std::string(otherwise) : suggestion));
+}
+
+[[noreturn]] void fail_unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  fail_with_suggestion(fmt::format("there is no command '{}'", name), name, names, "`runner --help` lists all");
+}
+
+[[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
+  if (!word.starts_with("-")) {
+    fail(ErrorKind::kUsage, "{} takes no further argument '{}'; see `runner {} --help`", command.name, word,
+         command.name);
+  }
+  std::vector<std::string> names;
+  for (const auto& arguments : {command.arguments, common_arguments()}) {
+    for (const Argument& argument : arguments) {
+      if (!argument.is_positional()) names.emplace_back(argument.name);
+    }
+  }
+  const std::string name = word.substr(0, word.find('='));
+  fail_with_suggestion(fmt::format("{} has no option {}", command.name, name), name, names,
+                       fmt::format("see `runner {} --help`", command.name));
+}
+
+int64_t read_integer(const Argument& argument, const std::string& text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 0) {
+    fail(ErrorKind::kUsage, "{} wants a whole number that is not negative, got '{}'", argument.name, text);
+  }
+  return value;
+}
+
+const std::string& read_word(const Argument& argument, const std::string& text) {
+  if (argument.value.find('|') == std::string_view::npos) return text;
+  const std::vector<std::string> known = split(argument.value, '|');
+  if (std::find(known.begin(), known.end(), text) == known.end()) {
+    fail(ErrorKind::kUsage, "{} wants {}, got '{}'", argument.name, schema::join_or(known), text);
+  }
+  return text;
+}
+
+// Lets `app` fill the member of `options` that `argument` names.
+struct Bind {
+  CLI::App& app;
+  Options& options;
+  const Argument& argument;
+  std::string name;  // CLI11 wants positionals to be plain words
+
+  void operator()(bool Options::*member) const { app.add_flag(name, options.*member); }
+  void operator()(std::vector<std::string> Options::*member) const { app.add_option(name, options.*member); }
+  void operator()(int64_t Options::*member) const {
+    read([this, member](const std::string& text) { options.*member = read_integer(argument, text); });
+  }
+  void operator()(std::string Options::*member) const {
+    read([this, member](const std::string& text) { options.*member = read_word(argument, text); });
+  }
+
+ private:
+  template <class Assign>
+  void read(Assign assign) const {
+    app.add_option_function<std::string>(name, assign)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+};
+
+bool is_absent(const Options& options, const Member& member) {
+  if (const auto* text = std::get_if<std::string Options::*>(&member)) return (options.**text).empty();
+  if (const auto* list = std::get_if<std::vector<std::string> Options::*>(&member)) return (options.**list).empty();
+  return false;
+}
+
+void check_complete(const Command& command, const Options& options) {
+  for (const Argument& argument : command.arguments) {
+    if (argument.is_required() && is_absent(options, argument.target)) {
+      fail(ErrorKind::kUsage, "{} needs {}; see `runner {} --help`", command.name, argument.name, command.name);
+    }
+  }
+}
+
+Options parse_options(const Command& command, std::vector<std::string> words) {
+  Options options;
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::vector<Bind> binds;
+  for (const auto& arguments : {command.arguments, common_arguments()}) {
+    for (const Argument& argument : arguments) {
+      const std::string name =
+          argument.is_positional() ? fmt::format("positional{}", binds.size()) : std::string(argument.name);
+      binds.push_back({app, options, argument, name});
+    }
+  }
+  for (const Bind& bind : binds) std::visit(bind, bind.argument.target);
+  std::reverse(words.begin(), words.end());  // what CLI11 wants
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    const std::string text = error.what();
+    fail(ErrorKind::kUsage, "{} wants a value; see `runner {} --help`", text.substr(0, text.find(':')), command.name);
+  }
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });
+    fail_unexpected(command, option != extras.end() ? *option : extras.front());
+  }
+  check_complete(command, options);
+  return options;
+}
+
+}  // namespace
+
+void parse(std::span<const std::string> words, Call& call) {
+  const size_t at = find_command_word(words);
+  const bool named = at < words.size();
+  call.command = named ? find_command(words[at]) : nullptr;
+  if (named && call.command == nullptr) fail_unknown_command(words[at]);
+  if (!named && has_word(words, "--version")) {
+    call.command = find_command("version");
+  } else if (has_word(words, "--help") || has_word(words, "-h")) {
+    call.command = find_command("help");
+    if (named) call.options.topic = words[at];
+  } else if (!named) {
+    fail(ErrorKind::kUsage, "runner needs a command; `runner --help` lists all");
+  } else {
+    std::vector<std::string> rest(words.begin(), words.end());
+    rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
+    call.options = parse_options(*call.command, std::move(rest));
+  }
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,77 @@
+#include "runner/cli/program.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "runner/cli/parse.h"
+#include "runner/report/documents.h"
+#include "runner/report/output.h"
+#include "schema/diagnostic.h"
+
+namespace runner::cli {
+namespace {
+
+// A closed descriptor would be given to the next file that is opened, the store for instance, and talk would land in
+// it.  It is opened for the wrong direction, so that using it still fails.
+void occupy_standard_descriptors() {
+  constexpr std::array kModes{O_WRONLY, O_RDONLY, O_RDONLY};
+  for (int fd = 0; fd < 3; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", kModes[static_cast<size_t>(fd)]);
+  }
+}
+
+report::ColorMode color_mode(std::string_view word) {
+  if (word == "always") return report::ColorMode::kAlways;
+  return word == "never" ? report::ColorMode::kNever : report::ColorMode::kAuto;
+}
+
+std::string message_of(const Error& error, bool color) {
+  // Its message is rendered for people already.
+  if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
+    return schema::render_text(recipe->diagnostics(), color);
+  }
+  return report::painted("error:", report::Color::kRed, color) + ' ' + error.what() + '\n';
+}
+
+int report_failure(const Error& error, const Call& call, bool json, report::Output& out) {
+  out.talk(message_of(error, out.talk_color()));
+  if (!json) return exit_code(error.kind());
+  const auto document = call.command != nullptr ? call.command->failure_document : report::failure_document;
+  try {
+    out.data(document(error));
+  } catch (const Error&) {
+    // Standard output is what failed, and that has been said.
+  }
+  return exit_code(error.kind());
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  occupy_standard_descriptors();
+  std::signal(SIGPIPE, SIG_IGN);  // writing says so instead
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  bool json = std::find(words.begin(), words.end(), "--json") != words.end();
+  report::Output out;
+  Call call;
+  try {
+    parse(words, call);
+    json = call.options.json;
+    out = report::Output(color_mode(call.options.color));
+    return call.command->run(call.options, out);
+  } catch (const Error& error) {
+    return report_failure(error, call, json, out);
+  } catch (const std::bad_alloc&) {
+    return report_failure(Error(ErrorKind::kRun, "out of memory"), call, json, out);
+  } catch (const std::exception& error) {
+    return report_failure(Error(ErrorKind::kRun, fmt::format("internal error: {}", error.what())), call, json, out);
+  }
+}
+
+}  // namespace runner::cli

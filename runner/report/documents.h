@@ -1,0 +1,34 @@
+// The JSON documents of the command line (docs/cli.md lists their keys).
+//
+// Keys may be added, none is ever renamed.  What is not known is null, and so is NaN, which JSON cannot say.  Times are
+// UTC in ISO 8601.  Each document ends with a newline.  Thread-safe.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "runner/train/run.h"
+#include "store/queries.h"
+
+namespace runner::report {
+
+// exec, resume, fork.
+std::string run_document(const train::RunResult& result);
+
+// Where a command failed: {"exit_code", "error": {"message", "file", "line"}}, and "errors" as `check` prints them
+// where the error is a RecipeError.
+std::string failure_document(const Error& error);
+// The same with the other keys of a run_document: a run that never came to be.
+std::string failed_run_document(const Error& error);
+// The same with the "ok" of `check`.
+std::string failed_check_document(const Error& error);
+
+std::string runs_document(std::span<const store::RunRow> runs);
+std::string states_document(std::span<const store::StateInfo> states);
+std::string metrics_document(std::span<const store::MetricSummary> metrics);
+std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
+std::string show_document(const store::RunDetails& details);
+// Rows as objects; a column whose name came before gets a number: "x", "x_2".
+std::string sql_document(const store::SqlResult& result);
+
+}  // namespace runner::report

@@ -1,0 +1,146 @@
+#include "runner/report/format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "schema/source_text.h"
+
+namespace runner::report {
+namespace {
+
+struct Character {
+  char32_t code;
+  size_t bytes;
+};
+
+// The character at text[at]; a byte that is not UTF-8 stands for itself.
+Character character_at(std::string_view text, size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const size_t length = schema::utf8_length(text, at);
+  if (length <= 1) return {first, 1};
+  char32_t code = first & (0xFFU >> (length + 1));
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
+  return {code, length};
+}
+
+struct Interval {
+  char32_t first, last;
+};
+
+// Zero-width and wide blocks of Unicode 15 (general categories Mn and Cf; UAX #11, East_Asian_Width W and F), to the
+// block where that is enough for names and notes.
+constexpr std::array kZeroWidth{Interval{0x300, 0x36F},   Interval{0x200B, 0x200F}, Interval{0x202A, 0x202E},
+                                Interval{0x20D0, 0x20FF}, Interval{0xFE00, 0xFE0F}, Interval{0xE0100, 0xE01EF}};
+constexpr std::array kWide{Interval{0x1100, 0x115F},   Interval{0x2E80, 0xA4CF},   Interval{0xAC00, 0xD7A3},
+                           Interval{0xF900, 0xFAFF},   Interval{0xFE30, 0xFE4F},   Interval{0xFF00, 0xFF60},
+                           Interval{0xFFE0, 0xFFE6},   Interval{0x1F300, 0x1F64F}, Interval{0x1F680, 0x1F6FF},
+                           Interval{0x1F900, 0x1F9FF}, Interval{0x20000, 0x3FFFD}};
+
+template <size_t N>
+bool contains(const std::array<Interval, N>& blocks, char32_t code) {
+  return std::any_of(blocks.begin(), blocks.end(), [&](Interval b) { return b.first <= code && code <= b.last; });
+}
+
+int width_of(char32_t code) {
+  if (code < 0x300) return 1;
+  if (contains(kZeroWidth, code)) return 0;
+  return contains(kWide, code) ? 2 : 1;
+}
+
+std::string formatted_time(int64_t ms, bool utc, const char* format) {
+  const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm parts{};
+  utc ? gmtime_r(&seconds, &parts) : localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
+}
+
+}  // namespace
+
+std::string number_text(double value) {
+  return fmt::format("{:.6g}", value);
+}
+
+std::string short_text(double value) {
+  constexpr std::array<std::string_view, 5> kSuffixes{"", "k", "M", "G", "T"};
+  size_t power = 0;
+  while (std::abs(value) >= 999.5 && power + 1 < kSuffixes.size()) {
+    value /= 1000;
+    ++power;
+  }
+  return fmt::format("{:#.3g}{}", value, kSuffixes[power]);
+}
+
+std::string bytes_text(int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  constexpr std::array<std::string_view, 4> kUnits{"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  if (seconds < 0.1) return fmt::format("{:.1f} ms", seconds * 1000);
+  if (seconds < 99.95) return fmt::format("{:.{}f} s", seconds, seconds < 9.995 ? 2 : 1);
+  const auto whole = std::llround(std::min(seconds, 1e15));
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string count_text(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun.ends_with("s") ? "es" : "s");
+}
+
+std::string local_time(int64_t ms) {
+  return formatted_time(ms, false, "%Y-%m-%d %H:%M:%S");
+}
+
+std::string utc_time(int64_t ms) {
+  return fmt::format("{}.{:03}Z", formatted_time(ms, true, "%Y-%m-%dT%H:%M:%S"), ms % 1000);
+}
+
+int display_width(std::string_view text) {
+  int width = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Character c = character_at(text, at);
+    width += width_of(c.code);
+    at += c.bytes;
+  }
+  return width;
+}
+
+std::string shortened(std::string_view text, int width) {
+  if (display_width(text) <= width) return std::string(text);
+  int used = 0;
+  size_t end = 0;
+  while (end < text.size()) {
+    const Character c = character_at(text, end);
+    used += width_of(c.code);
+    if (used > width - 1) break;
+    end += c.bytes;
+  }
+  return std::string(text.substr(0, end)) + "…";
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Character c = character_at(text, at);
+    const bool control = c.code < 0x20 || (c.code >= 0x7F && c.code < 0xA0);
+    control ? out += ' ' : out += text.substr(at, c.bytes);
+    at += c.bytes;
+  }
+  return out;
+}
+
+}  // namespace runner::report

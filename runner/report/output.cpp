@@ -1,0 +1,87 @@
+#include "runner/report/output.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "schema/error.h"
+
+namespace runner::report {
+namespace {
+
+constexpr int kDefaultWidth = 80;
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+bool is_dumb_terminal() {
+  const char* term = std::getenv("TERM");
+  return term != nullptr && std::string_view(term) == "dumb";
+}
+
+bool uses_color(ColorMode mode, int fd) {
+  if (mode != ColorMode::kAuto) return mode == ColorMode::kAlways;
+  return ::isatty(fd) == 1 && !is_set("NO_COLOR") && !is_dumb_terminal();
+}
+
+int width_of(int fd) {
+  if (::isatty(fd) != 1) return 0;
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kDefaultWidth;
+}
+
+// Returns 0, or errno.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string painted(std::string_view text, Color color, bool enabled) {
+  constexpr std::array<std::string_view, 7> kCodes{"", "1", "2", "31", "32", "33", "34"};
+  if (!enabled || color == Color::kNone || text.empty()) return std::string(text);
+  return fmt::format("\033[{}m{}\033[0m", kCodes[static_cast<size_t>(color)], text);
+}
+
+Output::Output(ColorMode mode, int data_fd, int talk_fd)
+    : data_fd_(data_fd),
+      talk_fd_(talk_fd),
+      data_color_(uses_color(mode, data_fd)),
+      talk_color_(uses_color(mode, talk_fd)),
+      live_(::isatty(talk_fd) == 1 && !is_dumb_terminal()) {}
+
+void Output::data(std::string_view text) {
+  if (reader_left_) return;
+  const int error = write_all(data_fd_, text);
+  reader_left_ = error == EPIPE;
+  if (error != 0 && !reader_left_) fail(ErrorKind::kRun, "cannot write to standard output: {}", std::strerror(error));
+}
+
+void Output::talk(std::string_view text) noexcept {
+  write_all(talk_fd_, text);
+}
+
+int Output::data_width() const {
+  return width_of(data_fd_);
+}
+
+int Output::talk_width() const {
+  return width_of(talk_fd_);
+}
+
+}  // namespace runner::report

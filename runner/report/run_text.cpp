@@ -1,0 +1,171 @@
+#include "runner/report/run_text.h"
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+
+namespace runner::report {
+namespace {
+
+std::string seconds_between(int64_t from_ms, int64_t to_ms) {
+  return duration_text(static_cast<double>(to_ms - from_ms) / 1000);
+}
+
+// How long the newest attempt has worked.
+std::string time_taken(const store::RunRow& run) {
+  return seconds_between(run.started_ms, run.ended_ms.value_or(run.heartbeat_ms));
+}
+
+struct ParamText {
+  std::string operator()(std::monostate) const { return "null"; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return fmt::format("{}", value); }
+  std::string operator()(const std::string& value) const { return value; }
+};
+
+std::string joined(std::span<const std::string> words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string status_text(const store::RunRow& run) {
+  std::string text(store::to_string(run.status));
+  if (run.exit_code) text += fmt::format(", exit code {}", *run.exit_code);
+  return run.reason.empty() ? text : text + ": " + run.reason;
+}
+
+std::string facts_text(const store::RunDetails& details, int width, bool color) {
+  const store::RunRow& run = details.run;
+  Facts facts;
+  facts.add("run", run.uid, Color::kBold);
+  facts.add("name", run.name);
+  facts.add("status", status_text(run), color_of(run.status));
+  facts.add("created", local_time(run.created_ms));
+  if (run.attempts > 1) facts.add("resumed", local_time(run.started_ms));
+  facts.add("time", time_taken(run));
+  facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
+  facts.add("seed", std::to_string(run.seed));
+  facts.add("parent", run.parent);
+  facts.add("tags", joined(run.tags));
+  facts.add("recipe hash", details.recipe.hash);
+  facts.add("host", fmt::format("{}, process {}", run.host, run.pid));
+  facts.add("cpu features", run.cpu_features);
+  facts.add("kernels", run.kernels_json);
+  facts.add("version", run.binary_version);
+  if (run.dropped_points > 0) facts.add("dropped points", std::to_string(run.dropped_points), Color::kYellow);
+  return facts.render(width, color);
+}
+
+Table params_table(std::span<const store::Param> params) {
+  Table table({{"parameter"}, {"value"}});
+  for (const store::Param& param : params) table.add({param.key, std::visit(ParamText{}, param.value)});
+  return table;
+}
+
+Table attempts_table(std::span<const store::AttemptRow> attempts) {
+  Table table({{"attempt", Align::kRight},
+               {"status"},
+               {"started"},
+               {"time"},
+               {"from step", Align::kRight},
+               {"from state", Align::kRight},
+               {"points taken back", Align::kRight}});
+  for (const store::AttemptRow& attempt : attempts) {
+    table.add(
+        {std::to_string(attempt.no), Cell(std::string(store::to_string(attempt.status)), color_of(attempt.status)),
+         local_time(attempt.started_ms), attempt.ended_ms ? seconds_between(attempt.started_ms, *attempt.ended_ms) : "",
+         std::to_string(attempt.start_step), attempt.from_state ? std::to_string(*attempt.from_state) : "",
+         std::to_string(attempt.superseded_points)});
+  }
+  return table;
+}
+
+Color color_of_level(std::string_view level) {
+  if (level == "error") return Color::kRed;
+  return level == "warning" ? Color::kYellow : Color::kNone;
+}
+
+Table events_table(std::span<const store::EventRow> events) {
+  Table table({{"time"}, {"level"}, {"event"}, {"data"}});
+  for (const store::EventRow& event : events) {
+    table.add({local_time(event.time_ms), Cell(event.level, color_of_level(event.level)), event.kind, event.json});
+  }
+  return table;
+}
+
+Table notes_table(std::span<const store::Note> notes) {
+  Table table({{"time"}, {"note"}});
+  for (const store::Note& note : notes) table.add({local_time(note.time_ms), note.text});
+  return table;
+}
+
+}  // namespace
+
+Color color_of(store::RunStatus status) {
+  switch (status) {
+    case store::RunStatus::kRunning: return Color::kBlue;
+    case store::RunStatus::kDone: return Color::kGreen;
+    case store::RunStatus::kFailed: return Color::kRed;
+    case store::RunStatus::kInterrupted:
+    case store::RunStatus::kCrashed: return Color::kYellow;
+  }
+  return Color::kNone;
+}
+
+Table runs_table(std::span<const store::RunRow> runs) {
+  Table table({{"run"}, {"name"}, {"status"}, {"created"}, {"time", Align::kRight}, {"backend"}, {"tags"}});
+  for (const store::RunRow& run : runs) {
+    table.add({run.uid, run.name, Cell(std::string(store::to_string(run.status)), color_of(run.status)),
+               local_time(run.created_ms), time_taken(run), run.backend, joined(run.tags)});
+  }
+  return table;
+}
+
+Table states_table(std::span<const store::StateInfo> states) {
+  Table table({{"state", Align::kRight},
+               {"step", Align::kRight},
+               {"epoch", Align::kRight},
+               {"bytes", Align::kRight},
+               {"new", Align::kRight},
+               {"reason"},
+               {"saved"},
+               {""}});
+  for (const store::StateInfo& state : states) {
+    table.add({std::to_string(state.id), std::to_string(state.step), std::to_string(state.epoch),
+               bytes_text(state.bytes), bytes_text(state.new_bytes), state.reason, local_time(state.created_ms),
+               state.superseded ? "superseded"
+               : state.pinned   ? "pinned"
+                                : ""});
+  }
+  return table;
+}
+
+Table metrics_table(std::span<const store::MetricSummary> metrics) {
+  Table table({{"metric"},
+               {"points", Align::kRight},
+               {"last", Align::kRight},
+               {"step", Align::kRight},
+               {"min", Align::kRight},
+               {"step", Align::kRight},
+               {"max", Align::kRight},
+               {"step", Align::kRight},
+               {"nan", Align::kRight}});
+  for (const store::MetricSummary& metric : metrics) {
+    table.add({metric.name, std::to_string(metric.n), number_text(metric.last), std::to_string(metric.last_step),
+               number_text(metric.min), std::to_string(metric.min_step), number_text(metric.max),
+               std::to_string(metric.max_step), metric.nan_count > 0 ? std::to_string(metric.nan_count) : ""});
+  }
+  return table;
+}
+
+std::string show_text(const store::RunDetails& details, int width, bool color) {
+  std::string text = facts_text(details, width, color);
+  for (const Table& table :
+       {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
+        params_table(details.params), events_table(details.events), notes_table(details.notes)}) {
+    if (!table.empty()) text += '\n' + table.render(width, color);
+  }
+  return text;
+}
+
+}  // namespace runner::report

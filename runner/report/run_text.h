@@ -1,0 +1,21 @@
+// Runs, states and metrics as people read them.  Thread-safe.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "runner/report/table.h"
+#include "store/queries.h"
+
+namespace runner::report {
+
+Color color_of(store::RunStatus status);
+
+Table runs_table(std::span<const store::RunRow> runs);
+Table states_table(std::span<const store::StateInfo> states);
+Table metrics_table(std::span<const store::MetricSummary> metrics);
+
+// Every fact about a run: its life, parameters with their origins, metrics, states, events, notes.
+std::string show_text(const store::RunDetails& details, int width, bool color);
+
+}  // namespace runner::report

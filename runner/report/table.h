@@ -1,0 +1,62 @@
+// Aligned columns of text.
+//
+// Columns are as wide as their widest cell, counted in terminal columns.  Where the table is wider than it may be, its
+// widest left-aligned columns are cut.  A cell is one line: control characters become spaces.
+// Not thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/report/output.h"
+
+namespace runner::report {
+
+enum class Align { kLeft, kRight };
+
+struct Column {
+  std::string title;
+  Align align = Align::kLeft;
+};
+
+struct Cell {
+  std::string text;
+  Color color = Color::kNone;
+
+  Cell(std::string cell_text, Color cell_color = Color::kNone) : text(std::move(cell_text)), color(cell_color) {}
+  Cell(const char* cell_text) : text(cell_text) {}
+};
+
+class Table {
+ public:
+  // Without any title there is no title line.
+  explicit Table(std::vector<Column> columns);
+
+  // cells: one for each column.
+  void add(std::vector<Cell> cells);
+  bool empty() const { return rows_.empty(); }
+
+  // Lines without spaces at their ends.  width 0: no limit.
+  std::string render(int width = 0, bool color = false) const;
+
+ private:
+  std::vector<int> widths(int limit) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+// A table of names and values, without titles.
+class Facts {
+ public:
+  Facts() : table_({{""}, {""}}) {}
+  // A fact with an empty value is left out.
+  void add(std::string_view name, std::string value, Color color = Color::kNone);
+  std::string render(int width = 0, bool color = false) const { return table_.render(width, color); }
+
+ private:
+  Table table_;
+};
+
+}  // namespace runner::report
