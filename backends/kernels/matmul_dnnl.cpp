@@ -1,0 +1,245 @@
+// Products by oneDNN 2.x: primitives made when a Plan is built, run as single-threaded calls on the tiles of a product.
+//
+// Tiles depend on the shape alone.  A primitive is shared by all tiles of one size; what a call changes (the memory
+// objects that hold its pointers) is lent to it from a list, so that a kernel may run on several threads at once.
+// oneDNN's own OpenMP pool is never used: each thread that creates or runs primitives is first set to one OpenMP
+// thread.
+
+#include <algorithm>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "backends/kernels/make_kernel.h"
+#include "backends/kernels/matmul.h"
+#include "schema/error.h"
+
+extern "C" void omp_set_num_threads(int threads);
+
+namespace runner::backends {
+
+namespace {
+
+using dnnl::memory;
+
+void use_one_openmp_thread() {
+  thread_local const bool done = (omp_set_num_threads(1), true);
+  static_cast<void>(done);
+}
+
+const dnnl::engine& engine() {
+  static const dnnl::engine kEngine(dnnl::engine::kind::cpu, 0);
+  return kEngine;
+}
+
+// A rectangle of C, or several whole matrices.
+struct Tile {
+  int64_t first_batch, batch;
+  int64_t first_row, rows;
+  int64_t first_col, cols;
+};
+
+// One primitive for each tile size.
+struct TileKind {
+  int64_t batch, rows, cols;
+  dnnl::matmul primitive;
+  memory::desc a, b, c, scratch;
+};
+
+// The memory objects of one tile's call, and the stream that it runs on.
+struct TileCall {
+  memory a, b, c, scratch;
+  dnnl::stream stream;
+};
+using Calls = std::vector<TileCall>;
+
+struct DnnlMatmul {
+  MatmulShape shape;
+  size_t element_bytes;
+  std::vector<TileKind> kinds;
+  std::vector<Tile> tiles;
+  std::vector<size_t> kind_of_tile;
+  size_t tile_scratch_bytes = 0;
+
+  // Sets of memory objects that no running call uses.
+  struct Idle {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Calls>> sets;
+  };
+  std::shared_ptr<Idle> idle = std::make_shared<Idle>();
+};
+
+// ---- cutting -------------------------------------------------------------------------------------------------------
+
+// How many tiles a product is cut into: one below 20 µs of work, then an even number of about a millisecond each,
+// because a tile repeats part of the packing of the others.  (f32 at 200 GFLOP/s; bf16 runs at twice that.)
+int64_t tile_count(const MatmulShape& shape, DType dtype) {
+  const double flops =
+      2.0 * static_cast<double>(shape.batch * shape.rows) * static_cast<double>(shape.cols * shape.inner);
+  const double micros = flops / (dtype == DType::kBf16 ? 400e3 : 200e3);
+  constexpr double kInlineMicros = 20, kTileMicros = 1200;
+  if (micros < kInlineMicros) return 1;
+  return 2 * std::clamp<int64_t>(static_cast<int64_t>(micros / (2 * kTileMicros) + 0.5), 1, 32);
+}
+
+// [0, size) in `parts` nearly equal parts that start at multiples of `grain`.
+std::vector<std::pair<int64_t, int64_t>> cut(int64_t size, int64_t parts, int64_t grain) {
+  const int64_t units = (size + grain - 1) / grain;
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (int64_t part = 0; part < std::min(parts, units); ++part) {
+    const int64_t begin = units * part / std::min(parts, units) * grain;
+    const int64_t end = std::min(size, units * (part + 1) / std::min(parts, units) * grain);
+    ranges.emplace_back(begin, end - begin);
+  }
+  return ranges;
+}
+
+std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
+  constexpr int64_t kRowGrain = 16, kColGrain = 64;
+  const int64_t count = tile_count(s, dtype);
+  std::vector<Tile> tiles;
+  if (s.batch >= count) {
+    for (const auto& [first, n] : cut(s.batch, count, 1)) tiles.push_back({first, n, 0, s.rows, 0, s.cols});
+    return tiles;
+  }
+  const int64_t each = (count + s.batch - 1) / s.batch;
+  const bool by_rows = s.rows >= s.cols || s.rows >= each * 2 * kRowGrain;
+  for (int64_t g = 0; g < s.batch; ++g) {
+    if (by_rows)
+      for (const auto& [first, n] : cut(s.rows, each, kRowGrain)) tiles.push_back({g, 1, first, n, 0, s.cols});
+    else
+      for (const auto& [first, n] : cut(s.cols, each, kColGrain)) tiles.push_back({g, 1, 0, s.rows, first, n});
+  }
+  return tiles;
+}
+
+// ---- preparing -----------------------------------------------------------------------------------------------------
+
+TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type type) {
+  TileKind kind;
+  kind.batch = tile.batch;
+  kind.rows = tile.rows;
+  kind.cols = tile.cols;
+  const auto desc = [&](int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, int64_t matrix) {
+    if (tile.batch == 1) return memory::desc({rows, cols}, type, memory::dims{row_stride, col_stride});
+    return memory::desc({tile.batch, rows, cols}, type, memory::dims{matrix, row_stride, col_stride});
+  };
+  kind.a = s.transpose_a ? desc(tile.rows, s.inner, 1, s.rows, s.a_elems())
+                         : desc(tile.rows, s.inner, s.inner, 1, s.a_elems());
+  kind.b = s.transpose_b ? desc(s.inner, tile.cols, 1, s.inner, s.b_elems())
+                         : desc(s.inner, tile.cols, s.cols, 1, s.b_elems());
+  kind.c = desc(tile.rows, tile.cols, s.cols, 1, s.c_elems());
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::matmul::primitive_desc pd({kind.a, kind.b, kind.c}, attr, engine());
+  kind.scratch = pd.scratchpad_desc();
+  kind.primitive = dnnl::matmul(pd);
+  return kind;
+}
+
+DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype) {
+  const auto type = dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
+  DnnlMatmul m{.shape = shape,
+               .element_bytes = size_of(dtype),
+               .kinds = {},
+               .tiles = make_tiles(shape, dtype),
+               .kind_of_tile = {}};
+  for (const Tile& tile : m.tiles) {
+    auto found = std::find_if(m.kinds.begin(), m.kinds.end(), [&](const TileKind& kind) {
+      return kind.batch == tile.batch && kind.rows == tile.rows && kind.cols == tile.cols;
+    });
+    if (found == m.kinds.end()) found = m.kinds.insert(found, make_kind(shape, tile, type));
+    m.kind_of_tile.push_back(static_cast<size_t>(found - m.kinds.begin()));
+    m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, (found->scratch.get_size() + 63) / 64 * 64);
+  }
+  return m;
+}
+
+std::unique_ptr<Calls> make_calls(const DnnlMatmul& m) {
+  auto calls = std::make_unique<Calls>();
+  for (const size_t at : m.kind_of_tile) {
+    const TileKind& kind = m.kinds[at];
+    const auto empty = [&](const memory::desc& desc) { return memory(desc, engine(), nullptr); };
+    calls->push_back({empty(kind.a), empty(kind.b), empty(kind.c), empty(kind.scratch), dnnl::stream(engine())});
+  }
+  return calls;
+}
+
+// ---- running -------------------------------------------------------------------------------------------------------
+
+// A set of memory objects for one run, given back at its end.
+class BorrowedCalls {
+ public:
+  explicit BorrowedCalls(const DnnlMatmul& m) : idle_(*m.idle) {
+    {
+      const std::lock_guard lock(idle_.mutex);
+      if (!idle_.sets.empty()) {
+        calls_ = std::move(idle_.sets.back());
+        idle_.sets.pop_back();
+      }
+    }
+    if (calls_ == nullptr) calls_ = make_calls(m);
+  }
+  ~BorrowedCalls() {
+    const std::lock_guard lock(idle_.mutex);
+    idle_.sets.push_back(std::move(calls_));
+  }
+  BorrowedCalls(const BorrowedCalls&) = delete;
+  BorrowedCalls& operator=(const BorrowedCalls&) = delete;
+  TileCall& operator[](size_t tile) { return (*calls_)[tile]; }
+
+ private:
+  DnnlMatmul::Idle& idle_;
+  std::unique_ptr<Calls> calls_;
+};
+
+void point(memory& object, std::byte* data) {
+  if (dnnl_memory_set_data_handle_v2(object.get(), data, nullptr) != dnnl_success)
+    fail(ErrorKind::kRun, "matmul: oneDNN does not take the buffer");
+}
+
+void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArguments& arguments) {
+  use_one_openmp_thread();
+  const MatmulShape& s = m.shape;
+  const Tile& tile = m.tiles[index];
+  const auto bytes = [&](int64_t elems) { return static_cast<size_t>(elems) * m.element_bytes; };
+  point(call.a,
+        arguments.operands[0] + bytes(tile.first_batch * s.a_elems() + tile.first_row * (s.transpose_a ? 1 : s.inner)));
+  point(call.b,
+        arguments.operands[1] + bytes(tile.first_batch * s.b_elems() + tile.first_col * (s.transpose_b ? s.inner : 1)));
+  point(call.c,
+        arguments.results[0] + bytes(tile.first_batch * s.c_elems() + tile.first_row * s.cols + tile.first_col));
+  point(call.scratch, arguments.scratch + index * m.tile_scratch_bytes);
+  const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, call.a.get()},
+                                  {DNNL_ARG_WEIGHTS, call.b.get()},
+                                  {DNNL_ARG_DST, call.c.get()},
+                                  {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
+  const dnnl_status_t status =
+      dnnl_primitive_execute(m.kinds[m.kind_of_tile[index]].primitive.get(), call.stream.get(), 4, args);
+  RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN fails with status {}", static_cast<int>(status));
+}
+
+void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
+  BorrowedCalls calls(m);
+  arguments.pool.parallel_for(static_cast<int64_t>(m.tiles.size()), [&](int64_t tile) {
+    run_tile(m, static_cast<size_t>(tile), calls[static_cast<size_t>(tile)], arguments);
+  });
+}
+
+}  // namespace
+
+Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype) {
+  use_one_openmp_thread();
+  try {
+    DnnlMatmul m = make_matmul(shape, dtype);
+    m.idle->sets.push_back(make_calls(m));
+    const size_t scratch = m.tile_scratch_bytes * m.tiles.size();
+    return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}", name_of(dtype)), std::move(m), scratch);
+  } catch (const dnnl::error& error) {
+    fail(ErrorKind::kRun, "matmul: oneDNN cannot multiply ({}, {}) by ({}, {}) {}: {}", shape.rows, shape.inner,
+         shape.inner, shape.cols, name_of(dtype), error.what());
+  }
+}
+
+}  // namespace runner::backends

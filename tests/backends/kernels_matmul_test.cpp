@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/kernels/matmul.h"
+#include "backends/runtime/cpu_features.h"
+#include "schema/error.h"
+#include "tests/backends/kernels_harness.h"
+
+namespace runner::backends {
+namespace {
+
+struct Product {
+  std::array<TensorType, 2> operands;
+  TensorType c;
+  std::array<int64_t, 2> attrs;
+
+  KernelRequest request() const { return {Op::kMatmul, operands, attrs, c}; }
+};
+
+Product product(int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb, DType dtype) {
+  const auto matrix = [&](int64_t rows, int64_t cols) {
+    return TensorType{dtype, batch > 0 ? Shape{batch, rows, cols} : Shape{rows, cols}};
+  };
+  return {{ta ? matrix(k, m) : matrix(m, k), tb ? matrix(n, k) : matrix(k, n)}, matrix(m, n), {ta, tb}};
+}
+
+std::string text(const Product& p) {
+  return fmt::format("{}{} × {}{}", p.operands[0].to_string(), p.attrs[0] ? "ᵀ" : "", p.operands[1].to_string(),
+                     p.attrs[1] ? "ᵀ" : "");
+}
+
+// |error| of a dot product of k terms of unit variance, in the worst case seen times four.
+double bound(DType dtype, int64_t k) {
+  const double unit = dtype == DType::kF64 ? 0x1p-53 : dtype == DType::kF32 ? 0x1p-24 : 0;
+  return 8 * unit * static_cast<double>(k);
+}
+
+void check(const Product& p) {
+  const std::array operands = {random_tensor(p.operands[0], 1), random_tensor(p.operands[1], 2)};
+  WorkerPool one(1);
+  const TensorType types[] = {p.c};
+  const auto want = run_kernel(prepare_reference_kernel(p.request()), operands, types, one);
+  const Kernel kernel = prepare_kernel(p.request());
+  const auto got = run_kernel(kernel, operands, types, one);
+  // A 16-bit result has one rounding more than the f32 sum.
+  const bool narrow = size_of(p.c.dtype) == 2;
+  const int64_t inner = p.operands[0].shape.elements() * std::max<int64_t>(1, p.c.shape.back()) / p.c.shape.elements();
+  expect_close(got[0], want[0], narrow ? 1.01 : 1, bound(narrow ? DType::kF32 : p.c.dtype, inner),
+               text(p) + " by " + kernel.name);
+  for (const int threads : {2, 3, 4}) {
+    WorkerPool pool(threads);
+    EXPECT_TRUE(run_kernel(kernel, operands, types, pool)[0].same_bits(got[0])) << text(p) << " on " << threads;
+  }
+}
+
+class Matmul : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(DTypes, Matmul, testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
+                         [](const auto& param) { return std::string(name_of(param.param)); });
+
+TEST_P(Matmul, MatchesTheReference) {
+  constexpr int64_t kSizes[][4] = {{0, 1, 1, 1},    {0, 5, 3, 7},  {0, 32, 128, 64}, {0, 32, 10, 128},
+                                   {0, 33, 65, 17}, {3, 8, 9, 10}, {0, 1, 300, 20},  {0, 300, 1, 20}};
+  for (const auto& [batch, m, n, k] : kSizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) check(product(batch, m, n, k, ta, tb, GetParam()));
+}
+
+TEST_P(Matmul, LargeProductsAreCutIntoTiles) {
+  if (GetParam() == DType::kF64) GTEST_SKIP() << "the f64 loops are cut the same at any size";
+  for (const bool transposed : {false, true}) {
+    check(product(0, 150, 200, 300, transposed, transposed, GetParam()));
+    check(product(0, 20, 700, 400, transposed, !transposed, GetParam()));
+    check(product(5, 60, 70, 200, transposed, transposed, GetParam()));
+    check(product(2, 250, 90, 200, !transposed, transposed, GetParam()));
+  }
+}
+
+TEST_P(Matmul, EmptySums) {
+  for (const Product& p : {product(0, 3, 4, 0, false, false, GetParam()), product(0, 0, 4, 2, false, false, GetParam()),
+                           product(0, 3, 0, 2, false, true, GetParam())}) {
+    WorkerPool pool(1);
+    const std::array operands = {random_tensor(p.operands[0], 1), random_tensor(p.operands[1], 2)};
+    const TensorType types[] = {p.c};
+    const auto got = run_kernel(prepare_kernel(p.request()), operands, types, pool);
+    for (int64_t i = 0; i < p.c.shape.elements(); ++i) EXPECT_EQ(got[0][i], 0);
+  }
+}
+
+TEST(MatmulKernels, OneKernelRunsOnSeveralThreadsAtOnce) {
+  const Product p = product(0, 64, 64, 64, false, true, DType::kF32);
+  const std::array operands = {random_tensor(p.operands[0], 1), random_tensor(p.operands[1], 2)};
+  const Kernel kernel = prepare_kernel(p.request());
+  const TensorType types[] = {p.c};
+  WorkerPool first(1);
+  const auto want = run_kernel(kernel, operands, types, first);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      WorkerPool pool(1);
+      for (int i = 0; i < 50; ++i) EXPECT_TRUE(run_kernel(kernel, operands, types, pool)[0].same_bits(want[0]));
+    });
+}
+
+TEST(MatmulKernels, IntegersAreRefused) {
+  try {
+    prepare_kernel(product(0, 2, 2, 2, false, false, DType::kI64).request());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "matmul: products of i64 are not supported, cast to a float dtype");
+  }
+}
+
+TEST(MatmulKernels, Bf16TableGoesByVendorAndFeatures) {
+  CpuFeatures zen5{.vendor = "AuthenticAMD",
+                   .brand = "",
+                   .family = 26,
+                   .model = 2,
+                   .avx2 = true,
+                   .fma = true,
+                   .avx512 = true,
+                   .avx512_bf16 = true};
+  EXPECT_EQ(bf16_products(zen5), Bf16Products::kNative);
+  EXPECT_EQ(zen5.to_string(), "AuthenticAMD family 26 model 2: avx2 fma avx512 avx512_bf16");
+  CpuFeatures sapphire_rapids = zen5;
+  sapphire_rapids.vendor = "GenuineIntel";
+  EXPECT_EQ(bf16_products(sapphire_rapids), Bf16Products::kEmulated);
+  sapphire_rapids.amx_bf16 = true;
+  EXPECT_EQ(bf16_products(sapphire_rapids), Bf16Products::kNative);
+  CpuFeatures zen3 = zen5;
+  zen3.avx512 = zen3.avx512_bf16 = false;
+  EXPECT_EQ(bf16_products(zen3), Bf16Products::kEmulated);
+}
+
+TEST(MatmulKernels, NamesTellWhatRuns) {
+  EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF16).request()).name, "matmul.f16_as_f32");
+  EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF64).request()).name, "matmul.f64");
+}
+
+}  // namespace
+}  // namespace runner::backends
