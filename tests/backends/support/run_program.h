@@ -1,0 +1,85 @@
+// Running a Program once on a device: inputs in, outputs and states out.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/backend.h"
+#include "tests/backends/support/host_tensor.h"
+
+namespace runner::backends::testing {
+
+// By input of the Program, in order; scalars are tensors of shape ().
+using Inputs = std::vector<HostTensor>;
+
+struct Results {
+  std::vector<HostTensor> outputs;  // those that are returned, in order
+  std::vector<HostTensor> states;   // of all state inputs, after the run
+  bool operator==(const Results&) const = default;
+};
+
+// A Program, its executable and its states on a device.
+class Session {
+ public:
+  Session(Device& device, const Program& program, const Inputs& inputs)
+      : device_(device), program_(program), executable_(device.compile(program)), inputs_(inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (program.inputs()[i].kind != InputKind::kState) continue;
+      states_.push_back(device.allocate(inputs[i].bytes.size()));
+      device.write(*states_.back(), 0, inputs[i].bytes);
+    }
+  }
+
+  void set_input(size_t index, HostTensor tensor) { inputs_[index] = std::move(tensor); }
+
+  Ticket submit() {
+    pointers_.clear(), batch_.clear(), scalars_.clear();
+    for (const auto& state : states_) pointers_.push_back(state.get());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const InputKind kind = program_.inputs()[i].kind;
+      if (kind == InputKind::kBatch) batch_.push_back(inputs_[i].bytes.data());
+      if (kind == InputKind::kScalar) scalars_.push_back(inputs_[i][0]);
+    }
+    return device_.submit(*executable_, {.states = pointers_, .batch = batch_, .scalars = scalars_});
+  }
+
+  HostTensor output(size_t index) {
+    HostTensor tensor(program_.type(program_.outputs()[index].value));
+    device_.read_output(*executable_, static_cast<int>(index), tensor.bytes);
+    return tensor;
+  }
+
+  Results results() {
+    Results results;
+    for (size_t i = 0; i < program_.outputs().size(); ++i)
+      if (program_.outputs()[i].state < 0) results.outputs.push_back(output(i));
+    size_t at = 0;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (program_.inputs()[i].kind != InputKind::kState) continue;
+      results.states.emplace_back(inputs_[i].type);
+      device_.read(*states_[at++], 0, results.states.back().bytes);
+    }
+    return results;
+  }
+
+  Executable& executable() { return *executable_; }
+
+ private:
+  Device& device_;
+  Program program_;
+  std::shared_ptr<Executable> executable_;
+  Inputs inputs_;
+  std::vector<std::shared_ptr<Buffer>> states_;
+  std::vector<Buffer*> pointers_;
+  std::vector<const std::byte*> batch_;
+  std::vector<double> scalars_;
+};
+
+// The results after `times` executions.
+inline Results run_program(Device& device, const Program& program, const Inputs& inputs, int times = 1) {
+  Session session(device, program, inputs);
+  for (int i = 0; i < times; ++i) session.submit();
+  return session.results();
+}
+
+}  // namespace runner::backends::testing
