@@ -60,6 +60,24 @@ inline void store_element(DType dtype, double value, void* target) {
   }
 }
 
+// The element of `dtype` at `source`, which need not be aligned, as a number.
+inline double load_element(DType dtype, const void* source) {
+  const auto get = [source](auto element) {
+    std::memcpy(&element, source, sizeof element);
+    return element;
+  };
+  switch (dtype) {
+    case DType::kF32: return get(float{});
+    case DType::kF64: return get(double{});
+    case DType::kBf16: return bf16_to_f32(get(uint16_t{}));
+    case DType::kF16: return f16_to_f32(get(uint16_t{}));
+    case DType::kI32: return get(int32_t{});
+    case DType::kI64: return static_cast<double>(get(int64_t{}));
+    case DType::kBool: return get(uint8_t{});
+  }
+  return 0;
+}
+
 // A number as an element of `dtype` holds it; integers and bool are left alone.
 inline double round_to(DType dtype, double value) {
   switch (dtype) {

@@ -68,13 +68,14 @@ struct RunRequest {
   store::RecipeRecord record;        // as it goes into the store
   std::vector<store::Param> params;  // flattened
   std::filesystem::path store;
-  std::string resume;                // id of the run to continue; empty: a new run
+  std::string resume;  // id of the run to continue; empty: a new run
   Observer& observer;
-  const std::atomic<int>& stop;      // 1: finish the window, save a state, return kInterrupted
+  std::string (*summary)(const RunResult& result);  // the document that is kept with the run
+  const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted
 };
 
-// Trains.  Everything that goes wrong once the run is recorded is in the result (status, exit code, error); what is found
-// before, a recipe or data that cannot be used or a store that cannot be opened, is thrown as Error.
+// Trains.  Everything that goes wrong once the run is recorded is in the result (status, exit code, error); what is
+// found before, a recipe or data that cannot be used or a store that cannot be opened, is thrown as Error.
 RunResult run(const RunRequest& request);
 
 // Seconds since the kernel started this process.

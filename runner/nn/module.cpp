@@ -1,0 +1,162 @@
+#include "runner/nn/module.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace runner::nn {
+namespace {
+
+namespace ops = backends::ops;
+using backends::Shape;
+
+class Linear : public Module {
+ public:
+  Linear(int64_t in, int64_t out, bool bias) : in_(in), out_(out), has_bias_(bias) {}
+
+  void declare(ParameterSet& parameters, const std::string& prefix) override {
+    const Initialiser init{Initialiser::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in_))};
+    weight_ = parameters.add(prefix + "weight", Shape{out_, in_}, init);
+    if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init);
+  }
+
+  Value forward(Forward& context, Value x) const override {
+    const Autocast& autocast = context.autocast;
+    const Value y = ops::matmul(autocast.lower(x), autocast.lower(context.parameter(weight_)), false, true);
+    return has_bias_ ? ops::add(y, autocast.lower(context.parameter(bias_))) : y;
+  }
+
+ private:
+  const int64_t in_, out_;
+  const bool has_bias_;
+  ParameterId weight_ = 0, bias_ = 0;
+};
+
+class Embedding : public Module {
+ public:
+  Embedding(int64_t rows, int64_t width) : shape_{rows, width} {}
+
+  void declare(ParameterSet& parameters, const std::string& prefix) override {
+    weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, 1.0});
+  }
+
+  Value forward(Forward& context, Value ids) const override { return ops::embedding(context.parameter(weight_), ids); }
+
+ private:
+  const Shape shape_;
+  ParameterId weight_ = 0;
+};
+
+class LayerNorm : public Module {
+ public:
+  LayerNorm(int64_t width, double eps) : width_(width), eps_(eps) {}
+
+  void declare(ParameterSet& parameters, const std::string& prefix) override {
+    weight_ = parameters.add(prefix + "weight", Shape{width_}, {Initialiser::Kind::kOnes, 0});
+    bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0});
+  }
+
+  Value forward(Forward& context, Value x) const override {
+    return ops::layer_norm(Autocast::raise(x), context.parameter(weight_), context.parameter(bias_), eps_);
+  }
+
+ private:
+  const int64_t width_;
+  const double eps_;
+  ParameterId weight_ = 0, bias_ = 0;
+};
+
+class Dropout : public Module {
+ public:
+  explicit Dropout(double p) : p_(p) {}
+
+  Value forward(Forward& context, Value x) const override {
+    if (!context.training || p_ == 0) return x;
+    const Value mask =
+        ops::dropout_mask(context.dropout_key, context.sample_ids, x.shape(), context.dropout_layers++, p_);
+    return ops::mul(x, ops::cast(mask, x.dtype()));
+  }
+
+  bool is_random() const override { return p_ > 0; }
+
+ private:
+  const double p_;
+};
+
+class ActivationModule : public Module {
+ public:
+  explicit ActivationModule(schema::Activation kind) : kind_(kind) {}
+
+  Value forward(Forward&, Value x) const override {
+    switch (kind_) {
+      case schema::Activation::kRelu: return ops::relu(x);
+      case schema::Activation::kGelu: return ops::gelu(x);
+      case schema::Activation::kGeluTanh: return ops::gelu_tanh(x);
+      case schema::Activation::kSilu: return ops::silu(x);
+      case schema::Activation::kTanh: return ops::tanh(x);
+      case schema::Activation::kSigmoid: return ops::sigmoid(x);
+      case schema::Activation::kIdentity: return x;
+    }
+    return x;
+  }
+
+ private:
+  const schema::Activation kind_;
+};
+
+class Flatten : public Module {
+ public:
+  Value forward(Forward&, Value x) const override {
+    const int64_t rows = x.shape()[0];
+    return ops::reshape(x, Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows});
+  }
+};
+
+class Sequential : public Module {
+ public:
+  explicit Sequential(std::vector<ModulePtr> members) : members_(std::move(members)) {}
+
+  void declare(ParameterSet& parameters, const std::string& prefix) override {
+    for (size_t i = 0; i < members_.size(); ++i) members_[i]->declare(parameters, fmt::format("{}{}.", prefix, i));
+  }
+
+  Value forward(Forward& context, Value x) const override {
+    for (const ModulePtr& member : members_) x = member->forward(context, x);
+    return x;
+  }
+
+  bool is_random() const override {
+    for (const ModulePtr& member : members_)
+      if (member->is_random()) return true;
+    return false;
+  }
+
+ private:
+  std::vector<ModulePtr> members_;
+};
+
+}  // namespace
+
+ModulePtr linear(int64_t in, int64_t out, bool bias) {
+  return std::make_unique<Linear>(in, out, bias);
+}
+ModulePtr embedding(int64_t rows, int64_t width) {
+  return std::make_unique<Embedding>(rows, width);
+}
+ModulePtr layer_norm(int64_t width, double eps) {
+  return std::make_unique<LayerNorm>(width, eps);
+}
+ModulePtr dropout(double p) {
+  return std::make_unique<Dropout>(p);
+}
+ModulePtr activation(schema::Activation kind) {
+  return std::make_unique<ActivationModule>(kind);
+}
+ModulePtr flatten() {
+  return std::make_unique<Flatten>();
+}
+ModulePtr sequential(std::vector<ModulePtr> members) {
+  return std::make_unique<Sequential>(std::move(members));
+}
+
+}  // namespace runner::nn

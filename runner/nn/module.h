@@ -1,0 +1,69 @@
+// Modules: parts of a model that declare parameters and record their forward computation.
+//
+// A module tree is built once, declares its parameters under PyTorch's names, and then records the same ops each time
+// it is asked to, with whatever Program, mode and precision the Forward says.  Modules are immutable after declare().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/graph/ops.h"
+#include "runner/nn/parameter_set.h"
+#include "schema/recipe.h"
+
+namespace runner::nn {
+
+using backends::Value;
+
+// Precision policy by PyTorch's autocast lists for the CPU: products run in `dtype`; softmax, losses and norms in f32;
+// other ops in the type they are given.  `dtype` f32: no autocast.
+struct Autocast {
+  backends::DType dtype = backends::DType::kF32;
+
+  Value lower(Value x) const { return backends::ops::cast(x, dtype); }                   // operands of products
+  static Value raise(Value x) { return backends::ops::cast(x, backends::DType::kF32); }  // operands of f32 ops
+};
+
+// One recording of a model.
+struct Forward {
+  backends::Program& program;
+  std::span<const Value> parameters;  // by ParameterId, in f32
+  Autocast autocast;
+  bool training = false;
+  Value dropout_key;           // (2) i64 {seed, step}; with training only
+  Value sample_ids;            // (B) i64
+  int64_t dropout_layers = 0;  // recorded so far: numbers the layers
+
+  Value parameter(ParameterId id) const { return parameters[static_cast<size_t>(id)]; }
+};
+
+class Module {
+ public:
+  virtual ~Module() = default;
+  // Adds the module's parameters under `prefix` ("", "0.", "blocks.3.").
+  virtual void declare(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
+  virtual Value forward(Forward& context, Value x) const = 0;
+  // True if it computes something else in training than in evaluation, at random.
+  virtual bool is_random() const { return false; }
+};
+
+using ModulePtr = std::unique_ptr<Module>;
+
+// x: (…, in) -> (…, out).  weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.
+ModulePtr linear(int64_t in, int64_t out, bool bias = true);
+// ids: (…) i64 -> (…, width).  weight (rows, width): N(0, 1).
+ModulePtr embedding(int64_t rows, int64_t width);
+// Over the last axis; weight ones, bias zeros; eps 1e-5.
+ModulePtr layer_norm(int64_t width, double eps = 1e-5);
+// Zeroes with probability p and scales by 1/(1−p), in training.
+ModulePtr dropout(double p);
+ModulePtr activation(schema::Activation kind);
+// (B, …) -> (B, elements).
+ModulePtr flatten();
+// Members are named "0.", "1.", ….
+ModulePtr sequential(std::vector<ModulePtr> members);
+
+}  // namespace runner::nn

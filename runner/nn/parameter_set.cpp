@@ -1,0 +1,139 @@
+#include "runner/nn/parameter_set.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "backends/kernels/philox.h"
+#include "schema/error.h"
+
+namespace runner::nn {
+namespace {
+
+bool matches_any(std::span<const std::string> patterns, const std::string& name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches(p, name); });
+}
+
+// FNV-1a: a stable name of the random stream of one parameter.
+uint64_t stream_of(const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
+
+// In [0, 1), 24 bits.
+float unit(uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24f;
+}
+
+// Box-Muller: two uniforms to one normal; 1 − u keeps the logarithm finite.
+float normal(uint32_t a, uint32_t b) {
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(unit(a))));
+  return static_cast<float>(radius * std::cos(2.0 * std::numbers::pi * static_cast<double>(unit(b))));
+}
+
+}  // namespace
+
+ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, Initialiser init) {
+  RUN_CHECK(std::none_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == name; }),
+            ErrorKind::kRun, "model: two parameters are named {}", name);
+  parameters_.push_back({.name = std::move(name), .shape = shape, .init = init});
+  return static_cast<ParameterId>(parameters_.size() - 1);
+}
+
+void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) {
+  const auto check_used = [this](const std::string& pattern, const char* key) {
+    RUN_CHECK(std::any_of(parameters_.begin(), parameters_.end(),
+                          [&](const Parameter& p) { return matches(pattern, p.name); }),
+              ErrorKind::kRecipe, "{}: the pattern '{}' matches no parameter of the model; they are named like {}", key,
+              pattern, parameters_.empty() ? "nothing" : parameters_.front().name);
+  };
+  for (const std::string& pattern : freeze) check_used(pattern, "model.freeze");
+  for (const std::vector<std::string>& patterns : groups)
+    for (const std::string& pattern : patterns) check_used(pattern, "optimizer.groups");
+
+  const auto group_of = [&](const Parameter& parameter) {
+    if (matches_any(freeze, parameter.name)) return -1;
+    const auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return matches_any(p, parameter.name); });
+    return static_cast<int32_t>(group - groups.begin());
+  };
+  buffers_.clear();
+  // Groups in their order, the frozen parameters last; empty ones have no buffer.
+  for (int32_t step = 0; step <= static_cast<int32_t>(groups.size()) + 1; ++step) {
+    const int32_t group = step <= static_cast<int32_t>(groups.size()) ? step : -1;
+    FlatBuffer buffer{.elements = 0, .group = group};
+    for (Parameter& parameter : parameters_) {
+      if (group_of(parameter) != group) continue;
+      parameter.trainable = group >= 0;
+      parameter.buffer = static_cast<int32_t>(buffers_.size());
+      parameter.offset = buffer.elements;
+      buffer.elements += parameter.elements();
+    }
+    if (buffer.elements > 0) buffers_.push_back(buffer);
+  }
+  RUN_CHECK(trainable_elements() > 0, ErrorKind::kRecipe, "model.freeze leaves no parameter to train");
+}
+
+int64_t ParameterSet::elements() const {
+  int64_t n = 0;
+  for (const Parameter& parameter : parameters_) n += parameter.elements();
+  return n;
+}
+
+int64_t ParameterSet::trainable_elements() const {
+  int64_t n = 0;
+  for (const Parameter& parameter : parameters_)
+    if (parameter.trainable) n += parameter.elements();
+  return n;
+}
+
+std::vector<ParameterId> ParameterSet::in_buffer(int32_t buffer) const {
+  std::vector<ParameterId> ids;
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].buffer == buffer) ids.push_back(static_cast<ParameterId>(i));
+  return ids;
+}
+
+void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values) {
+  using Kind = Initialiser::Kind;
+  const auto scale = static_cast<float>(parameter.init.scale);
+  const uint64_t stream = stream_of(parameter.name);
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (parameter.init.kind) {
+      case Kind::kZeros: values[i] = 0; break;
+      case Kind::kOnes: values[i] = 1; break;
+      case Kind::kUniform:
+      case Kind::kNormal: {
+        const bool uniform = parameter.init.kind == Kind::kUniform;
+        const auto bits = backends::philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32),
+                                                static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                                               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+        values[i] = uniform ? (2 * unit(bits[0]) - 1) * scale : normal(bits[0], bits[1]) * scale;
+        break;
+      }
+    }
+  }
+}
+
+// Greedy with one fallback: on a mismatch the last * takes one more character.
+bool matches(const std::string& pattern, const std::string& name) {
+  size_t p = 0, n = 0, star = std::string::npos, taken = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
+      ++p, ++n;
+    } else if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = n;
+    } else if (star != std::string::npos) {
+      p = star + 1;
+      n = ++taken;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace runner::nn

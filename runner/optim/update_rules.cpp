@@ -1,0 +1,211 @@
+#include "runner/optim/update_rules.h"
+
+#include <cmath>
+
+#include "backends/graph/ops.h"
+#include "schema/error.h"
+
+namespace runner::optim {
+namespace {
+
+namespace ops = backends::ops;
+using schema::OptimizerHyper;
+using schema::OptimizerType;
+using Values = std::span<const Value>;
+
+// ---- sgd: scalars lr, momentum, fresh ------------------------------------------------------------------------------
+// b ← μ b + (1 − dampening) g, in the first step b ← g: the host sends μ = 0 and fresh = 1 then.
+
+constexpr std::string_view kSgdScalars[] = {"lr", "momentum", "fresh", "nesterov_momentum"};
+
+std::vector<Slot> sgd_slots(const OptimizerHyper& hyper) {
+  if (hyper.momentum == 0) return {};
+  return {{"momentum_buffer"}};
+}
+
+void sgd_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t step, std::span<double> s) {
+  s[0] = rates.lr;
+  s[1] = step == 1 ? 0.0 : rates.momentum;
+  s[2] = step == 1 ? 1.0 : 1.0 - hyper.dampening;
+  s[3] = rates.momentum;
+}
+
+Updated sgd(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
+  if (hyper.weight_decay != 0) g = ops::add(g, ops::mul(p, hyper.weight_decay));
+  if (slots.empty()) return {ops::sub(p, ops::mul(g, s[0])), {}};
+  const Value buffer = ops::add(ops::mul(slots[0], s[1]), ops::mul(g, s[2]));
+  const Value direction = hyper.nesterov ? ops::add(g, ops::mul(buffer, s[3])) : buffer;
+  return {ops::sub(p, ops::mul(direction, s[0])), {buffer}};
+}
+
+// ---- adam, adamw: scalars rate, keep, rest1, inv_root ---------------------------------------------------------------
+// m ← m + (g − m)(1 − β1); v ← β2 v + (1 − β2) g²; p ← p·keep − rate · m / (√v · inv_root + ε)
+// with rate = lr / (1 − β1ᵗ), inv_root = 1 / √(1 − β2ᵗ), keep = 1 − lr·decay (adamw).
+
+constexpr std::string_view kAdamScalars[] = {"rate", "keep", "rest1", "inv_root"};
+
+std::vector<Slot> adam_slots(const OptimizerHyper& hyper) {
+  std::vector<Slot> result = {{"exp_avg"}, {"exp_avg_sq"}};
+  if (hyper.amsgrad) result.push_back({"max_exp_avg_sq"});
+  return result;
+}
+
+void adam_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t step, std::span<double> s) {
+  const auto t = static_cast<double>(step);
+  s[0] = rates.lr / (1.0 - std::pow(rates.momentum, t));
+  s[1] = 1.0 - rates.lr * hyper.weight_decay;
+  s[2] = 1.0 - rates.momentum;
+  s[3] = 1.0 / std::sqrt(1.0 - std::pow(hyper.beta2, t));
+}
+
+Updated adam_family(const OptimizerHyper& hyper, bool decoupled, Value p, Value g, Values slots, Values s) {
+  if (hyper.weight_decay != 0) {
+    if (decoupled) {
+      p = ops::mul(p, s[1]);
+    } else {
+      g = ops::add(g, ops::mul(p, hyper.weight_decay));
+    }
+  }
+  const Value m = ops::add(slots[0], ops::mul(ops::sub(g, slots[0]), s[2]));
+  const Value v = ops::add(ops::mul(slots[1], hyper.beta2), ops::mul(ops::mul(g, g), 1.0 - hyper.beta2));
+  std::vector<Value> updated = {m, v};
+  Value second = v;
+  if (hyper.amsgrad) updated.push_back(second = ops::maximum(slots[2], v));
+  const Value denominator = ops::add(ops::mul(ops::sqrt(second), s[3]), hyper.eps);
+  return {ops::sub(p, ops::mul(ops::div(m, denominator), s[0])), std::move(updated)};
+}
+
+Updated adam(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
+  return adam_family(hyper, false, p, g, slots, s);
+}
+
+Updated adamw(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
+  return adam_family(hyper, true, p, g, slots, s);
+}
+
+// ---- rmsprop: scalars lr, momentum ----------------------------------------------------------------------------------
+// q ← α q + (1 − α) g²; with `centered` a ← a + (g − a)(1 − α), the variance being q − a².
+
+constexpr std::string_view kRmspropScalars[] = {"lr", "momentum"};
+
+std::vector<Slot> rmsprop_slots(const OptimizerHyper& hyper) {
+  std::vector<Slot> result = {{"square_avg"}};
+  if (hyper.centered) result.push_back({"grad_avg"});
+  if (hyper.momentum != 0) result.push_back({"momentum_buffer"});
+  return result;
+}
+
+void rmsprop_scalars(const OptimizerHyper&, const StepRates& rates, int64_t, std::span<double> s) {
+  s[0] = rates.lr;
+  s[1] = rates.momentum;
+}
+
+Updated rmsprop(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
+  if (hyper.weight_decay != 0) g = ops::add(g, ops::mul(p, hyper.weight_decay));
+  const Value square = ops::add(ops::mul(slots[0], hyper.alpha), ops::mul(ops::mul(g, g), 1.0 - hyper.alpha));
+  std::vector<Value> updated = {square};
+  Value variance = square;
+  if (hyper.centered) {
+    const Value average = ops::add(slots[1], ops::mul(ops::sub(g, slots[1]), 1.0 - hyper.alpha));
+    updated.push_back(average);
+    variance = ops::sub(square, ops::mul(average, average));
+  }
+  Value direction = ops::div(g, ops::add(ops::sqrt(variance), hyper.eps));
+  if (hyper.momentum != 0) updated.push_back(direction = ops::add(ops::mul(slots.back(), s[1]), direction));
+  return {ops::sub(p, ops::mul(direction, s[0])), std::move(updated)};
+}
+
+// ---- adagrad: scalar rate = lr / (1 + (t − 1) lr_decay) -------------------------------------------------------------
+
+constexpr std::string_view kAdagradScalars[] = {"rate"};
+
+std::vector<Slot> adagrad_slots(const OptimizerHyper& hyper) {
+  return {{"sum", hyper.initial_accumulator_value}};
+}
+
+void adagrad_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t step, std::span<double> s) {
+  s[0] = rates.lr / (1.0 + static_cast<double>(step - 1) * hyper.lr_decay);
+}
+
+Updated adagrad(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
+  if (hyper.weight_decay != 0) g = ops::add(g, ops::mul(p, hyper.weight_decay));
+  const Value sum = ops::add(slots[0], ops::mul(g, g));
+  return {ops::sub(p, ops::mul(ops::div(g, ops::add(ops::sqrt(sum), hyper.eps)), s[0])), {sum}};
+}
+
+// ---- lion: scalars lr, keep, beta1, rest1 ---------------------------------------------------------------------------
+// p ← p·keep − lr · sign(β1 m + (1 − β1) g); m ← β2 m + (1 − β2) g.
+
+constexpr std::string_view kLionScalars[] = {"lr", "keep", "beta1", "rest1"};
+
+std::vector<Slot> lion_slots(const OptimizerHyper&) {
+  return {{"exp_avg"}};
+}
+
+void lion_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t, std::span<double> s) {
+  s[0] = rates.lr;
+  s[1] = 1.0 - rates.lr * hyper.weight_decay;
+  s[2] = rates.momentum;
+  s[3] = 1.0 - rates.momentum;
+}
+
+Updated lion(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
+  if (hyper.weight_decay != 0) p = ops::mul(p, s[1]);
+  const Value direction = ops::sign(ops::add(ops::mul(slots[0], s[2]), ops::mul(g, s[3])));
+  const Value m = ops::add(ops::mul(slots[0], hyper.beta2), ops::mul(g, 1.0 - hyper.beta2));
+  return {ops::sub(p, ops::mul(direction, s[0])), {m}};
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+struct Rule {
+  OptimizerType type;
+  std::vector<Slot> (*slots)(const OptimizerHyper& hyper);
+  std::span<const std::string_view> scalars;
+  void (*step_scalars)(const OptimizerHyper&, const StepRates&, int64_t, std::span<double>);
+  Updated (*update)(const OptimizerHyper&, Value, Value, Values, Values);
+  double OptimizerHyper::*momentum;
+};
+
+constexpr Rule kRules[] = {
+    {OptimizerType::kSgd, sgd_slots, kSgdScalars, sgd_scalars, sgd, &OptimizerHyper::momentum},
+    {OptimizerType::kAdam, adam_slots, kAdamScalars, adam_scalars, adam, &OptimizerHyper::beta1},
+    {OptimizerType::kAdamW, adam_slots, kAdamScalars, adam_scalars, adamw, &OptimizerHyper::beta1},
+    {OptimizerType::kRmsprop, rmsprop_slots, kRmspropScalars, rmsprop_scalars, rmsprop, &OptimizerHyper::momentum},
+    {OptimizerType::kAdagrad, adagrad_slots, kAdagradScalars, adagrad_scalars, adagrad, &OptimizerHyper::momentum},
+    {OptimizerType::kLion, lion_slots, kLionScalars, lion_scalars, lion, &OptimizerHyper::beta1},
+};
+
+const Rule& rule_of(OptimizerType type) {
+  for (const Rule& rule : kRules)
+    if (rule.type == type) return rule;
+  RUN_ASSERT(false && "an optimizer without a rule");
+  return kRules[0];
+}
+
+}  // namespace
+
+std::vector<Slot> slots(OptimizerType type, const OptimizerHyper& hyper) {
+  return rule_of(type).slots(hyper);
+}
+
+std::span<const std::string_view> scalar_names(OptimizerType type) {
+  return rule_of(type).scalars;
+}
+
+void step_scalars(OptimizerType type, const OptimizerHyper& hyper, const StepRates& rates, int64_t step,
+                  std::span<double> scalars) {
+  RUN_ASSERT(scalars.size() == scalar_names(type).size() && step >= 1);
+  rule_of(type).step_scalars(hyper, rates, step, scalars);
+}
+
+Updated update(OptimizerType type, const OptimizerHyper& hyper, Value parameters, Value gradient, Values slots,
+               Values scalars) {
+  return rule_of(type).update(hyper, parameters, gradient, slots, scalars);
+}
+
+double base_momentum(OptimizerType type, const OptimizerHyper& hyper) {
+  return hyper.*rule_of(type).momentum;
+}
+
+}  // namespace runner::optim

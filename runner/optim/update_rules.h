@@ -1,0 +1,54 @@
+// The optimizers: how parameters, gradients and slots become new parameters and slots.
+//
+// A rule records element-wise ops over whole flat buffers, so one fused kernel updates a parameter group.  Rules follow
+// torch.optim's single-tensor code, sgd to adagrad, and arXiv 2302.06675 algorithm 2 for lion; slots carry torch's
+// names. What changes from step to step (rates, bias corrections) enters as scalars, computed on the host in double.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backends/graph/program.h"
+#include "schema/recipe.h"
+
+namespace runner::optim {
+
+using backends::Value;
+
+// A buffer that the optimizer keeps beside each parameter, of the parameter's shape.
+struct Slot {
+  std::string_view name;  // "exp_avg"
+  double initial = 0;
+};
+
+// The slots of an optimizer, in the order in which update() takes and gives them.
+std::vector<Slot> slots(schema::OptimizerType type, const schema::OptimizerHyper& hyper);
+
+// The names of the step's scalars, in order, for dumps.
+std::span<const std::string_view> scalar_names(schema::OptimizerType type);
+
+// The hyperparameters in force at a step.
+struct StepRates {
+  double lr = 0;
+  double momentum = 0;  // momentum, or beta1 for the adam family: one_cycle moves them
+};
+
+// Values of the scalars for update number `step` (from 1), written to `scalars` (as many as scalar_names).
+void step_scalars(schema::OptimizerType type, const schema::OptimizerHyper& hyper, const StepRates& rates, int64_t step,
+                  std::span<double> scalars);
+
+struct Updated {
+  Value parameters;
+  std::vector<Value> slots;
+};
+
+// parameters, gradient, each slot: (n) of one float dtype; scalars: () of that dtype.
+Updated update(schema::OptimizerType type, const schema::OptimizerHyper& hyper, Value parameters, Value gradient,
+               std::span<const Value> slots, std::span<const Value> scalars);
+
+// momentum for sgd and rmsprop, beta1 for the others: what StepRates::momentum is without a schedule.
+double base_momentum(schema::OptimizerType type, const schema::OptimizerHyper& hyper);
+
+}  // namespace runner::optim

@@ -1,0 +1,60 @@
+// States of a run: what a Trainer and its loop are, as named sections of bytes, and back.
+//
+// One section for each parameter ("model/0.weight") and each of its optimizer slots ("optimizer/0.weight/exp_avg"), one
+// for the sums behind train/loss, one JSON document ("run") with everything the host counts.  Sections follow
+// parameters, not buffers, so a state does not depend on how groups lie in memory, on the backend or on the number of
+// replicas.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/data/encoding.h"
+#include "runner/data/loader.h"
+#include "runner/optim/lr_schedule.h"
+#include "runner/train/trainer.h"
+#include "store/state_store.h"
+
+namespace runner::train {
+
+// Early stopping: the best figure and the evaluations since.
+struct Patience {
+  std::optional<double> best;
+  int64_t evaluations = 0;
+  bool operator==(const Patience&) const = default;
+};
+
+// What the host knows about a run at the end of a window.
+struct RunState {
+  data::Position position;  // of the next batch
+  Counters counters;
+  optim::PlateauState plateau;
+  Patience patience;
+  data::Encoding encoding;
+  std::string train_data;  // Fingerprint::to_string()
+  std::string eval_data;   // empty: none
+};
+
+// Copies trainer and state into `snapshot`, whose header the caller fills.
+void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
+
+// The host part of a loaded state.  Throws Error(kStore) naming the state where it is not as capture() wrote it.
+RunState run_state_of(const store::LoadedState& loaded);
+
+// Puts a loaded state into a trainer.  Throws Error(kStore) naming the first tensor that the state lacks, has in
+// another shape, or has too many.
+void restore(const store::LoadedState& loaded, Trainer& trainer);
+
+// The parameters of a loaded state by name, f32.
+struct StoredParameter {
+  std::string name;
+  backends::Shape shape;
+  std::span<const std::byte> values;  // into the loaded state
+};
+std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded);
+
+// Throws Error(kData) saying what changed where data are not those that a state was trained on.
+void check_data(const RunState& state, const std::string& train_data, const std::string& eval_data);
+
+}  // namespace runner::train

@@ -1,0 +1,56 @@
+#include "runner/train/device_layout.h"
+
+#include <fmt/format.h>
+
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+constexpr std::string_view kSumNames[kSumCount] = {"window loss", "window weight", "logged loss", "logged weight"};
+
+}  // namespace
+
+DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Recipe& recipe)
+    : accumulates_(recipe.gradient_accumulation_steps > 1) {
+  const auto buffers = parameters.buffers();
+  const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
+    const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
+    arrays_.push_back({.role = role,
+                       .buffer = buffer,
+                       .index = static_cast<int32_t>(index),
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {backends::DType::kF32, shape},
+                       .initial = initial});
+  };
+  const auto count = static_cast<int32_t>(buffers.size());
+  for (int32_t b = 0; b < count; ++b) add(Role::kParameters, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b) {
+    const int32_t group = buffers[static_cast<size_t>(b)].group;
+    if (group < 0) continue;
+    const std::vector<optim::Slot> slots = optim::slots(recipe.optimizer.type, hyper_of(recipe.optimizer, group));
+    for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
+    if (accumulates_) add(Role::kGradients, b, 0, "gradients");
+  }
+  for (int32_t sum = 0; sum < kSumCount; ++sum)
+    arrays_.push_back({.role = Role::kSum,
+                       .buffer = 0,
+                       .index = sum,
+                       .name = std::string(kSumNames[sum]),
+                       .type = {backends::DType::kF64, {}}});
+}
+
+int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    if (arrays_[i].role == role && arrays_[i].buffer == buffer && arrays_[i].index == index)
+      return static_cast<int32_t>(i);
+  RUN_ASSERT(false && "no such array on the device");
+  return -1;
+}
+
+const schema::OptimizerHyper& hyper_of(const schema::OptimizerSpec& spec, int32_t group) {
+  const auto index = static_cast<size_t>(group);
+  return index < spec.groups.size() ? spec.groups[index].hyper : spec.hyper;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,54 @@
+// What a training run keeps on the device between steps: which arrays, of what, in which order.
+//
+// Every step Program declares the same state inputs in this order, whatever it uses, so that one list of buffers binds
+// to all of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/tensor/shape.h"
+#include "runner/nn/parameter_set.h"
+#include "runner/optim/update_rules.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+enum class Role {
+  kParameters,  // of flat buffer `buffer`
+  kSlot,        // optimizer slot `index` of it
+  kGradients,   // sum over the window so far; with accumulation only
+  kSum,         // number `index` of enum Sum
+};
+
+// Σ loss and Σ weight, of the window under way and of the finished windows since the last train/loss point; f64.
+enum Sum : int32_t { kWindowLoss, kWindowWeight, kLoggedLoss, kLoggedWeight, kSumCount };
+
+struct DeviceArray {
+  Role role;
+  int32_t buffer = 0;  // of the ParameterSet
+  int32_t index = 0;   // slot, or Sum
+  std::string name;    // "parameters 0", "exp_avg 0", "logged loss"
+  backends::TensorType type;
+  double initial = 0;
+};
+
+class DeviceLayout {
+ public:
+  DeviceLayout(const nn::ParameterSet& parameters, const schema::Recipe& recipe);
+
+  const std::vector<DeviceArray>& arrays() const { return arrays_; }
+  // Position of an array in arrays(); it must exist.
+  int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
+  bool accumulates() const { return accumulates_; }
+
+ private:
+  std::vector<DeviceArray> arrays_;
+  bool accumulates_;
+};
+
+// The hyperparameters of an optimizer group, as ParameterSet::lay_out numbers them.
+const schema::OptimizerHyper& hyper_of(const schema::OptimizerSpec& spec, int32_t group);
+
+}  // namespace runner::train

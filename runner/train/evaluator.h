@@ -1,0 +1,37 @@
+// One pass of a model over a data set without training.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runner/data/dataset.h"
+#include "runner/data/plan.h"
+#include "runner/train/metrics.h"
+#include "runner/train/trainer.h"
+
+namespace runner::train {
+
+class Evaluator {
+ public:
+  // The data set and the trainer must outlive the Evaluator.
+  Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe);
+
+  // Metrics of the recipe by name, without "eval/".
+  std::map<std::string, double> run();
+
+  // The model's outputs for every sample in file order: (samples, outputs) f32.
+  std::vector<float> predict();
+
+ private:
+  template <class Each>
+  void each_batch(const Each& each);
+
+  Trainer& trainer_;
+  const data::Dataset& dataset_;
+  const schema::Recipe& recipe_;
+  const data::DataPlan plan_;
+  std::vector<float> outputs_, losses_, weights_;  // of one batch
+};
+
+}  // namespace runner::train

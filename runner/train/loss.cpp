@@ -1,0 +1,77 @@
+#include "runner/train/loss.h"
+
+#include "backends/graph/ops.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Shape;
+using backends::Value;
+
+Value ones(Value like) {
+  return ops::full_like(like, 1.0);
+}
+
+// (C) from the numbers of the recipe.
+Value class_weights(backends::Program& program, const std::vector<double>& weights) {
+  std::vector<Value> parts;
+  for (const double weight : weights) parts.push_back({&program, program.constant(weight, {DType::kF32, Shape{1}})});
+  return ops::concat(parts, 0);
+}
+
+SampleLosses cross_entropy(const schema::TrainSpec& spec, Value logits, Value labels) {
+  ops::CrossEntropyOptions options{.label_smoothing = spec.label_smoothing, .class_weights = {}};
+  if (spec.ignore_index) options.ignore_index = *spec.ignore_index;
+  if (!spec.class_weights.empty()) {
+    RUN_CHECK(std::ssize(spec.class_weights) == logits.shape()[1], ErrorKind::kRecipe,
+              "train.class_weights: {} weights for {} classes", spec.class_weights.size(), logits.shape()[1]);
+    options.class_weights = class_weights(*logits.program, spec.class_weights);
+  }
+  const Value losses = ops::cross_entropy(logits, labels, options);
+  Value weights = ones(losses);
+  if (options.class_weights) {
+    // Labels to skip may lie outside the table: look up class 0 for them.
+    const Value skipped = ops::eq(labels, ops::full_like(labels, static_cast<double>(options.ignore_index)));
+    const Value known = ops::where(skipped, ops::full_like(labels, 0.0), labels);
+    const Value column = ops::reshape(options.class_weights, Shape{logits.shape()[1], 1});
+    weights = ops::reshape(ops::embedding(column, known), losses.shape());
+  }
+  if (spec.ignore_index) {
+    const Value skipped = ops::eq(labels, ops::full_like(labels, static_cast<double>(*spec.ignore_index)));
+    weights = ops::where(skipped, ops::full_like(weights, 0.0), weights);
+  }
+  return {losses, weights};
+}
+
+Value per_element(const schema::TrainSpec& spec, schema::Loss loss, Value outputs, Value targets) {
+  switch (loss) {
+    case schema::Loss::kL1: return ops::l1(outputs, targets);
+    case schema::Loss::kHuber: return ops::huber(outputs, targets, spec.huber_delta);
+    case schema::Loss::kBceWithLogits: return ops::bce_with_logits(outputs, targets);
+    default: return ops::mse(outputs, targets);
+  }
+}
+
+}  // namespace
+
+schema::Loss resolve_loss(schema::Loss declared, data::LabelKind labels) {
+  const bool classes = labels == data::LabelKind::kClass;
+  if (declared == schema::Loss::kAuto) return classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
+  RUN_CHECK(classes == (declared == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
+            classes ? "the labels are classes, which wants cross_entropy"
+                    : "the labels are targets, which wants mse, l1, huber or bce_with_logits");
+  return declared;
+}
+
+SampleLosses sample_losses(const schema::TrainSpec& spec, schema::Loss loss, Value outputs, Value labels) {
+  if (loss == schema::Loss::kCrossEntropy) return cross_entropy(spec, outputs, labels);
+  const Value targets = ops::reshape(labels, outputs.shape());
+  const int64_t over_targets[] = {1};
+  const Value losses = ops::mean(per_element(spec, loss, outputs, targets), over_targets);
+  return {losses, ones(losses)};
+}
+
+}  // namespace runner::train

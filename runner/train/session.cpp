@@ -1,0 +1,49 @@
+#include "runner/train/session.h"
+
+namespace runner::train {
+namespace {
+
+uint64_t seed_of(const schema::Recipe& recipe) {
+  return static_cast<uint64_t>(recipe.data.seed.value_or(recipe.seed));
+}
+
+data::Data load(const schema::Recipe& recipe) {
+  return data::load(recipe.data, seed_of(recipe), data::labels_as(recipe.train.loss));
+}
+
+}  // namespace
+
+optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
+  optim::RunScale scale;
+  scale.steps_per_epoch = plan.optimizer_steps_per_epoch();
+  scale.total_steps = recipe.train.steps ? *recipe.train.steps : *recipe.train.epochs * scale.steps_per_epoch;
+  scale.samples_per_epoch = plan.samples_per_epoch();
+  scale.samples_per_step = plan.global_batch_size() * recipe.gradient_accumulation_steps;
+  scale.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
+  return scale;
+}
+
+Session::Session(const schema::Recipe& recipe_)
+    : recipe(recipe_),
+      data(load(recipe)),
+      plan(data::train_plan(recipe, data.train.size())),
+      scale(run_scale(recipe, plan)),
+      device(backends::make_cpu_device(static_cast<int>(recipe.threads))),
+      trainer(recipe, data.encoding, *device),
+      schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {}
+
+uint64_t Session::data_seed() const {
+  return seed_of(recipe);
+}
+
+const std::string& Session::train_fingerprint() {
+  if (train_fingerprint_.empty()) train_fingerprint_ = data.train.fingerprint().to_string();
+  return train_fingerprint_;
+}
+
+const std::string& Session::eval_fingerprint() {
+  if (data.eval && eval_fingerprint_.empty()) eval_fingerprint_ = data.eval->fingerprint().to_string();
+  return eval_fingerprint_;
+}
+
+}  // namespace runner::train

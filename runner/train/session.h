@@ -1,0 +1,41 @@
+// Everything that a recipe turns into before the first step: data, plan, device, model, schedule.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "runner/data/load.h"
+#include "runner/data/plan.h"
+#include "runner/optim/lr_schedule.h"
+#include "runner/train/trainer.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+// The size of a run, for schedules and intervals.
+optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan);
+
+struct Session {
+  // Reads the data and builds the model.  Throws Error(kRecipe) or Error(kData).  The recipe must outlive the session.
+  explicit Session(const schema::Recipe& recipe);
+
+  const schema::Recipe& recipe;
+  data::Data data;
+  data::DataPlan plan;
+  optim::RunScale scale;
+  std::unique_ptr<backends::Device> device;
+  Trainer trainer;
+  optim::LrSchedule schedule;
+
+  uint64_t data_seed() const;
+  // Fingerprints of the data, made when first asked for.
+  const std::string& train_fingerprint();
+  const std::string& eval_fingerprint();  // empty: no eval data
+
+ private:
+  std::string train_fingerprint_, eval_fingerprint_;
+};
+
+}  // namespace runner::train

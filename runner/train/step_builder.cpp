@@ -1,0 +1,248 @@
+#include "runner/train/step_builder.h"
+
+#include <fmt/format.h>
+
+#include "backends/graph/autograd.h"
+#include "backends/graph/ops.h"
+#include "runner/train/loss.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::InputKind;
+using backends::Program;
+using backends::Shape;
+using backends::TensorType;
+using backends::Value;
+using backends::ValueId;
+
+// (B, …) for a batch of samples of one shape.
+Shape batched(int64_t batch, const Shape& sample) {
+  std::vector<int64_t> dims = {batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(dims);
+}
+
+TensorType label_type(const data::Encoding& encoding, int64_t batch) {
+  if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
+  return {DType::kF32, Shape{batch, encoding.outputs}};
+}
+
+Value input_value(Program& program, size_t index) {
+  return {&program, program.inputs()[index].value};
+}
+
+// The backward half of a training step under construction: works on a copy of the recorded forward part.
+class StepCompletion {
+ public:
+  StepCompletion(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
+                 const StepBuilder::Recorded& recorded, const StepShape& shape)
+      : recipe_(recipe),
+        model_(model),
+        layout_(layout),
+        recorded_(recorded),
+        shape_(shape),
+        program_(recorded.program) {}
+
+  Program run() {
+    sum_batch();
+    differentiate();
+    if (!shape_.first) add_window();
+    if (!shape_.last) {
+      keep_window();
+      return std::move(program_);
+    }
+    scale_gradients();
+    program_.output("finite", finite_.id);
+    if (norm_) program_.output("grad_norm", norm_.id);
+    for (const auto& [buffer, gradient] : gradients_) update(buffer, gradient);
+    log_loss();
+    return std::move(program_);
+  }
+
+ private:
+  Value value(ValueId id) { return {&program_, id}; }
+  Value state(Role role, int32_t buffer = 0, int32_t index = 0) {
+    return input_value(program_, static_cast<size_t>(layout_.find(role, buffer, index)));
+  }
+  void set_state(Value now, Role role, int32_t buffer = 0, int32_t index = 0) {
+    const int32_t at = layout_.find(role, buffer, index);
+    program_.output(layout_.arrays()[static_cast<size_t>(at)].name, now.id, at);
+  }
+
+  // Σ mask · loss and Σ mask · weight of this batch.
+  void sum_batch() {
+    const Value mask = value(recorded_.mask);
+    loss_ = ops::cast(ops::sum(ops::mul(value(recorded_.losses), mask)), DType::kF64);
+    weight_ = ops::cast(ops::sum(ops::mul(value(recorded_.weights), mask)), DType::kF64);
+  }
+
+  // Gradients of Σ mask · loss: the mask is the seed.
+  void differentiate() {
+    std::vector<Value> parameters;
+    for (const ValueId id : recorded_.parameters) parameters.push_back(value(id));
+    const std::vector<Value> grads =
+        backends::differentiate(value(recorded_.losses), value(recorded_.mask), parameters);
+    const auto buffers = model_.parameters.buffers();
+    for (int32_t b = 0; b < static_cast<int32_t>(buffers.size()); ++b) {
+      if (buffers[static_cast<size_t>(b)].group < 0) continue;
+      std::vector<Value> parts;
+      for (const nn::ParameterId id : model_.parameters.in_buffer(b)) {
+        const Value grad = grads[static_cast<size_t>(id)];
+        parts.push_back(ops::flatten(grad ? grad : ops::full_like(parameters[static_cast<size_t>(id)], 0.0)));
+      }
+      gradients_.emplace_back(b, ops::concat(parts, 0));
+    }
+  }
+
+  void add_window() {
+    for (auto& [buffer, gradient] : gradients_) gradient = ops::add(state(Role::kGradients, buffer), gradient);
+    loss_ = ops::add(state(Role::kSum, 0, kWindowLoss), loss_);
+    weight_ = ops::add(state(Role::kSum, 0, kWindowWeight), weight_);
+  }
+
+  void keep_window() {
+    for (const auto& [buffer, gradient] : gradients_) set_state(gradient, Role::kGradients, buffer);
+    set_state(loss_, Role::kSum, 0, kWindowLoss);
+    set_state(weight_, Role::kSum, 0, kWindowWeight);
+  }
+
+  // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
+  void scale_gradients() {
+    const Value zero = ops::full_like(weight_, 0.0);
+    const Value mean = ops::where(ops::eq(weight_, zero), zero, ops::div(1.0, weight_));
+    factor_ = ops::cast(mean, DType::kF32);
+    finite_ = ops::is_finite(loss_);
+    const bool check_gradients = recipe_.train.on_nan == schema::OnNan::kSkip;
+    if (!recipe_.train.clip_grad_norm && !check_gradients) return;
+    Value squares;
+    for (const auto& [buffer, gradient] : gradients_) {
+      const Value part = ops::sum(ops::mul(gradient, gradient));
+      squares = squares ? ops::add(squares, part) : part;
+    }
+    const Value norm = ops::mul(ops::sqrt(squares), factor_);
+    if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
+    if (!recipe_.train.clip_grad_norm) return;
+    norm_ = norm;
+    const Value room = ops::div(*recipe_.train.clip_grad_norm, ops::add(norm, 1e-6));
+    factor_ = ops::mul(factor_, ops::minimum(room, ops::full_like(room, 1.0)));
+  }
+
+  void update(int32_t buffer, Value gradient) {
+    const int32_t group = model_.parameters.buffers()[static_cast<size_t>(buffer)].group;
+    const schema::OptimizerHyper& hyper = hyper_of(recipe_.optimizer, group);
+    gradient = ops::mul(gradient, factor_);
+    if (const auto limit = recipe_.train.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
+    const Value parameters = state(Role::kParameters, buffer);
+    std::vector<Value> slots;
+    const size_t slot_count = optim::slots(recipe_.optimizer.type, hyper).size();
+    for (size_t s = 0; s < slot_count; ++s) slots.push_back(state(Role::kSlot, buffer, static_cast<int32_t>(s)));
+    const optim::Updated now =
+        optim::update(recipe_.optimizer.type, hyper, parameters, gradient, slots, scalars_of(buffer));
+    set_state(ops::where(finite_, now.parameters, parameters), Role::kParameters, buffer);
+    for (size_t s = 0; s < slot_count; ++s)
+      set_state(ops::where(finite_, now.slots[s], slots[s]), Role::kSlot, buffer, static_cast<int32_t>(s));
+  }
+
+  // The scalar inputs of a buffer's group: StepBuilder::record declared them last, buffer by buffer.
+  std::vector<Value> scalars_of(int32_t buffer) {
+    const size_t per_group = optim::scalar_names(recipe_.optimizer.type).size();
+    size_t trainable_before = 0;
+    for (int32_t b = 0; b < buffer; ++b)
+      trainable_before += model_.parameters.buffers()[static_cast<size_t>(b)].group >= 0;
+    const size_t first = layout_.arrays().size() + kBatchInputCount + trainable_before * per_group;
+    std::vector<Value> scalars;
+    for (size_t i = 0; i < per_group; ++i) scalars.push_back(input_value(program_, first + i));
+    return scalars;
+  }
+
+  // Windows whose step was skipped do not count in train/loss.
+  void log_loss() {
+    const Value loss = state(Role::kSum, 0, kLoggedLoss), weight = state(Role::kSum, 0, kLoggedWeight);
+    set_state(ops::where(finite_, ops::add(loss, loss_), loss), Role::kSum, 0, kLoggedLoss);
+    set_state(ops::where(finite_, ops::add(weight, weight_), weight), Role::kSum, 0, kLoggedWeight);
+  }
+
+  const schema::Recipe& recipe_;
+  const nn::Model& model_;
+  const DeviceLayout& layout_;
+  const StepBuilder::Recorded& recorded_;
+  const StepShape shape_;
+  Program program_;
+  std::vector<std::pair<int32_t, Value>> gradients_;  // by flat buffer
+  Value loss_, weight_;                               // () f64, of the window so far
+  Value factor_, norm_, finite_;
+};
+
+}  // namespace
+
+StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
+                         const data::Encoding& encoding)
+    : recipe_(recipe),
+      model_(model),
+      layout_(layout),
+      encoding_(encoding),
+      loss_(resolve_loss(recipe.train.loss, encoding.label_kind)) {}
+
+StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training) const {
+  Recorded recorded;
+  Program& program = recorded.program;
+  for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
+  const TensorType batch_types[kBatchInputCount] = {{DType::kF32, batched(batch, encoding_.feature_shape)},
+                                                    label_type(encoding_, batch),
+                                                    {DType::kF32, Shape{batch}},
+                                                    {DType::kI64, Shape{batch}},
+                                                    {DType::kI64, Shape{2}}};
+  constexpr const char* kNames[kBatchInputCount] = {"features", "labels", "mask", "sample_ids", "random_key"};
+  Value inputs[kBatchInputCount];
+  for (size_t i = 0; i < kBatchInputCount; ++i)
+    inputs[i] = {&program, program.input(InputKind::kBatch, kNames[i], batch_types[i])};
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    if (buffer.group < 0) continue;
+    for (const std::string_view name : optim::scalar_names(recipe_.optimizer.type))
+      program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
+  }
+
+  std::vector<Value> parameters;
+  for (const nn::Parameter& parameter : model_.parameters.parameters()) {
+    const Value flat = input_value(program, static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer)));
+    const Value range = ops::slice(flat, 0, parameter.offset, parameter.offset + parameter.elements());
+    parameters.push_back(ops::reshape(range, parameter.shape));
+    recorded.parameters.push_back(parameters.back().id);
+  }
+  const bool bf16 = recipe_.mixed_precision == schema::Precision::kBf16;
+  nn::Forward forward{.program = program,
+                      .parameters = parameters,
+                      .autocast = {bf16 ? DType::kBf16 : DType::kF32},
+                      .training = training,
+                      .dropout_key = inputs[kRandomKey],
+                      .sample_ids = inputs[kSampleIds]};
+  const Value outputs = nn::Autocast::raise(model_.module->forward(forward, inputs[kFeatures]));
+  const SampleLosses losses = sample_losses(recipe_.train, loss_, outputs, inputs[kLabels]);
+  recorded.outputs = outputs.id;
+  recorded.losses = losses.losses.id;
+  recorded.weights = losses.weights.id;
+  recorded.mask = inputs[kMask].id;
+  return recorded;
+}
+
+Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
+  return StepCompletion(recipe_, model_, layout_, recorded, shape).run();
+}
+
+Program StepBuilder::evaluation(int64_t batch) const {
+  Recorded recorded = record(batch, false);
+  recorded.program.output("outputs", recorded.outputs);
+  recorded.program.output("losses", recorded.losses);
+  recorded.program.output("weights", recorded.weights);
+  return std::move(recorded.program);
+}
+
+backends::StepSpecification StepBuilder::specification(const StepShape& shape) const {
+  return {shape.first, shape.last};
+}
+
+}  // namespace runner::train

@@ -1,0 +1,82 @@
+// The Programs of a run: a training step for each batch size and place in the window, an evaluation step for each size.
+//
+// A Program's inputs are the arrays of the DeviceLayout (states), then enum BatchInput (batch), then the scalars of
+// each optimizer group.  Everything that training computes is in these Programs: forward, derivative, accumulation,
+// clipping, the optimizer, the sums behind train/loss, and whether the step was finite.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/graph/plan_cache.h"
+#include "backends/graph/program.h"
+#include "runner/data/encoding.h"
+#include "runner/nn/models.h"
+#include "runner/train/device_layout.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+// Batch inputs of every Program, in order.
+enum BatchInput : int32_t {
+  kFeatures,   // (B, …) f32
+  kLabels,     // (B) i64, or targets (B, K) f32
+  kMask,       // (B) f32: 1, or 0 for a repeated sample
+  kSampleIds,  // (B) i64
+  kRandomKey,  // (2) i64: {seed, step}
+  kBatchInputCount
+};
+
+struct StepShape {
+  int64_t batch = 0;
+  bool first = true;  // of the window: gradients are written, later ones are added
+  bool last = true;   // of the window: the optimizer steps
+  bool operator==(const StepShape&) const = default;
+};
+
+// Positions of the outputs that a training Program with `last` returns.
+enum StepOutput : int {
+  kFinite = 0,    // () bool: the loss (with on_nan skip: and every gradient) is finite; else nothing was updated
+  kGradNorm = 1,  // () f32, of the window's gradient before clipping; with clip_grad_norm only
+};
+
+// Those of an evaluation Program.
+enum EvaluationOutput : int {
+  kOutputs = 0,  // (B, N) f32
+  kLosses = 1,   // (B) f32
+  kWeights = 2,  // (B) f32
+};
+
+class StepBuilder {
+ public:
+  StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
+              const data::Encoding& encoding);
+
+  // The forward part: parameters, batch, model, losses.  What the plan cache is asked for.
+  struct Recorded {
+    backends::Program program;
+    std::vector<backends::ValueId> parameters;  // by ParameterId
+    backends::ValueId outputs, losses, weights, mask;
+  };
+  Recorded record(int64_t batch, bool training) const;
+
+  // A training step made from a recorded forward part.
+  backends::Program complete(const Recorded& recorded, const StepShape& shape) const;
+  // Forward only; returns EvaluationOutput.
+  backends::Program evaluation(int64_t batch) const;
+
+  // Everything but the recording that decides what complete() makes, for the plan cache.
+  backends::StepSpecification specification(const StepShape& shape) const;
+
+  schema::Loss loss() const { return loss_; }
+
+ private:
+  const schema::Recipe& recipe_;
+  const nn::Model& model_;
+  const DeviceLayout& layout_;
+  const data::Encoding& encoding_;
+  const schema::Loss loss_;
+};
+
+}  // namespace runner::train

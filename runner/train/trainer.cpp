@@ -1,0 +1,168 @@
+#include "runner/train/trainer.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "runner/nn/initial_weights.h"
+#include "runner/train/not_finite.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding) {
+  nn::Model model = nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
+  std::vector<std::vector<std::string>> groups;
+  for (const schema::ParameterGroup& group : recipe.optimizer.groups) groups.push_back(group.params);
+  model.parameters.lay_out(recipe.model.freeze, groups);
+  return model;
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& object) {
+  return std::as_bytes(std::span(&object, 1));
+}
+
+}  // namespace
+
+Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device)
+    : recipe_(recipe),
+      encoding_(encoding),
+      device_(device),
+      model_(make_model(recipe, encoding)),
+      layout_(model_.parameters, recipe),
+      builder_(recipe, model_, layout_, encoding) {
+  for (const DeviceArray& array : layout_.arrays()) {
+    arrays_.push_back(device_.allocate(array.type.bytes()));
+    states_.push_back(arrays_.back().get());
+    if (array.initial == 0) continue;
+    const std::vector<float> filled(static_cast<size_t>(array.type.shape.elements()),
+                                    static_cast<float>(array.initial));
+    device_.write(*arrays_.back(), 0, std::as_bytes(std::span(filled)));
+  }
+  random_key_[0] = recipe.seed;
+  initialise_parameters();
+}
+
+void Trainer::initialise_parameters() {
+  const nn::InitialWeights weights(recipe_.model.init_from, model_.parameters);
+  std::vector<float> values;
+  for (const nn::Parameter& parameter : model_.parameters.parameters()) {
+    values.resize(static_cast<size_t>(parameter.elements()));
+    if (!weights.read(parameter, values)) nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values);
+    const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
+    device_.write(*arrays_[array], static_cast<size_t>(parameter.offset) * sizeof(float),
+                  std::as_bytes(std::span(values)));
+  }
+}
+
+Trainer::Step Trainer::training_step(const StepShape& shape) {
+  for (const auto& [known, step] : training_steps_)
+    if (known == shape) return step;
+  const StepBuilder::Recorded recorded = builder_.record(shape.batch, true);
+  const Step& step = cache_.find_or_make(recorded.program, builder_.specification(shape),
+                                         [&] { return device_.compile(builder_.complete(recorded, shape)); });
+  training_steps_.emplace_back(shape, step);
+  return step;
+}
+
+Trainer::Step Trainer::evaluation_step(int64_t batch) {
+  for (const auto& [known, step] : evaluation_steps_)
+    if (known == batch) return step;
+  evaluation_steps_.emplace_back(batch, device_.compile(builder_.evaluation(batch)));
+  return evaluation_steps_.back().second;
+}
+
+void Trainer::set_scalars(const WindowRates& rates) {
+  const schema::OptimizerType type = recipe_.optimizer.type;
+  const size_t per_group = optim::scalar_names(type).size();
+  size_t next = 0;
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    if (buffer.group < 0) continue;
+    const schema::OptimizerHyper& hyper = hyper_of(recipe_.optimizer, buffer.group);
+    const optim::StepRates step{.lr = hyper.lr * rates.factor,
+                                .momentum = rates.momentum.value_or(optim::base_momentum(type, hyper))};
+    scalars_.resize(next + per_group);
+    optim::step_scalars(type, hyper, step, counters.applied + 1, std::span(scalars_).subspan(next, per_group));
+    next += per_group;
+  }
+}
+
+backends::Arguments Trainer::arguments(const data::Batch& batch) {
+  const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
+  const bool classes = encoding_.label_kind == data::LabelKind::kClass;
+  batch_inputs_ = {bytes(batch.features), classes ? bytes(batch.classes) : bytes(batch.targets), bytes(batch.weights),
+                   bytes(batch.ids), bytes_of(random_key_).data()};
+  return {.states = states_, .batch = batch_inputs_, .scalars = scalars_};
+}
+
+Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
+  Window window;
+  set_scalars(rates);
+  Step step;
+  bool last = false;
+  for (int64_t micro = 0; !last; ++micro) {
+    const data::Batch& batch = loader.next();
+    last = batch.last_of_epoch || micro + 1 == recipe_.gradient_accumulation_steps;
+    step = training_step({.batch = batch.size, .first = micro == 0, .last = last});
+    random_key_[1] = batch.position.epoch;
+    device_.wait(device_.submit(*step, arguments(batch)));
+    newest_batch_ = batch.size;
+    for (const float weight : batch.weights) window.samples += weight != 0;
+    window.last_of_epoch = batch.last_of_epoch;
+    window.next = batch.last_of_epoch ? data::Position{batch.position.epoch + 1, 0}
+                                      : data::Position{batch.position.epoch, batch.position.step + 1};
+  }
+  uint8_t finite = 1;
+  device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
+  window.finite = finite != 0;
+  if (recipe_.train.clip_grad_norm) {
+    float norm = 0;
+    device_.read_output(*step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
+    window.grad_norm = norm;
+  }
+  ++counters.windows;
+  counters.applied += window.finite;
+  counters.samples += window.samples;
+  return window;
+}
+
+double Trainer::take_logged_loss() {
+  double sums[2] = {0, 0};
+  const double zero = 0;
+  for (const Sum sum : {kLoggedLoss, kLoggedWeight}) {
+    backends::Buffer& buffer = *arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, sum))];
+    device_.read(buffer, 0, std::as_writable_bytes(std::span(&sums[sum - kLoggedLoss], 1)));
+    device_.write(buffer, 0, bytes_of(zero));
+  }
+  return sums[1] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[0] / sums[1];
+}
+
+std::string Trainer::explain_not_finite() {
+  const StepBuilder::Recorded recorded = builder_.record(newest_batch_, true);
+  return first_not_finite(device_, recorded, model_.parameters,
+                          {.states = states_, .batch = batch_inputs_, .scalars = scalars_});
+}
+
+void Trainer::evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses,
+                       std::span<float> weights) {
+  const Step step = evaluation_step(batch.size);
+  if (scalars_.empty()) set_scalars({});
+  device_.wait(device_.submit(*step, arguments(batch)));
+  device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
+  device_.read_output(*step, kLosses, std::as_writable_bytes(losses));
+  device_.read_output(*step, kWeights, std::as_writable_bytes(weights));
+}
+
+std::vector<std::byte> Trainer::read(int32_t array) {
+  std::vector<std::byte> contents(arrays_[static_cast<size_t>(array)]->bytes());
+  device_.read(*arrays_[static_cast<size_t>(array)], 0, contents);
+  return contents;
+}
+
+void Trainer::write(int32_t array, std::span<const std::byte> contents) {
+  device_.write(*arrays_[static_cast<size_t>(array)], 0, contents);
+}
+
+}  // namespace runner::train

@@ -1,0 +1,112 @@
+// A model in training: its arrays on the device, its compiled steps, one optimizer window at a time.
+//
+// The Trainer executes Plans and nothing else; what a step computes is in StepBuilder.  It knows nothing of epochs,
+// evaluation, the store or the clock: that is run.cpp.  After the first window of each shape a window allocates
+// nothing. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/graph/plan_cache.h"
+#include "runner/data/load.h"
+#include "runner/data/loader.h"
+#include "runner/nn/models.h"
+#include "runner/train/device_layout.h"
+#include "runner/train/step_builder.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+// What the host counts about the run so far.
+struct Counters {
+  int64_t windows = 0;  // finished, skipped ones included
+  int64_t applied = 0;  // of them those that updated the parameters
+  int64_t samples = 0;  // seen in training, repeats not counted
+  bool operator==(const Counters&) const = default;
+};
+
+class Trainer {
+ public:
+  // Builds the model and its arrays, with the initial parameters.  Throws Error(kRecipe) or Error(kData) where recipe,
+  // data and weights do not fit each other.  All arguments must outlive the Trainer.
+  Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device);
+
+  struct WindowRates {
+    double factor = 1;               // of every group's learning rate
+    std::optional<double> momentum;  // where the schedule moves it
+  };
+
+  struct Window {
+    bool finite = true;    // false: nothing was updated
+    double grad_norm = 0;  // with clip_grad_norm
+    int64_t samples = 0;
+    bool last_of_epoch = false;
+    data::Position next;  // of the batch after the window
+  };
+
+  // Takes micro-batches from `loader` up to the end of the window, and steps the optimizer.
+  Window run_window(data::Loader& loader, const WindowRates& rates);
+
+  // Mean train loss by weight over the windows since the last call; NaN when there was none.
+  double take_logged_loss();
+
+  // What was not finite first in the newest batch: "parameter 0.weight", "features of sample 17", "the result of exp
+  // …".
+  std::string explain_not_finite();
+
+  // One batch through the model; `outputs` (B, N), `losses` (B), `weights` (B) are overwritten.
+  void evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses, std::span<float> weights);
+
+  const schema::Recipe& recipe() const { return recipe_; }
+  const nn::Model& model() const { return model_; }
+  const DeviceLayout& layout() const { return layout_; }
+  const data::Encoding& encoding() const { return encoding_; }
+  schema::Loss loss() const { return builder_.loss(); }
+  const backends::PlanCacheCounters& plan_cache() const { return cache_.counters(); }
+
+  Counters counters;
+
+  // The contents of one array of the layout, in host memory.
+  std::vector<std::byte> read(int32_t array);
+  void write(int32_t array, std::span<const std::byte> contents);
+
+ private:
+  using Step = std::shared_ptr<backends::Executable>;
+  struct Compiled {
+    int64_t batch;
+    StepShape shape;
+    Step step;
+  };
+
+  Step training_step(const StepShape& shape);
+  Step evaluation_step(int64_t batch);
+  void initialise_parameters();
+  void set_scalars(const WindowRates& rates);
+  backends::Arguments arguments(const data::Batch& batch);
+
+  const schema::Recipe& recipe_;
+  const data::Encoding& encoding_;
+  backends::Device& device_;
+  nn::Model model_;
+  const DeviceLayout layout_;
+  const StepBuilder builder_;
+
+  std::vector<std::shared_ptr<backends::Buffer>> arrays_;
+  std::vector<backends::Buffer*> states_;
+  std::vector<double> scalars_;
+  std::array<const std::byte*, kBatchInputCount> batch_inputs_{};
+  std::array<int64_t, 2> random_key_{};
+  int64_t newest_batch_ = 0;  // size of the newest training batch
+
+  backends::PlanCache<Step> cache_;
+  std::vector<std::pair<StepShape, Step>> training_steps_;
+  std::vector<std::pair<int64_t, Step>> evaluation_steps_;
+};
+
+}  // namespace runner::train
