@@ -24,9 +24,9 @@ struct Fingerprint {
   backends::Shape feature_shape;
   LabelKind label_kind = LabelKind::kNone;
   int64_t outputs = 0;   // classes, or targets per sample
-  std::string contents;  // SHA-256 of stored features and labels in sample order (synthetic: of its parameters), hex
+  std::string contents;  // SHA-256, hex: of the stored features and labels in order; synthetic: of its parameters
 
-  // "1437 samples, features (64), 10 classes, sha256 9f86…", parsed back by parse (throws Error(kStore)).
+  // "1437 samples, features (64), 10 classes, sha256 9f86…", and back: throws Error(kStore) for any other text.
   std::string to_string() const;
   static Fingerprint parse(std::string_view text);
   bool operator==(const Fingerprint&) const = default;

@@ -20,8 +20,8 @@ struct Data {
   std::optional<Dataset> eval;
 };
 
-// What labels have to be; kAuto: integers and texts are classes, other numbers are targets.
-enum class LabelsAs { kAuto, kClasses, kTargets };
+// What labels have to be; kAuto: integers and texts are classes, other numbers are targets; kNames: all are texts.
+enum class LabelsAs { kAuto, kClasses, kTargets, kNames };
 LabelsAs labels_as(schema::Loss loss);
 
 // Reads data.train and data.eval, or splits train: exactly round(N * split_eval) samples are held out, those with the

@@ -28,18 +28,18 @@ struct Batch {
   Position position;
   int64_t size = 0;  // B
   bool last_of_epoch = false;
-  std::span<const float> features;   // (B, …)
-  std::span<const int64_t> classes;  // (B), LabelKind::kClass
-  std::span<const float> targets;    // (B, outputs), LabelKind::kTarget
-  std::span<const float> weights;    // (B): 1, or 0 for a repeat
-  std::span<const int64_t> ids;      // (B): sample index in the data set
+  std::span<const float> features;        // (B, …)
+  std::span<const int64_t> classes = {};  // (B), LabelKind::kClass
+  std::span<const float> targets = {};    // (B, outputs), LabelKind::kTarget
+  std::span<const float> weights;         // (B): 1, or 0 for a repeat
+  std::span<const int64_t> ids;           // (B): sample index in the data set
 };
 
 struct LoaderSpec {
   bool shuffle = true;
   uint64_t seed = 0;
   int64_t replica = 0;
-  Position from;               // the first batch to yield; skipping costs nothing but the epoch's permutation
+  Position from = {};          // the first batch to yield; skipping costs nothing but the epoch's permutation
   int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // batches prepared ahead, at least
 };

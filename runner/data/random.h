@@ -1,10 +1,11 @@
 // Counter-based random numbers of the data path: every value is a pure function of (seed, stream, counter).
 //
-// Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 4.
+// The generator is Philox; its fourth counter word names the use, which dropout's layers never reach.
 #pragma once
 
-#include <array>
 #include <cstdint>
+
+#include "backends/kernels/philox.h"
 
 namespace runner::data {
 
@@ -18,26 +19,13 @@ enum class Stream : uint32_t {
   kSyntheticEval = 0x64610005,
 };
 
-using Block = std::array<uint32_t, 4>;
-
-// The block of random bits at a counter.
-constexpr Block philox(Block counter, uint64_t key) {
-  auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
-    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
-  }
-  return counter;
-}
+using Block = backends::PhiloxCounter;
 
 // Block number `block` of the sequence that `index` names within a stream.
-constexpr Block random_block(uint64_t seed, Stream stream, uint64_t index, uint32_t block) {
-  return philox(
-      {block, static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(stream)}, seed);
+inline Block random_block(uint64_t seed, Stream stream, uint64_t index, uint32_t block) {
+  return backends::philox4x32(
+      {block, static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(stream)},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
 // Such a sequence, word by word.

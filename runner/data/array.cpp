@@ -1,0 +1,210 @@
+#include "runner/data/array.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+bool is_integer(Element element) {
+  return element <= Element::kI64 || element == Element::kBool;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+int64_t product(std::span<const int64_t> dims) {
+  int64_t elements = 1;
+  for (const int64_t dim : dims) elements *= dim;
+  return elements;
+}
+
+// Calls use(T{}) with the C++ type that holds an element's bits; 16-bit floats come as uint16_t.
+template <class Use>
+void with_type(Element element, Use use) {
+  switch (element) {
+    case Element::kU8:
+    case Element::kBool: return use(uint8_t{});
+    case Element::kI8: return use(int8_t{});
+    case Element::kI16: return use(int16_t{});
+    case Element::kF16:
+    case Element::kBf16: return use(uint16_t{});
+    case Element::kI32: return use(int32_t{});
+    case Element::kI64: return use(int64_t{});
+    case Element::kF32: return use(float{});
+    case Element::kF64: return use(double{});
+  }
+}
+
+template <class From, class To>
+To convert(From value, Element element) {
+  if (element == Element::kF16) return static_cast<To>(backends::f16_to_f32(static_cast<uint16_t>(value)));
+  if (element == Element::kBf16) return static_cast<To>(backends::bf16_to_f32(static_cast<uint16_t>(value)));
+  return static_cast<To>(value);
+}
+
+// Reads all elements in the array's own order.
+template <class To>
+std::vector<To> read_elements(const Array& array) {
+  std::vector<To> values(static_cast<size_t>(product(array.shape)));
+  with_type(array.element, [&](auto type) {
+    using From = decltype(type);
+    if constexpr (std::is_same_v<From, To>) {
+      if (!array.big_endian) return array.read(std::as_writable_bytes(std::span(values)));
+    }
+    std::array<std::byte, 1 << 16> chunk;
+    for (size_t done = 0; done < values.size();) {
+      const size_t count = std::min(chunk.size() / sizeof(From), values.size() - done);
+      array.read(std::span(chunk).first(count * sizeof(From)));
+      for (size_t i = 0; i < count; ++i) {
+        std::byte* bytes = chunk.data() + i * sizeof(From);
+        if (array.big_endian) std::reverse(bytes, bytes + sizeof(From));
+        From value;
+        std::memcpy(&value, bytes, sizeof(From));
+        values[done + i] = convert<From, To>(value, array.element);
+      }
+      done += count;
+    }
+  });
+  return values;
+}
+
+// First axis fastest -> last axis fastest.
+template <class T>
+std::vector<T> to_row_major(const std::vector<T>& columns, const std::vector<int64_t>& shape) {
+  std::vector<T> rows(columns.size());
+  std::vector<int64_t> index(shape.size()), stride(shape.size(), 1);
+  for (size_t axis = shape.size() - 1; axis-- > 0;) stride[axis] = stride[axis + 1] * shape[axis + 1];
+  int64_t target = 0;
+  for (const T& value : columns) {
+    rows[static_cast<size_t>(target)] = value;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {  // count up, the first axis first
+      target += stride[axis];
+      if (++index[axis] < shape[axis]) break;
+      target -= stride[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return rows;
+}
+
+template <class To>
+std::vector<To> read_row_major(const Array& array) {
+  std::vector<To> values = read_elements<To>(array);
+  return array.column_major ? to_row_major(values, array.shape) : values;
+}
+
+void check_finite(const std::vector<float>& values, const Array& array, const char* what) {
+  const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  if (bad == values.end()) return;
+  const int64_t index = bad - values.begin();
+  const int64_t width = product(array.shape) / array.shape[0];
+  fail(ErrorKind::kData, "{}: sample {}, {} {}: {} is not finite", array.name, index / width, what, index % width,
+       *bad);
+}
+
+void take_classes(Storage& storage, const Array& array) {
+  RUN_CHECK(array.shape.size() == 1, ErrorKind::kData, "{}: integer labels have shape {}; classes have shape (N)",
+            array.name, shape_text(array.shape));
+  storage.label_kind = LabelKind::kClass;
+  storage.classes = read_row_major<int64_t>(array);
+  const auto [least, most] = std::minmax_element(storage.classes.begin(), storage.classes.end());
+  RUN_CHECK(*least >= 0, ErrorKind::kData, "{}: sample {}: label {} is negative; classes count from 0", array.name,
+            least - storage.classes.begin(), *least);
+  RUN_CHECK(*most < INT32_MAX, ErrorKind::kData, "{}: sample {}: label {} is too large for a class", array.name,
+            most - storage.classes.begin(), *most);
+  storage.outputs = *most + 1;
+}
+
+void take_targets(Storage& storage, const Array& array) {
+  RUN_CHECK(array.shape.size() <= 2, ErrorKind::kData, "{}: labels have shape {}; targets have shape (N) or (N, K)",
+            array.name, shape_text(array.shape));
+  storage.label_kind = LabelKind::kTarget;
+  storage.targets = read_row_major<float>(array);
+  storage.target_axis = array.shape.size() == 2;
+  storage.outputs = storage.target_axis ? array.shape[1] : 1;
+  check_finite(storage.targets, array, "label");
+}
+
+}  // namespace
+
+size_t size_of(Element element) {
+  size_t size = 0;
+  with_type(element, [&](auto type) { size = sizeof(type); });
+  return size;
+}
+
+void check_shape(const Array& array, int64_t most_bytes) {
+  const std::vector<int64_t>& shape = array.shape;
+  const std::string text = shape_text(shape);
+  RUN_CHECK(!shape.empty() && shape.size() <= backends::Shape::kMaxRank, ErrorKind::kData,
+            "{}: shape {} has {} axes; expected (N, …), 1 to {} axes", array.name, text, shape.size(),
+            backends::Shape::kMaxRank);
+  const auto size = static_cast<int64_t>(size_of(array.element));
+  int64_t left = most_bytes / size;
+  bool empty = false, fits = true;
+  for (const int64_t dim : shape) {
+    RUN_CHECK(dim >= 0, ErrorKind::kData, "{}: shape {} has a negative axis", array.name, text);
+    empty = empty || dim == 0;
+    fits = fits && dim <= left;
+    left = dim == 0 ? left : left / dim;
+  }
+  RUN_CHECK(!empty, ErrorKind::kData, "{}: shape {} holds nothing", array.name, text);
+  RUN_CHECK(fits, ErrorKind::kData, "{}: shape {} needs more than the {} bytes that follow", array.name, text,
+            most_bytes);
+  RUN_CHECK(shape[0] <= INT32_MAX, ErrorKind::kData, "{}: {} samples; at most {} are possible", array.name, shape[0],
+            INT32_MAX);
+}
+
+void take_features(Storage& storage, const Array& array, std::optional<double> scale) {
+  storage.samples = array.shape[0];
+  storage.feature_shape =
+      array.shape.size() == 1 ? backends::Shape{1} : backends::Shape(std::span(array.shape).subspan(1));
+  if (array.element == Element::kU8) {
+    storage.bytes = read_row_major<uint8_t>(array);
+    storage.scale = static_cast<float>(scale.value_or(1));
+    return;
+  }
+  storage.values = read_row_major<float>(array);
+  scale_values(storage, scale);
+  check_finite(storage.values, array, "feature");
+}
+
+void take_labels(Storage& storage, const Array& array, LabelsAs as) {
+  RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{}: {} labels for {} samples of features", array.name,
+            array.shape[0], storage.samples);
+  RUN_CHECK(as != LabelsAs::kClasses || is_integer(array.element), ErrorKind::kData,
+            "{}: labels are floats, but the loss needs integer classes", array.name);
+  if (is_integer(array.element) && as != LabelsAs::kTargets) {
+    take_classes(storage, array);
+  } else {
+    take_targets(storage, array);
+  }
+}
+
+Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(Input&)) {
+  Storage storage;
+  const auto read_file = [&](const std::string& path, auto take) {
+    Input input(path);
+    Array array = open(input);
+    array.read = [&](std::span<std::byte> out) { input.read_exactly(out, "the elements"); };
+    take(array);
+    input.expect_end();
+  };
+  read_file(spec.features_file, [&](const Array& array) { take_features(storage, array, spec.scale); });
+  if (!spec.labels_file.empty() || options.labels_required) {
+    read_file(spec.labels_file, [&](const Array& array) { take_labels(storage, array, options.labels); });
+  }
+  return storage;
+}
+
+}  // namespace runner::data

@@ -1,0 +1,122 @@
+#include "runner/data/csv_lexer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+constexpr size_t kWindow = size_t{1} << 18;
+constexpr size_t kLongestRecord = size_t{1} << 26;
+
+}  // namespace
+
+CsvLexer::CsvLexer(Input& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
+  refill();
+  const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
+  if (start == "\xEF\xBB\xBF") begin_ = 3;
+  if (start.starts_with("\xFF\xFE") || start.starts_with("\xFE\xFF")) {
+    fail(ErrorKind::kData, "{} is UTF-16 text; save it as UTF-8", input.path());
+  }
+}
+
+bool CsvLexer::next(std::vector<std::string_view>& fields) {
+  do {
+    line_ = next_line_;
+    while (begin_ == end_ || !lex(fields)) {
+      if (refill()) continue;
+      if (begin_ == end_) return false;
+      fail(ErrorKind::kData, "{}:{}: a quote opens in this record and is never closed", input_.path(), line_);
+    }
+  } while (fields.size() == 1 && fields[0].empty());
+  for (const size_t field : escaped_) unescape(fields[field]);
+  return true;
+}
+
+bool CsvLexer::lex(std::vector<std::string_view>& fields) {
+  fields.clear();
+  escaped_.clear();
+  has_quotes_ = false;
+  const char* const start = window_.data() + begin_;
+  const char* const end = window_.data() + end_;
+  const char* at = start;
+  do {
+    at = at != end && *at == '"' ? lex_quoted(at + 1, fields) : lex_plain(at, fields);
+    if (at == nullptr) return false;
+  } while (*at++ != '\n');
+  next_line_ += has_quotes_ ? std::count(start, at, '\n') : 1;
+  begin_ = static_cast<size_t>(at - window_.data());
+  return true;
+}
+
+// `at`: behind the opening quote.  Returns where the field's delimiter or newline stands, null when the window ends
+// first.
+const char* CsvLexer::lex_quoted(const char* at, std::vector<std::string_view>& fields) {
+  const char* const end = window_.data() + end_;
+  const char* const start = at;
+  has_quotes_ = true;
+  bool escaped = false;
+  for (;; at += 2, escaped = true) {
+    at = static_cast<const char*>(std::memchr(at, '"', static_cast<size_t>(end - at)));
+    if (at == nullptr || at + 1 == end) return nullptr;
+    if (at[1] != '"') break;
+  }
+  if (escaped) escaped_.push_back(fields.size());
+  fields.emplace_back(start, static_cast<size_t>(at - start));
+  ++at;
+  if (*at == '\r') {
+    if (at + 1 == end) return nullptr;
+    if (at[1] == '\n') ++at;
+  }
+  if (*at != delimiter_ && *at != '\n') {
+    fail(ErrorKind::kData, "{}:{}: text follows a closing quote in field {}; expected {} or the end of the line",
+         input_.path(), line_, fields.size(), in_quotes({&delimiter_, 1}));
+  }
+  return at;
+}
+
+const char* CsvLexer::lex_plain(const char* at, std::vector<std::string_view>& fields) {
+  const char* const end = window_.data() + end_;
+  const char* const start = at;
+  while (at != end && *at != delimiter_ && *at != '\n') ++at;
+  if (at == end) return nullptr;
+  const bool crlf = *at == '\n' && at != start && at[-1] == '\r';
+  fields.emplace_back(start, static_cast<size_t>(at - start) - (crlf ? 1 : 0));
+  return at;
+}
+
+void CsvLexer::unescape(std::string_view& field) {
+  char* const text = window_.data() + (field.data() - window_.data());
+  size_t length = 0;
+  for (size_t i = 0; i < field.size(); ++i) {
+    text[length++] = field[i];
+    if (field[i] == '"') ++i;
+  }
+  field = {text, length};
+}
+
+bool CsvLexer::refill() {
+  if (ended_) return false;
+  std::copy(window_.begin() + static_cast<ptrdiff_t>(begin_), window_.begin() + static_cast<ptrdiff_t>(end_),
+            window_.begin());
+  end_ -= begin_;
+  begin_ = 0;
+  if (end_ * 2 > window_.size()) {
+    RUN_CHECK(window_.size() < kLongestRecord, ErrorKind::kData,
+              "{}:{}: a record of more than {} MiB; is a quote not closed?", input_.path(), line_,
+              kLongestRecord >> 20);
+    window_.resize(window_.size() * 2);
+  }
+  const size_t room = window_.size() - end_ - 1;  // one byte for the newline that the last record may lack
+  const size_t got = input_.read(std::as_writable_bytes(std::span(window_).subspan(end_, room)));
+  end_ += got;
+  if (got < room) {
+    ended_ = true;
+    if (end_ > 0 && window_[end_ - 1] != '\n') window_[end_++] = '\n';
+  }
+  return got > 0 || (ended_ && end_ > 0);
+}
+
+}  // namespace runner::data

@@ -1,0 +1,164 @@
+#include "runner/data/csv_value.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "runner/data/input.h"
+#include "schema/error.h"
+#include "schema/source_text.h"
+
+namespace runner::data {
+namespace {
+
+constexpr size_t kMostNames = 65536;
+
+// Numbers of up to 24 bits with up to 10 decimals, which one division of two exact floats rounds correctly.
+bool parse_short(std::string_view text, float& value) {
+  constexpr float kPowers[] = {1, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f, 1e8f, 1e9f, 1e10f};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const bool negative = at != end && *at == '-';
+  at += negative ? 1 : 0;
+  uint32_t mantissa = 0;
+  size_t digits = 0, decimals = 0;
+  for (bool point = false; at != end; ++at) {
+    const auto digit = static_cast<unsigned>(*at) - '0';
+    if (digit < 10) {
+      mantissa = mantissa * 10 + digit;
+      ++digits;
+      decimals += point ? 1 : 0;
+      if (mantissa >= 1u << 24 || decimals > 10) return false;
+    } else if (*at == '.' && !point) {
+      point = true;
+    } else {
+      return false;
+    }
+  }
+  const float magnitude = static_cast<float>(mantissa) / kPowers[decimals];
+  value = negative ? -magnitude : magnitude;
+  return digits > 0;
+}
+
+bool is_missing(std::string_view text) {
+  if (text.size() > 4) return false;
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* word : {"", "na", "n/a", "nan", "null", "?"}) {
+    if (lower == word) return true;
+  }
+  return false;
+}
+
+// from_chars, with a leading plus; numbers too small for f32 are 0.
+Field parse_long(std::string_view text, float& value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+')) return Field::kText;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data(), end, value);
+  if (stop != end || status == std::errc::invalid_argument) return Field::kText;
+  if (status == std::errc::result_out_of_range) {
+    const size_t exponent = text.find_first_of("eE");
+    const bool tiny = exponent == std::string_view::npos ? text.starts_with("0") || text.starts_with("-0")
+                                                         : text[exponent + 1] == '-';
+    value = 0;
+    return tiny ? Field::kNumber : Field::kNotFinite;
+  }
+  return std::isfinite(value) ? Field::kNumber : Field::kNotFinite;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = schema::utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+Field parse_number(std::string_view text, float& value) {
+  if (parse_short(text, value)) return Field::kNumber;
+  if (is_missing(text)) return Field::kMissing;
+  return parse_long(text, value);
+}
+
+bool LabelColumn::add(std::string_view text, int64_t line) {
+  float number = 0;
+  const Field field = parse_number(text, number);
+  if (field == Field::kMissing) return false;
+  if (field == Field::kNotFinite) refuse({std::string(text), line}, "is not finite");
+  const auto note = [&](Example& example) {
+    if (example.line == 0) example = {std::string(text), line};
+  };
+  if (field == Field::kText) {
+    if (!is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
+    note(text_);
+  } else if (text_.line == 0) {
+    int64_t integer = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, status] = std::from_chars(text.data() + (text[0] == '+' ? 1 : 0), end, integer);
+    const bool is_integer = status == std::errc() && stop == end;
+    if (!is_integer) note(fraction_);
+    if (is_integer && (integer < 0 || integer >= INT32_MAX)) note(no_class_);
+    numbers_.push_back(is_integer ? static_cast<double>(integer) : double{number});
+  }
+  if (!has_names_) return true;
+  auto found = names_.find(text);
+  if (found == names_.end()) found = names_.emplace(text, static_cast<int32_t>(names_.size())).first;
+  name_ids_.push_back(found->second);
+  if (names_.size() > kMostNames && text_.line == 0 && as_ != LabelsAs::kNames) {
+    has_names_ = false;
+    names_.clear();
+    name_ids_ = {};
+  }
+  return true;
+}
+
+void LabelColumn::finish(Storage& storage) {
+  if (text_.line > 0 || as_ == LabelsAs::kNames) {
+    if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number, as the loss needs");
+    if (!has_names_) refuse(text_, "is not a number like those before it");
+    return finish_names(storage);
+  }
+  if (as_ == LabelsAs::kTargets || (as_ == LabelsAs::kAuto && fraction_.line > 0)) {
+    storage.label_kind = LabelKind::kTarget;
+    storage.outputs = 1;
+    for (const double number : numbers_) storage.targets.push_back(static_cast<float>(number));
+    return;
+  }
+  if (fraction_.line > 0) refuse(fraction_, "is not a class, as the loss needs");
+  if (no_class_.line > 0) refuse(no_class_, "is not a class; classes count from 0");
+  storage.label_kind = LabelKind::kClass;
+  for (const double number : numbers_) storage.classes.push_back(static_cast<int64_t>(number));
+  storage.outputs = *std::max_element(storage.classes.begin(), storage.classes.end()) + 1;
+}
+
+void LabelColumn::finish_names(Storage& storage) {
+  std::vector<std::pair<std::string, int32_t>> sorted(names_.begin(), names_.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<int64_t> class_of(sorted.size());
+  for (const auto& [name, id] : sorted) {
+    class_of[static_cast<size_t>(id)] = static_cast<int64_t>(storage.class_names.size());
+    storage.class_names.push_back(name);
+  }
+  storage.label_kind = LabelKind::kClass;
+  storage.outputs = static_cast<int64_t>(sorted.size());
+  storage.classes.reserve(name_ids_.size());
+  for (const int32_t id : name_ids_) storage.classes.push_back(class_of[static_cast<size_t>(id)]);
+}
+
+void LabelColumn::refuse(const Example& label, const char* why) const {
+  fail(ErrorKind::kData, "{}:{}: label {} {}", path_, label.line, in_quotes(label.text), why);
+}
+
+}  // namespace runner::data

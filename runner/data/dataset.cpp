@@ -1,0 +1,151 @@
+#include "runner/data/dataset.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "runner/data/input.h"
+#include "runner/data/storage.h"
+#include "schema/error.h"
+#include "schema/sha256.h"
+
+namespace runner::data {
+namespace {
+
+constexpr const char* kOutputNames[] = {"no labels", "classes", "targets"};
+
+std::string outputs_text(const Fingerprint& print) {
+  const char* name = kOutputNames[static_cast<size_t>(print.label_kind)];
+  return print.label_kind == LabelKind::kNone ? name : fmt::format("{} {}", print.outputs, name);
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values, size_t first, size_t count) {
+  return std::as_bytes(std::span(values).subspan(first, count));
+}
+
+}  // namespace
+
+std::string Fingerprint::to_string() const {
+  return fmt::format("{} samples, features {}, {}, sha256 {}", samples, feature_shape.to_string(), outputs_text(*this),
+                     contents);
+}
+
+Fingerprint Fingerprint::parse(std::string_view text) {
+  std::string_view rest = text;
+  const auto take_until = [&](std::string_view end) {
+    const size_t at = std::min(rest.find(end), rest.size());
+    const std::string part(rest.substr(0, at));
+    rest.remove_prefix(std::min(at + end.size(), rest.size()));
+    return part;
+  };
+  const auto number = [](const std::string& digits) { return std::strtoll(digits.c_str(), nullptr, 10); };
+
+  Fingerprint print;
+  print.samples = number(take_until(" samples, features ("));
+  std::vector<int64_t> dims(1);
+  for (const char c : take_until("), ")) {
+    if (c == ',') dims.push_back(0);
+    if (c >= '0' && c <= '9') dims.back() = dims.back() * 10 % INT32_MAX + (c - '0');
+  }
+  if (dims.size() <= backends::Shape::kMaxRank) print.feature_shape = backends::Shape(dims);
+  const std::string outputs = take_until(", sha256 ");
+  for (const LabelKind kind : {LabelKind::kClass, LabelKind::kTarget}) {
+    if (outputs.ends_with(kOutputNames[static_cast<size_t>(kind)])) print.label_kind = kind;
+  }
+  print.outputs = number(outputs);
+  print.contents = rest;
+  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "not a fingerprint of data: {}", in_quotes(text));
+  return print;
+}
+
+std::string difference(const Fingerprint& before, const Fingerprint& after) {
+  std::vector<std::string> changes;
+  const auto compare = [&](const std::string& a, const std::string& b, const char* format) {
+    if (a != b) changes.push_back(fmt::format(fmt::runtime(format), a, b));
+  };
+  compare(std::to_string(before.samples), std::to_string(after.samples), "{} samples -> {}");
+  compare(before.feature_shape.to_string(), after.feature_shape.to_string(), "features {} -> {}");
+  compare(outputs_text(before), outputs_text(after), "{} -> {}");
+  if (changes.empty() && before.contents != after.contents) return "the contents differ";
+  return fmt::format("{}", fmt::join(changes, ", "));
+}
+
+Dataset::Dataset(std::string name, std::shared_ptr<const Storage> storage, std::vector<int32_t> rows,
+                 const Encoding& encoding)
+    : name_(std::move(name)),
+      storage_(std::move(storage)),
+      rows_(std::move(rows)),
+      size_(rows_.empty() ? storage_->samples : static_cast<int64_t>(rows_.size())),
+      outputs_(storage_->label_kind == LabelKind::kNone ? 0 : encoding.outputs),
+      center_(encoding.center.begin(), encoding.center.end()) {
+  for (const double spread : encoding.spread) factor_.push_back(1 / static_cast<float>(spread));
+}
+
+const backends::Shape& Dataset::feature_shape() const {
+  return storage_->feature_shape;
+}
+LabelKind Dataset::label_kind() const {
+  return storage_->label_kind;
+}
+
+backends::Shape Dataset::label_shape() const {
+  return storage_->target_axis && label_kind() == LabelKind::kTarget ? backends::Shape{outputs_} : backends::Shape{};
+}
+
+int64_t Dataset::row(int64_t id) const {
+  RUN_CHECK(id >= 0 && id < size_, ErrorKind::kRun, "sample {} does not exist in {}, which has {}", id, name_, size_);
+  return rows_.empty() ? id : rows_[static_cast<size_t>(id)];
+}
+
+void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> features) const {
+  const auto width = static_cast<size_t>(storage_->width());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const std::span<float> sample = features.subspan(i * width, width);
+    storage_->read_row(row(ids[i]), sample);
+    for (size_t f = 0; f < center_.size(); ++f) sample[f] = (sample[f] - center_[f]) * factor_[f];
+  }
+}
+
+void Dataset::gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const {
+  const bool by_rule = storage_->rule.has_value();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t at = row(ids[i]);
+    classes[i] = by_rule ? storage_->rule->label(at) : storage_->classes[static_cast<size_t>(at)];
+  }
+}
+
+void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targets) const {
+  const auto count = static_cast<size_t>(outputs_);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto at = static_cast<size_t>(row(ids[i]));
+    const std::span<float> sample = targets.subspan(i * count, count);
+    if (storage_->rule.has_value()) {
+      storage_->rule->targets(static_cast<int64_t>(at), sample);
+    } else {
+      std::copy_n(storage_->targets.begin() + static_cast<ptrdiff_t>(at * count), count, sample.begin());
+    }
+  }
+}
+
+Fingerprint Dataset::fingerprint() const {
+  const Storage& s = *storage_;
+  Sha256 hash;
+  if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
+  for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
+  const auto update = [&](size_t first_row, size_t rows) {
+    const auto hash_rows = [&](const auto& values, size_t width) {
+      if (!values.empty()) hash.update(bytes_of(values, first_row * width, rows * width));
+    };
+    hash_rows(s.values, static_cast<size_t>(s.width()));
+    hash_rows(s.bytes, static_cast<size_t>(s.width()));
+    hash_rows(s.classes, 1);
+    hash_rows(s.targets, static_cast<size_t>(s.outputs));
+  };
+  for (const int32_t row : rows_) update(static_cast<size_t>(row), 1);
+  if (rows_.empty()) update(0, static_cast<size_t>(s.samples));
+  return {size_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
+}
+
+}  // namespace runner::data

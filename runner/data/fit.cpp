@@ -1,0 +1,104 @@
+#include "runner/data/fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "runner/data/input.h"
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+// Calls visit(features of a row) for each of `rows`.
+template <class Visit>
+void each_row(const Storage& storage, std::span<const int32_t> rows, Visit visit) {
+  std::vector<float> row(static_cast<size_t>(storage.width()));
+  const int64_t count = rows.empty() ? storage.samples : static_cast<int64_t>(rows.size());
+  for (int64_t i = 0; i < count; ++i) {
+    storage.read_row(rows.empty() ? i : rows[static_cast<size_t>(i)], row);
+    visit(i, row);
+  }
+}
+
+void fit_standard(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows) {
+  std::vector<double>& mean = encoding.center;
+  std::vector<double>& deviation = encoding.spread;
+  double count = 0;
+  std::vector<double> first;
+  each_row(storage, rows, [&](int64_t i, const std::vector<float>& row) {
+    if (i == 0) first.assign(row.begin(), row.end());
+    for (size_t f = 0; f < row.size(); ++f) mean[f] += double{row[f]} - first[f];
+    ++count;
+  });
+  for (size_t f = 0; f < mean.size(); ++f) mean[f] = first[f] + mean[f] / count;
+  each_row(storage, rows, [&](int64_t, const std::vector<float>& row) {
+    for (size_t f = 0; f < row.size(); ++f) deviation[f] += (double{row[f]} - mean[f]) * (double{row[f]} - mean[f]);
+  });
+  for (double& value : deviation) value = std::sqrt(value / count);
+}
+
+void fit_min_max(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows) {
+  std::vector<double>& least = encoding.center;
+  std::vector<double> most;
+  each_row(storage, rows, [&](int64_t i, const std::vector<float>& row) {
+    if (i == 0) {
+      least.assign(row.begin(), row.end());
+      most = least;
+    }
+    for (size_t f = 0; f < row.size(); ++f) {
+      least[f] = std::min(least[f], double{row[f]});
+      most[f] = std::max(most[f], double{row[f]});
+    }
+  });
+  for (size_t f = 0; f < most.size(); ++f) encoding.spread[f] = most[f] - least[f];
+}
+
+std::string feature_text(const Storage& storage, size_t feature) {
+  return storage.feature_names.empty() ? std::to_string(feature) : in_quotes(storage.feature_names[feature]);
+}
+
+}  // namespace
+
+void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows) {
+  const auto width = static_cast<size_t>(storage.width());
+  std::vector<double> sum(width), count(width);
+  each_row(storage, rows, [&](int64_t, const std::vector<float>& row) {
+    for (size_t f = 0; f < width; ++f) {
+      if (std::isnan(row[f])) continue;
+      sum[f] += double{row[f]};
+      ++count[f];
+    }
+  });
+  encoding.fill.resize(width);
+  for (size_t f = 0; f < width; ++f) {
+    RUN_CHECK(count[f] > 0, ErrorKind::kData, "feature {} has no value in the training part, so no mean to fill in",
+              feature_text(storage, f));
+    encoding.fill[f] = sum[f] / count[f];
+  }
+}
+
+void fill_missing(Storage& storage, const Encoding& encoding, const std::string& name) {
+  const auto width = static_cast<size_t>(storage.width());
+  for (size_t i = 0; i < storage.values.size(); ++i) {
+    if (!std::isnan(storage.values[i])) continue;
+    RUN_CHECK(!encoding.fill.empty(), ErrorKind::kData,
+              "{}: feature {} of sample {} is missing, and the training data was not read with missing: mean", name,
+              feature_text(storage, i % width), i / width);
+    storage.values[i] = static_cast<float>(encoding.fill[i % width]);
+  }
+}
+
+void fit_normalization(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows) {
+  if (encoding.normalize == schema::Normalize::kNone) return;
+  encoding.center.assign(static_cast<size_t>(storage.width()), 0);
+  encoding.spread.assign(static_cast<size_t>(storage.width()), 0);
+  if (encoding.normalize == schema::Normalize::kStandard) {
+    fit_standard(encoding, storage, rows);
+  } else {
+    fit_min_max(encoding, storage, rows);
+  }
+  std::replace(encoding.spread.begin(), encoding.spread.end(), 0.0, 1.0);
+}
+
+}  // namespace runner::data

@@ -1,0 +1,142 @@
+#include "runner/data/input.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "schema/error.h"
+
+namespace runner::data {
+
+struct Input::Gzip {
+  Gzip() {
+    constexpr int kGzipOnly = 15 + 16;  // window bits, see zlib.h inflateInit2
+    if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
+  }
+  ~Gzip() { inflateEnd(&stream); }
+
+  z_stream stream{};
+  bool in_member = true;
+  std::array<Bytef, 128 * 1024> buffer;
+};
+
+Input::Input(std::string path) : path_(std::move(path)) {
+  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) fail(ErrorKind::kData, "cannot open {}: {}", path_, std::strerror(errno));
+  try {
+    struct stat status {};
+    if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      fail(ErrorKind::kData, "{} is not a regular file", path_);
+    }
+    file_size_ = status.st_size;
+    unsigned char magic[2] = {};
+    const ssize_t got = pread(file_, magic, 2, 0);
+    if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
+      gzip_ = std::make_unique<Gzip>();
+    } else if (path_.ends_with(".gz")) {
+      fail(ErrorKind::kData, "{} is not gzip: its first bytes are {:02x} {:02x}, expected 1f 8b", path_, magic[0],
+           magic[1]);
+    }
+  } catch (...) {
+    close(file_);
+    throw;
+  }
+}
+
+Input::~Input() {
+  close(file_);
+}
+
+int64_t Input::most_left() const {
+  constexpr int64_t kMostExpansion = 1032;
+  const int64_t left = std::max<int64_t>(file_size_ - file_offset_, 0);
+  return gzip_ ? (left + gzip_->stream.avail_in) * kMostExpansion : left;
+}
+
+size_t Input::read(std::span<std::byte> out) {
+  size_t filled = 0;
+  while (filled < out.size()) {
+    const size_t got = gzip_ ? inflate(out.subspan(filled)) : read_file(out.subspan(filled));
+    if (got == 0) break;
+    filled += got;
+  }
+  offset_ += static_cast<int64_t>(filled);
+  return filled;
+}
+
+size_t Input::read_file(std::span<std::byte> out) {
+  for (;;) {
+    const ssize_t got = ::read(file_, out.data(), std::min(out.size(), size_t{1} << 30));
+    if (got >= 0) {
+      file_offset_ += got;
+      return static_cast<size_t>(got);
+    }
+    if (errno != EINTR) {
+      fail(ErrorKind::kData, "cannot read {} at byte {}: {}", path_, file_offset_, std::strerror(errno));
+    }
+  }
+}
+
+// Inflates until something came out or the data ended.
+size_t Input::inflate(std::span<std::byte> out) {
+  z_stream& stream = gzip_->stream;
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(std::min(out.size(), size_t{1} << 30));
+  const uInt room = stream.avail_out;
+  while (stream.avail_out == room) {
+    if (stream.avail_in == 0) {
+      stream.next_in = gzip_->buffer.data();
+      stream.avail_in = static_cast<uInt>(read_file(std::as_writable_bytes(std::span(gzip_->buffer))));
+      if (stream.avail_in == 0) {
+        if (!gzip_->in_member) return 0;
+        fail(ErrorKind::kData, "{}: the gzip data ends early, at byte {} of the file; is it cut off?", path_,
+             file_offset_);
+      }
+    }
+    if (!gzip_->in_member) {
+      inflateReset(&stream);
+      gzip_->in_member = true;
+    }
+    const int status = ::inflate(&stream, Z_NO_FLUSH);
+    if (status == Z_STREAM_END) {
+      gzip_->in_member = false;
+    } else if (status != Z_OK && status != Z_BUF_ERROR) {
+      fail(ErrorKind::kData, "{}: damaged gzip data before byte {} of the file: {}", path_,
+           file_offset_ - stream.avail_in, stream.msg != nullptr ? stream.msg : zError(status));
+    }
+  }
+  return room - stream.avail_out;
+}
+
+void Input::read_exactly(std::span<std::byte> out, const std::string& part) {
+  const size_t got = read(out);
+  if (got < out.size()) fail(ErrorKind::kData, "{}: ends at byte {}, inside {}", path_, offset_, part);
+}
+
+void Input::expect_end() {
+  const int64_t end = offset_;
+  std::array<std::byte, 4096> rest;
+  if (read(rest) > 0) fail(ErrorKind::kData, "{}: more bytes follow after its end at byte {}", path_, end);
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr size_t kShown = 40;
+  std::string result = "'";
+  for (const char c : text.substr(0, kShown)) {
+    if (c >= ' ' && c <= '~') {
+      result += c;
+    } else {
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return result + (text.size() > kShown ? "...'" : "'");
+}
+
+}  // namespace runner::data

@@ -1,0 +1,182 @@
+#include "runner/data/load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <utility>
+
+#include "runner/data/array.h"
+#include "runner/data/fit.h"
+#include "runner/data/input.h"
+#include "runner/data/random.h"
+#include "runner/data/storage.h"
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+using schema::DataFormat;
+
+Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  switch (spec.format) {
+    case DataFormat::kCsv: return read_csv(spec, options);
+    case DataFormat::kIdx: return read_array_files(spec, options, open_idx);
+    case DataFormat::kNpy: return read_array_files(spec, options, open_npy);
+    case DataFormat::kSafetensors: return read_safetensors(spec, options);
+    case DataFormat::kSynthetic: return read_synthetic(spec, options);
+    case DataFormat::kText: break;
+  }
+  fail(ErrorKind::kRecipe, "format: text is not available yet");
+}
+
+Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, const std::string& name) {
+  try {
+    return read_format(spec, options);
+  } catch (Error& error) {
+    throw error.note("while reading " + name);
+  }
+}
+
+struct Parts {
+  std::vector<int32_t> train, eval;  // rows, ascending
+};
+
+Parts split(int64_t samples, double fraction, uint64_t seed) {
+  const auto held_out = static_cast<ptrdiff_t>(std::llround(fraction * static_cast<double>(samples)));
+  RUN_CHECK(held_out > 0 && held_out < samples, ErrorKind::kRecipe,
+            "split: eval: {} of {} samples leaves one part empty", fraction, samples);
+  std::vector<std::pair<uint64_t, int32_t>> hashes;
+  for (int32_t row = 0; row < samples; ++row) {
+    const Block bits = random_block(seed, Stream::kSplit, static_cast<uint64_t>(row), 0);
+    hashes.emplace_back(uint64_t{bits[0]} << 32 | bits[1], row);
+  }
+  std::nth_element(hashes.begin(), hashes.begin() + held_out, hashes.end());
+  Parts parts;
+  for (ptrdiff_t i = 0; i < std::ssize(hashes); ++i) {
+    (i < held_out ? parts.eval : parts.train).push_back(hashes[static_cast<size_t>(i)].second);
+  }
+  std::sort(parts.train.begin(), parts.train.end());
+  std::sort(parts.eval.begin(), parts.eval.end());
+  return parts;
+}
+
+// Renumbers named classes by their place in `names`, which is sorted.
+void use_names(Storage& storage, const std::vector<std::string>& names, const std::string& name) {
+  if (storage.label_kind != LabelKind::kClass || storage.class_names == names) return;
+  std::vector<int64_t> class_of;
+  for (const std::string& label : storage.class_names) {
+    const auto found = std::lower_bound(names.begin(), names.end(), label);
+    RUN_CHECK(found != names.end() && *found == label, ErrorKind::kData, "{}: class {} is unknown to the model", name,
+              in_quotes(label));
+    class_of.push_back(found - names.begin());
+  }
+  for (int64_t& label : storage.classes) label = class_of[static_cast<size_t>(label)];
+  storage.class_names = names;
+}
+
+// A section has the features and labels that the training data has.
+void check_alike(const Storage& storage, const Encoding& encoding, const std::string& name) {
+  RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
+            "{}: samples have features {}, those of the training data {}", name, storage.feature_shape.to_string(),
+            encoding.feature_shape.to_string());
+  if (storage.label_kind == LabelKind::kNone) return;
+  const bool classes = encoding.label_kind == LabelKind::kClass;
+  RUN_CHECK(storage.label_kind == encoding.label_kind && (classes || storage.outputs == encoding.outputs),
+            ErrorKind::kData, "{}: labels are {} {}, those of the training data {} {}", name, storage.outputs,
+            storage.label_kind == LabelKind::kClass ? "classes" : "targets", encoding.outputs,
+            classes ? "classes" : "targets");
+  const auto sort = [](const auto& names) { return names.empty() ? "numbers" : "names"; };
+  RUN_CHECK(!classes || storage.class_names.empty() == encoding.class_names.empty(), ErrorKind::kData,
+            "{}: labels are {}, those of the training data {}", name, sort(storage.class_names),
+            sort(encoding.class_names));
+}
+
+// Later sections take the columns and the kind of labels of the training data.
+ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_required) {
+  const LabelsAs classes = encoding.class_names.empty() ? LabelsAs::kClasses : LabelsAs::kNames;
+  return {.labels = encoding.label_kind == LabelKind::kTarget  ? LabelsAs::kTargets
+                    : encoding.label_kind == LabelKind::kClass ? classes
+                                                               : LabelsAs::kAuto,
+          .labels_required = labels_required,
+          .seed = seed,
+          .eval = true,
+          .feature_names = encoding.feature_names,
+          .feature_count = encoding.feature_shape.elements()};
+}
+
+Encoding encoding_of(const Storage& train) {
+  Encoding encoding;
+  encoding.feature_shape = train.feature_shape;
+  encoding.label_kind = train.label_kind;
+  encoding.outputs = train.outputs;
+  encoding.class_names = train.class_names;
+  encoding.feature_names = train.feature_names;
+  return encoding;
+}
+
+// Classes that only the eval data has count too.
+void join_classes(Encoding& encoding, Storage& train, Storage& eval) {
+  std::vector<std::string> names;
+  std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),
+                 std::back_inserter(names));
+  encoding.class_names = names;
+  encoding.outputs = names.empty() ? std::max(train.outputs, eval.outputs) : static_cast<int64_t>(names.size());
+  use_names(train, names, "data.train");
+  use_names(eval, names, "data.eval");
+}
+
+}  // namespace
+
+LabelsAs labels_as(schema::Loss loss) {
+  switch (loss) {
+    case schema::Loss::kAuto: return LabelsAs::kAuto;
+    case schema::Loss::kCrossEntropy: return LabelsAs::kClasses;
+    default: return LabelsAs::kTargets;
+  }
+}
+
+Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
+  auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, "data.train"));
+  Encoding encoding = encoding_of(*train);
+  encoding.normalize = spec.normalize;
+
+  Parts parts;
+  std::shared_ptr<Storage> eval;
+  if (spec.eval.has_value()) {
+    eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), "data.eval"));
+    check_alike(*eval, encoding, "data.eval");
+    if (train->label_kind == LabelKind::kClass) join_classes(encoding, *train, *eval);
+  } else if (spec.split_eval.has_value()) {
+    parts = split(train->samples, *spec.split_eval, seed);
+    eval = train;
+  }
+
+  if (spec.train.missing == schema::Missing::kMean || (spec.eval && spec.eval->missing == schema::Missing::kMean)) {
+    fit_fill(encoding, *train, parts.train);
+    fill_missing(*train, encoding, "data.train");
+    if (eval && eval != train) fill_missing(*eval, encoding, "data.eval");
+  }
+  fit_normalization(encoding, *train, parts.train);
+
+  Dataset train_set("data.train", train, std::move(parts.train), encoding);
+  std::optional<Dataset> eval_set;
+  if (eval) eval_set.emplace("data.eval", eval, std::move(parts.eval), encoding);
+  return {std::move(encoding), std::move(train_set), std::move(eval_set)};
+}
+
+Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
+                     bool labels_required) {
+  auto storage = std::make_shared<Storage>(read(spec, same_as(encoding, seed, labels_required), name));
+  check_alike(*storage, encoding, name);
+  use_names(*storage, encoding.class_names, name);
+  if (storage->label_kind == LabelKind::kClass) {
+    RUN_CHECK(storage->outputs <= encoding.outputs || !encoding.class_names.empty(), ErrorKind::kData,
+              "{}: label {} is unknown to the model, which has {} classes", name, storage->outputs - 1,
+              encoding.outputs);
+  }
+  fill_missing(*storage, encoding, name);
+  return Dataset(std::move(name), storage, {}, encoding);
+}
+
+}  // namespace runner::data

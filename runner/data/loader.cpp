@@ -1,0 +1,206 @@
+#include "runner/data/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "runner/data/order.h"
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kRingBytes = 256 * 1024;  // small batches are prepared ahead up to this, within a core's L2
+constexpr int64_t kMostAhead = 64;
+
+size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+struct Free {
+  void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{kAlignment}); }
+};
+
+// Zeroed, so that every page is there before the first batch.
+std::unique_ptr<std::byte[], Free> allocate(size_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment}));
+  std::fill_n(memory, bytes, std::byte{0});
+  return std::unique_ptr<std::byte[], Free>(memory);
+}
+
+// Where the parts of one batch lie in its slot.
+struct Layout {
+  size_t features, labels, weights, ids, bytes;
+
+  Layout(const Dataset& dataset, int64_t batch) {
+    const auto size = static_cast<size_t>(batch);
+    const bool targets = dataset.label_kind() == LabelKind::kTarget;
+    const size_t label_bytes = targets ? sizeof(float) * static_cast<size_t>(dataset.outputs()) : sizeof(int64_t);
+    features = 0;
+    labels = aligned(size * static_cast<size_t>(dataset.feature_shape().elements()) * sizeof(float));
+    weights = labels + aligned(size * label_bytes);
+    ids = weights + aligned(size * sizeof(float));
+    bytes = ids + aligned(size * sizeof(int64_t));
+  }
+};
+
+}  // namespace
+
+// Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds batch taken_ − 1
+// until it asks for the next one.
+struct Loader::Ring {
+  Ring(const Dataset& dataset_, const DataPlan& plan_, const LoaderSpec& spec_)
+      : dataset(dataset_),
+        plan(plan_),
+        spec(spec_),
+        order(plan_.spec().samples, spec_.seed, spec_.shuffle),
+        at(spec_.from),
+        layout(dataset_, plan_.max_batch()),
+        depth(spec_.prefetch == 0 ? 1
+                                  : std::max(spec_.prefetch + 1,
+                                             std::min(kMostAhead, static_cast<int64_t>(kRingBytes / layout.bytes)))),
+        slots(allocate(static_cast<size_t>(depth) * layout.bytes)),
+        batches(static_cast<size_t>(depth)) {
+    RUN_ASSERT(at.step >= 0 && at.step <= plan.steps_per_epoch() && plan.steps_per_epoch() > 0);
+    if (at.step == plan.steps_per_epoch()) at = {at.epoch + 1, 0};
+    if (at.epoch < spec.epochs) order.set_epoch(at.epoch);
+    if (spec.prefetch > 0) thread = std::thread([this] { produce(); });
+  }
+
+  ~Ring() {
+    {
+      const std::lock_guard lock(mutex);
+      stopping.store(true, std::memory_order_relaxed);
+    }
+    wake_producer.notify_one();
+    if (thread.joinable()) thread.join();
+  }
+
+  void assemble(int64_t number) {
+    RUN_CHECK(at.epoch < spec.epochs, ErrorKind::kRun, "the data ends after {} epochs", spec.epochs);
+    const auto slot = static_cast<size_t>(number % depth);
+    std::byte* const memory = slots.get() + slot * layout.bytes;
+    order.set_epoch(at.epoch);
+    const Slice slice = plan.slice(spec.replica, at.step);
+    const auto size = static_cast<size_t>(slice.size());
+
+    const std::span features(reinterpret_cast<float*>(memory),
+                             size * static_cast<size_t>(dataset.feature_shape().elements()));
+    const std::span weights(reinterpret_cast<float*>(memory + layout.weights), size);
+    const std::span ids(reinterpret_cast<int64_t*>(memory + layout.ids), size);
+    sample_ids(slice, order, ids);
+    dataset.gather_features(ids, features);
+    std::fill(weights.begin(), weights.begin() + slice.real, 1.0f);
+    std::fill(weights.begin() + slice.real, weights.end(), 0.0f);
+
+    Batch& batch = batches[slot];
+    batch = {.position = at,
+             .size = slice.size(),
+             .last_of_epoch = at.step + 1 == plan.steps_per_epoch(),
+             .features = features,
+             .weights = weights,
+             .ids = ids};
+    std::byte* const labels = memory + layout.labels;
+    if (dataset.label_kind() == LabelKind::kClass) {
+      const std::span classes(reinterpret_cast<int64_t*>(labels), size);
+      dataset.gather_classes(ids, classes);
+      batch.classes = classes;
+    } else if (dataset.label_kind() == LabelKind::kTarget) {
+      const std::span targets(reinterpret_cast<float*>(labels), size * static_cast<size_t>(dataset.outputs()));
+      dataset.gather_targets(ids, targets);
+      batch.targets = targets;
+    }
+    at = batch.last_of_epoch ? Position{at.epoch + 1, 0} : Position{at.epoch, at.step + 1};
+  }
+
+  void produce() {
+    try {
+      for (int64_t number = 0;; ++number) {
+        if (number - released.load() == depth && !wait_for_room(number)) return;
+        if (stopping.load(std::memory_order_relaxed)) return;
+        assemble(number);
+        produced.store(number + 1);
+        if (consumer_waits.load()) wake(wake_consumer);
+      }
+    } catch (...) {
+      failure = std::current_exception();
+      failed.store(true);
+      wake(wake_consumer);
+    }
+  }
+
+  // Sleeps until half of the ring is free, so that one wake-up serves many batches; false: stop.
+  bool wait_for_room(int64_t number) {
+    std::unique_lock lock(mutex);
+    producer_waits.store(true);
+    wake_producer.wait(lock, [&] { return stopping || number - released.load() <= depth / 2; });
+    producer_waits.store(false);
+    return !stopping;
+  }
+
+  const Batch& take() {
+    if (spec.prefetch == 0) {
+      assemble(taken);
+      return batches[0];
+    }
+    released.store(taken);  // the previous batch's slot is free
+    if (producer_waits.load() && produced.load() - taken <= depth / 2) wake(wake_producer);
+    if (produced.load() == taken) wait_for_batch();
+    return batches[static_cast<size_t>(taken++ % depth)];
+  }
+
+  void wait_for_batch() {
+    std::unique_lock lock(mutex);
+    consumer_waits.store(true);
+    wake_consumer.wait(lock, [&] { return produced.load() > taken || failed.load(); });
+    consumer_waits.store(false);
+    if (produced.load() == taken) std::rethrow_exception(failure);
+  }
+
+  // The lock orders the notification after the other side's check of its condition.
+  void wake(std::condition_variable& sleeper) {
+    { const std::lock_guard lock(mutex); }
+    sleeper.notify_one();
+  }
+
+  const Dataset& dataset;
+  const DataPlan plan;
+  const LoaderSpec spec;
+  // The producer's: the thread, or take() without one.
+  Order order;
+  Position at;
+  const Layout layout;
+  const int64_t depth;
+  const std::unique_ptr<std::byte[], Free> slots;
+  std::vector<Batch> batches;
+  std::exception_ptr failure;  // set before `failed`
+
+  int64_t taken = 0;  // the consumer's
+  alignas(kAlignment) std::atomic<int64_t> produced{0};
+  alignas(kAlignment) std::atomic<int64_t> released{0};
+  alignas(kAlignment) std::atomic<bool> consumer_waits{false};
+  std::atomic<bool> producer_waits{false};
+  std::atomic<bool> failed{false};
+  std::atomic<bool> stopping{false};
+  std::mutex mutex;
+  std::condition_variable wake_consumer, wake_producer;
+  std::thread thread;  // last: it uses all of the above
+};
+
+Loader::Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec)
+    : ring_(std::make_unique<Ring>(dataset, plan, spec)) {}
+
+Loader::~Loader() = default;
+
+const Batch& Loader::next() {
+  return ring_->take();
+}
+
+}  // namespace runner::data

@@ -1,0 +1,59 @@
+// What a reader makes of a file: features and labels of all its samples.  Mutable while `load` prepares it, shared and
+// constant from then on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/tensor/shape.h"
+#include "runner/data/encoding.h"
+#include "runner/data/load.h"
+#include "runner/data/synthetic.h"
+
+namespace runner::data {
+
+struct Storage {
+  int64_t samples = 0;
+  backends::Shape feature_shape;  // of one sample
+  // One of these holds the features; the other two are empty.
+  std::vector<float> values;   // (samples, …), scale applied; NaN: missing, until filled
+  std::vector<uint8_t> bytes;  // (samples, …), scale applied when read
+  std::optional<Synthetic> rule;
+  float scale = 1;  // of bytes
+
+  LabelKind label_kind = LabelKind::kNone;
+  std::vector<int64_t> classes;  // (samples)
+  std::vector<float> targets;    // (samples, outputs)
+  int64_t outputs = 0;           // largest class + 1, or targets per sample
+  bool target_axis = false;      // targets are (N, K), not (N)
+
+  std::vector<std::string> feature_names;  // csv with a header
+  std::vector<std::string> class_names;    // sorted; class i of `classes` is class_names[i]
+
+  int64_t width() const { return feature_shape.elements(); }
+  // Features of a row as floats, before normalisation; out: (width).
+  void read_row(int64_t row, std::span<float> out) const;
+};
+
+// Multiplies the values by the recipe's `scale`, in f32.
+void scale_values(Storage& storage, std::optional<double> scale);
+
+struct ReadOptions {
+  LabelsAs labels = LabelsAs::kAuto;
+  bool labels_required = true;
+  uint64_t seed = 0;  // synthetic, and which section:
+  bool eval = false;
+  // csv: the features that are known already, by name where there is a header; empty and 0: not known.
+  std::vector<std::string> feature_names = {};
+  int64_t feature_count = 0;
+};
+
+// One reader per format.  Each throws Error(kData).
+Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options);
+Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& options);
+Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& options);
+
+}  // namespace runner::data

@@ -1,0 +1,89 @@
+#include "runner/data/synthetic.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "runner/data/storage.h"
+#include "schema/error.h"
+
+namespace runner::data {
+namespace {
+
+constexpr size_t kTable = 65536;
+constexpr uint32_t kLabelBlock = UINT32_MAX;  // far behind the blocks of features
+
+// Calls value(f, uniform noise) for each feature of a sample.
+template <class Value>
+void each_feature(uint64_t seed, Stream section, int64_t index, size_t features, Value value) {
+  for (size_t f = 0; f < features; f += 4) {
+    const Block bits = random_block(seed, section, static_cast<uint64_t>(index), static_cast<uint32_t>(f / 4));
+    for (size_t i = 0; i < 4 && f + i < features; ++i) value(f + i, symmetric(bits[i]));
+  }
+}
+
+size_t window(int64_t j) {
+  return static_cast<size_t>(j) * 40503;
+}
+
+}  // namespace
+
+Synthetic::Synthetic(uint64_t seed, Stream section, int64_t features, int64_t classes, int64_t targets)
+    : seed_(seed), section_(section), features_(features), classes_(classes), targets_(targets), table_(kTable) {
+  RUN_ASSERT((classes > 0) != (targets > 0));
+  each_feature(seed, Stream::kSyntheticRule, 0, kTable, [&](size_t i, float value) { table_[i] = value; });
+}
+
+void Synthetic::features(int64_t index, std::span<float> out) const {
+  if (classes_ == 0) {
+    each_feature(seed_, section_, index, out.size(), [&](size_t f, float noise) { out[f] = noise; });
+    return;
+  }
+  const size_t centre = window(label(index));
+  each_feature(seed_, section_, index, out.size(),
+               [&](size_t f, float noise) { out[f] = table_[(centre + f) % kTable] + noise; });
+}
+
+int64_t Synthetic::label(int64_t index) const {
+  const Block bits = random_block(seed_, section_, static_cast<uint64_t>(index), kLabelBlock);
+  return static_cast<int64_t>((uint64_t{bits[0]} * static_cast<uint64_t>(classes_)) >> 32);
+}
+
+void Synthetic::targets(int64_t index, std::span<float> out) const {
+  const double unit = 3 / std::sqrt(static_cast<double>(features_));
+  for (size_t k = 0; k < out.size(); ++k) {
+    const size_t weights = window(static_cast<int64_t>(k));
+    double sum = 0;
+    each_feature(seed_, section_, index, static_cast<size_t>(features_),
+                 [&](size_t f, float noise) { sum += double{table_[(weights + f) % kTable]} * double{noise}; });
+    out[k] = static_cast<float>(unit * sum);
+  }
+}
+
+std::string Synthetic::to_string() const {
+  return fmt::format("synthetic seed {} section {} features {} classes {} targets {}", seed_,
+                     static_cast<uint32_t>(section_), features_, classes_, targets_);
+}
+
+Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& options) {
+  Storage storage;
+  storage.samples = spec.samples;
+  storage.feature_shape = backends::Shape(spec.feature_shape);
+  const int64_t classes = spec.classes.value_or(0), targets = spec.targets.value_or(0);
+  RUN_CHECK(spec.samples > 0 && (classes > 0) != (targets > 0), ErrorKind::kRecipe,
+            "synthetic data needs samples and one of classes and targets");
+  if (options.labels == LabelsAs::kTargets && classes > 0) {
+    fail(ErrorKind::kRecipe, "the loss needs targets, but the synthetic data has classes; set targets instead");
+  }
+  if (options.labels == LabelsAs::kClasses && targets > 0) {
+    fail(ErrorKind::kRecipe, "the loss needs classes, but the synthetic data has targets; set classes instead");
+  }
+  storage.label_kind = classes > 0 ? LabelKind::kClass : LabelKind::kTarget;
+  storage.outputs = classes + targets;
+  storage.target_axis = true;
+  storage.rule.emplace(options.seed, options.eval ? Stream::kSyntheticEval : Stream::kSyntheticTrain,
+                       storage.feature_shape.elements(), classes, targets);
+  return storage;
+}
+
+}  // namespace runner::data
