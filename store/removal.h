@@ -13,13 +13,13 @@
 namespace runner::store {
 
 struct Retention {
-  std::optional<int64_t> keep_last;  // newest n
+  std::optional<int64_t> keep_last = std::nullopt;  // newest n
   struct Best {
     std::string metric;
     bool maximize = false;
     int64_t count = 1;
   };
-  std::optional<Best> keep_best;  // best n; a state without the metric, or with NaN, is never among them
+  std::optional<Best> keep_best = std::nullopt;  // best n; a state without the metric, or with NaN, is never among them
 };
 
 // Removes the states of a run that no rule keeps, and the bytes that only they used.  Kept: the newest state that is

@@ -1,0 +1,323 @@
+#include "store/run_store.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store/metrics.h"
+#include "store/process.h"
+#include "store/removal.h"
+#include "store/series_writer.h"
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class RunStore : public StoreTest {
+ protected:
+  // Writes value(step) for steps 1…last of a metric, as one attempt would.
+  void record(const RunHandle& run, const std::string& metric, int64_t first, int64_t last, double (*value)(int64_t)) {
+    SeriesWriter series(store.database(), run.id);
+    series.add_series(metric);
+    for (int64_t step = first; step <= last; ++step) series.add(0, {step, 1000 * step, value(step)});
+    Transaction transaction(store.database(), Transaction::Kind::kWrite);
+    series.write();
+    transaction.commit();
+  }
+
+  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
+
+  Store store = open_to_write();
+};
+
+TEST_F(RunStore, UidsSortByTimeAndDiffer) {
+  std::set<std::string> uids;
+  std::string before;
+  for (int i = 0; i < 50; ++i) {
+    const std::string uid = new_run_uid();
+    ASSERT_EQ(uid.size(), 10u);
+    EXPECT_EQ(uid.find_first_not_of("0123456789abcdefghjkmnpqrstvwxyz"), std::string::npos) << uid;
+    EXPECT_GE(uid.substr(0, 8), before);
+    before = uid.substr(0, 8);
+    uids.insert(uid);
+    for (const int64_t start = now_ms(); now_ms() == start;) {  // the next millisecond
+    }
+  }
+  EXPECT_EQ(uids.size(), 50u);
+}
+
+TEST_F(RunStore, KeepsEverythingAboutARun) {
+  RunInfo info = sample_run();
+  info.attempt.params = {{"a", std::monostate{}}, {"b", true},          {"c", int64_t{-7}}, {"d", 0.1},
+                         {"e", std::string("x")}, {"f", std::string()}, {"g", kNan},        {"h", std::string("7")}};
+  info.attempt.cpu_features = "avx2 fma";
+  info.attempt.kernels_json = R"({"matmul":"dnnl"})";
+  info.attempt.num_processes = 4;
+  const RunHandle handle = create_run(store, info);
+  add_tag(store, handle.id, "baseline");
+  add_tag(store, handle.id, "baseline");
+  add_tag(store, handle.id, "a b");
+  add_note(store, handle.id, "looks good");
+  finish_run(store, handle, {RunStatus::kFailed, 1, "loss is NaN", R"({"run":"x"})"});
+
+  const RunDetails details = show_run(store, find_run(store, info.uid));
+  EXPECT_EQ(details.run.name, "digits");
+  EXPECT_EQ(details.run.status, RunStatus::kFailed);
+  EXPECT_EQ(details.run.exit_code, 1);
+  EXPECT_EQ(details.run.reason, "loss is NaN");
+  EXPECT_EQ(details.run.summary_json, R"({"run":"x"})");
+  EXPECT_EQ(details.run.seed, 42);
+  EXPECT_EQ(details.run.backend, "cpu");
+  EXPECT_EQ(details.run.num_processes, 4);
+  EXPECT_EQ(details.run.cpu_features, "avx2 fma");
+  EXPECT_EQ(details.run.kernels_json, R"({"matmul":"dnnl"})");
+  EXPECT_EQ(details.run.binary_version, "0.1.0");
+  EXPECT_EQ(details.run.pid, ::getpid());
+  EXPECT_EQ(details.run.tags, (std::vector<std::string>{"a b", "baseline"}));
+  EXPECT_LE(details.run.created_ms, *details.run.ended_ms);
+  EXPECT_EQ(details.recipe.text, "name: digits\n");
+  EXPECT_EQ(details.recipe.origins_json, R"({"name":"recipe.yaml:1"})");
+  ASSERT_EQ(details.params.size(), info.attempt.params.size());
+  for (size_t i = 0; i < details.params.size(); ++i) {
+    EXPECT_EQ(details.params[i].key, info.attempt.params[i].key);
+    if (details.params[i].key == "g") {
+      EXPECT_TRUE(std::isnan(std::get<double>(details.params[i].value)));
+    } else {
+      EXPECT_EQ(details.params[i].value, info.attempt.params[i].value) << details.params[i].key;
+    }
+  }
+  ASSERT_EQ(details.notes.size(), 1u);
+  EXPECT_EQ(details.notes[0].text, "looks good");
+
+  remove_tag(store, handle.id, "baseline");
+  remove_tag(store, handle.id, "absent");
+  EXPECT_EQ(find_run(store, info.uid).tags, std::vector<std::string>{"a b"});
+}
+
+TEST_F(RunStore, EqualRecipesAreKeptOnce) {
+  create_run(store, sample_run());
+  create_run(store, sample_run());
+  EXPECT_EQ(count("recipe"), 1);
+  RunInfo other = sample_run();
+  other.attempt.recipe.text += "# a comment\n";
+  create_run(store, other);
+  EXPECT_EQ(count("recipe"), 2);
+}
+
+TEST_F(RunStore, AForkNamesItsParent) {
+  const RunInfo parent = sample_run();
+  create_run(store, parent);
+  RunInfo child = sample_run("child");
+  child.parent = parent.uid;
+  create_run(store, child);
+  EXPECT_EQ(find_run(store, "child").parent, parent.uid);
+
+  child.uid = new_run_uid();
+  child.parent = "0000000000";
+  EXPECT_EQ(error_of([&] { create_run(store, child); }),
+            fmt::format("not found: there is no run 0000000000 in {} to fork from", path.string()));
+  EXPECT_EQ(count("run"), 2);
+}
+
+double falling(int64_t step) {
+  return 1.0 / static_cast<double>(step);
+}
+double rising(int64_t step) {
+  return static_cast<double>(step) / 3.0;
+}
+double strange(int64_t step) {
+  return step % 7 == 0 ? kNan : step % 11 == 0 ? HUGE_VAL : std::sin(static_cast<double>(step));
+}
+
+// Resuming after step k must leave exactly what an uninterrupted run would have at step k.
+TEST_F(RunStore, ANewAttemptTakesBackWhatComesAfterItsStart) {
+  for (const int64_t start : {0, 1, 511, 512, 513, 700, 1300, 2000}) {
+    const RunHandle crashed = create_run(store, sample_run());
+    const RunHandle clean = create_run(store, sample_run());
+    for (auto [metric, value] : std::vector<std::pair<const char*, double (*)(int64_t)>>{
+             {"up", rising}, {"down", falling}, {"odd", strange}}) {
+      record(crashed, metric, 1, 1300, value);
+      if (start > 0) record(clean, metric, 1, std::min<int64_t>(start, 1300), value);
+    }
+    AttemptInfo again = sample_run().attempt;
+    again.start_step = start;
+    const RunHandle resumed = begin_attempt(store, crashed.uid, again);
+    EXPECT_EQ(resumed.attempt, 2);
+    const auto wanted = list_metrics(store, clean.id), got = list_metrics(store, crashed.id);
+    ASSERT_EQ(got.size(), wanted.size()) << start;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto facts = [](const MetricSummary& m) {
+        return fmt::format("{} n {} first {}:{} last {}:{} min {}:{} max {}:{} sum {} nan {} inf {}", m.name, m.n,
+                           m.first_step, m.first, m.last_step, m.last, m.min_step, m.min, m.max_step, m.max, m.sum,
+                           m.nan_count, m.inf_count);
+      };
+      EXPECT_EQ(facts(got[i]), facts(wanted[i])) << start;
+      const auto points = metric_points(store, find_run(store, crashed.uid), got[i].name);
+      ASSERT_EQ(static_cast<int64_t>(points.size()), got[i].n);
+      EXPECT_EQ(points.back().step, std::min<int64_t>(start, 1300));
+    }
+    const RunDetails details = show_run(store, find_run(store, crashed.uid));
+    EXPECT_EQ(details.attempts[1].superseded_points, 3 * std::max<int64_t>(0, 1300 - start));
+    EXPECT_EQ(details.attempts[0].status, RunStatus::kCrashed);
+    EXPECT_EQ(details.run.status, RunStatus::kRunning);
+  }
+}
+
+TEST_F(RunStore, PointsOfSeveralAttemptsFollowEachOther) {
+  const RunHandle first = create_run(store, sample_run());
+  record(first, "loss", 1, 700, rising);
+  AttemptInfo again = sample_run().attempt;
+  again.start_step = 600;
+  const RunHandle second = begin_attempt(store, first.uid, again);
+  record(second, "loss", 601, 1400, falling);
+  const auto points = metric_points(store, find_run(store, first.uid), "loss");
+  ASSERT_EQ(points.size(), 1400u);
+  MetricSummary summary;
+  for (int64_t step = 1; step <= 1400; ++step) {
+    const Point& point = points[static_cast<size_t>(step - 1)];
+    EXPECT_EQ(point.step, step);
+    EXPECT_EQ(point.value, step <= 600 ? rising(step) : falling(step));
+    summary.add(point);
+  }
+  const MetricSummary stored = list_metrics(store, first.id).at(0);
+  EXPECT_EQ(stored.sum, summary.sum);
+  EXPECT_EQ(stored.min, summary.min);
+  EXPECT_EQ(stored.max, summary.max);
+}
+
+TEST_F(RunStore, ResumingAnUnknownRunIsAnError) {
+  EXPECT_EQ(error_of([&] { begin_attempt(store, "nothere", {}); }),
+            fmt::format("not found: there is no run nothere in {}", path.string()));
+}
+
+// Lets a child process do `work` and keeps it alive until release().
+class Child {
+ public:
+  template <class Work>
+  explicit Child(Work work) {
+    int ready[2];
+    EXPECT_EQ(::pipe(ready), 0);
+    EXPECT_EQ(::pipe(hold_), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::close(hold_[1]);
+      work();
+      char byte = 1;
+      static_cast<void>(!::write(ready[1], &byte, 1));
+      static_cast<void>(!::read(hold_[0], &byte, 1));
+      ::_exit(0);
+    }
+    ::close(hold_[0]);
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    ::close(ready[0]);
+  }
+  ~Child() {
+    ::close(hold_[1]);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  void kill_without_burial() const { ::kill(pid_, SIGKILL); }
+  pid_t pid() const { return pid_; }
+
+ private:
+  int hold_[2]{};
+  pid_t pid_ = 0;
+};
+
+TEST(RunLife, ARunWhoseProcessIsGoneReadsAsCrashed) {
+  TempFolder folder;
+  const fs::path path = folder / "runner.db";
+  const RunInfo info = sample_run();
+  {
+    Child child([&] {
+      Store store = Store::open(path, Access::kWrite);
+      create_run(store, info);
+    });
+    Store store = Store::open(path, Access::kWrite);
+    EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);
+    EXPECT_EQ(std::get<std::string>(sql_query(path, "SELECT status FROM runs").rows.at(0).at(0)), "running");
+    const std::string host = find_run(store, info.uid).host;
+    EXPECT_EQ(error_of([&] { begin_attempt(store, info.uid, info.attempt); }),
+              fmt::format("usage: run {} is still running as process {} on {}; stop that process, then resume the run",
+                          info.uid, child.pid(), host));
+    EXPECT_EQ(error_of([&] { remove_run(store, find_run(store, info.uid).id); }),
+              fmt::format("usage: run {} is still running as process {} on {}; stop that process, then remove the run",
+                          info.uid, child.pid(), host));
+    child.kill_without_burial();
+    // A zombie still has its entry in /proc, and is dead.
+    while (find_run(store, info.uid).status == RunStatus::kRunning) {
+    }
+    EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kCrashed);
+  }
+  Store store = Store::open(path, Access::kWrite);
+  EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kCrashed);
+  EXPECT_EQ(std::get<std::string>(sql_query(path, "SELECT status FROM runs").rows.at(0).at(0)), "crashed");
+  EXPECT_EQ(store.database().query_text("SELECT status FROM runs"), "running");  // as the file has it
+  EXPECT_EQ(begin_attempt(store, info.uid, info.attempt).attempt, 2);
+  EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);
+}
+
+TEST(RunLife, AProcessIsItsBootItsNumberAndItsStart) {
+  const Process self = this_process();
+  const int64_t now = now_ms();
+  EXPECT_TRUE(is_running(self, 0, now));
+  Process reused = self;
+  reused.start_ticks -= 1;
+  EXPECT_FALSE(is_running(reused, now, now));
+  Process rebooted = self;
+  rebooted.boot_id = "other";
+  EXPECT_FALSE(is_running(rebooted, now, now));
+  // Another host or container cannot be asked: its sign of life counts.
+  Process elsewhere = rebooted;
+  elsewhere.host = "elsewhere";
+  EXPECT_TRUE(is_running(elsewhere, now - 59'000, now));
+  EXPECT_FALSE(is_running(elsewhere, now - 61'000, now));
+  Process container = self;
+  container.pid_namespace = "pid:[1]";
+  EXPECT_TRUE(is_running(container, now, now));
+  EXPECT_FALSE(is_running(container, now - 61'000, now));
+}
+
+TEST_F(RunStore, RemovingARunRemovesAllOfIt) {
+  const RunHandle parent = create_run(store, sample_run());
+  record(parent, "loss", 1, 600, rising);
+  const auto bytes = as_bytes("weights");
+  save_state(store, parent, {}, std::vector<SectionView>{{"w", "{}", bytes}});
+  add_tag(store, parent.id, "x");
+  add_note(store, parent.id, "y");
+  RunInfo child = sample_run("child");
+  child.parent = parent.uid;
+  create_run(store, child);
+
+  remove_run(store, parent.id);
+  for (const char* table : {"series", "chunk", "state", "section", "section_content", "content", "tag", "note"}) {
+    EXPECT_EQ(count(table), 0) << table;
+  }
+  EXPECT_EQ(count("run"), 1);
+  EXPECT_EQ(find_run(store, "child").parent, "");
+}
+
+TEST_F(RunStore, CollectingGarbageShrinksTheFile) {
+  const RunHandle run = create_run(store, sample_run());
+  const std::string weights(3'000'000, 'w');
+  save_state(store, run, {}, std::vector<SectionView>{{"w", "{}", as_bytes(weights)}}, 1000);
+  std::string noise(3'000'000, 0);
+  for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i / 1000);
+  save_state(store, run, {}, std::vector<SectionView>{{"n", "{}", as_bytes(noise)}});
+  const RunHandle other = create_run(store, sample_run("other"));
+  remove_run(store, run.id);
+  EXPECT_GT(collect_garbage(store), 2'500'000);
+  EXPECT_EQ(collect_garbage(store), 0);
+  EXPECT_EQ(find_run(store, "other").id, other.id);
+}
+
+}  // namespace
+}  // namespace runner::store

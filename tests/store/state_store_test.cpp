@@ -1,0 +1,264 @@
+#include "store/state_store.h"
+
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "store/removal.h"
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+std::string random_bytes(size_t size, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string bytes(size, 0);
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+std::string text_of(const Section& section) {
+  return {reinterpret_cast<const char*>(section.bytes.data()), section.bytes.size()};
+}
+
+class StateStore : public StoreTest {
+ protected:
+  StateInfo save(int64_t step, const std::vector<SectionView>& sections, size_t chunk_bytes = 1000) {
+    StateHeader header;
+    header.step = step;
+    return save_state(store, run, header, sections, chunk_bytes);
+  }
+
+  // A small state with one metric.
+  int64_t save_metric(int64_t step, double value, bool pinned = false) {
+    StateHeader header;
+    header.step = step;
+    header.pinned = pinned;
+    header.metrics = {{"eval/loss", value}};
+    const std::string bytes = std::to_string(step);
+    return save_state(store, run, header, std::vector<SectionView>{{"w", "", as_bytes(bytes)}}).id;
+  }
+
+  std::vector<int64_t> steps() {
+    std::vector<int64_t> result;
+    for (const StateInfo& state : list_states(store, run.id)) result.push_back(state.step);
+    return result;
+  }
+
+  int64_t count(const std::string& table) { return store.database().query_int64("SELECT count(*) FROM " + table); }
+
+  Store store = open_to_write();
+  RunHandle run = create_run(store, sample_run());
+};
+
+TEST_F(StateStore, ReturnsWhatWasSaved) {
+  const std::string weights = random_bytes(2500, 1), exact = random_bytes(2000, 2), empty;
+  StateHeader header{120, 3, "schedule", true, {{"eval/accuracy", 0.97}, {"eval/loss", kNan}}};
+  const StateInfo saved =
+      save_state(store, run, header,
+                 std::vector<SectionView>{{"0.weight", R"({"dtype":"f32","shape":[25,25]})", as_bytes(weights)},
+                                          {"rng", "{}", as_bytes(empty)},
+                                          {"adam/m", "", as_bytes(exact)}},
+                 1000);
+  EXPECT_EQ(saved.step, 120);
+  EXPECT_EQ(saved.epoch, 3);
+  EXPECT_EQ(saved.reason, "schedule");
+  EXPECT_TRUE(saved.pinned);
+  EXPECT_FALSE(saved.superseded);
+  EXPECT_EQ(saved.run, run.uid);
+  EXPECT_EQ(saved.bytes, 4500);
+  EXPECT_EQ(saved.new_bytes, 4500);
+  EXPECT_EQ(saved.metrics[0], (std::pair<std::string, double>("eval/accuracy", 0.97)));
+  EXPECT_TRUE(std::isnan(saved.metrics[1].second));
+
+  const LoadedState loaded = load_state(store, saved.id);
+  ASSERT_EQ(loaded.sections.size(), 3u);
+  EXPECT_EQ(loaded.sections[0].name, "0.weight");
+  EXPECT_EQ(loaded.sections[0].meta, R"({"dtype":"f32","shape":[25,25]})");
+  EXPECT_EQ(text_of(loaded.sections[0]), weights);
+  EXPECT_EQ(loaded.at("rng").bytes.size(), 0u);
+  EXPECT_EQ(text_of(loaded.at("adam/m")), exact);
+  EXPECT_EQ(loaded.find("absent"), nullptr);
+  EXPECT_EQ(error_of([&] { loaded.at("absent"); }),
+            "store: state 1 has no section absent; it was written by another version of runner");
+}
+
+TEST_F(StateStore, AStateMayBeEmpty) {
+  const StateInfo saved = save(1, {});
+  EXPECT_EQ(saved.bytes, 0);
+  EXPECT_TRUE(load_state(store, saved.id).sections.empty());
+}
+
+TEST_F(StateStore, KeepsEqualChunksOnce) {
+  const std::string frozen = random_bytes(5000, 1);
+  std::string trained = random_bytes(5000, 2);
+  EXPECT_EQ(save(1, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 10'000);
+  trained[4999] ^= 1;
+  EXPECT_EQ(save(2, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 1000);  // its last chunk
+  // Also in one state, under other names, and in another run.
+  EXPECT_EQ(save(3, {{"x", "", as_bytes(frozen)}, {"y", "", as_bytes(frozen)}}).new_bytes, 0);
+  run = create_run(store, sample_run("other"));
+  const StateInfo other = save(1, {{"a", "", as_bytes(frozen)}});
+  EXPECT_EQ(other.new_bytes, 0);
+  EXPECT_EQ(text_of(load_state(store, other.id).at("a")), frozen);
+  EXPECT_EQ(count("content"), 11);
+}
+
+TEST_F(StateStore, ChunksNeverCrossSections) {
+  const std::string a = random_bytes(1500, 1), b = random_bytes(1500, 2);
+  save(1, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}});
+  EXPECT_EQ(
+      store.database().query_text("SELECT group_concat(length(data)) FROM (SELECT data FROM content ORDER BY id)"),
+      "1000,500,1000,500");
+}
+
+TEST_F(StateStore, AnUnknownStateIsAnError) {
+  EXPECT_EQ(
+      error_of([&] { load_state(store, 7); }),
+      fmt::format("not found: there is no state 7 in {}; `runner states RUN` lists those of a run", path.string()));
+}
+
+TEST_F(StateStore, NamesTheDamagedChunkWhateverByteChanged) {
+  const std::string a = random_bytes(30, 1), b = random_bytes(25, 2);
+  const int64_t id = save(9, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}}, 10).id;
+  Statement damage(
+      store.database(),
+      "UPDATE content SET data = CAST(substr(data, 1, ?2) || ?3 || substr(data, ?2 + 2) AS BLOB) WHERE id = ?1");
+  for (int64_t content = 1; content <= 6; ++content) {
+    const std::string& section = content <= 3 ? a : b;
+    const size_t start = static_cast<size_t>(content <= 3 ? content - 1 : content - 4) * 10;
+    for (size_t at = 0; at < std::min<size_t>(10, section.size() - start); ++at) {
+      const std::string good(1, section[start + at]), bad(1, static_cast<char>(section[start + at] ^ 0x10));
+      damage.bind(content, static_cast<int64_t>(at), as_bytes(bad)).run();
+      EXPECT_EQ(error_of([&] { load_state(store, id); }),
+                fmt::format(
+                    "store: state {} in {} is damaged: section {} fails its checksum in chunk {}; use an earlier state "
+                    "(`runner states`)",
+                    id, path.string(), content <= 3 ? "a" : "b", start / 10));
+      damage.bind(content, static_cast<int64_t>(at), as_bytes(good)).run();
+    }
+  }
+  EXPECT_EQ(text_of(load_state(store, id).at("b")), b);
+}
+
+TEST_F(StateStore, NamesAMissingChunk) {
+  const std::string a = random_bytes(30, 1);
+  const int64_t id = save(9, {{"a", "", as_bytes(a)}}, 10).id;
+  store.database().exec("DELETE FROM section_content WHERE no = 1");
+  EXPECT_EQ(error_of([&] { load_state(store, id); }),
+            fmt::format("store: state {} in {} is damaged: section a has 20 bytes instead of 30; use an earlier state "
+                        "(`runner states`)",
+                        id, path.string()));
+}
+
+TEST_F(StateStore, ListsNewestFirstAndLeavesOutSupersededOnesForResume) {
+  for (const int64_t step : {100, 200, 300}) save_metric(step, 1);
+  AttemptInfo again = sample_run().attempt;
+  again.start_step = 200;
+  run = begin_attempt(store, run.uid, again);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{300, 200, 100}));
+  EXPECT_TRUE(list_states(store, run.id)[0].superseded);
+  const auto usable = list_states(store, run.id, /*for_resume=*/true);
+  ASSERT_EQ(usable.size(), 2u);
+  EXPECT_EQ(usable[0].step, 200);
+  save_metric(300, 1);
+  EXPECT_EQ(list_states(store, run.id, /*for_resume=*/true)[0].step, 300);
+}
+
+TEST_F(StateStore, RetentionKeepsTheLastTheBestAndThePinned) {
+  save_metric(1, 0.9, /*pinned=*/true);
+  save_metric(2, 0.2);
+  save_metric(3, kNan);
+  save_metric(4, 0.2);
+  save_metric(5, 0.5);
+  save_metric(6, 0.8);
+  save_metric(7, 0.7);
+  EXPECT_EQ(prune_states(store, run.id, {}), 0);
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 5}), 1);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{7, 6, 5, 4, 3, 1}));
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 2, .keep_best = Retention::Best{"eval/loss", false, 1}}), 2);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{7, 6, 4, 1}));
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = {}, .keep_best = Retention::Best{"eval/loss", true, 2}}), 1);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{7, 6, 1}));  // 0.9 is pinned and best, 0.8, and the newest in any case
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 0}), 1);
+  EXPECT_EQ(steps(), (std::vector<int64_t>{7, 1}));
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = {}, .keep_best = Retention::Best{"no/such", true, 2}}), 0);
+  pin_state(store, list_states(store, run.id)[1].id, false);
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 1);
+  EXPECT_EQ(steps(), std::vector<int64_t>{7});
+  EXPECT_EQ(count("content"), 1);
+}
+
+TEST_F(StateStore, OfEquallyGoodStatesTheNewerIsKept) {
+  for (const int64_t step : {1, 2, 3, 4}) save_metric(step, step == 4 ? 1.0 : 0.5);
+  prune_states(store, run.id, {.keep_last = 1, .keep_best = Retention::Best{"eval/loss", false, 1}});
+  EXPECT_EQ(steps(), (std::vector<int64_t>{4, 3}));
+}
+
+TEST_F(StateStore, RetentionDropsSupersededStatesFirst) {
+  for (const int64_t step : {100, 200, 300}) save_metric(step, 1);
+  AttemptInfo again = sample_run().attempt;
+  again.start_step = 100;
+  run = begin_attempt(store, run.uid, again);
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 2}), 2);
+  EXPECT_EQ(steps(), std::vector<int64_t>{100});
+}
+
+TEST_F(StateStore, RetentionKeepsWhatAForkStartsFrom) {
+  const int64_t first = save_metric(1, 1);
+  save_metric(2, 1);
+  RunInfo info = sample_run("fork");
+  info.parent = run.uid;
+  info.attempt.from_state = first;
+  const RunHandle fork = create_run(store, info);
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 0);
+  save_state(store, fork, {}, {});
+  EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 1);
+}
+
+TEST_F(StateStore, SharedChunksOutliveTheStateThatBroughtThem) {
+  const std::string shared = random_bytes(4000, 1), own = random_bytes(4000, 2);
+  save(1, {{"a", "", as_bytes(shared)}, {"b", "", as_bytes(own)}});
+  const int64_t second = save(2, {{"a", "", as_bytes(shared)}}).id;
+  prune_states(store, run.id, {.keep_last = 1});
+  EXPECT_EQ(text_of(load_state(store, second).at("a")), shared);
+  EXPECT_EQ(count("content"), 4);
+}
+
+TEST_F(StateStore, FreedPagesAreUsedAgain) {
+  const auto pages = [&] { return store.database().query_int64("PRAGMA page_count"); };
+  const auto round = [&](uint64_t seed) {
+    const std::string weights = random_bytes(1'000'000, seed);
+    save(1, {{"w", "", as_bytes(weights)}});
+    prune_states(store, run.id, {.keep_last = 1});
+  };
+  round(1);
+  round(2);
+  const int64_t before = pages();
+  for (uint64_t seed = 3; seed < 8; ++seed) round(seed);
+  EXPECT_LE(pages(), before + 4);
+}
+
+TEST_F(StateStore, ASnapshotIsACopyThatKeepsItsMemory) {
+  StateSnapshot snapshot;
+  std::string weights = "abc";
+  snapshot.header.step = 5;
+  snapshot.add("w", "meta", as_bytes(weights));
+  snapshot.add("v", "", as_bytes("de"));
+  weights = "xyz";
+  EXPECT_EQ(snapshot.bytes(), 5u);
+  const int64_t id = save_state(store, run, snapshot.header, snapshot.sections()).id;
+  EXPECT_EQ(text_of(load_state(store, id).at("w")), "abc");
+  EXPECT_EQ(text_of(load_state(store, id).at("v")), "de");
+  snapshot.clear();
+  EXPECT_EQ(snapshot.bytes(), 0u);
+  EXPECT_TRUE(snapshot.sections().empty());
+  EXPECT_EQ(snapshot.header.step, 0);
+}
+
+}  // namespace
+}  // namespace runner::store
