@@ -66,7 +66,7 @@ class Composer {
     const std::string id = std::filesystem::weakly_canonical(report_.source(source).name(), ignored).string();
     open_.push_back({id, report_.source(source).name()});
     YamlTree own = parse_yaml(source, report_);
-    expect_map(own.root);
+    expect_map(own);
     YamlTree tree;
     tree.root.kind = YamlNode::Kind::kMap;
     tree.complete = own.complete;
@@ -90,7 +90,7 @@ class Composer {
     }
     if (key.find('[') != std::string::npos) {
       report_.add(ErrorId::kBadOverride, place, key, "the elements of a list cannot be set one by one",
-                  "set the whole list: key=[a, b]");
+                  fmt::format("set the whole list: {}=[…]", key.substr(0, key.find('['))));
       return {};
     }
     if (key == "include") {
@@ -110,14 +110,15 @@ class Composer {
     std::string name;  // for messages
   };
 
-  void expect_map(YamlNode& root) {
-    if (root.kind == YamlNode::Kind::kMap) return;
-    if (!root.is_unset()) {
-      report_.add(ErrorId::kWrongType, root.place, "", "a recipe must be a section of keys",
+  void expect_map(YamlTree& tree) {
+    if (tree.root.kind == YamlNode::Kind::kMap) return;
+    if (!tree.root.is_unset()) {
+      report_.add(ErrorId::kWrongType, tree.root.place, "", "a recipe must be a section of keys",
                   "begin with schema_version: 1");
+      tree.complete = false;
     }
-    root = {};
-    root.kind = YamlNode::Kind::kMap;
+    tree.root = {};
+    tree.root.kind = YamlNode::Kind::kMap;
   }
 
   void include_all(YamlNode include, YamlTree& tree) {
@@ -142,7 +143,8 @@ class Composer {
     const std::string name = join_path(report_.source(path.place.source).folder(), path.text);
     if (++files_ > kMaxFiles) {
       if (files_ == kMaxFiles + 1) {
-        report_.add(ErrorId::kTooManyIncludes, path.place, "include", fmt::format("more than {} files", kMaxFiles));
+        report_.add(ErrorId::kTooManyIncludes, path.place, "include",
+                    fmt::format("a recipe may include {} files, and this is one more", kMaxFiles));
       }
       tree.complete = false;
       return;

@@ -31,7 +31,7 @@ Explanation find(const ReadResult& result, const std::string& key) {
   const size_t dot = key.rfind('.');
   const std::string section = dot == std::string::npos ? "" : key.substr(0, dot);
   fail(ErrorKind::kUsage, "there is no key {}; {}", key,
-       suggest_path(section, key.substr(section.empty() ? 0 : dot + 1)));
+       suggest_key(section, section, key.substr(section.empty() ? 0 : dot + 1)));
 }
 
 // The leaves below a section.

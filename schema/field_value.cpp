@@ -17,9 +17,9 @@ struct SizeUnit {
 };
 constexpr SizeUnit kSizeUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
 
-// "12 steps" -> 12, "steps"; the digits may be missing or too many.
+// "12 steps" -> 12, "steps".
 struct Quantity {
-  std::optional<int64_t> count;
+  std::optional<int64_t> count;  // none without digits, the largest number with too many
   bool leading_zero = false;
   std::string_view unit;
 };
@@ -27,8 +27,10 @@ struct Quantity {
 Quantity split_quantity(std::string_view text) {
   Quantity quantity;
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  int64_t count = 0;
-  if (std::from_chars(text.data(), text.data() + digits, count).ec == std::errc() && digits > 0) quantity.count = count;
+  if (digits > 0) {
+    const auto error = std::from_chars(text.data(), text.data() + digits, quantity.count.emplace()).ec;
+    if (error != std::errc()) quantity.count = INT64_MAX;
+  }
   quantity.leading_zero = digits > 1 && text[0] == '0';
   const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
   quantity.unit = text.substr(unit);
@@ -119,10 +121,12 @@ class ValueReader {
 
   PlainScalar plain() const { return node_.quoted ? PlainScalar{node_.text} : read_plain_scalar(node_.text); }
 
-  std::nullopt_t leading_zero(std::string_view text) {
+  // as_text: the field could also hold the digits as a text.
+  std::nullopt_t leading_zero(std::string_view text, bool as_text) {
     const std::string_view digits = text.substr(std::min(text.find_first_not_of("+-0"), text.size() - 1));
+    const std::string number = (text[0] == '-' ? "-" : "") + std::string(digits);
     return fault(ErrorId::kLeadingZero, fmt::format("{}: the number {} begins with a zero", path_, text),
-                 fmt::format("write {}{}, or \"{}\" for a text", text[0] == '-' ? "-" : "", digits, text));
+                 as_text ? fmt::format("write {}, or \"{}\" for a text", number, text) : "write " + number);
   }
 
   std::optional<Value> read_boolean() {
@@ -138,7 +142,7 @@ class ValueReader {
   // A number of the plain scalar, or the fault that it has.
   std::optional<PlainScalar> numeric() {
     const PlainScalar scalar = plain();
-    if (scalar.leading_zero) return leading_zero(node_.text);
+    if (scalar.leading_zero) return leading_zero(node_.text, field_.name.empty());
     if (scalar.not_finite)
       return fault(ErrorId::kNotFinite, fmt::format("{} must be finite, got {}", path_, node_.text));
     if (scalar.value.integer() != nullptr || scalar.value.number() != nullptr) return scalar;
@@ -186,9 +190,9 @@ class ValueReader {
 
   std::optional<Value> read_text() {
     const PlainScalar scalar = plain();
-    // Quotes are awkward to type in a shell, and a variable of the environment is a text.
-    const bool anything = node_.from_env || report_.source(node_.place.source).kind() == OriginKind::kCommandLine;
-    if (!anything && scalar.leading_zero) return leading_zero(node_.text);
+    // Quotes are awkward to type in a shell.
+    const bool anything = node_.loose || report_.source(node_.place.source).kind() == OriginKind::kCommandLine;
+    if (!anything && scalar.leading_zero) return leading_zero(node_.text, true);
     if (!anything && (scalar.value.text() == nullptr || scalar.not_finite)) {
       return wrong_type(fmt::format("write \"{}\"", node_.text));
     }
@@ -204,7 +208,7 @@ class ValueReader {
 
   std::optional<Value> read_length() {
     const Quantity quantity = split_quantity(node_.text);
-    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')));
+    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')), false);
     if (quantity.count && quantity.unit.empty()) {
       const int64_t n = *quantity.count;
       return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
@@ -215,7 +219,8 @@ class ValueReader {
     if (unit.empty() || !quantity.count) {
       const std::string known[] = {"steps", "epochs", "samples"};
       const auto near = nearest(quantity.unit, known);
-      const bool guess = quantity.count && !near.empty();
+      const bool word = quantity.unit.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string_view::npos;
+      const bool guess = quantity.count && word && !near.empty();
       return fault(ErrorId::kBadLength,
                    fmt::format("{} must be N steps, N epochs or N samples, got {}", path_, describe(node_)),
                    guess ? "did you mean " + length_text(*quantity.count, near[0]) + "?" : "");
@@ -226,7 +231,7 @@ class ValueReader {
 
   std::optional<Value> read_size() {
     const Quantity quantity = split_quantity(node_.text);
-    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')));
+    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')), false);
     if (quantity.count && quantity.unit.empty()) {
       return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
                    fmt::format("write {} MiB or {} GiB", *quantity.count, *quantity.count));
@@ -251,7 +256,7 @@ class ValueReader {
 
   std::optional<Value> read_column() {
     const PlainScalar scalar = plain();
-    if (scalar.leading_zero) return leading_zero(node_.text);
+    if (scalar.leading_zero) return leading_zero(node_.text, true);
     if (scalar.value.text() != nullptr && !scalar.not_finite && !node_.text.empty()) return node_.text;
     if (scalar.value.integer() == nullptr) return wrong_type();
     const int64_t index = *scalar.value.integer();
@@ -348,8 +353,10 @@ std::string describe(const YamlNode& node) {
   switch (node.kind) {
     case YamlNode::Kind::kList: return "a list";
     case YamlNode::Kind::kMap: return "a section";
+    case YamlNode::Kind::kNull: return "null";
+    case YamlNode::Kind::kEmpty:
+    case YamlNode::Kind::kInvalid: return "nothing";
     case YamlNode::Kind::kScalar: break;
-    default: return "nothing";
   }
   constexpr size_t kLongest = 60;
   const bool text = node.quoted || read_plain_scalar(node.text).value.text() != nullptr;
@@ -357,7 +364,7 @@ std::string describe(const YamlNode& node) {
   size_t end = cut ? kLongest : node.text.size();
   while (cut && end > 0 && (node.text[end] & 0xC0) == 0x80) --end;
   const std::string shown = node.text.substr(0, end) + (cut ? "…" : "");
-  return text ? fmt::format("the text \"{}\"", shown) : shown;
+  return text ? "the text " + canonical_text(Value(shown)) : shown;
 }
 
 std::string type_phrase(const Field& field) {

@@ -22,7 +22,7 @@ std::optional<Value> read_free_value(const YamlNode& node, const std::string& pa
 // The value of a default of the table.
 Value read_default(const Field& field, const FieldDefault& fallback);
 
-// "3", "true", "the text \"x\"", "a list", "a section", "nothing": for "…, got X".
+// "3", "true", "the text \"x\"", "a list", "a section", "null", "nothing": for "…, got X".
 std::string describe(const YamlNode& node);
 
 // The type in words: "an integer", "a list of numbers".

@@ -178,7 +178,8 @@ class Checker {
       if (!name || std::find(names.begin(), names.end(), *name) != names.end()) continue;
       const std::vector<std::string> near = nearest(*name, names);
       fault(ErrorId::kMetricNotRecorded, path, fmt::format("{} {} is not recorded", path, *name),
-            near.empty() ? fmt::format("what is: {}; eval.metrics adds others", join_or(names)) : did_you_mean(near));
+            near.empty() ? fmt::format("recorded: {}; eval.metrics adds others", fmt::join(names, ", "))
+                         : did_you_mean(near));
     }
   }
 

@@ -19,6 +19,20 @@ bool is_variable_name(std::string_view name) {
   return name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
 }
 
+// The fields of a section, those that share a path together, in the order of fields.yaml.
+std::vector<std::span<const Field>> fields_by_path(std::string_view section) {
+  std::vector<std::span<const Field>> groups;
+  const std::span<const Field> all = fields_of(section);
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i + 1;
+    while (end < all.size() && all[end].name == all[i].name) ++end;
+    groups.push_back(all.subspan(i, end - i));
+    i = end;
+  }
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a[0].order < b[0].order; });
+  return groups;
+}
+
 class Binder {
  public:
   Binder(const YamlTree& tree, Report& report) : tree_(tree), report_(report) {}
@@ -77,13 +91,9 @@ class Binder {
     settings_.sections.push_back({path, nullptr, {}, origin_of(node), place});
     if (node != nullptr && kind_is_for_later(schema, path, *node, place)) return;
     if (node != nullptr) report_unknown_keys(schema, path, *node);
-    const std::span<const Field> all = fields_of(schema);
-    for (size_t i = 0; i < all.size();) {
-      size_t end = i + 1;
-      while (end < all.size() && all[end].name == all[i].name) ++end;
-      const YamlNode::Member* member = node != nullptr ? node->find(all[i].name) : nullptr;
-      bind_field(all.subspan(i, end - i), child_path(path, all[i].name), member, place);
-      i = end;
+    for (const std::span<const Field> rows : fields_by_path(schema)) {
+      const YamlNode::Member* member = node != nullptr ? node->find(rows[0].name) : nullptr;
+      bind_field(rows, child_path(path, rows[0].name), member, place);
     }
   }
 
@@ -119,7 +129,7 @@ class Binder {
     for (const YamlNode::Member& member : node.members) {
       if (!find_fields(child_path(std::string(schema), member.key)).empty()) continue;
       report_.add(ErrorId::kUnknownKey, member.place, child_path(path, member.key),
-                  fmt::format("unknown key {}", child_path(path, member.key)), suggest_path(schema, member.key));
+                  fmt::format("unknown key {}", child_path(path, member.key)), suggest_key(schema, path, member.key));
     }
   }
 
@@ -207,7 +217,14 @@ class Binder {
     if (!tree_.complete) return;
     const std::vector<std::string> choices = choice_names(field);
     report_.add(ErrorId::kMissingKey, place, path, fmt::format("{} is missing", path),
-                choices.empty() ? fmt::format("{}: {}", type_name(field), field.text) : "one of " + join_or(choices));
+                choices.empty() ? hint_of(field) : "one of " + join_or(choices));
+  }
+
+  // "an integer: samples in a batch of one replica"
+  static std::string hint_of(const Field& field) {
+    std::string text(field.text.substr(0, field.text.size() - 1));
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+    return type_phrase(field) + ": " + text;
   }
 
   static bool equals_default(const Field& field, const Value& value) {
@@ -372,12 +389,12 @@ void check_availability(const Settings& settings, Report& report) {
   }
 }
 
-std::string suggest_path(std::string_view section, std::string_view name) {
-  std::vector<std::string> own, own_paths, elsewhere;
-  for (const Field& field : fields_of(section))
+std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name) {
+  std::vector<std::string> own, elsewhere;
+  for (const Field& field : fields_of(schema))
     if (own.empty() || own.back() != field.name) own.emplace_back(field.name);
   std::vector<std::string> near = nearest(name, own);
-  for (std::string& n : near) n = child_path(std::string(section), n);
+  for (std::string& n : near) n = child_path(path, n);
   if (!near.empty()) return did_you_mean(near);
 
   int best = name.size() < 6 ? 0 : 1;  // short names are near to too many others
@@ -393,7 +410,7 @@ std::string suggest_path(std::string_view section, std::string_view name) {
   if (!elsewhere.empty() && elsewhere.size() <= kFew) return did_you_mean(elsewhere);
   std::string known;
   for (const std::string& n : own) known += (known.empty() ? "" : ", ") + n;
-  return section.empty() ? fmt::format("keys here: {}", known) : fmt::format("keys of {}: {}", section, known);
+  return path.empty() ? "keys here: " + known : fmt::format("keys of {}: {}", path, known);
 }
 
 }  // namespace runner::schema

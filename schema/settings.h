@@ -46,8 +46,8 @@ Settings bind(const YamlTree& tree, Report& report);
 // Reports values that do not work yet.
 void check_availability(const Settings& settings, Report& report);
 
-// The paths nearest to an unknown one as "did you mean …?": in its own section first, else elsewhere; else the names
-// that its section knows.
-std::string suggest_path(std::string_view section, std::string_view name);
+// The paths nearest to an unknown key as "did you mean …?": in its own section first, else elsewhere; else the names
+// that its section knows.  schema: the section in the table, "optimizer.groups[]"; path: with indices.
+std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name);
 
 }  // namespace runner::schema

@@ -85,6 +85,8 @@ class Substitution {
     } else if (value.kind == YamlNode::Kind::kScalar) {
       node.text += value.text;
       node.from_env |= value.from_env;
+      node.quoted = false;
+      node.loose = true;
     } else if (value.kind == YamlNode::Kind::kInvalid) {
       node.kind = YamlNode::Kind::kInvalid;
     } else {
@@ -109,7 +111,7 @@ class Substitution {
     value.kind = YamlNode::Kind::kScalar;
     if (const char* text = name.empty() ? nullptr : std::getenv(name.c_str())) {
       value.text = text;
-      value.from_env = true;
+      value.from_env = value.loose = true;
       for (size_t at = 0; at < value.text.size(); at += utf8_length(value.text, at)) {
         if (utf8_length(value.text, at) > 0) continue;
         fault(ErrorId::kNotUtf8, user, fmt::format("the environment variable {} is not UTF-8", name));

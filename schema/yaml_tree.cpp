@@ -24,6 +24,9 @@ class TreeBuilder : public YAML::EventHandler {
   // Place of a yaml-cpp mark, whose columns count bytes from `offset`.
   Place place_of(const YAML::Mark& mark) const { return text().place_at(source_, byte_of(mark)); }
 
+  // Where the innermost list or section that is still open begins.
+  Place open_place() const { return frames_.empty() ? Place{source_} : frames_.back().node.place; }
+
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
     report_.add(ErrorId::kSeveralDocuments, place_of(mark), "", "a second YAML document begins here",
@@ -251,9 +254,33 @@ bool check_characters(int source, size_t offset, size_t length, Report& report) 
   return good;
 }
 
-std::string syntax_hint(std::string_view line) {
-  if (line.find("${") == std::string_view::npos) return {};
-  return "inside { } or [ ] write \"${…}\" in quotes";
+// Reports what yaml-cpp could not read, in words of ours where its own do not help.
+void report_syntax(const YAML::Exception& error, const TreeBuilder& builder, Report& report) {
+  struct Words {
+    std::string_view theirs, ours, hint;
+  };
+  static constexpr Words kWords[] = {
+      {"end of sequence flow not found", "the [ is never closed", ""},
+      {"end of map flow not found", "the { is never closed", ""},
+      {"illegal map value", "a second \": \" in one value", "check the indentation; a text with \": \" needs quotes"},
+      {"end of map not found", "this line belongs to no key above it", "check the indentation"},
+      {"end of sequence not found", "this line belongs to no item above it", "check the indentation"},
+      {"the referenced anchor is not defined", "an alias (*) without its anchor (&)",
+       "a text that begins with * needs quotes"},
+  };
+  const Place place = builder.place_of(error.mark);
+  if (report.source(place.source).line(place.line).find("${") != std::string_view::npos) {
+    report.add(ErrorId::kYamlSyntax, place, "", "not YAML: " + error.msg, "inside { } or [ ] write \"${…}\" in quotes");
+    return;
+  }
+  for (const Words& words : kWords) {
+    if (words.theirs != error.msg) continue;
+    const bool open = words.ours.ends_with("closed");
+    report.add(ErrorId::kYamlSyntax, open ? builder.open_place() : place, "", fmt::format("not YAML: {}", words.ours),
+               words.hint);
+    return;
+  }
+  report.add(ErrorId::kYamlSyntax, place, "", "not YAML: " + error.msg);
 }
 
 }  // namespace
@@ -292,9 +319,7 @@ YamlTree parse_yaml(int source, Report& report, size_t offset, size_t length) {
   } catch (const StopReading&) {
     tree.complete = false;
   } catch (const YAML::Exception& error) {
-    const Place place = builder.place_of(error.mark);
-    report.add(ErrorId::kYamlSyntax, place, "", "not YAML: " + error.msg,
-               syntax_hint(report.source(source).line(place.line)));
+    report_syntax(error, builder, report);
     tree.complete = false;
   }
   tree.root = builder.take_root();

@@ -31,6 +31,7 @@ struct YamlNode {
   Kind kind = Kind::kEmpty;
   bool quoted = false;    // scalar: text whatever it looks like
   bool from_env = false;  // the environment has set it or a part of it
+  bool loose = false;     // pieced together from ${…}: plain, but any text for a text field
   bool expanded = false;  // its ${…} have been replaced
   std::string text;       // scalar
   Place place;
