@@ -177,6 +177,7 @@ class Run {
     lr_ = recipe_.optimizer.hyper.lr * rates.factor;
     grad_norm_ = window.grad_norm;
     samples_ += window.samples;
+    if (request_.record_batches) recorder_->add(kBatchDigest, step(), static_cast<double>(window.batch_digest >> 11));
   }
 
   void not_finite() {

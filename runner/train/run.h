@@ -72,7 +72,11 @@ struct RunRequest {
   Observer& observer;
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted
+  bool record_batches = false;
 };
+
+// Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.
+inline constexpr const char* kBatchDigest = "data/batch_digest";
 
 // Trains.  Everything that goes wrong once the run is recorded is in the result (status, exit code, error); what is
 // found before, a recipe or data that cannot be used or a store that cannot be opened, is thrown as Error.

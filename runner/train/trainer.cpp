@@ -97,6 +97,20 @@ backends::Arguments Trainer::arguments(const data::Batch& batch) {
   return {.states = states_, .batch = batch_inputs_, .scalars = scalars_};
 }
 
+namespace {
+
+void take_in(const data::Batch& batch, Trainer::Window& window) {
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    const bool counts = batch.weights[i] != 0;
+    window.samples += counts;
+    window.batch_digest =
+        (window.batch_digest ^ static_cast<uint64_t>(2 * batch.ids[i] + counts)) * 0x9e3779b97f4a7c15u;
+    window.batch_digest ^= window.batch_digest >> 29;
+  }
+}
+
+}  // namespace
+
 Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   Window window;
   set_scalars(rates);
@@ -109,8 +123,7 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     random_key_[1] = batch.position.epoch;
     device_.wait(device_.submit(*step, arguments(batch)));
     newest_batch_ = batch.size;
-    for (const float weight : batch.weights) window.samples += weight != 0;
-    window.last_of_epoch = batch.last_of_epoch;
+    take_in(batch, window);
     window.next = batch.last_of_epoch ? data::Position{batch.position.epoch + 1, 0}
                                       : data::Position{batch.position.epoch, batch.position.step + 1};
   }

@@ -46,8 +46,8 @@ class Trainer {
     bool finite = true;    // false: nothing was updated
     double grad_norm = 0;  // with clip_grad_norm
     int64_t samples = 0;
-    bool last_of_epoch = false;
-    data::Position next;  // of the batch after the window
+    data::Position next;        // of the batch after the window
+    uint64_t batch_digest = 0;  // hash of the sample ids and their mask
   };
 
   // Takes micro-batches from `loader` up to the end of the window, and steps the optimizer.

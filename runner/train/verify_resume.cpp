@@ -1,0 +1,193 @@
+#include "runner/train/verify_resume.h"
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "schema/error.h"
+#include "store/queries.h"
+#include "store/state_store.h"
+
+namespace runner::train {
+namespace {
+
+constexpr const char* kTiming = "train/samples_per_s";  // the one metric that may differ
+
+// Kills the process when a step is done.
+class Killer : public Observer {
+ public:
+  explicit Killer(int64_t step) : step_(step) {}
+  void on_step(const Progress& progress) override {
+    if (progress.step == step_) std::raise(SIGKILL);
+  }
+
+ private:
+  const int64_t step_;
+};
+
+// Every state is kept, several are made between two kills, and the sample ids of each window are recorded.
+schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
+  schema::Recipe copy = recipe;
+  copy.checkpoint = {};
+  copy.checkpoint.every = schema::Length{std::max<int64_t>(1, steps / 16), schema::Unit::kSteps};
+  return copy;
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const VerifyRequest& request) : request_(request), recipe_(request.recipe) {}
+
+  VerifyReport run() {
+    const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";
+    request_.progress("training in one go");
+    train_or_fail(whole);
+    report_.steps = last_state(whole).info.step;
+    recipe_ = watched(request_.recipe, report_.steps);
+    request_.progress(fmt::format("training {} steps with {} kills", report_.steps, request_.kills));
+    train_in_parts(parts);
+    compare_states(whole, parts);
+    compare_points(whole, parts);
+    return std::move(report_);
+  }
+
+ private:
+  // Trains in a child that is killed after `kill_at` (0: never).  Returns the child's wait status.
+  int train(const std::filesystem::path& store, int64_t kill_at) {
+    const pid_t child = fork();
+    RUN_CHECK(child >= 0, ErrorKind::kRun, "cannot start a process: {}", std::strerror(errno));
+    if (child == 0) _exit(train_here(store, kill_at));
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+  }
+
+  int train_here(const std::filesystem::path& store, int64_t kill_at) {
+    Killer killer(kill_at);
+    const std::atomic<int> stop{0};
+    const bool resumes = store::store_exists(store) && has_state(store);
+    try {
+      const RunResult result = train::run({.recipe = recipe_,
+                                           .record = request_.record,
+                                           .params = request_.params,
+                                           .store = store,
+                                           .resume = resumes ? "@last" : "",
+                                           .observer = killer,
+                                           .summary = request_.summary,
+                                           .stop = stop,
+                                           .record_batches = true});
+      if (result.error) fmt::print(stderr, "{}\n", result.error->message);
+      return result.exit_code;
+    } catch (const Error& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      return exit_code(error.kind());
+    }
+  }
+
+  void train_or_fail(const std::filesystem::path& store) {
+    const int status = train(store, 0);
+    RUN_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, ErrorKind::kRun,
+              "the training itself failed with {} {}; nothing to verify", WIFEXITED(status) ? "exit code" : "signal",
+              WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+  }
+
+  static bool has_state(const std::filesystem::path& path) {
+    store::Store store = store::Store::open(path, store::Access::kRead);
+    const std::vector<store::RunRow> runs = store::list_runs(store, 1);
+    return !runs.empty() && !store::list_states(store, runs[0].id, true).empty();
+  }
+
+  void train_in_parts(const std::filesystem::path& store) {
+    for (int64_t kill = 1; kill <= request_.kills; ++kill) {
+      const int64_t at = std::max<int64_t>(1, report_.steps * kill / (request_.kills + 1));
+      const int status = train(store, at);
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // done before it was killed
+      RUN_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, ErrorKind::kRun,
+                "a resumed training failed with exit code {}", WEXITSTATUS(status));
+      report_.killed_at.push_back(at);
+      request_.progress(fmt::format("killed after step {}", at));
+    }
+    train_or_fail(store);
+    store::Store opened = store::Store::open(store, store::Access::kRead);
+    for (const store::AttemptRow& attempt : store::show_run(opened, store::find_run(opened, "@last")).attempts)
+      if (attempt.from_state) report_.resumed_from.push_back(attempt.start_step);
+  }
+
+  static store::LoadedState last_state(const std::filesystem::path& path) {
+    store::Store store = store::Store::open(path, store::Access::kRead);
+    const std::vector<store::StateInfo> states = store::list_states(store, store::find_run(store, "@last").id, true);
+    RUN_CHECK(!states.empty(), ErrorKind::kRun, "{} holds no state", path.string());
+    return store::load_state(store, states.front().id);
+  }
+
+  void differ(std::string text) { report_.differences.push_back(std::move(text)); }
+
+  void compare_states(const std::filesystem::path& whole, const std::filesystem::path& parts) {
+    const store::LoadedState a = last_state(whole), b = last_state(parts);
+    if (a.info.step != b.info.step) differ(fmt::format("last step {} against {}", a.info.step, b.info.step));
+    if (a.sections.size() != b.sections.size())
+      differ(fmt::format("{} sections against {}", a.sections.size(), b.sections.size()));
+    for (const store::Section& section : a.sections) {
+      ++report_.tensors;
+      report_.bytes += std::ssize(section.bytes);
+      const store::Section* other = b.find(section.name);
+      if (!other || other->bytes != section.bytes) differ(fmt::format("state: {} differs", section.name));
+    }
+  }
+
+  using Points = std::map<std::string, std::vector<store::Point>>;
+
+  static Points points_of(const std::filesystem::path& path) {
+    store::Store store = store::Store::open(path, store::Access::kRead);
+    const store::RunRow run = store::find_run(store, "@last");
+    Points points;
+    for (const store::MetricSummary& metric : store::list_metrics(store, run.id))
+      if (metric.name != kTiming) points[metric.name] = store::metric_points(store, run, metric.name);
+    return points;
+  }
+
+  void compare_points(const std::filesystem::path& whole, const std::filesystem::path& parts) {
+    const Points a = points_of(whole), b = points_of(parts);
+    for (const auto& [name, points] : a) {
+      const auto other = b.find(name);
+      if (other == b.end()) {
+        differ(fmt::format("metric {} is missing", name));
+        continue;
+      }
+      compare_series(name, points, other->second);
+      (name == kBatchDigest ? report_.batches : report_.points) += std::ssize(points);
+    }
+    if (a.size() != b.size()) differ(fmt::format("{} metrics against {}", a.size(), b.size()));
+  }
+
+  void compare_series(const std::string& name, const std::vector<store::Point>& a, const std::vector<store::Point>& b) {
+    const auto same = [](const store::Point& x, const store::Point& y) {
+      return x.step == y.step && std::bit_cast<int64_t>(x.value) == std::bit_cast<int64_t>(y.value);
+    };
+    const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end(), same);
+    if (x != a.end() && y != b.end()) {
+      differ(fmt::format("metric {} differs first at step {}: {} against {} at step {}", name, x->step, x->value,
+                         y->value, y->step));
+    } else if (a.size() != b.size()) {
+      differ(fmt::format("metric {} has {} points against {}", name, a.size(), b.size()));
+    }
+  }
+
+  const VerifyRequest& request_;
+  schema::Recipe recipe_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+VerifyReport verify_resume(const VerifyRequest& request) {
+  return Verifier(request).run();
+}
+
+}  // namespace runner::train
