@@ -43,8 +43,7 @@ using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
 [[noreturn]] void fail_query(const Database& database, int code, std::chrono::milliseconds limit) {
   switch (code & 0xff) {
     case SQLITE_AUTH:
-      fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else ({}); write a SELECT",
-           sqlite3_errmsg(database.handle()));
+      fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else; write a SELECT");
     case SQLITE_INTERRUPT:
       fail(ErrorKind::kUsage, "the query took longer than {} s and was stopped; narrow it with WHERE",
            static_cast<double>(limit.count()) / 1000);

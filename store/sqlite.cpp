@@ -1,7 +1,7 @@
 #include "store/sqlite.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -31,6 +31,7 @@ constexpr Meaning kMeanings[] = {
 
 constexpr Meaning kUnexpected = {0, "refused a request", "please report this"};
 
+// `handle`: null for an operation on the file itself.
 SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int code) {
   const int primary = code & 0xff;
   const auto* found =
@@ -38,7 +39,7 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
   const Meaning& meaning = found == std::end(kMeanings) ? kUnexpected : *found;
   std::string detail = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   if (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) {
-    if (const int error = handle ? sqlite3_system_errno(handle) : 0)
+    if (const int error = handle ? sqlite3_system_errno(handle) : errno)
       detail += fmt::format(", {}", std::strerror(error));
   }
   return {primary, fmt::format("the store {} {}: {}; {}", path.string(), meaning.what, detail, meaning.advice)};
@@ -101,13 +102,13 @@ std::string Database::first_bytes(size_t count) const {
     bytes.resize(std::min(count, static_cast<size_t>(size)));
     if (!bytes.empty()) code = file->pMethods->xRead(file, bytes.data(), static_cast<int>(bytes.size()), 0);
   }
-  if (code != SQLITE_OK) fail(code);
+  if (code != SQLITE_OK) throw make_error(path_, nullptr, code);
   return bytes;
 }
 
 void Database::sync() {
   sqlite3_file* file = main_file(handle_);
-  if (const int code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL)) fail(code);
+  if (const int code = file->pMethods->xSync(file, SQLITE_SYNC_NORMAL)) throw make_error(path_, nullptr, code);
 }
 
 void Database::configure() {

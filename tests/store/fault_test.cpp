@@ -1,0 +1,222 @@
+// What is committed stays, whatever the disk does: a recording run is repeated with its 1st, 2nd, … file operation
+// failing.
+
+#include <random>
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include "store/queries.h"
+#include "store/run_writer.h"
+#include "store/sqlite.h"
+#include "tests/store/fault_vfs.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string weights_of(int64_t step) {
+  std::mt19937_64 random(static_cast<uint64_t>(step));
+  std::string bytes(6000, 0);
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+double loss_of(int64_t step) {
+  return 1.0 / static_cast<double>(step);
+}
+
+// What a caller was told to be in the store.
+struct Promised {
+  bool run = false, finished = false;
+  int64_t points = 0;
+  int64_t state = 0, state_step = 0;  // newest
+};
+
+class Faults : public ::testing::Test {
+ protected:
+  // Does `action`, again if that is allowed.  Returns whether it was done; every failure must be a proper Error.
+  template <class Action>
+  bool attempt(bool again, Action action) {
+    for (int tries = 0; tries < (again ? 2 : 1); ++tries) {
+      try {
+        action();
+        return true;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kStore) << error.what();
+        EXPECT_NE(error.message().find(path.string()), std::string::npos) << error.what();
+      }
+    }
+    EXPECT_FALSE(again) << "the second try failed too";
+    return false;
+  }
+
+  // Records a run with points and states.  `again`: what fails is tried once more and must work then.
+  Promised record(bool again) {
+    Promised promised;
+    std::optional<Store> store;
+    if (!attempt(again, [&] { store.emplace(Store::open(path, Access::kWrite)); })) return promised;
+    RunWriter writer(std::move(*store), info, {.flush_every = 1h, .state_chunk_bytes = 2000});
+    promised.run = attempt(again, [&] { writer.wait_until_recorded(); });
+    const SeriesIndex loss = writer.series("loss");
+    for (int64_t block = 0; block < 3; ++block) {
+      for (int64_t step = 300 * block + 1; step <= 300 * (block + 1); ++step) writer.push(loss, step, loss_of(step));
+      if (attempt(again, [&] { writer.flush(); })) promised.points = 300 * (block + 1);
+      attempt(again, [&] {
+        StateSnapshot snapshot = writer.snapshot();
+        snapshot.header.step = 300 * (block + 1);
+        snapshot.add("frozen", "", as_bytes(weights_of(0)));
+        snapshot.add("w", "", as_bytes(weights_of(snapshot.header.step)));
+        const StateInfo state = writer.save_state(std::move(snapshot), {.keep_last = 2}).get();
+        promised.state = state.id;
+        promised.state_step = state.step;
+        promised.points = state.step;
+      });
+    }
+    promised.finished = attempt(again, [&] { writer.finish({RunStatus::kDone, 0, "", "{}"}); });
+    return promised;
+  }
+
+  void verify(const Promised& promised) {
+    Store store = Store::open(path, Access::kWrite);
+    EXPECT_EQ(store.database().query_text("PRAGMA integrity_check"), "ok");
+    EXPECT_EQ(store.database().query_text("PRAGMA foreign_key_check"), "");
+    if (!promised.run) return;
+    const RunRow run = find_run(store, info.uid);
+    EXPECT_EQ(run.status == RunStatus::kDone, promised.finished);
+    if (promised.points > 0) {
+      const auto points = metric_points(store, run, "loss");
+      ASSERT_GE(static_cast<int64_t>(points.size()), promised.points);
+      MetricSummary summary;
+      for (const Point& point : points) {
+        EXPECT_EQ(point.value, loss_of(point.step));
+        summary.add(point);
+      }
+      const MetricSummary stored = list_metrics(store, run.id).at(0);
+      EXPECT_EQ(stored.n, summary.n);
+      EXPECT_EQ(stored.sum, summary.sum);
+      EXPECT_EQ(stored.last_step, static_cast<int64_t>(points.size()));
+    }
+    const auto states = list_states(store, run.id);
+    for (const StateInfo& state : states) {
+      const LoadedState loaded = load_state(store, state.id);
+      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, as_bytes(weights_of(state.step))));
+      EXPECT_TRUE(std::ranges::equal(loaded.at("frozen").bytes, as_bytes(weights_of(0))));
+    }
+    if (promised.state > 0) {
+      ASSERT_FALSE(states.empty());
+      EXPECT_EQ(states[0].id, promised.state);
+      EXPECT_EQ(states[0].step, promised.state_step);
+    }
+  }
+
+  // Repeats record() with the n-th operation failing, for every n that there is.
+  void sweep(FaultVfs::Plan plan) {
+    int64_t n = 0;
+    for (bool fired = true; fired && !HasFailure();) {
+      SCOPED_TRACE(fmt::format("operation {} fails", ++n));
+      for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path.string() + suffix);
+      info = sample_run();
+      plan.fail_at = n;
+      vfs.arm(plan);
+      const Promised promised = record(/*again=*/!plan.for_good);
+      fired = vfs.fired();
+      vfs.disarm();
+      verify(promised);
+    }
+    EXPECT_GT(n, 100);  // the sweep has seen the whole run
+  }
+
+  TempFolder folder;
+  fs::path path = folder / "runner.db";
+  RunInfo info;
+  FaultVfs vfs;
+};
+
+TEST_F(Faults, AnIoErrorOnceLosesNothing) {
+  sweep({.code = SQLITE_IOERR});
+}
+TEST_F(Faults, AFullDiskOnceLosesNothing) {
+  sweep({.code = SQLITE_FULL});
+}
+TEST_F(Faults, ADiskThatBreaksForGoodKeepsWhatWasCommitted) {
+  sweep({.code = SQLITE_IOERR, .for_good = true});
+}
+
+TEST_F(Faults, ADiskOfAnySizeKeepsWhatWasCommitted) {
+  for (int64_t budget = 0; budget < 400'000; budget += 7'777) {
+    SCOPED_TRACE(fmt::format("{} bytes", budget));
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path.string() + suffix);
+    info = sample_run();
+    vfs.arm({.budget = budget});
+    const Promised promised = record(/*again=*/false);
+    vfs.disarm();
+    verify(promised);
+  }
+}
+
+// Every question either is answered in full or fails with an Error.
+TEST_F(Faults, AReadErrorIsReported) {
+  info = sample_run();
+  const Promised promised = record(false);
+  ASSERT_TRUE(promised.finished);
+  int64_t n = 0;
+  for (bool fired = true; fired;) {
+    vfs.arm({.fail_at = ++n, .code = SQLITE_IOERR, .count = FaultVfs::Count::kReads});
+    const std::string error = error_of([&] {
+      Store store = Store::open(path, Access::kRead);
+      const RunDetails details = show_run(store, find_run(store, "@last"));
+      EXPECT_EQ(metric_points(store, details.run, "loss").size(), 900u);
+      EXPECT_EQ(load_state(store, details.states.at(0).id).at("w").bytes.size(), 6000u);
+    });
+    fired = vfs.fired();
+    EXPECT_EQ(
+        error,
+        !fired ? "no error"
+               : fmt::format("store: the store {} cannot be read or written: disk I/O error, Input/output error; check "
+                             "the disk that it is on, or name another store with --db",
+                             path.string()));
+  }
+  EXPECT_GT(n, 10);
+}
+
+TEST_F(Faults, TheTrainerHearsOfAFullDiskAndOfItsEnd) {
+  info = sample_run();
+  RunWriter writer(Store::open(path, Access::kWrite), info, {.flush_every = 5ms});
+  const SeriesIndex loss = writer.series("loss");
+  writer.push(loss, 1, 1);
+  writer.flush();
+  vfs.arm({.budget = 0});
+  writer.push(loss, 2, 0.5);
+  std::vector<std::string> warnings;
+  while (warnings.empty()) warnings = writer.take_warnings();
+  EXPECT_EQ(
+      warnings,
+      std::vector<std::string>{fmt::format(
+          "the store {} cannot grow, its disk is full: database or disk is full; free some space, or name a store "
+          "on another disk with --db; metrics wait in memory until it can be written again",
+          path.string())});
+  StateSnapshot snapshot = writer.snapshot();
+  snapshot.header.step = 2;
+  auto save = writer.save_state(std::move(snapshot));
+  const std::string error = fmt::format(
+      "the store {} cannot grow, its disk is full: database or disk is full; free some space, or name a store on "
+      "another disk "
+      "with --db",
+      path.string());
+  EXPECT_EQ(error_of([&] { save.get(); }), "store: " + error);
+  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{"the state of step 2 was not saved: " + error});
+  EXPECT_GE(writer.counters().failures, 2);
+  vfs.disarm();
+  while (warnings = writer.take_warnings(), warnings.empty()) {
+  }
+  EXPECT_EQ(warnings, std::vector<std::string>{fmt::format("the store {} can be written again", path.string())});
+  writer.finish({RunStatus::kDone, 0, "", "{}"});
+  Store store = Store::open(path, Access::kRead);
+  EXPECT_EQ(metric_points(store, find_run(store, "@last"), "loss").size(), 2u);
+}
+
+}  // namespace
+}  // namespace runner::store

@@ -1,0 +1,298 @@
+#include "store/queries.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "store/run_writer.h"
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class Queries : public StoreTest {
+ protected:
+  std::string run(const std::string& name, const std::string& uid = new_run_uid()) {
+    Store store = open_to_write();
+    RunInfo info = sample_run(name);
+    info.uid = uid;
+    return create_run(store, info).uid;
+  }
+
+  // One row as text: columns separated by |, NULL as null.
+  std::string sql(const std::string& text) {
+    std::string result;
+    for (const auto& row : sql_query(path, text).rows) {
+      result += result.empty() ? "" : "\n";
+      for (size_t i = 0; i < row.size(); ++i) {
+        result += i == 0 ? "" : "|";
+        result += std::visit(
+            [](const auto& value) -> std::string {
+              using T = std::decay_t<decltype(value)>;
+              if constexpr (std::is_same_v<T, std::monostate>)
+                return "null";
+              else if constexpr (std::is_same_v<T, std::vector<std::byte>>)
+                return fmt::format("{} bytes", value.size());
+              else
+                return fmt::format("{}", value);
+            },
+            row[i]);
+      }
+    }
+    return result;
+  }
+
+  std::string find_error(const std::string& selector) {
+    return error_of([&] {
+      Store store = open_to_read();
+      find_run(store, selector);
+    });
+  }
+};
+
+TEST_F(Queries, FindsARunByIdNamePrefixAndAsTheLast) {
+  run("wine", "0000000aaa");
+  run("digits", "0000000abb");
+  run("digits", "0000001bcc");
+  run("0000000a", "0000002ddd");  // a name that is also a prefix: the name wins
+  Store store = open_to_read();
+  EXPECT_EQ(find_run(store, "0000000aaa").name, "wine");
+  EXPECT_EQ(find_run(store, "digits").uid, "0000001bcc");  // the newest of that name
+  EXPECT_EQ(find_run(store, "0000001").uid, "0000001bcc");
+  EXPECT_EQ(find_run(store, "0000000aa").uid, "0000000aaa");
+  EXPECT_EQ(find_run(store, "0000000a").uid, "0000002ddd");
+  EXPECT_EQ(find_run(store, "@last").uid, "0000002ddd");
+  std::vector<std::string> names;
+  for (const RunRow& row : list_runs(store)) names.push_back(row.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"0000000a", "digits", "digits", "wine"}));
+  EXPECT_EQ(list_runs(store, 2).size(), 2u);
+}
+
+TEST_F(Queries, SaysWhyNoRunIsFound) {
+  { open_to_write(); }
+  EXPECT_EQ(find_error("@last"),
+            fmt::format("not found: there is no run in {} yet; `runner exec RECIPE` makes one", path.string()));
+  run("digits", "0000000aaa");
+  run("wine", "0000000abb");
+  EXPECT_EQ(find_error("digit"),
+            fmt::format("not found: there is no run digit in {}; did you mean digits?", path.string()));
+  EXPECT_EQ(find_error("regression"),
+            fmt::format("not found: there is no run regression in {}; `runner ls` lists the runs", path.string()));
+  EXPECT_EQ(find_error("0000000a"),
+            "not found: 2 runs start with 0000000a: 0000000aaa, 0000000abb; give more characters");
+  EXPECT_EQ(find_error(""),
+            fmt::format("not found: there is no run  in {}; `runner ls` lists the runs", path.string()));
+}
+
+TEST_F(Queries, ReturnsEveryPointOfAMetricInStepOrder) {
+  Store store = open_to_write();
+  const RunInfo info = sample_run();
+  {
+    RunWriter writer(open_to_write(), info);
+    const SeriesIndex loss = writer.series("train/loss"), odd = writer.series("odd");
+    for (int64_t step = 1; step <= 1200; ++step) writer.push(loss, step, 1.0 / static_cast<double>(step));
+    // Steps that come back and values that are no numbers.
+    for (const auto& [step, value] : {std::pair<int64_t, double>{5, 1}, {3, kNan}, {3, HUGE_VAL}, {4, -HUGE_VAL}}) {
+      writer.push(odd, step, value);
+    }
+    writer.finish({});
+  }
+  const RunRow run = find_run(store, info.uid);
+  const auto points = metric_points(store, run, "train/loss");
+  ASSERT_EQ(points.size(), 1200u);
+  for (size_t i = 0; i < points.size(); ++i) {
+    EXPECT_EQ(points[i].step, static_cast<int64_t>(i + 1));
+    EXPECT_EQ(points[i].value, 1.0 / static_cast<double>(i + 1));
+    EXPECT_NEAR(static_cast<double>(points[i].time_ms), static_cast<double>(run.created_ms), 60'000);
+  }
+  const auto odd = metric_points(store, run, "odd");
+  ASSERT_EQ(odd.size(), 4u);
+  EXPECT_TRUE(std::isnan(odd[0].value));
+  EXPECT_EQ(odd[1].value, HUGE_VAL);
+  EXPECT_EQ(odd[2].value, -HUGE_VAL);
+  EXPECT_EQ(odd[3].step, 5);
+
+  EXPECT_EQ(error_of([&] { metric_points(store, run, "train/los"); }),
+            fmt::format("not found: run {} has no metric train/los; did you mean train/loss?", run.uid));
+  EXPECT_EQ(error_of([&] { metric_points(store, run, "accuracy"); }),
+            fmt::format("not found: run {} has no metric accuracy; it has odd, train/loss", run.uid));
+  const RunHandle empty = create_run(store, sample_run("empty"));
+  EXPECT_EQ(error_of([&] { metric_points(store, find_run(store, "empty"), "loss"); }),
+            fmt::format("not found: run {} has no metric loss; it has no metrics yet", empty.uid));
+}
+
+TEST_F(Queries, SummariesMatchThePoints) {
+  const RunInfo info = sample_run();
+  {
+    RunWriter writer(open_to_write(), info);
+    const SeriesIndex x = writer.series("x");
+    const double values[] = {kNan, 3, -HUGE_VAL, 1, 3, kNan};
+    for (int64_t step = 1; step <= 6; ++step) writer.push(x, 10 * step, values[step - 1]);
+    const SeriesIndex none = writer.series("only/nan");
+    writer.push(none, 1, kNan);
+    writer.finish({});
+  }
+  Store store = open_to_read();
+  const auto metrics = list_metrics(store, find_run(store, info.uid).id);
+  ASSERT_EQ(metrics.size(), 2u);
+  EXPECT_EQ(metrics[0].name, "only/nan");
+  EXPECT_TRUE(std::isnan(metrics[0].min) && std::isnan(metrics[0].max) && std::isnan(metrics[0].last));
+  const MetricSummary& m = metrics[1];
+  EXPECT_EQ(m.n, 6);
+  EXPECT_EQ(m.first_step, 10);
+  EXPECT_EQ(m.last_step, 60);
+  EXPECT_TRUE(std::isnan(m.first) && std::isnan(m.last));
+  EXPECT_EQ(m.min, -HUGE_VAL);
+  EXPECT_EQ(m.min_step, 30);
+  EXPECT_EQ(m.max, 3);
+  EXPECT_EQ(m.max_step, 20);  // where it was reached first
+  EXPECT_EQ(m.sum, 7);
+  EXPECT_EQ(m.nan_count, 2);
+  EXPECT_EQ(m.inf_count, 1);
+  EXPECT_EQ(sql("SELECT metric, n, min, max, mean, last, nan_count, inf_count FROM metrics ORDER BY metric"),
+            "only/nan|1|null|null|null|null|1|0\nx|6|-inf|3|2.3333333333333335|null|2|1");
+}
+
+TEST_F(Queries, NamesADamagedChunkOfPoints) {
+  const RunInfo info = sample_run();
+  {
+    RunWriter writer(open_to_write(), info);
+    const SeriesIndex loss = writer.series("loss"), other = writer.series("other");
+    for (int64_t step = 1; step <= 600; ++step) {
+      writer.push(loss, step, 0.5);
+      writer.push(other, step, 0.25);
+    }
+    writer.finish({});
+  }
+  Store store = open_to_write();
+  store.database().exec(
+      "UPDATE chunk SET data = CAST(substr(data, 1, 40) || X'55' || substr(data, 42) AS BLOB) WHERE no = 1 AND "
+      "series_id = "
+      "(SELECT id FROM series WHERE name = 'loss')");
+  const RunRow run = find_run(store, info.uid);
+  EXPECT_EQ(error_of([&] { metric_points(store, run, "loss"); }),
+            fmt::format(
+                "store: the store {} is damaged: chunk 1 of the points of loss fails its checksum; restore a copy, the "
+                "other metrics can still be read",
+                path.string()));
+  EXPECT_EQ(metric_points(store, run, "other").size(), 600u);
+  EXPECT_EQ(
+      error_of([&] { sql("SELECT sum(value) FROM points WHERE metric = 'loss'"); }),
+      fmt::format(
+          "store: the store {} is damaged: a chunk of metric points is damaged; restore a copy, or save what can be "
+          "read with `sqlite3 FILE .recover`",
+          path.string()));
+  EXPECT_EQ(sql("SELECT sum(value) FROM points WHERE metric = 'other'"), "150");
+}
+
+// The documented views, column by column.
+TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
+  { open_to_write(); }
+  const auto columns = [&](const std::string& view) {
+    return sql("SELECT group_concat(name, ' ') FROM pragma_table_info('" + view + "')");
+  };
+  EXPECT_EQ(columns("runs"),
+            "run name status exit_code reason backend num_processes seed parent attempts created started ended seconds "
+            "dropped_points host pid tags recipe_hash recipe cpu_features kernels binary_version summary");
+  EXPECT_EQ(columns("params"), "run name key type value");
+  EXPECT_EQ(columns("metrics"),
+            "run name metric n first_step last_step first last min min_step max max_step mean nan_count inf_count");
+  EXPECT_EQ(columns("points"), "run name metric step value time_ms");
+  EXPECT_EQ(columns("states"), "state run name attempt step epoch reason pinned superseded bytes new_bytes created");
+  EXPECT_EQ(columns("events"), "run name attempt time level kind json");
+}
+
+TEST_F(Queries, ViewsAnswer) {
+  RunInfo info = sample_run();
+  info.attempt.params = {
+      {"optimizer.lr", 0.001}, {"train.epochs", int64_t{3}}, {"data.shuffle", true}, {"hooks", std::monostate{}}};
+  {
+    RunWriter writer(open_to_write(), info);
+    const SeriesIndex loss = writer.series("loss");
+    for (int64_t step = 1; step <= 3; ++step) writer.push(loss, step, static_cast<double>(step) / 4);
+    writer.event(Level::kWarning, "nan", R"({"step":2})");
+    StateSnapshot snapshot = writer.snapshot();
+    snapshot.header.step = 3;
+    snapshot.header.reason = "end";
+    snapshot.add("w", "", as_bytes("12345"));
+    writer.save_state(std::move(snapshot)).get();
+    writer.finish({RunStatus::kDone, 0, "", "{}"});
+  }
+  EXPECT_EQ(sql("SELECT name, status, exit_code, backend, seed, parent, attempts, dropped_points, recipe_hash, summary "
+                "FROM runs"),
+            "digits|done|0|cpu|42|null|1|0|hash-1|{}");
+  EXPECT_EQ(sql("SELECT created LIKE '20__-__-__T__:__:__.___Z', ended >= started, seconds >= 0 FROM runs"), "1|1|1");
+  EXPECT_EQ(sql("SELECT key, type, value FROM params"),
+            "data.shuffle|bool|1\nhooks|null|null\noptimizer.lr|float|0.001\ntrain.epochs|int|3");
+  EXPECT_EQ(sql("SELECT metric, step, value FROM points"), "loss|1|0.25\nloss|2|0.5\nloss|3|0.75");
+  EXPECT_EQ(sql("SELECT state, step, reason, bytes, new_bytes, pinned FROM states"), "1|3|end|5|5|0");
+  EXPECT_EQ(sql("SELECT level, kind, json FROM events"), R"(warning|nan|{"step":2})");
+  EXPECT_EQ(sql("SELECT r.name, p.value FROM runs r JOIN params p USING (run) JOIN metrics m USING (run) "
+                "WHERE m.max > 0.7 AND p.key = 'optimizer.lr'"),
+            "digits|0.001");
+}
+
+// Every view but points is plain SQL that any program can read.
+TEST_F(Queries, ViewsNeedNothingOfOurs) {
+  run("digits");
+  Database plain(path, OpenMode::kReadWrite);
+  for (const char* view : {"runs", "params", "metrics", "states", "events"}) {
+    EXPECT_EQ(error_of([&] { plain.query_int64(fmt::format("SELECT count(*) FROM {}", view)); }), "no error") << view;
+  }
+}
+
+TEST_F(Queries, SqlReturnsColumnsAndTypes) {
+  { open_to_write(); }
+  const SqlResult result = sql_query(path, "SELECT 1 AS a, 0.5 AS b, 'x' AS c, NULL AS d, X'0102' AS e;  ");
+  EXPECT_EQ(result.columns, (std::vector<std::string>{"a", "b", "c", "d", "e"}));
+  ASSERT_EQ(result.rows.size(), 1u);
+  EXPECT_EQ(result.rows[0], (std::vector<SqlValue>{int64_t{1}, 0.5, std::string("x"), std::monostate{},
+                                                   std::vector<std::byte>{std::byte{1}, std::byte{2}}}));
+  EXPECT_TRUE(sql_query(path, "SELECT run FROM runs WHERE 0").rows.empty());
+}
+
+TEST_F(Queries, SqlOnlyReads) {
+  run("digits");
+  const auto refused = [&](const std::string& text) { return error_of([&] { sql(text); }); };
+  for (const char* text : {"DELETE FROM run", "INSERT INTO tag VALUES(1, 'x')", "UPDATE run SET name = 'x'",
+                           "DROP VIEW runs", "CREATE TABLE t(x)", "CREATE TEMP TABLE t(x)", "PRAGMA user_version = 7",
+                           "PRAGMA query_only = OFF", "ATTACH 'other.db' AS other", "BEGIN", "VACUUM",
+                           "VACUUM INTO 'copy.db'", "REINDEX", "WITH x AS (SELECT 1) DELETE FROM run"}) {
+    EXPECT_EQ(refused(text), "usage: `runner sql` only reads, and this SQL would do something else; write a SELECT")
+        << text;
+  }
+  EXPECT_EQ(
+      refused("SELECT load_extension('x')"),
+      "usage: wrong SQL: not authorized to use function: load_extension; the views are runs, params, metrics, points, "
+      "states and events");
+  EXPECT_EQ(sql("SELECT count(*) FROM runs"), "1");
+  EXPECT_EQ(sql("PRAGMA table_info(params)").substr(0, 5), "0|run");
+  EXPECT_EQ(sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n"),
+            "15");
+}
+
+TEST_F(Queries, SqlSaysWhatIsWrong) {
+  { open_to_write(); }
+  EXPECT_EQ(error_of([&] { sql("SELECT loss FROM runs"); }),
+            "usage: wrong SQL: no such column: loss; the views are runs, params, metrics, points, states and events");
+  EXPECT_EQ(
+      error_of([&] { sql("SELEC 1"); }),
+      "usage: wrong SQL: near \"SELEC\": syntax error; the views are runs, params, metrics, points, states and events");
+  EXPECT_EQ(error_of([&] { sql(" -- nothing"); }), "usage: there is no SQL to run; write a SELECT");
+  EXPECT_EQ(error_of([&] { sql("SELECT 1; SELECT 2"); }),
+            "usage: `runner sql` runs one statement, and more text follows it:  SELECT 2");
+  EXPECT_EQ(error_of([&] {
+              sql_query(path, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+                        20ms);
+            }),
+            "usage: the query took longer than 0.02 s and was stopped; narrow it with WHERE");
+}
+
+}  // namespace
+}  // namespace runner::store
