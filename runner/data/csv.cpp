@@ -84,7 +84,7 @@ class CsvReader {
     std::vector<Column> wanted = spec_.features;
     if (spec_.header && !options_.feature_names.empty()) {
       wanted.clear();
-      for (const std::string& name : options_.feature_names) wanted.push_back({.name = name});
+      for (const std::string& name : options_.feature_names) wanted.push_back({name});
     }
     for (const Column& column : wanted) features_.push_back(*locate(column, true));
     label_ = choose_label();

@@ -54,8 +54,10 @@ bool is_missing(std::string_view text) {
 
 // from_chars, with a leading plus; numbers too small for f32 are 0.
 Field parse_long(std::string_view text, float& value) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  if (text.starts_with('+')) return Field::kText;
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('+') || text.starts_with('-')) return Field::kText;
+  }
   const char* const end = text.data() + text.size();
   const auto [stop, status] = std::from_chars(text.data(), end, value);
   if (stop != end || status == std::errc::invalid_argument) return Field::kText;

@@ -102,13 +102,14 @@ void check_cover(const std::string& path, std::span<const NamedTensor> tensors, 
   for (const NamedTensor& tensor : tensors) parts.push_back(tensor.bytes);
   std::sort(parts.begin(), parts.end(),
             [](auto a, auto b) { return std::pair(a.data(), a.size()) < std::pair(b.data(), b.size()); });
-  const std::byte* expected = data.data();
-  for (const auto part : parts) {
-    if (part.data() != expected) break;
-    expected += part.size();
-  }
-  RUN_CHECK(expected == data.data() + data.size(), ErrorKind::kData,
-            "{}: the data has a gap or overlap at byte {} after the header", path, expected - data.data());
+  const std::byte* covered = data.data();
+  const auto stray = std::find_if(parts.begin(), parts.end(), [&](std::span<const std::byte> part) {
+    const bool follows = part.data() == covered;
+    covered += follows ? part.size() : 0;
+    return !follows;
+  });
+  RUN_CHECK(stray == parts.end() && covered == data.data() + data.size(), ErrorKind::kData,
+            "{}: the data has a gap or overlap at byte {} after the header", path, covered - data.data());
 }
 
 json parse_header(const std::string& path, std::string_view text) {
@@ -135,7 +136,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), content
   const auto header = contents.subspan(kLengthBytes, length);
   const auto data = contents.subspan(kLengthBytes + length);
   const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
-  for (const auto& [name, entry] : parse_header(path, text).items()) {
+  const json parsed = parse_header(path, text);
+  for (const auto& [name, entry] : parsed.items()) {
     if (name != "__metadata__") tensors_.push_back(parse_tensor(path, name, entry, data));
   }
   check_cover(path, tensors_, data);

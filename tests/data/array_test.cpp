@@ -1,0 +1,393 @@
+// idx, npy and safetensors: files written byte by byte, and every way they can be damaged.
+#include "runner/data/array.h"
+
+#include <bit>
+#include <limits>
+
+#include "backends/tensor/float16.h"
+#include "runner/data/safetensors.h"
+#include "tests/data/files.h"
+
+namespace runner::data {
+namespace {
+
+using schema::DataFormat;
+using schema::DatasetSpec;
+using Bytes = std::vector<uint8_t>;
+using Dims = std::vector<uint32_t>;
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+
+std::string idx(uint8_t type, const Dims& dims, const std::string& elements) {
+  std::string file = {0, 0, static_cast<char>(type), static_cast<char>(dims.size())};
+  return file + bytes_of(dims, true) + elements;
+}
+
+std::string npy(const std::string& dict, const std::string& elements, int version = 1) {
+  std::string file = "\x93NUMPY" + std::string{static_cast<char>(version), 0};
+  const auto length = static_cast<uint32_t>(dict.size());
+  file += bytes_of(std::vector<uint32_t>{length}).substr(0, version == 1 ? 2 : 4);
+  return file + dict + elements;
+}
+
+std::string dict(const std::string& descr, const std::string& shape, bool fortran = false) {
+  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape +
+         ", }\n";
+}
+
+std::string safetensors(const std::string& header, const std::string& data) {
+  return bytes_of(std::vector<uint64_t>{header.size()}) + header + data;
+}
+
+class ArrayTest : public FileTest {
+ protected:
+  Storage read(DataFormat format, const std::string& features, const std::string& labels,
+               const ReadOptions& options = {}, std::optional<double> scale = {}) {
+    DatasetSpec spec = file_spec(format, write("f", features), labels.empty() ? "" : write("l", labels));
+    spec.path = spec.features_file;
+    spec.scale = scale;
+    if (format == DataFormat::kSafetensors) return read_safetensors(spec, options);
+    return read_array_files(spec, options, format == DataFormat::kIdx ? open_idx : open_npy);
+  }
+
+  std::string error(DataFormat format, const std::string& features, const std::string& labels = "",
+                    const ReadOptions& options = {}) {
+    const std::string some = labels.empty() && format == DataFormat::kIdx   ? idx(8, {1}, "\0")
+                             : labels.empty() && format == DataFormat::kNpy ? npy(dict("|u1", "(1,)"), "\1")
+                                                                            : labels;
+    return message_of([&] { read(format, features, some, options); });
+  }
+};
+
+// ---- idx
+
+TEST_F(ArrayTest, ReadsIdxImagesAsBytes) {
+  const std::string images = idx(0x08, {2, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, '\xff'});
+  const Storage s = read(DataFormat::kIdx, images, idx(0x08, {2}, {7, 1}));
+  EXPECT_EQ(s.samples, 2);
+  EXPECT_EQ(s.feature_shape, (backends::Shape{2, 3}));
+  EXPECT_EQ(s.bytes, (Bytes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255}));
+  EXPECT_TRUE(s.values.empty());
+  EXPECT_EQ(s.classes, (Ints{7, 1}));
+  EXPECT_EQ(s.outputs, 8);
+  Floats row(6);
+  s.read_row(1, row);
+  EXPECT_EQ(row, (Floats{6, 7, 8, 9, 10, 255}));
+  read(DataFormat::kIdx, gzip(images), gzip(idx(0x08, {2}, {7, 1})), {}, 1.0 / 255).read_row(1, row);
+  EXPECT_EQ(row[5], 255 * static_cast<float>(1.0 / 255));
+}
+
+TEST_F(ArrayTest, ReadsEveryIdxType) {
+  const auto features = [&](uint8_t type, const std::string& elements) {
+    return read(DataFormat::kIdx, idx(type, {2, 2}, elements), idx(8, {2}, {0, 1})).values;
+  };
+  EXPECT_EQ(features(0x09, bytes_of(std::vector<int8_t>{-128, -1, 0, 127})), (Floats{-128, -1, 0, 127}));
+  EXPECT_EQ(features(0x0B, bytes_of(std::vector<int16_t>{-32768, -1, 258, 32767}, true)),
+            (Floats{-32768, -1, 258, 32767}));
+  EXPECT_EQ(features(0x0C, bytes_of(std::vector<int32_t>{-65536, -1, 16909060, 7}, true)),
+            (Floats{-65536, -1, 16909060, 7}));
+  EXPECT_EQ(features(0x0D, bytes_of(Floats{-1.5f, 0.1f, 1e30f, -0.0f}, true)), (Floats{-1.5f, 0.1f, 1e30f, -0.0f}));
+  EXPECT_EQ(features(0x0E, bytes_of(std::vector<double>{-1.5, 0.1, 1e30, 0}, true)), (Floats{-1.5f, 0.1f, 1e30f, 0}));
+}
+
+TEST_F(ArrayTest, ReadsLongArraysThroughTheChunk) {
+  std::vector<int16_t> values(200'000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int16_t>(i * 7919);
+  const Storage s =
+      read(DataFormat::kIdx, idx(0x0B, {200, 1000}, bytes_of(values, true)), idx(8, {200}, std::string(200, '\1')));
+  EXPECT_EQ(s.values, Floats(values.begin(), values.end()));
+}
+
+TEST_F(ArrayTest, NamesDamageOfIdxFiles) {
+  const auto idx_error = [&](const std::string& features) { return error(DataFormat::kIdx, features); };
+  EXPECT_EQ(idx_error(""), "f: ends at byte 0, inside the idx header");
+  EXPECT_EQ(idx_error({0, 0, 8}), "f: ends at byte 3, inside the idx header");
+  EXPECT_EQ(idx_error("label,x\n"), "f is not idx: its first bytes are 6c 61, expected 00 00");
+  EXPECT_EQ(idx_error(idx(0x0A, {1}, "x")),
+            "f: byte 2 says type 0x0a; expected one of 0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e");
+  EXPECT_EQ(idx_error(std::string{0, 0, 8, 3} + "abcd"), "f: ends at byte 8, inside the idx header");
+  EXPECT_EQ(idx_error(idx(8, {2, 3}, "12345")), "f: shape (2, 3) needs more than the 5 bytes that follow");
+  EXPECT_EQ(idx_error(idx(8, {2, 3}, "1234567")), "f: more bytes follow after its end at byte 18");
+  EXPECT_EQ(idx_error(idx(8, {0, 3}, "")), "f: shape (0, 3) holds nothing");
+  EXPECT_EQ(idx_error(idx(8, {}, "1")), "f: shape () has 0 axes; expected (N, …), 1 to 8 axes");
+  EXPECT_EQ(idx_error(idx(8, Dims(9, 1), "1")),
+            "f: shape (1, 1, 1, 1, 1, 1, 1, 1, 1) has 9 axes; expected (N, …), 1 to 8 axes");
+  EXPECT_EQ(idx_error(idx(8, {UINT32_MAX, UINT32_MAX, UINT32_MAX}, "1")),
+            "f: shape (4294967295, 4294967295, 4294967295) needs more than the 1 bytes that follow");
+}
+
+TEST_F(ArrayTest, BoundsMemoryByTheSizeOfTheFile) {
+  const std::string bomb = gzip(idx(8, {60000, 28, 28}, std::string(1000, '\0')));
+  const std::string message = error(DataFormat::kIdx, bomb);
+  EXPECT_TRUE(message.starts_with("f: shape (60000, 28, 28) needs more than the ")) << message;
+}
+
+TEST_F(ArrayTest, NamesLabelsThatDoNotFit) {
+  const std::string features = idx(0x08, {2, 2}, "abcd");
+  const auto label_error = [&](const std::string& labels, const ReadOptions& options = {}) {
+    return error(DataFormat::kIdx, features, labels, options);
+  };
+  EXPECT_EQ(label_error(idx(8, {3}, "abc")), "l: 3 labels for 2 samples of features");
+  EXPECT_EQ(label_error(idx(8, {2, 2}, "abcd")), "l: integer labels have shape (2, 2); classes have shape (N)");
+  EXPECT_EQ(label_error(idx(9, {2}, bytes_of(std::vector<int8_t>{3, -2}))),
+            "l: sample 1: label -2 is negative; classes count from 0");
+  EXPECT_EQ(label_error(idx(0x0C, {2}, bytes_of(std::vector<int32_t>{INT32_MAX, 0}, true))),
+            "l: sample 0: label 2147483647 is too large for a class");
+  EXPECT_EQ(label_error(idx(0x0D, {2}, bytes_of(Floats{1, 2}, true)), {.labels = LabelsAs::kClasses}),
+            "l: labels are floats, but the loss needs integer classes");
+  EXPECT_EQ(label_error(idx(0x0D, {2, 1, 1}, bytes_of(Floats{1, 2}, true))),
+            "l: labels have shape (2, 1, 1); targets have shape (N) or (N, K)");
+  EXPECT_EQ(label_error(idx(0x0D, {2, 1}, bytes_of(Floats{1, std::numeric_limits<float>::infinity()}, true))),
+            "l: sample 1, label 0: inf is not finite");
+  EXPECT_EQ(message_of([&] { read(DataFormat::kIdx, features, "", {}); }), "cannot open : No such file or directory");
+}
+
+TEST_F(ArrayTest, ReadsTargets) {
+  const std::string features = idx(0x08, {2, 2}, "abcd");
+  Storage s = read(DataFormat::kIdx, features, idx(0x0D, {2, 3}, bytes_of(Floats{1, 2, 3, 4, 5, 6}, true)));
+  EXPECT_EQ(s.label_kind, LabelKind::kTarget);
+  EXPECT_EQ(s.targets, (Floats{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(s.outputs, 3);
+  EXPECT_TRUE(s.target_axis);
+  s = read(DataFormat::kIdx, features, idx(0x0E, {2}, bytes_of(std::vector<double>{0.5, -1}, true)));
+  EXPECT_EQ(s.targets, (Floats{0.5, -1}));
+  EXPECT_FALSE(s.target_axis);
+  s = read(DataFormat::kIdx, features, idx(8, {2}, {3, 0}), {.labels = LabelsAs::kTargets});
+  EXPECT_EQ(s.targets, (Floats{3, 0}));
+  s = read(DataFormat::kIdx, features, "", {.labels_required = false});
+  EXPECT_EQ(s.label_kind, LabelKind::kNone);
+}
+
+// ---- npy
+
+TEST_F(ArrayTest, ReadsEveryNpyTypeAndVersion) {
+  const std::string labels = npy(dict("<i8", "(2,)"), bytes_of(Ints{1, 0}));
+  const auto features = [&](const std::string& descr, const std::string& elements, int version) {
+    return read(DataFormat::kNpy, npy(dict(descr, "(2, 2)"), elements, version), labels).values;
+  };
+  const Floats expected = {1, -2, 3, 4};
+  EXPECT_EQ(features("<f4", bytes_of(expected), 1), expected);
+  EXPECT_EQ(features(">f4", bytes_of(expected, true), 2), expected);
+  EXPECT_EQ(features("<f8", bytes_of(std::vector<double>{1, -2, 3, 4}), 3), expected);
+  EXPECT_EQ(features("<i4", bytes_of(std::vector<int32_t>{1, -2, 3, 4}), 1), expected);
+  EXPECT_EQ(features("=i8", bytes_of(Ints{1, -2, 3, 4}), 1), expected);
+  const Storage s = read(DataFormat::kNpy, npy(dict("|u1", "(2, 2)"), {1, 2, 3, 4}), labels);
+  EXPECT_EQ(s.bytes, (Bytes{1, 2, 3, 4}));
+  EXPECT_EQ(s.classes, (Ints{1, 0}));
+}
+
+TEST_F(ArrayTest, ReadsColumnMajorArrays) {
+  // a[i, j, k] = 100 i + 10 j + k, i fastest in the file.
+  Floats columns, rows;
+  Bytes column_bytes;
+  for (int k = 0; k < 2; ++k) {
+    for (int j = 0; j < 3; ++j) {
+      for (int i = 0; i < 2; ++i) {
+        columns.push_back(static_cast<float>(100 * i + 10 * j + k));
+        column_bytes.push_back(static_cast<uint8_t>(100 * i + 10 * j + k));
+      }
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      for (int k = 0; k < 2; ++k) rows.push_back(static_cast<float>(100 * i + 10 * j + k));
+    }
+  }
+  const std::string labels = npy(dict("<f4", "(2, 2)", true), bytes_of(Floats{1, 2, 3, 4}));
+  const Storage s = read(DataFormat::kNpy, npy(dict("<f4", "(2, 3, 2)", true), bytes_of(columns)), labels);
+  EXPECT_EQ(s.feature_shape, (backends::Shape{3, 2}));
+  EXPECT_EQ(s.values, rows);
+  EXPECT_EQ(s.targets, (Floats{1, 3, 2, 4}));
+  EXPECT_EQ(read(DataFormat::kNpy, npy(dict("|u1", "(2, 3, 2)", true), bytes_of(column_bytes)), labels).bytes,
+            Bytes(rows.begin(), rows.end()));
+}
+
+TEST_F(ArrayTest, AnNpyVectorIsOneFeature) {
+  const Storage s = read(DataFormat::kNpy, npy(dict("<f4", "(3,)"), bytes_of(Floats{1, 2, 3})),
+                         npy(dict("<f4", "(3,)"), bytes_of(Floats{4, 5, 6})), {}, 2.0);
+  EXPECT_EQ(s.feature_shape, backends::Shape{1});
+  EXPECT_EQ(s.values, (Floats{2, 4, 6}));
+}
+
+TEST_F(ArrayTest, NamesDamageOfNpyFiles) {
+  const auto npy_error = [&](const std::string& features) { return error(DataFormat::kNpy, features); };
+  const std::string one = bytes_of(Floats{1});
+  EXPECT_EQ(npy_error("\x93NUM"), "f: ends at byte 4, inside the npy header");
+  EXPECT_EQ(npy_error("\x93NUMPX\1\0abcd"), "f: ends at byte 7, inside the npy header");
+  EXPECT_EQ(npy_error("label,x,y\n"), "f is not npy: it starts with 'label,', expected '\\x93NUMPY'");
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one, 9)), "f: npy version 9 is unknown; expected 1, 2 or 3");
+  EXPECT_EQ(npy_error(std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12)),
+            "f: the npy header claims 4294967295 bytes, but at most 0 follow");
+  const auto header_error = [&](const std::string& text) { return npy_error(npy(text, one)); };
+  const std::string damaged = "f: damaged npy header: ";
+  EXPECT_EQ(header_error("hello"), damaged + "expected '{' before 'hello'");
+  EXPECT_EQ(header_error("{'descr': '<f4', 'shape': (1,)}"), damaged + "descr, fortran_order or shape is missing");
+  EXPECT_EQ(header_error("{'descr': '<f4', 'descr': '<f4'}"), damaged + "unexpected key 'descr'");
+  EXPECT_EQ(header_error("{'x': 1}"), damaged + "unexpected key 'x'");
+  EXPECT_EQ(header_error("{'descr' '<f4'}"), damaged + "expected ':' before ''<f4'}'");
+  EXPECT_EQ(header_error("{'descr': '<f4"), damaged + "a string does not end");
+  EXPECT_EQ(header_error("{'fortran_order': true}"), damaged + "expected True or False before 'true}'");
+  EXPECT_EQ(header_error("{'shape': (x,)}"), damaged + "expected an axis length before 'x,)}'");
+  EXPECT_EQ(header_error("{'shape': (99999999999999999999,)}"),
+            damaged + "expected an axis length before '99999999999999999999,)}'");
+  EXPECT_EQ(header_error("{'shape': (1 2)}"), damaged + "expected ')' before '2)}'");
+  EXPECT_EQ(header_error("{'shape': (1,) 'x'}"), damaged + "expected '}' before ''x'}'");
+  EXPECT_EQ(header_error(dict("<f4", "(1,)") + "x"), damaged + "text after the dict");
+  EXPECT_EQ(header_error(dict("<c8", "(1,)")), "f: element type '<c8' is not supported; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("f4", "(1,)")), "f: element type 'f4' is not supported; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("<f4", "()")), "f: shape () has 0 axes; expected (N, …), 1 to 8 axes");
+  EXPECT_EQ(header_error(dict("<f4", "(-1,)")), "f: shape (-1) has a negative axis");
+  EXPECT_EQ(header_error(dict("<f4", "(1152921504606846976,)")),
+            "f: shape (1152921504606846976) needs more than the 4 bytes that follow");
+  EXPECT_EQ(header_error(dict("<f4", "(4294967296, 4294967296, 4294967296)")),
+            "f: shape (4294967296, 4294967296, 4294967296) needs more than the 4 bytes that follow");
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), "")), "f: shape (1) needs more than the 0 bytes that follow");
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1,)"), one + "x")),
+            "f: more bytes follow after its end at byte " + std::to_string(10 + dict("<f4", "(1,)").size() + 4));
+  EXPECT_EQ(npy_error(npy(dict("<f4", "(1, 3)"), bytes_of(Floats{1, 2, std::numeric_limits<float>::quiet_NaN()}))),
+            "f: sample 0, feature 2: nan is not finite");
+}
+
+// ---- safetensors
+
+std::string tensor_entry(const std::string& name, const std::string& type, const std::string& shape,
+                         const std::string& offsets) {
+  return "\"" + name + "\":{\"dtype\":\"" + type + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
+}
+
+TEST_F(ArrayTest, ReadsSafetensorsData) {
+  const std::string header = "{\"__metadata__\":{\"by\":\"hand\"}," + tensor_entry("labels", "I32", "[2]", "[16,24]") +
+                             "," + tensor_entry("features", "F32", "[2,2]", "[0,16]") + "}";
+  const std::string file = safetensors(header, bytes_of(Floats{1, 2, 3, 4}) + bytes_of(std::vector<int32_t>{1, 0}));
+  const Storage s = read(DataFormat::kSafetensors, file, "");
+  EXPECT_EQ(s.values, (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(s.classes, (Ints{1, 0}));
+  EXPECT_EQ(read(DataFormat::kSafetensors, gzip(file), "").values, (Floats{1, 2, 3, 4}));
+}
+
+TEST_F(ArrayTest, ReadsEverySafetensorsType) {
+  const auto features = [&](const std::string& type, const std::string& elements) {
+    const std::string size = std::to_string(elements.size());
+    const std::string header = "{" + tensor_entry("features", type, "[2,1]", "[0," + size + "]") + "}";
+    const Storage s = read(DataFormat::kSafetensors, safetensors(header, elements), "", {.labels_required = false});
+    EXPECT_EQ(s.bytes.empty(), type != "U8");
+    return s.bytes.empty() ? s.values : Floats(s.bytes.begin(), s.bytes.end());
+  };
+  EXPECT_EQ(features("F32", bytes_of(Floats{1.5, -2})), (Floats{1.5, -2}));
+  EXPECT_EQ(features("F64", bytes_of(std::vector<double>{1.5, -2})), (Floats{1.5, -2}));
+  EXPECT_EQ(features("BF16", bytes_of(std::vector<uint16_t>{backends::f32_to_bf16(1.5f), backends::f32_to_bf16(-2)})),
+            (Floats{1.5, -2}));
+  EXPECT_EQ(features("F16", bytes_of(std::vector<uint16_t>{backends::f32_to_f16(1.5f), backends::f32_to_f16(-2)})),
+            (Floats{1.5, -2}));
+  EXPECT_EQ(features("I32", bytes_of(std::vector<int32_t>{3, -2})), (Floats{3, -2}));
+  EXPECT_EQ(features("I64", bytes_of(Ints{3, -2})), (Floats{3, -2}));
+  EXPECT_EQ(features("BOOL", std::string{1, 0}), (Floats{1, 0}));
+  EXPECT_EQ(features("U8", std::string{1, '\xff'}), (Floats{1, 255}));
+}
+
+TEST_F(ArrayTest, NamesDamageOfSafetensorsFiles) {
+  const auto st_error = [&](const std::string& file) {
+    return message_of([&] { SafetensorsFile tensors(write("f", file)); });
+  };
+  const std::string four = bytes_of(Floats{1});
+  const auto header_error = [&](const std::string& header) { return st_error(safetensors(header, four)); };
+  EXPECT_EQ(st_error("1234567"), "f: 7 bytes are too few for a safetensors file");
+  EXPECT_EQ(st_error(bytes_of(std::vector<uint64_t>{uint64_t{1} << 60}) + "{}"),
+            "f: the safetensors header claims 1152921504606846976 bytes, but 2 follow");
+  EXPECT_EQ(header_error("nonsense"), "f: the safetensors header is not a JSON object: 'nonsense'");
+  EXPECT_EQ(header_error("[1]"), "f: the safetensors header is not a JSON object: '[1]'");
+  EXPECT_EQ(header_error("{}"), "f: the data has a gap or overlap at byte 0 after the header");
+  EXPECT_EQ(header_error("{\"w\":1}"), "f: tensor 'w': dtype, shape or data_offsets is missing");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "U16", "[1]", "[0,4]") + "}"),
+            "f: tensor 'w': type U16 is not supported");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "7", "[0,4]") + "}"), "f: tensor 'w': shape is not a list");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[-1]", "[0,4]") + "}"),
+            "f: tensor 'w': shape holds something else than integers from 0");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[18446744073709551615]", "[0,4]") + "}"),
+            "f: tensor 'w': shape holds something else than integers from 0");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0]") + "}"),
+            "f: tensor 'w': data_offsets is not a pair");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0,8]") + "}"),
+            "f: tensor 'w': data_offsets [0,8] do not lie within the 4 bytes of data");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[4,0]") + "}"),
+            "f: tensor 'w': data_offsets [4,0] do not lie within the 4 bytes of data");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[2]", "[0,4]") + "}"),
+            "f: tensor 'w': shape [2] of F32 needs 8 bytes, data_offsets [0,4] span 4");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[4611686018427387904,4611686018427387904]", "[0,4]") + "}"),
+            "f: tensor 'w': shape [4611686018427387904,4611686018427387904] of F32 needs 9223372036854775807 bytes, "
+            "data_offsets [0,4] span 4");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}"),
+            "f: tensor 'w': 9 axes; at most 8 are possible");
+  EXPECT_EQ(
+      st_error(safetensors(
+          "{" + tensor_entry("a", "F32", "[1]", "[0,4]") + "," + tensor_entry("b", "F32", "[1]", "[0,4]") + "}", four)),
+      "f: the data has a gap or overlap at byte 4 after the header");
+  const std::string deep(100000, '[');
+  EXPECT_TRUE(header_error("{" + tensor_entry("w", "F32", deep + std::string(deep.size(), ']'), "[0,4]") + "}")
+                  .starts_with("f: tensor 'w': shape holds"));
+  EXPECT_EQ(message_of([&] { read(DataFormat::kSafetensors, safetensors("{}", ""), ""); }),
+            "f: no tensor named features");
+  EXPECT_EQ(message_of([&] {
+              read(DataFormat::kSafetensors,
+                   safetensors("{" + tensor_entry("features", "F32", "[1]", "[0,4]") + "}", four), "");
+            }),
+            "f: no tensor named labels");
+}
+
+std::span<const std::byte> view(const std::string& bytes) {
+  return std::as_bytes(std::span(bytes));
+}
+
+TEST_F(ArrayTest, WritesWhatItReads) {
+  using backends::DType;
+  const std::string f = bytes_of(Floats{1, 2, 3, 4, 5, 6}), h = bytes_of(std::vector<uint16_t>{1, 2, 3}),
+                    i = bytes_of(Ints{7}), u = "abc", none;
+  const std::string file = path("w.safetensors");
+  write_safetensors(file, {{"2.weight", DType::kF32, {2, 3}, view(f)},
+                           {"0.half", DType::kBf16, {3}, view(h)},
+                           {"scalar", DType::kI64, {}, view(i)},
+                           {"raw", std::nullopt, {3}, view(u)},
+                           {"empty", DType::kF32, {0, 4}, view(none)}});
+  const SafetensorsFile read(file);
+  ASSERT_EQ(read.tensors().size(), 5u);
+  const auto text = [](const NamedTensor& t) {
+    return fmt::format("{} {} {}", t.name, safetensors_type(t.dtype), t.shape.to_string());
+  };
+  EXPECT_EQ(text(read.tensors()[0]), "0.half BF16 (3)");
+  EXPECT_EQ(text(read.tensors()[1]), "2.weight F32 (2, 3)");
+  EXPECT_EQ(text(read.tensors()[2]), "empty F32 (0, 4)");
+  EXPECT_EQ(text(read.tensors()[3]), "raw U8 (3)");
+  EXPECT_EQ(text(read.tensors()[4]), "scalar I64 ()");
+  const NamedTensor* weight = read.find("2.weight");
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(weight->bytes.data()), weight->bytes.size()), f);
+  EXPECT_EQ(read.find("absent"), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+}
+
+TEST_F(ArrayTest, WritesTheSameBytesForTheSameTensors) {
+  using backends::DType;
+  const std::string a = bytes_of(Floats{1}), b = bytes_of(Floats{2});
+  const auto contents = [&](const char* name) {
+    std::string bytes;
+    Input input(path(name));
+    bytes.resize(static_cast<size_t>(input.most_left()));
+    input.read_exactly(std::as_writable_bytes(std::span(bytes)), "all");
+    return bytes;
+  };
+  write_safetensors(path("1"), {{"a", DType::kF32, {1}, view(a)}, {"b", DType::kF32, {1}, view(b)}});
+  write_safetensors(path("2"), {{"b", DType::kF32, {1}, view(b)}, {"a", DType::kF32, {1}, view(a)}});
+  EXPECT_EQ(contents("1"), contents("2"));
+  const std::string header =
+      "{\"a\":{\"data_offsets\":[0,4],\"dtype\":\"F32\",\"shape\":[1]},"
+      "\"b\":{\"data_offsets\":[4,8],\"dtype\":\"F32\",\"shape\":[1]}}";
+  EXPECT_EQ(contents("1"), safetensors(header + std::string(8 - header.size() % 8, ' '), a + b));
+}
+
+TEST_F(ArrayTest, NamesAFileThatCannotBeWritten) {
+  EXPECT_EQ(message_of([&] { write_safetensors(path("no/folder"), {}); }),
+            "cannot write no/folder: No such file or directory");
+}
+
+}  // namespace
+}  // namespace runner::data

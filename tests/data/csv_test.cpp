@@ -1,0 +1,349 @@
+#include <cmath>
+
+#include "runner/data/csv_lexer.h"
+#include "runner/data/csv_value.h"
+#include "runner/data/storage.h"
+#include "tests/data/files.h"
+
+namespace runner::data {
+namespace {
+
+using schema::Column;
+using schema::DatasetSpec;
+using schema::Missing;
+
+class CsvTest : public FileTest {
+ protected:
+  // The records that the lexer cuts, with the line of each.
+  std::vector<std::pair<int64_t, std::vector<std::string>>> records(std::string_view text, char delimiter = ',') {
+    Input input(write("x.csv", text));
+    CsvLexer lexer(input, delimiter);
+    std::vector<std::pair<int64_t, std::vector<std::string>>> result;
+    for (std::vector<std::string_view> fields; lexer.next(fields);) {
+      result.push_back({lexer.line(), {fields.begin(), fields.end()}});
+    }
+    return result;
+  }
+
+  Storage read(std::string_view text, DatasetSpec spec = {}, const ReadOptions& options = {}) {
+    spec.format = schema::DataFormat::kCsv;
+    spec.path = write("x.csv", text);
+    return read_csv(spec, options);
+  }
+
+  std::string error(std::string_view text, const DatasetSpec& spec = {}, const ReadOptions& options = {}) {
+    return message_of([&] { read(text, spec, options); });
+  }
+};
+
+using Records = std::vector<std::pair<int64_t, std::vector<std::string>>>;
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+using Texts = std::vector<std::string>;
+
+// ---- Lexing
+
+TEST_F(CsvTest, CutsRecordsIntoFields) {
+  EXPECT_EQ(records("a,b\n1,2\n"), (Records{{1, {"a", "b"}}, {2, {"1", "2"}}}));
+  EXPECT_EQ(records("a,b\r\n1,2\r\n"), (Records{{1, {"a", "b"}}, {2, {"1", "2"}}}));
+  EXPECT_EQ(records("a,b\n1,2"), (Records{{1, {"a", "b"}}, {2, {"1", "2"}}}));
+  EXPECT_EQ(records("a;b,c\n", ';'), (Records{{1, {"a", "b,c"}}}));
+  EXPECT_EQ(records(",\n,,\n"), (Records{{1, {"", ""}}, {2, {"", "", ""}}}));
+  EXPECT_EQ(records(""), (Records{}));
+  EXPECT_EQ(records("\n\n\r\n"), (Records{}));
+  EXPECT_EQ(records("a\n\n\nb\n"), (Records{{1, {"a"}}, {4, {"b"}}}));
+}
+
+TEST_F(CsvTest, TakesQuotes) {
+  EXPECT_EQ(records("\"a,b\",c\n"), (Records{{1, {"a,b", "c"}}}));
+  EXPECT_EQ(records("\"a\"\"b\",\"\"\"\"\n"), (Records{{1, {"a\"b", "\""}}}));
+  EXPECT_EQ(records("\"a\nb\",c\nd,e\n"), (Records{{1, {"a\nb", "c"}}, {3, {"d", "e"}}}));
+  EXPECT_EQ(records("\"\"\"a\"\"\"\r\n"), (Records{{1, {"\"a\""}}}));
+  EXPECT_EQ(records("\"\",x\n"), (Records{{1, {"", "x"}}}));
+  EXPECT_EQ(records("a\"b,c\n"), (Records{{1, {"a\"b", "c"}}}));  // inside a field a quote is a character
+  EXPECT_EQ(records("\"a\""), (Records{{1, {"a"}}}));
+}
+
+TEST_F(CsvTest, SkipsAByteOrderMarkAndRefusesUtf16) {
+  EXPECT_EQ(records("\xEF\xBB\xBF"
+                    "a,b\n"),
+            (Records{{1, {"a", "b"}}}));
+  EXPECT_EQ(message_of([&] {
+              records(
+                  std::string_view("\xFF\xFE"
+                                   "a\0",
+                                   4));
+            }),
+            "x.csv is UTF-16 text; save it as UTF-8");
+}
+
+TEST_F(CsvTest, ReadsRecordsAcrossAndBeyondTheWindow) {
+  const std::string field(100'000, 'x');
+  std::string text;
+  Records expected;
+  for (int64_t i = 1; i <= 20; ++i) {
+    text += field + ",\"" + field + "\"\"" + field + field + "\"," + std::to_string(i) + "\n";
+    expected.push_back({i, {field, field + "\"" + field + field, std::to_string(i)}});
+  }
+  EXPECT_EQ(records(text), expected);
+}
+
+TEST_F(CsvTest, NamesDamagedQuotes) {
+  EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\n3,4\n"); }),
+            "x.csv:2: a quote opens in this record and is never closed");
+  EXPECT_EQ(message_of([&] { records("a,b\n1,\"2\"x\n"); }),
+            "x.csv:2: text follows a closing quote in field 2; expected ',' or the end of the line");
+  const std::string endless = "\"" + std::string(70'000'000, 'x');
+  EXPECT_EQ(message_of([&] { records(endless); }), "x.csv:1: a record of more than 64 MiB; is a quote not closed?");
+}
+
+// ---- Numbers
+
+TEST(ParseNumber, RoundsAsStrtofDoes) {
+  const auto check = [](const std::string& text) {
+    float value = 0;
+    ASSERT_EQ(parse_number(text, value), Field::kNumber) << text;
+    EXPECT_EQ(value, std::strtof(text.c_str(), nullptr)) << text;
+    EXPECT_EQ(std::signbit(value), text[0] == '-') << text;
+  };
+  for (const char* text : {"0",
+                           "-0",
+                           "7",
+                           "-7",
+                           "16777215",
+                           "16777216",
+                           "16777217",
+                           "123456789",
+                           "0.1",
+                           "-0.1",
+                           ".5",
+                           "5.",
+                           "0.006399",
+                           "1e3",
+                           "1E-3",
+                           "+2.5",
+                           "3.4028234e38",
+                           "1.17549435e-38",
+                           "1e-40",
+                           "1e-45",
+                           "0.00000000001",
+                           "0.3333333333333333",
+                           "9007199254740993",
+                           "1.000000059604644775390625",
+                           "0.1e1"}) {
+    check(text);
+  }
+  uint64_t state = 1;
+  for (int i = 0; i < 100000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const auto digits = static_cast<int64_t>(state >> 34) - (1 << 29);
+    std::string text = std::to_string(digits);
+    text.insert(text.size() - state % std::min<size_t>(text.size() - (digits < 0 ? 1 : 0), 9), ".");
+    check(text);
+  }
+}
+
+TEST(ParseNumber, SeparatesWhatIsNoNumber) {
+  float value = 0;
+  for (const char* text : {"", "NA", "na", "N/A", "NaN", "nan", "null", "NULL", "?"}) {
+    EXPECT_EQ(parse_number(text, value), Field::kMissing) << text;
+  }
+  for (const char* text :
+       {"inf", "-inf", "Infinity", "1e39", "-1e999", "nan(1)", "1000000000000000000000000000000000000000"}) {
+    EXPECT_EQ(parse_number(text, value), Field::kNotFinite) << text;
+  }
+  for (const char* text :
+       {"a", "1a", "1,5", "1 2", "0x10", "--1", "++1", "+-1", "-", "+", ".", "-.", "1e", "none", "1.2.3"}) {
+    EXPECT_EQ(parse_number(text, value), Field::kText) << text;
+  }
+  for (const char* text : {"1e-60", "-1e-400", "0.00000000000000000000000000000000000000000000000000000000001"}) {
+    EXPECT_EQ(parse_number(text, value), Field::kNumber) << text;
+    EXPECT_EQ(value, 0.0f) << text;
+  }
+}
+
+// ---- Columns
+
+TEST_F(CsvTest, TakesTheLastColumnAsLabel) {
+  const Storage s = read("x,y,label\n1,2,0\n3,4,2\n");
+  EXPECT_EQ(s.samples, 2);
+  EXPECT_EQ(s.feature_shape, backends::Shape{2});
+  EXPECT_EQ(s.values, (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(s.label_kind, LabelKind::kClass);
+  EXPECT_EQ(s.classes, (Ints{0, 2}));
+  EXPECT_EQ(s.outputs, 3);
+  EXPECT_EQ(s.feature_names, (Texts{"x", "y"}));
+}
+
+TEST_F(CsvTest, TakesColumnsByNameAndIndex) {
+  DatasetSpec spec;
+  spec.label = Column{"a"};
+  EXPECT_EQ(read("a,b,c\n1,2,3\n", spec).values, (Floats{2, 3}));
+  spec.features = {Column{"c"}};
+  EXPECT_EQ(read("a,b,c\n1,2,3\n", spec).values, (Floats{3}));
+  spec.features = {Column{"", -1}, Column{"", 1}};
+  EXPECT_EQ(read("a,b,c\n1,2,3\n", spec).values, (Floats{3, 2}));
+  spec.label = Column{"", -2};
+  spec.features = {};
+  EXPECT_EQ(read("a,b,c\n1,2,3\n", spec).values, (Floats{1, 3}));
+  EXPECT_EQ(read("a , b ,c\n 1 ,\t2, 3\n", spec).feature_names, (Texts{"a", "c"}));
+}
+
+TEST_F(CsvTest, ReadsWithoutAHeader) {
+  DatasetSpec spec;
+  spec.header = false;
+  const Storage s = read("1,2,0\n3,4,1\n", spec);
+  EXPECT_EQ(s.values, (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(s.classes, (Ints{0, 1}));
+  EXPECT_TRUE(s.feature_names.empty());
+  spec.delimiter = ';';
+  EXPECT_EQ(read("1.5;0\n", spec).values, (Floats{1.5}));
+}
+
+TEST_F(CsvTest, NamesWrongColumns) {
+  DatasetSpec spec;
+  spec.label = Column{"alchol"};
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: no column is named 'alchol'; did you mean alcohol?");
+  spec.label = Column{"zzz"};
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: no column is named 'zzz'");
+  spec.label = Column{"", 2};
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 2 does not exist; there are 2");
+  spec.label = Column{"", -3};
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column -3 does not exist; there are 2");
+  spec.label = Column{"ash"};
+  spec.header = false;
+  EXPECT_EQ(error("1,2\n", spec), "x.csv:1: column 'ash' is asked for by name, but header is false");
+  spec = {};
+  spec.features = {Column{"ash"}};
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'ash' is chosen twice");
+  spec.features = {Column{"", 0}, Column{"alcohol"}};
+  EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'alcohol' is chosen twice");
+  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: there is no column beside the label");
+}
+
+TEST_F(CsvTest, NamesWrongHeaders) {
+  EXPECT_EQ(error("1,2,3\n4,5,6\n"), "x.csv:1: the header holds only numbers; set header: false if this row is data");
+  EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"),
+            "x.csv:2: 4 fields, the header has 3; set header: false if this row is data");
+  EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'");
+  EXPECT_EQ(error("a,\xff\n1,2\n"), "x.csv:1: the name of column 1 is not UTF-8: '\\xff'");
+  EXPECT_EQ(error(""), "x.csv is empty");
+  EXPECT_EQ(error("a,b\n"), "x.csv has no complete row of data");
+}
+
+TEST_F(CsvTest, NamesWrongRows) {
+  EXPECT_EQ(error("a,b\n1,2\n3\n"), "x.csv:3: 1 fields, the header has 2");
+  EXPECT_EQ(error("a,b\n1,2\n3,4,5\n"), "x.csv:3: 3 fields, the header has 2");
+  DatasetSpec spec;
+  spec.header = false;
+  EXPECT_EQ(error("1,2\n3,4,5\n", spec), "x.csv:2: 3 fields, the first row has 2");
+  EXPECT_EQ(error("1,2\nx,5\n", spec), "x.csv:2: column 0: 'x' is not a number, as features are");
+  EXPECT_EQ(error("a,b\nsetosa,2\n"), "x.csv:2: column 'a': 'setosa' is not a number, as features are");
+  EXPECT_EQ(error("a,b\n1,2\ninf,2\n"), "x.csv:3: column 'a': 'inf' is not finite");
+  EXPECT_EQ(error("a,b\n1e99,2\n"), "x.csv:2: column 'a': '1e99' is not finite");
+}
+
+// ---- Missing values
+
+TEST_F(CsvTest, RefusesDropsOrMarksMissingValues) {
+  const char* text = "a,b,label\n1,2,0\n,3,1\n4,NA,2\n5,6,\n7,8,1\n";
+  EXPECT_EQ(error(text), "x.csv:3: column 'a' has no value; set missing: drop or missing: mean");
+  DatasetSpec spec;
+  spec.missing = Missing::kDrop;
+  const Storage dropped = read(text, spec);
+  EXPECT_EQ(dropped.values, (Floats{1, 2, 7, 8}));
+  EXPECT_EQ(dropped.classes, (Ints{0, 1}));
+  EXPECT_EQ(dropped.samples, 2);
+  spec.missing = Missing::kMean;
+  EXPECT_EQ(error(text, spec), "x.csv:5: the label has no value; set missing: drop");
+  const Storage marked = read("a,b,label\n1,2,0\n,3,1\n", spec);
+  EXPECT_TRUE(std::isnan(marked.values[2]));
+  EXPECT_EQ(error("a,label\n,1\n"), "x.csv:2: column 'a' has no value; set missing: drop or missing: mean");
+  spec.missing = Missing::kDrop;
+  EXPECT_EQ(error("a,label\n,1\n1,\n", spec), "x.csv has no complete row of data");
+}
+
+TEST_F(CsvTest, IgnoresGapsInColumnsThatAreNotChosen) {
+  DatasetSpec spec;
+  spec.features = {Column{"b"}};
+  EXPECT_EQ(read("a,b,label\n,2,0\nx,3,1\n", spec).values, (Floats{2, 3}));
+}
+
+// ---- Labels
+
+TEST_F(CsvTest, DecidesTheKindOfLabels) {
+  EXPECT_EQ(read("a,l\n1,3\n1,+1\n1,0\n").classes, (Ints{3, 1, 0}));
+  const Storage targets = read("a,l\n1,3\n1,0.5\n1,-2\n");
+  EXPECT_EQ(targets.label_kind, LabelKind::kTarget);
+  EXPECT_EQ(targets.targets, (Floats{3, 0.5, -2}));
+  EXPECT_EQ(targets.outputs, 1);
+  EXPECT_FALSE(targets.target_axis);
+  const Storage names = read("a,l\n1,dog\n1,cat\n1,dog\n1,\"a, b\"\n");
+  EXPECT_EQ(names.class_names, (Texts{"a, b", "cat", "dog"}));
+  EXPECT_EQ(names.classes, (Ints{2, 1, 2, 0}));
+  EXPECT_EQ(names.outputs, 3);
+  const Storage mixed = read("a,l\n1,250\n1,V27\n1,401\n1,250\n");
+  EXPECT_EQ(mixed.class_names, (Texts{"250", "401", "V27"}));
+  EXPECT_EQ(mixed.classes, (Ints{0, 2, 1, 0}));
+}
+
+TEST_F(CsvTest, ReadsLabelsAsTheLossNeeds) {
+  const ReadOptions targets{.labels = LabelsAs::kTargets}, classes{.labels = LabelsAs::kClasses},
+      names{.labels = LabelsAs::kNames};
+  EXPECT_EQ(read("a,l\n1,3\n1,-1\n", {}, targets).targets, (Floats{3, -1}));
+  EXPECT_EQ(error("a,l\n1,3\n1,dog\n", {}, targets), "x.csv:3: label 'dog' is not a number, as the loss needs");
+  EXPECT_EQ(error("a,l\n1,3\n1,1.5\n", {}, classes), "x.csv:3: label '1.5' is not a class, as the loss needs");
+  EXPECT_EQ(read("a,l\n1,10\n1,9\n", {}, names).class_names, (Texts{"10", "9"}));
+}
+
+TEST_F(CsvTest, NamesWrongLabels) {
+  EXPECT_EQ(error("a,l\n1,0\n1,-1\n"), "x.csv:3: label '-1' is not a class; classes count from 0");
+  EXPECT_EQ(error("a,l\n1,3000000000\n"), "x.csv:2: label '3000000000' is not a class; classes count from 0");
+  EXPECT_EQ(error("a,l\n1,inf\n"), "x.csv:2: label 'inf' is not finite");
+  EXPECT_EQ(error("a,l\n1,\xff\n"), "x.csv:2: label '\\xff' is not UTF-8");
+}
+
+TEST_F(CsvTest, GivesUpNamesOfVeryManyNumbers) {
+  std::string text = "a,l\n";
+  for (int i = 0; i < 70000; ++i) text += "0," + std::to_string(i) + ".5\n";
+  EXPECT_EQ(read(text).targets.size(), 70000u);
+  EXPECT_EQ(error(text + "0,dog\n"), "x.csv:70002: label 'dog' is not a number like those before it");
+}
+
+// ---- Reading for a model that is there already
+
+TEST_F(CsvTest, FindsKnownFeaturesWhereverTheyStand) {
+  const ReadOptions known{.feature_names = {"y", "x"}, .feature_count = 2};
+  const Storage s = read("x,z,y,label\n1,2,3,0\n", {}, known);
+  EXPECT_EQ(s.values, (Floats{3, 1}));
+  EXPECT_EQ(error("x,zz,label\n1,2,0\n", {}, known), "x.csv:1: no column is named 'y'; did you mean x?");
+}
+
+TEST_F(CsvTest, ReadsFilesWithoutLabels) {
+  const ReadOptions unlabelled{.labels_required = false, .feature_names = {"x", "y"}, .feature_count = 2};
+  const Storage s = read("y,x\n1,2\n", {}, unlabelled);
+  EXPECT_EQ(s.values, (Floats{2, 1}));
+  EXPECT_EQ(s.label_kind, LabelKind::kNone);
+  EXPECT_EQ(read("x,y,label\n1,2,3\n", {}, unlabelled).classes, (Ints{3}));
+  DatasetSpec spec;
+  spec.label = Column{"label"};
+  EXPECT_EQ(read("x,y\n1,2\n", spec, unlabelled).label_kind, LabelKind::kNone);
+  spec = {};
+  spec.header = false;
+  EXPECT_EQ(read("1,2\n3,4\n", spec, {.labels_required = false, .feature_count = 2}).values, (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(read("1,2,0\n", spec, {.labels_required = false, .feature_count = 2}).classes, (Ints{0}));
+}
+
+TEST_F(CsvTest, AppliesTheScale) {
+  DatasetSpec spec;
+  spec.scale = 1.0 / 16;
+  EXPECT_EQ(read("a,l\n8,0\n1,1\n", spec).values, (Floats{0.5f, 0.0625f}));
+}
+
+TEST_F(CsvTest, ReadsGzippedFiles) {
+  DatasetSpec spec;
+  EXPECT_EQ(read(gzip("a,l\n8,0\n1,1\n"), spec).values, (Floats{8, 1}));
+}
+
+}  // namespace
+}  // namespace runner::data
