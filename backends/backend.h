@@ -40,6 +40,9 @@ struct Arguments {
   std::span<Buffer* const> states;          // updated where the Program has an output for them
   std::span<const std::byte* const> batch;  // host memory; must stay as it is until wait(ticket) returns
   std::span<const double> scalars;          // copied
+  // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
+  // Null: of that one.  Must stay as they are until wait(ticket) returns.
+  const SourceLines* lines = nullptr;
 };
 
 class Device {

@@ -1,6 +1,7 @@
 // The cpu device: replays Plans on the calling thread and the worker pool.
 //
-// One arena serves all executables of the device, since one runs at a time; it only grows, when something is compiled.
+// One arena serves all executables of the device, since one runs at a time; it only grows, when an executable that
+// needs more is first run.
 
 #include <algorithm>
 #include <bit>
@@ -93,14 +94,13 @@ class CpuDevice : public Device {
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override {
-    auto executable = std::make_shared<CpuExecutable>(program);
-    if (executable->arena_bytes() > arena_.bytes()) arena_ = Arena(executable->arena_bytes());
-    return executable;
+    return std::make_shared<CpuExecutable>(program);
   }
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<CpuExecutable&>(executable);
-    run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_);
+    if (ready.arena_bytes() > arena_.bytes()) arena_ = Arena(ready.arena_bytes());
+    run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_, arguments.lines);
     return ++ticket_;
   }
 
@@ -109,7 +109,8 @@ class CpuDevice : public Device {
     const Output& output = plan.program.outputs()[static_cast<size_t>(index)];
     RUN_ASSERT(output.state < 0 && target.size() == plan.program.type(output.value).bytes());
     const Place& place = plan.outputs[static_cast<size_t>(index)];
-    std::memcpy(target.data(), arena_.data() + place.offset, target.size());
+    RUN_ASSERT(place.slot == 0);
+    if (!target.empty()) std::memcpy(target.data(), arena_.data() + place.offset, target.size());
   }
 
   void wait(Ticket) override {}

@@ -17,6 +17,19 @@ std::vector<char> dependents(const Program& program, ValueId last, std::span<con
   return depends;
 }
 
+// While one lives, nodes can be recorded as made from others; afterwards the line in force counts again.
+class Derivation {
+ public:
+  explicit Derivation(Program& program) : program_(program) {}
+  ~Derivation() { program_.set_origin(std::nullopt); }
+  Derivation(const Derivation&) = delete;
+  Derivation& operator=(const Derivation&) = delete;
+  void of(ValueId id) { program_.set_origin(program_.node(id).origin); }
+
+ private:
+  Program& program_;
+};
+
 }  // namespace
 
 std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> wrt) {
@@ -27,11 +40,12 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
   grads[static_cast<size_t>(root.id)] = seed;
 
   std::vector<Value> operand_grads;
+  Derivation derivation(program);
   for (ValueId id = root.id; id >= 0; --id) {
     const Value grad = grads[static_cast<size_t>(id)];
     const auto vjp = row_of(program.node(id).op).vjp;
     if (!grad || !vjp || !depends[static_cast<size_t>(id)]) continue;
-    program.set_mark(program.mark_of(id));  // an error in the derivative is an error of the line that made the node
+    derivation.of(id);  // an error in the derivative is an error of the line that made the node
     operand_grads.assign(program.operands(id).size(), Value{});
     vjp({&program, id}, grad, operand_grads);
     for (size_t i = 0; i < operand_grads.size(); ++i) {

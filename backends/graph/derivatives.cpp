@@ -202,7 +202,8 @@ void slice(Value result, Value grad, Grads grads) {
     const auto at = static_cast<size_t>(axis) * 3;
     const int64_t start = cut[at], step = cut[at + 2];
     if (step > 1) {
-      std::vector<int64_t> dims(g.shape().dims().begin(), g.shape().dims().end());
+      const Shape shape = g.shape();
+      std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
       dims.insert(dims.begin() + axis + 1, 1);
       g = ops::pad(ops::reshape(g, Shape(dims)), axis + 1, 0, step - 1);
       dims.erase(dims.begin() + axis + 1);
@@ -286,9 +287,9 @@ void layer_norm(Value result, Value grad, Grads grads) {
   const ValueId of_x[] = {x.id, gamma.id, grad.id}, of_gamma[] = {x.id, grad.id};
   grads[0] = {&program, program.record(Op::kLayerNormGradX, of_x, eps)};
   grads[1] = {&program, program.record(Op::kLayerNormGradGamma, of_gamma, eps)};
-  const int64_t width = x.shape().back();
-  const int64_t rows[] = {0};
-  grads[2] = ops::sum(ops::reshape(grad, Shape{width == 0 ? 0 : x.shape().elements() / width, width}), rows);
+  std::vector<int64_t> leading;
+  for (int axis = 0; axis + 1 < x.shape().rank(); ++axis) leading.push_back(axis);
+  grads[2] = leading.empty() ? grad : ops::sum(grad, leading);
 }
 
 }  // namespace runner::backends::derivatives

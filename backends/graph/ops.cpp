@@ -1,12 +1,44 @@
 #include "backends/graph/ops.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include <fmt/format.h>
 
 #include "schema/error.h"
 
 namespace runner::backends::ops {
 namespace {
+
+// An input check with the source line in force, as Program::record has them.
+template <class... Args>
+void check(bool holds, Value x, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw Error(ErrorKind::kRun, fmt::format(format, std::forward<Args>(args)...), x.program->mark());
+}
+
+// The axis with negative numbers counted from the end.
+int normal_axis(std::string_view op, Value x, int64_t axis) {
+  const int rank = x.shape().rank();
+  const int64_t normal = axis < 0 ? axis + rank : axis;
+  check(normal >= 0 && normal < rank, x, "{}: axis {} does not exist in {}", op, axis, x.type().to_string());
+  return static_cast<int>(normal);
+}
+
+Shape common_shape(std::string_view op, Value a, Value b) {
+  const Shape x = a.shape(), y = b.shape();
+  for (int i = 1; i <= std::min(x.rank(), y.rank()); ++i) {
+    const int64_t p = x[x.rank() - i], q = y[y.rank() - i];
+    check(p == q || p == 1 || q == 1, a, "{}: {} and {} do not broadcast: {} against {} at axis -{}", op,
+          a.type().to_string(), b.type().to_string(), p, q, i);
+  }
+  return broadcast(x, y);
+}
+
+// Product of the axes before the last.
+int64_t rows_of(const Shape& shape) {
+  int64_t rows = 1;
+  for (int axis = 0; axis + 1 < shape.rank(); ++axis) rows *= shape[axis];
+  return rows;
+}
 
 Value record(Op op, std::initializer_list<Value> operands, std::span<const int64_t> attrs = {},
              const TensorType& requested = {}) {
@@ -18,31 +50,31 @@ Value record(Op op, std::initializer_list<Value> operands, std::span<const int64
 }
 
 // The axes as ascending, non-negative numbers; all of them for an empty list.
-std::vector<int64_t> normal_axes(const Shape& shape, std::span<const int64_t> axes, const char* what) {
+std::vector<int64_t> normal_axes(std::string_view op, Value x, std::span<const int64_t> axes) {
   std::vector<int64_t> normal;
-  for (const int64_t axis : axes) normal.push_back(shape.axis(axis, what));
+  for (const int64_t axis : axes) normal.push_back(normal_axis(op, x, axis));
   if (axes.empty())
-    for (int axis = 0; axis < shape.rank(); ++axis) normal.push_back(axis);
+    for (int axis = 0; axis < x.shape().rank(); ++axis) normal.push_back(axis);
   std::sort(normal.begin(), normal.end());
-  RUN_CHECK(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), ErrorKind::kRun,
-            "{}: an axis of {} is given twice", what, shape.to_string());
+  check(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), x, "{}: an axis of {} is given twice", op,
+        x.type().to_string());
   return normal;
 }
 
 Value reduce(Op op, Value x, std::span<const int64_t> axes, bool keep_dims) {
-  const Shape shape = x.shape();
-  const std::vector<int64_t> normal = normal_axes(shape, axes, name_of(op).data());
-  if (normal.empty() && op != Op::kArgMax) return x;
+  if (x.shape().rank() == 0) return reshape(reduce(op, reshape(x, Shape{1}), {}, true), Shape{});
+  const std::vector<int64_t> normal = normal_axes(name_of(op), x, axes);
   const Value result = record(op, {x}, normal);
   if (!keep_dims) return result;
-  Shape kept = shape;
+  Shape kept = x.shape();
   for (const int64_t axis : normal) kept = kept.with(static_cast<int>(axis), 1);
   return reshape(result, kept);
 }
 
 // Swaps `axis` with the last one around a row op.
 Value over_last(Op op, Value x, int64_t axis) {
-  const int normal = x.shape().axis(axis, name_of(op).data());
+  check(x.shape().rank() > 0, x, "{}: wants at least one axis, got {}", name_of(op), x.type().to_string());
+  const int normal = normal_axis(name_of(op), x, axis);
   if (normal == x.shape().rank() - 1) return record(op, {x});
   return transpose(record(op, {transpose(x, normal, -1)}), normal, -1);
 }
@@ -55,7 +87,7 @@ Value unary(Op op, Value x) {
 
 Value binary(Op op, Value a, Value b) {
   if (a.shape() != b.shape()) {
-    const Shape common = broadcast(a.shape(), b.shape());
+    const Shape common = common_shape(name_of(op), a, b);
     a = expand(a, common);
     b = expand(b, common);
   }
@@ -75,7 +107,9 @@ Value scalar(Program& program, double value, DType dtype) {
 }
 
 Value where(Value condition, Value x, Value y) {
-  const Shape common = broadcast(condition.shape(), broadcast(x.shape(), y.shape()));
+  const Shape values = common_shape("where", x, y);
+  x = expand(x, values);
+  const Shape common = common_shape("where", condition, x);
   return record(Op::kWhere, {expand(condition, common), expand(x, common), expand(y, common)});
 }
 
@@ -98,6 +132,7 @@ Value reduce_min(Value x, std::span<const int64_t> axes, bool keep_dims) {
 }
 
 Value mean(Value x, std::span<const int64_t> axes, bool keep_dims) {
+  check(is_float(x.dtype()), x, "mean: wants a float tensor, got {}", x.type().to_string());
   const int64_t elements = x.shape().elements();
   const Value total = sum(x, axes, keep_dims);
   const int64_t results = total.shape().elements();
@@ -127,7 +162,7 @@ Value flatten(Value x) {
 
 Value permute(Value x, std::span<const int64_t> axes) {
   std::vector<int64_t> normal(axes.begin(), axes.end());
-  for (int64_t& axis : normal) axis = x.shape().axis(axis, "permute");
+  for (int64_t& axis : normal) axis = normal_axis("permute", x, axis);
   return std::is_sorted(normal.begin(), normal.end()) && std::ssize(normal) == x.shape().rank()
              ? x
              : record(Op::kPermute, {x}, normal);
@@ -136,8 +171,8 @@ Value permute(Value x, std::span<const int64_t> axes) {
 Value transpose(Value x, int64_t a, int64_t b) {
   std::vector<int64_t> axes(static_cast<size_t>(x.shape().rank()));
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-  std::swap(axes[static_cast<size_t>(x.shape().axis(a, "transpose"))],
-            axes[static_cast<size_t>(x.shape().axis(b, "transpose"))]);
+  std::swap(axes[static_cast<size_t>(normal_axis("transpose", x, a))],
+            axes[static_cast<size_t>(normal_axis("transpose", x, b))]);
   return permute(x, axes);
 }
 
@@ -147,7 +182,7 @@ Value expand(Value x, const Shape& shape) {
 
 Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
   const Shape shape = x.shape();
-  const int at = shape.axis(axis, "slice");
+  const int at = normal_axis("slice", x, axis);
   const int64_t size = shape[at];
   const auto from_end = [size](int64_t i) { return i < 0 ? i + size : i; };
   if (from_end(start) == 0 && from_end(stop) == size && step == 1) return x;
@@ -162,7 +197,7 @@ Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
 Value pad(Value x, int64_t axis, int64_t before, int64_t after) {
   if (before == 0 && after == 0) return x;
   std::vector<int64_t> amounts(static_cast<size_t>(x.shape().rank()) * 2);
-  const auto at = static_cast<size_t>(x.shape().axis(axis, "pad"));
+  const auto at = static_cast<size_t>(normal_axis("pad", x, axis));
   amounts[at * 2] = before;
   amounts[at * 2 + 1] = after;
   return record(Op::kPad, {x}, amounts);
@@ -173,17 +208,17 @@ Value concat(std::span<const Value> parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];
   std::vector<ValueId> ids;
   for (const Value& part : parts) ids.push_back(part.id);
-  const int64_t attrs[] = {parts[0].shape().axis(axis, "concat")};
+  const int64_t attrs[] = {normal_axis("concat", parts[0], axis)};
   return {parts[0].program, parts[0].program->record(Op::kConcat, ids, attrs)};
 }
 
 Value gather(Value x, int64_t axis, Value index) {
-  const int64_t attrs[] = {x.shape().axis(axis, "gather")};
+  const int64_t attrs[] = {normal_axis("gather", x, axis)};
   return record(Op::kGather, {x, index}, attrs);
 }
 
 Value scatter_add(Value x, int64_t axis, Value index, Value src) {
-  const int64_t attrs[] = {x.shape().axis(axis, "scatter_add")};
+  const int64_t attrs[] = {normal_axis("scatter_add", x, axis)};
   return record(Op::kScatterAdd, {x, index, src}, attrs);
 }
 
@@ -200,8 +235,7 @@ Value matmul(Value a, Value b, bool transpose_a, bool transpose_b) {
   const int64_t attrs[] = {transpose_a, transpose_b};
   if (a.shape().rank() <= 2 || b.shape().rank() != 2 || transpose_a) return record(Op::kMatmul, {a, b}, attrs);
   const Shape shape = a.shape();
-  const int64_t width = shape.back();
-  const Value rows = reshape(a, Shape{width == 0 ? 0 : shape.elements() / width, width});
+  const Value rows = reshape(a, Shape{rows_of(shape), shape.back()});
   const Value product = record(Op::kMatmul, {rows, b}, attrs);
   return reshape(product, shape.with(shape.rank() - 1, product.shape()[1]));
 }

@@ -4,13 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backends/graph/program.h"
 #include "backends/graph/storage.h"
+#include "backends/kernels/eltwise.h"
 #include "backends/kernels/kernel.h"
 
 namespace runner::backends {
@@ -21,7 +21,6 @@ struct PlanStep {
   std::vector<Place> results;
   Place scratch;
   ValueId node = kNoValue;  // the last node of the group
-  SourceMark mark;          // of that node
   int64_t flops = 0;
   int64_t bytes = 0;  // operands and results, each counted once
 };
@@ -32,24 +31,37 @@ struct Plan {
   std::vector<StateCopy> copies;
   std::vector<Place> outputs;  // by output of the Program
   size_t arena_bytes = 0;
+  size_t pointers_offset = 0;  // where in the arena a step's arguments are written down
   int64_t flops = 0;
   int64_t bytes = 0;
 };
 
+// Where a plan's kernels come from.
+struct KernelSource {
+  Kernel (*node)(const KernelRequest& request);  // of a node that is not element-wise
+  Kernel (*eltwise)(const EltwiseGroup& group);
+};
+inline constexpr KernelSource kFastKernels{prepare_kernel, prepare_eltwise};
+inline constexpr KernelSource kReferenceKernels{prepare_reference_kernel, prepare_reference_eltwise};
+
 struct PlanOptions {
-  bool optimise = true;  // fold, cse, dce
+  bool optimise = true;  // fold and cse; what no output needs is never computed
   bool fuse = true;
   bool reuse = true;  // values share arena bytes, results overwrite operands and states
-  // Makes the kernel of a node that is not element-wise; tests put the reference kernels here.
-  Kernel (*prepare)(const KernelRequest& request) = prepare_kernel;
+  KernelSource kernels = kFastKernels;
 };
 
 // Throws Error(kRun) at the node's source line where no kernel takes its types.
 Plan build_plan(const Program& program, const PlanOptions& options = {});
 
 // Runs every step.  `slots[0]` is an arena of plan.arena_bytes, 64-byte aligned; `slots[1 + i]` the buffer of input i.
-// An Error of a kernel is rethrown with the source line of its node.
-void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool);
+// An Error of a kernel is rethrown with the source line of its node: that of `lines` (of another recording of the same
+// Program) where given.  The contents of states are undefined then.
+void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool,
+              const SourceLines* lines = nullptr);
+
+// The source line of a step's last node; `lines` as above.
+const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines = nullptr);
 
 // A line per step: kernel, node, places, flops, bytes.
 std::string to_string(const Plan& plan);

@@ -30,7 +30,15 @@ void mix_type(ProgramHash& hash, const TensorType& type) {
 
 }  // namespace
 
-Program::Program() = default;
+Program Program::like(const Program& from) {
+  Program program;
+  program.lines_ = from.lines_;
+  return program;
+}
+
+void Program::set_mark(const SourceMark& mark) {
+  if (lines_.of(mark_) != mark) mark_ = lines_.intern(mark);
+}
 
 ValueId Program::input(InputKind kind, std::string name, TensorType type) {
   const int64_t attrs[] = {static_cast<int64_t>(kind), static_cast<int64_t>(inputs_.size())};
@@ -65,7 +73,7 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
 
   Node node{.op = op,
             .type = {},
-            .mark = mark_,
+            .origin = {},
             .first_operand = static_cast<uint32_t>(operand_pool_.size()),
             .operand_count = static_cast<uint32_t>(operands.size()),
             .first_attr = static_cast<uint32_t>(attr_pool_.size()),
@@ -73,8 +81,9 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
   try {
     node.type = row.infer({types, attrs, requested});
   } catch (const Error& error) {
-    throw Error(error.kind(), error.message(), marks_.at(mark_));
+    throw Error(error.kind(), error.message(), mark());
   }
+  node.origin = made_from_ ? *made_from_ : lines_.add(mark_);
   operand_pool_.insert(operand_pool_.end(), operands.begin(), operands.end());
   attr_pool_.insert(attr_pool_.end(), attrs.begin(), attrs.end());
   nodes_.push_back(node);

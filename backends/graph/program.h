@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,10 +30,30 @@ enum class InputKind : uint8_t {
             // gpu
 };
 
+// Number of a recorded node.  A node that is made from another (its derivative, its copy in a pass) keeps that one's.
+using Origin = uint32_t;
+
+// Where each recorded node comes from.
+class SourceLines {
+ public:
+  Origin add(MarkId mark) {
+    marks_of_.push_back(mark);
+    return static_cast<Origin>(marks_of_.size() - 1);
+  }
+  MarkId intern(const SourceMark& mark) { return table_.intern(mark); }
+  bool has(Origin origin) const { return origin < marks_of_.size(); }
+  const SourceMark& at(Origin origin) const { return table_.at(marks_of_[origin]); }
+  const SourceMark& of(MarkId mark) const { return table_.at(mark); }
+
+ private:
+  MarkTable table_;
+  std::vector<MarkId> marks_of_;
+};
+
 struct Node {
   Op op;
   TensorType type;
-  MarkId mark;
+  Origin origin;
   uint32_t first_operand, operand_count;
   uint32_t first_attr, attr_count;
 };
@@ -57,21 +78,28 @@ struct ProgramHash {
 
 class Program {
  public:
-  Program();
+  Program() = default;
+  // A Program to be written with nodes made from those of `from`.
+  static Program like(const Program& from);
 
   // Appends an input.  `name` shows in dumps and errors only.
   ValueId input(InputKind kind, std::string name, TensorType type);
   // Appends a constant tensor (scalars are shape ()).
   ValueId constant(double value, TensorType type);
-  // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at the current
-  // mark.
+  // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at mark().
   ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
                  const TensorType& requested = {});
   void output(std::string name, ValueId value, int32_t state = -1);
 
   // The source line given to the nodes recorded from now on.
-  void set_mark(const SourceMark& mark) { mark_ = marks_.intern(mark); }
-  const SourceMark& mark_of(ValueId id) const { return marks_.at(node(id).mark); }
+  void set_mark(const SourceMark& mark);
+  // Where the next node comes from.
+  const SourceMark& mark() const { return made_from_ ? lines_.at(*made_from_) : lines_.of(mark_); }
+  const SourceMark& mark_of(ValueId id) const { return lines_.at(node(id).origin); }
+  const SourceLines& lines() const { return lines_; }
+
+  // Nodes recorded from now on are made from one with this origin; nullopt: from the line in force.
+  void set_origin(std::optional<Origin> origin) { made_from_ = origin; }
 
   int size() const { return static_cast<int>(nodes_.size()); }
   const Node& node(ValueId id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -95,8 +123,9 @@ class Program {
   std::vector<int64_t> attr_pool_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  MarkTable marks_;
+  SourceLines lines_;
   MarkId mark_ = kNoMark;
+  std::optional<Origin> made_from_;
   ProgramHash node_hash_;  // of the nodes so far; outputs are added by hash()
 };
 
@@ -110,9 +139,10 @@ struct Value {
   ValueId id = kNoValue;
 
   explicit operator bool() const { return id >= 0; }
-  const TensorType& type() const { return program->type(id); }
-  const Shape& shape() const { return type().shape; }
-  DType dtype() const { return type().dtype; }
+  // By value: recording another node moves the Program's own.
+  TensorType type() const { return program->type(id); }
+  Shape shape() const { return program->type(id).shape; }
+  DType dtype() const { return program->type(id).dtype; }
 };
 
 }  // namespace runner::backends

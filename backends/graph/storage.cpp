@@ -25,17 +25,14 @@ size_t slice_offset(const Program& program, ValueId id) {
   return offset * size_of(from.dtype);
 }
 
-bool is_view(const Program& program, ValueId id) {
-  return program.node(id).op == Op::kReshape || is_contiguous_slice(program, id);
-}
-
 class StoragePlanner {
  public:
   StoragePlanner(const Program& program, const std::vector<Group>& groups, bool reuse)
       : program_(program),
         groups_(groups),
         reuse_(reuse),
-        end_(static_cast<int>(groups.size())),
+        copied_(static_cast<int>(groups.size())),
+        returned_(copied_ + 1),
         step_of_(static_cast<size_t>(program.size()), -1),
         homes_(static_cast<size_t>(program.size())) {
     storage_.places.assign(static_cast<size_t>(program.size()), {kNowhere, 0});
@@ -98,12 +95,7 @@ class StoragePlanner {
   ValueId movable(ValueId id) {
     while (program_.node(id).op == Op::kReshape) id = program_.operands(id)[0];
     const bool computed = step_of(id) >= 0 && home(id).in == kNoValue && home(id).slot == 0;
-    return computed && is_result(id) ? id : kNoValue;
-  }
-
-  bool is_result(ValueId id) {
-    const std::vector<ValueId>& results = groups_[static_cast<size_t>(step_of(id))].results;
-    return std::find(results.begin(), results.end(), id) != results.end();
+    return computed ? id : kNoValue;
   }
 
   // Outer concats first, so that an inner one may move into its place as a whole.
@@ -143,7 +135,7 @@ class StoragePlanner {
         for (const ValueId operand : program_.operands(id)) read_by_group(operand, g);
     }
     for (const Output& output : program_.outputs())
-      if (output.state < 0) read(output.value, end_ + 2);
+      if (output.state < 0) read(output.value, returned_);
   }
 
   void written(ValueId id, int step) {
@@ -178,7 +170,7 @@ class StoragePlanner {
       if (value != kNoValue && may_overwrite(value, input)) {
         home(value).slot = home(input).slot;
       } else {
-        read(output.value, end_ + 1);
+        read(output.value, copied_);
         late_.push_back(&output);
       }
     }
@@ -186,8 +178,10 @@ class StoragePlanner {
 
   bool is_input(ValueId id) { return program_.node(id).op == Op::kInput; }
 
-  // True where `value` may be computed right into the buffer of the state `input`.
+  // True where `value` may be computed right into the buffer of the state `input`.  What is returned stays in the
+  // arena, where nobody but the device writes.
   bool may_overwrite(ValueId value, ValueId input) {
+    if (home(value).last == returned_) return false;
     const int write = home(value).first;
     const int read = home(input).last;
     if (read < write) return true;
@@ -198,7 +192,7 @@ class StoragePlanner {
   bool element_by_element(ValueId value, ValueId buffer) {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
-    if (group.kind != GroupKind::kEltwise || program_.node(value).op == Op::kConcat) return false;
+    if (group.kind != GroupKind::kEltwise) return false;
     for (const ValueId id : group.nodes)
       for (const ValueId operand : program_.operands(id)) {
         if (step_of(operand) == step_of(value)) continue;
@@ -247,6 +241,7 @@ class StoragePlanner {
   }
 
   void add_scratch(size_t bytes, int step) {
+    if (storage_.elided[static_cast<size_t>(step)]) bytes = 0;
     scratch_blocks_.push_back(bytes == 0 ? -1 : static_cast<int>(storage_.blocks.size()));
     if (bytes > 0) storage_.blocks.push_back({bytes, step, step, 0});
   }
@@ -274,7 +269,7 @@ class StoragePlanner {
   const Program& program_;
   const std::vector<Group>& groups_;
   const bool reuse_;
-  const int end_;
+  const int copied_, returned_;  // the steps after the last: when states are copied in, when outputs are read
   std::vector<int> step_of_;
   std::vector<Home> homes_;
   std::vector<const Output*> late_;

@@ -46,7 +46,7 @@ struct Storage {
   size_t arena_bytes = 0;
 };
 
-// Every output must be a computed value (with_computed_outputs in plan.cpp sees to it), each state the target of one.
+// Every output must be a computed value (legalise sees to it), each state the target of one at most.
 // `scratch_bytes`: what each group's kernel asks for.  `reuse` false gives every value its own bytes.
 Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
                      bool reuse = true);

@@ -23,7 +23,8 @@ class Shape {
   int rank() const { return rank_; }
   int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis)]; }
   int64_t back() const { return dims_[static_cast<size_t>(rank_ - 1)]; }
-  std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  std::span<const int64_t> dims() const& { return {dims_.data(), static_cast<size_t>(rank_)}; }
+  std::span<const int64_t> dims() const&& = delete;  // it would outlive the shape
   int64_t elements() const { return elements_; }
 
   // Row-major strides in elements.

@@ -26,7 +26,7 @@ bool same_node(const Program& program, ValueId a, ValueId b) {
 }  // namespace
 
 // Copies each node and then looks whether its copy stands there already: operands are merged by then, so equal nodes
-// look equal.  The second copies that this leaves are dead.
+// look equal.  The second copies are dead then.
 Program cse(const Program& program) {
   Rewriter rewriter(program);
   std::unordered_multimap<size_t, ValueId> seen;
@@ -43,7 +43,7 @@ Program cse(const Program& program) {
       seen.emplace(hash, now);
     }
   }
-  return dce(rewriter.finish());
+  return rewriter.finish();
 }
 
 }  // namespace runner::backends

@@ -31,7 +31,7 @@ class Folder {
   ValueId simplified(ValueId id) {
     const Node& node = from().node(id);
     const std::vector<ValueId> x = rewriter_.mapped_operands(id);
-    rewriter_.mark_as(id);
+    rewriter_.make_from(id);
     if (const auto value = folded_constant(node, x)) return rewriter_.to().constant(*value, node.type);
     switch (node.op) {
       case Op::kMul: return is_constant(x[1], 1.0) ? x[0] : is_constant(x[0], 1.0) ? x[1] : kNoValue;

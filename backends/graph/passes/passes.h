@@ -9,11 +9,15 @@ namespace runner::backends {
 // Only rewrites that IEEE arithmetic makes exact; inputs keep their place.
 Program fold(const Program& program);
 
-// Computes equal nodes once.
+// Makes everything use the first of equal nodes; the others are dead then.
 Program cse(const Program& program);
 
 // Drops nodes that no output needs; inputs stay, so that bindings keep their index.
 Program dce(const Program& program);
+
+// The form that plans are made of: every output is a computed value, neither an input nor a view of one, and every
+// element-wise node has an operand in memory.
+Program legalise(const Program& program);
 
 // fold, cse, dce.  With RUNNER_DEBUG ≥ 4, prints and verifies each stage on stderr.
 Program optimise(const Program& program);

@@ -9,7 +9,8 @@ namespace runner::backends {
 
 class Rewriter {
  public:
-  explicit Rewriter(const Program& from) : from_(from), map_(static_cast<size_t>(from.size()), kNoValue) {}
+  explicit Rewriter(const Program& from)
+      : from_(from), to_(Program::like(from)), map_(static_cast<size_t>(from.size()), kNoValue) {}
 
   const Program& from() const { return from_; }
   Program& to() { return to_; }
@@ -23,12 +24,12 @@ class Rewriter {
     return operands;
   }
 
-  // Makes new nodes carry the source line of an old one.
-  void mark_as(ValueId old) { to_.set_mark(from_.mark_of(old)); }
+  // New nodes are made from this one, until the next call.
+  void make_from(ValueId old) { to_.set_origin(from_.node(old).origin); }
 
   // Writes the old node anew with its operands mapped, and maps it.
   ValueId copy(ValueId old) {
-    mark_as(old);
+    make_from(old);
     const Node& node = from_.node(old);
     ValueId now = kNoValue;
     if (node.op == Op::kInput) {
@@ -41,8 +42,13 @@ class Rewriter {
     return now;
   }
 
+  // The new Program with the outputs of the old one.
   Program finish() {
     for (const Output& output : from_.outputs()) to_.output(output.name, mapped(output.value), output.state);
+    return finish_without_outputs();
+  }
+  Program finish_without_outputs() {
+    to_.set_origin(std::nullopt);
     return std::move(to_);
   }
 

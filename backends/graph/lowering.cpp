@@ -1,0 +1,101 @@
+#include "backends/graph/lowering.h"
+
+#include <algorithm>
+#include <bit>
+#include <unordered_map>
+
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+class GroupLowering {
+ public:
+  GroupLowering(const Program& program, const Group& group)
+      : program_(program), group_(group), copy_(!is_elementwise(program.node(group.nodes[0]).op)) {
+    lowered_.eltwise.shape = program.type(group.nodes[0]).shape;
+  }
+
+  LoweredGroup run() {
+    for (const ValueId id : group_.nodes)
+      for (const ValueId source : sources(id)) add_source(source);
+    for (const ValueId id : group_.nodes) add_instruction(id);
+    for (const ValueId id : group_.results) lowered_.eltwise.outputs.push_back(register_of(id));
+    return std::move(lowered_);
+  }
+
+ private:
+  // A materialised expand or constant reads itself: as an element-wise node that uses it would.
+  std::span<const ValueId> sources(ValueId id) const { return copy_ ? std::span(group_.nodes) : program_.operands(id); }
+
+  bool is_inside(ValueId id) const {
+    return !copy_ && std::binary_search(group_.nodes.begin(), group_.nodes.end(), id);
+  }
+
+  void add_source(ValueId id) {
+    if (is_inside(id) || registers_.count(id) > 0) return;
+    const Op op = program_.node(id).op;
+    registers_[id] = op == Op::kConstant ? ~constant(id) : input(op == Op::kExpand ? program_.operands(id)[0] : id);
+  }
+
+  // The index of the constant among the constants.  A bool has its own even where its bits are those of a number.
+  int constant(ValueId id) {
+    const DType dtype = program_.type(id).dtype;
+    const auto bits = std::bit_cast<int64_t>(round_to(dtype, program_.constant_value(id)));
+    const std::pair key(dtype == DType::kBool, bits);
+    const auto at = std::find(constants_.begin(), constants_.end(), key);
+    const auto index = static_cast<int>(at - constants_.begin());
+    if (at == constants_.end()) {
+      constants_.push_back(key);
+      lowered_.eltwise.constants.push_back(std::bit_cast<double>(bits));
+    }
+    return index;
+  }
+
+  // The index of a value in memory among the inputs; the group sees it broadcast to its shape.
+  int input(ValueId id) {
+    const TensorType& type = program_.type(id);
+    const Shape& to = lowered_.eltwise.shape;
+    EltwiseInput input{.dtype = type.dtype, .strides = {}};
+    const auto strides = type.shape.strides();
+    const int added = to.rank() - type.shape.rank();
+    for (int axis = 0; axis < type.shape.rank(); ++axis)
+      if (type.shape[axis] == to[axis + added] && type.shape[axis] != 1)
+        input.strides[static_cast<size_t>(axis + added)] = strides[static_cast<size_t>(axis)];
+    for (size_t i = 0; i < lowered_.inputs.size(); ++i)
+      if (lowered_.inputs[i] == id && lowered_.eltwise.inputs[i].strides == input.strides) return static_cast<int>(i);
+    lowered_.inputs.push_back(id);
+    lowered_.eltwise.inputs.push_back(input);
+    return static_cast<int>(lowered_.inputs.size()) - 1;
+  }
+
+  void add_instruction(ValueId id) {
+    EltwiseInstruction instruction{.op = copy_ ? Op::kCast : program_.node(id).op, .dtype = program_.type(id).dtype};
+    size_t n = 0;
+    for (const ValueId source : sources(id)) instruction.sources[n++] = register_of(source);
+    const EltwiseGroup& code = lowered_.eltwise;
+    registers_[id] = static_cast<int>(code.inputs.size() + code.constants.size() + code.code.size());
+    lowered_.eltwise.code.push_back(instruction);
+  }
+
+  int16_t register_of(ValueId id) const {
+    const int found = registers_.at(id);
+    return static_cast<int16_t>(found >= 0 ? found : static_cast<int>(lowered_.inputs.size()) + ~found);
+  }
+
+  const Program& program_;
+  const Group& group_;
+  const bool copy_;
+  LoweredGroup lowered_;
+  std::unordered_map<ValueId, int> registers_;  // of a constant: the complement of its index
+  std::vector<std::pair<bool, int64_t>> constants_;
+};
+
+}  // namespace
+
+LoweredGroup lower(const Program& program, const Group& group) {
+  return GroupLowering(program, group).run();
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,19 @@
+// From an element-wise group of a Program to the code that its kernel runs.
+#pragma once
+
+#include <vector>
+
+#include "backends/graph/fusion.h"
+#include "backends/kernels/eltwise.h"
+
+namespace runner::backends {
+
+struct LoweredGroup {
+  EltwiseGroup eltwise;
+  std::vector<ValueId> inputs;  // the values, in memory, that the code's inputs are
+};
+
+// Expands become strides, constants registers; what several nodes read is one input.
+LoweredGroup lower(const Program& program, const Group& group);
+
+}  // namespace runner::backends
