@@ -7,8 +7,6 @@
 namespace runner::store {
 namespace {
 
-constexpr int64_t kCheckpointPages = 2048;  // 8 MiB of log
-
 constexpr std::array<std::string_view, 3> kLevelNames{"info", "warning", "error"};
 
 }  // namespace
@@ -69,7 +67,7 @@ void Recorder::finish(const RunEnd& end) {
 }
 
 void Recorder::checkpoint() {
-  store_.checkpoint(kCheckpointPages);
+  store_.checkpoint(options_.checkpoint_pages);
 }
 
 }  // namespace runner::store

@@ -26,6 +26,7 @@ struct WriterOptions {
   std::chrono::milliseconds heartbeat_every{10'000};
   size_t ring_points = size_t{1} << 15;  // a power of two; 32 bytes each
   size_t state_chunk_bytes = kStateChunkBytes;
+  int64_t checkpoint_pages = 2048;  // growth of the log, in pages of 4 KiB, after which it is folded into the file
 };
 
 struct WriterCounters {
