@@ -31,23 +31,24 @@ bool read_text(const std::string& path, std::string& text) {
   return true;
 }
 
-// `over` on top of `base`.
-void merge(YamlNode& base, YamlNode&& over) {
+// `over` on top of `base`.  keep_places: sections that both have stay where `base` has them.
+void merge(YamlNode& base, YamlNode&& over, bool keep_places = false) {
   // "optimizer:" with nothing below it takes nothing away.
   if (base.kind == YamlNode::Kind::kMap && over.kind == YamlNode::Kind::kEmpty) return;
   if (base.kind != YamlNode::Kind::kMap || over.kind != YamlNode::Kind::kMap) {
     base = std::move(over);
     return;
   }
-  base.place = over.place;
+  if (!keep_places) base.place = over.place;
   for (YamlNode::Member& member : over.members) {
     YamlNode::Member* old = base.find(member.key);
     if (old == nullptr) {
       base.members.push_back(std::move(member));
-    } else {
-      old->place = member.place;
-      merge(old->value, std::move(member.value));
+      continue;
     }
+    const bool both_sections = old->value.kind == YamlNode::Kind::kMap && member.value.kind == YamlNode::Kind::kMap;
+    if (!keep_places || !both_sections) old->place = member.place;
+    merge(old->value, std::move(member.value), keep_places);
   }
 }
 
@@ -237,7 +238,7 @@ YamlTree compose(int source, std::span<const std::string> overrides, Report& rep
   size_t offset = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     YamlTree given = composer.read_override(command_line, static_cast<int>(i) + 1, offset, arguments[i]);
-    if (given.root.kind == YamlNode::Kind::kMap) merge(tree.root, std::move(given.root));
+    if (given.root.kind == YamlNode::Kind::kMap) merge(tree.root, std::move(given.root), true);
     offset += arguments[i].size() + 1;
   }
   substitute(tree.root, report);

@@ -21,19 +21,6 @@ const Leaf* section_of(const ReadResult& result, const std::string& path) {
   return at != result.sections.end() ? &*at : nullptr;
 }
 
-Explanation find(const ReadResult& result, const std::string& key) {
-  const Field* field = result.field_of(key);
-  const Leaf* leaf = result.find(key);
-  if (leaf == nullptr) leaf = section_of(result, key);
-  if (field != nullptr && (leaf != nullptr || field->type != FieldType::kFree || field->path() == key)) {
-    return {field, leaf};
-  }
-  const size_t dot = key.rfind('.');
-  const std::string section = dot == std::string::npos ? "" : key.substr(0, dot);
-  fail(ErrorKind::kUsage, "there is no key {}; {}", key,
-       suggest_key(section, section, key.substr(section.empty() ? 0 : dot + 1)));
-}
-
 // The leaves below a section.
 std::vector<const Leaf*> leaves_below(const ReadResult& result, const std::string& section) {
   std::vector<const Leaf*> leaves;
@@ -42,6 +29,28 @@ std::vector<const Leaf*> leaves_below(const ReadResult& result, const std::strin
     if (below && (leaf.path[section.size()] == '.' || leaf.path[section.size()] == '[')) leaves.push_back(&leaf);
   }
   return leaves;
+}
+
+std::string near_key(const ReadResult& result, const std::string& key) {
+  if (key.starts_with("vars.")) {
+    std::string names;
+    for (const Leaf* leaf : leaves_below(result, "vars")) names += (names.empty() ? "" : ", ") + leaf->path;
+    return "variables: " + (names.empty() ? "none" : names);
+  }
+  const size_t dot = key.rfind('.');
+  const std::string section = dot == std::string::npos ? "" : key.substr(0, dot);
+  return suggest_key(section, section, key.substr(section.empty() ? 0 : dot + 1));
+}
+
+Explanation find(const ReadResult& result, const std::string& key) {
+  const Field* field = result.field_of(key);
+  const Leaf* leaf = result.find(key);
+  if (leaf == nullptr) leaf = section_of(result, key);
+  if (field != nullptr && (leaf != nullptr || field->type != FieldType::kFree || field->path() == key ||
+                           !leaves_below(result, key).empty())) {
+    return {field, leaf};
+  }
+  fail(ErrorKind::kUsage, "there is no key {}; {}", key, near_key(result, key));
 }
 
 bool is_group(const Field& field) {

@@ -31,7 +31,7 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const Leaf* is = after.find(path);
     if (was != nullptr && is != nullptr && was->value == is->value) continue;
     // Another backend brings its own section along.
-    if (was == nullptr && is->origin == OriginKind::kDefault) continue;
+    if (was == nullptr && is->value == after.default_of(*is->field)) continue;
     const Field& field = *(is != nullptr ? is : was)->field;
     if (may_change(field, was, is)) continue;
     Diagnostic& d = diagnostics.emplace_back();

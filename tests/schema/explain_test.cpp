@@ -1,0 +1,153 @@
+#include "schema/explain.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace runner::schema {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kRecipe = R"(schema_version: 1
+name: ${env:SCHEMA_TEST_NAME}
+model: {type: mlp, hidden: [8]}
+data: {train: {format: csv, path: d.csv}, batch_size: 4, split: {eval: 0.1}}
+optimizer: {type: adamw, lr: 1e-3, groups: [{params: [a], lr: 2}]}
+scheduler: {type: linear, warmup: 100 steps}
+train: {epochs: 3}
+gpu: {memory: 16GiB}
+vars: {width: 8, net: {depth: 2}}
+)";
+
+ReadResult read() {
+  setenv("SCHEMA_TEST_NAME", "from-env", 1);
+  ReadResult result = read_recipe_text(kRecipe, "r.yaml", std::vector<std::string>{"data.batch_size=8"});
+  unsetenv("SCHEMA_TEST_NAME");
+  return result;
+}
+
+TEST(Explain, TextOfAWrittenNumber) {
+  EXPECT_EQ(explain_text(read(), "optimizer.lr"),
+            "optimizer.lr = 0.001\n"
+            "Learning rate.\n"
+            "number, at least 0; default 0.001\n"
+            "from: recipe r.yaml:5:30\n");
+}
+
+TEST(Explain, TextOfOtherOrigins) {
+  const ReadResult result = read();
+  EXPECT_EQ(explain_text(result, "data.batch_size"),
+            "data.batch_size = 8\n"
+            "Samples in a batch of one replica.\n"
+            "integer, between 1 and 2147483647, in samples; required\n"
+            "from: command line\n");
+  EXPECT_EQ(explain_text(result, "optimizer.weight_decay"),
+            "optimizer.weight_decay = 0.01\n"
+            "Pull of the weights towards 0; decoupled from the gradient in adamw and lion.\n"
+            "number, at least 0; default 0.01\n"
+            "from: default\n");
+  EXPECT_EQ(explain_text(result, "name"),
+            "name = from-env\n"
+            "Name of the run; default: the name of the recipe file without its ending.\n"
+            "text; no default\n"
+            "from: env r.yaml:2:7\n");
+  EXPECT_EQ(explain_text(result, "scheduler.warmup"),
+            "scheduler.warmup = 100 steps\n"
+            "Rises from 0 to the full rate over this length first.\n"
+            "length, between 0 and 2147483647; no default\n"
+            "from: recipe r.yaml:6:35\n");
+}
+
+TEST(Explain, TextOfKeysThatAreNotUsed) {
+  EXPECT_EQ(explain_text(read(), "optimizer.momentum"),
+            "optimizer.momentum = not set\n"
+            "Momentum factor.\n"
+            "number, at least 0; default 0\n"
+            "from: default\n"
+            "goes with optimizer.type: sgd or rmsprop\n");
+  EXPECT_EQ(explain_text(read(), "tpu.generation"),
+            "tpu.generation = not set\n"
+            "Device whose memory, rates and links are emulated.\n"
+            "choice: v2, v3, v4, v5e, v5p or v6e; default v3\n"
+            "from: default\n");
+}
+
+TEST(Explain, TextOfSections) {
+  EXPECT_EQ(explain_text(read(), "gpu"),
+            "gpu: The emulated GPUs.\n"
+            "  gpu.allow_tf32 = false  (default)\n"
+            "  gpu.bucket_cap = 25 MiB  (default)\n"
+            "  gpu.capture = false  (default)\n"
+            "  gpu.launch_blocking = false  (default)\n"
+            "  gpu.memory = 16 GiB  (recipe r.yaml:8:15)\n"
+            "  gpu.model = a100-40g  (default)\n");
+  EXPECT_EQ(explain_text(read(), "vars"),
+            "vars: Values of your own, used as ${vars.NAME} and seen by hooks.\n"
+            "  vars.net.depth = 2  (recipe r.yaml:9:31)\n"
+            "  vars.width = 8  (recipe r.yaml:9:15)\n");
+  EXPECT_EQ(explain_text(read(), "vars.width"),
+            "vars.width = 8\n"
+            "Values of your own, used as ${vars.NAME} and seen by hooks.\n"
+            "from: recipe r.yaml:9:15\n");
+}
+
+TEST(Explain, JsonHasTheKeysOfItsContract) {
+  const Json json = Json::parse(explain_json(read(), "optimizer.lr"));
+  std::vector<std::string> keys;
+  for (const auto& item : json.items()) keys.push_back(item.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"key", "value", "type", "default", "unit", "origin", "text"}));
+  EXPECT_EQ(json["value"], 0.001);
+  EXPECT_EQ(json["default"], 0.001);
+  EXPECT_EQ(json["type"], "number");
+  EXPECT_EQ(json["unit"], nullptr);
+  EXPECT_EQ(json["origin"], (Json{{"kind", "recipe"}, {"file", "r.yaml"}, {"line", 5}}));
+  EXPECT_EQ(json["text"], "Learning rate.");
+}
+
+TEST(Explain, JsonOfOtherKeys) {
+  const ReadResult result = read();
+  const auto json = [&](const char* key) { return Json::parse(explain_json(result, key)); };
+  EXPECT_EQ(json("data.batch_size")["origin"], (Json{{"kind", "command line"}, {"file", nullptr}, {"line", nullptr}}));
+  EXPECT_EQ(json("data.batch_size")["unit"], "samples");
+  EXPECT_EQ(json("data.batch_size")["default"], nullptr);
+  EXPECT_EQ(json("name")["origin"], (Json{{"kind", "env"}, {"file", "r.yaml"}, {"line", 2}}));
+  EXPECT_EQ(json("optimizer.betas")["value"], (Json{0.9, 0.999}));
+  EXPECT_EQ(json("optimizer.betas")["type"], "list of number");
+  EXPECT_EQ(json("optimizer.groups[0].lr")["value"], 2.0);
+  EXPECT_EQ(json("optimizer.momentum")["value"], nullptr);
+  EXPECT_EQ(json("optimizer.momentum")["default"], 0.0);
+  EXPECT_EQ(json("scheduler.warmup")["unit"], "steps");
+  EXPECT_EQ(json("eval.every")["value"], "1 epoch");
+  EXPECT_EQ(json("eval.every")["default"], "1 epoch");
+  EXPECT_EQ(json("eval.every")["origin"]["kind"], "default");
+  EXPECT_EQ(json("gpu.memory")["value"], "16 GiB");
+  EXPECT_EQ(json("data.split")["value"], (Json{{"eval", 0.1}}));
+  EXPECT_EQ(json("data.split")["type"], "section");
+  EXPECT_EQ(json("vars.net")["value"], (Json{{"depth", 2}}));
+  EXPECT_EQ(json("tpu.generation")["default"], "v3");
+}
+
+std::string error_of(const std::string& key) {
+  try {
+    explain_text(read(), key);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Explain, UnknownKeysNameTheNearest) {
+  EXPECT_EQ(error_of("optimizer.lrr"), "there is no key optimizer.lrr; did you mean optimizer.lr?");
+  EXPECT_EQ(error_of("lr"), "there is no key lr; did you mean optimizer.lr?");
+  EXPECT_EQ(error_of("log.x"), "there is no key log.x; keys of log: csv, every, jsonl, tensorboard");
+  EXPECT_EQ(error_of("vars.with"), "there is no key vars.with; variables: vars.net.depth, vars.width");
+  EXPECT_NE(error_of(""), "");
+  EXPECT_NE(error_of("optimizer.groups[7].lr]["), "");
+  EXPECT_NE(error_of("."), "");
+}
+
+}  // namespace
+}  // namespace runner::schema

@@ -1,0 +1,47 @@
+#include "schema/resume_check.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/recipe_identity.h"
+
+namespace runner::schema {
+namespace {
+
+constexpr const char* kRecipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: d.csv}, batch_size: 4, split: {eval: 0.1}}
+optimizer: {type: sgd}
+train: {epochs: 3}
+)";
+
+std::string refused(const std::vector<std::string>& overrides) {
+  const std::string stored = resolved_json(read_recipe_text(kRecipe, "r.yaml"));
+  return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
+}
+
+TEST(ResumeCheck, WhatMayChange) {
+  EXPECT_EQ(refused({}), "");
+  EXPECT_EQ(refused({"log.every=1 step", "checkpoint.every=1 epoch", "checkpoint.keep_last=2",
+                     "checkpoint.keep_best={metric: eval/loss}", "train.epochs=4", "num_processes=1", "backend=cpu"}),
+            "");
+  EXPECT_EQ(refused({"optimizer.lr=1e-3", "data.shuffle=true", "gpu.capture=false"}), "");
+}
+
+TEST(ResumeCheck, WhatMayNot) {
+  EXPECT_EQ(refused({"optimizer.lr=0.5", "seed=1"}),
+            "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 [resume-change]\n"
+            "hint: start a child run instead: runner fork RUN optimizer.lr=0.5\n"
+            "command line:2:6: error: seed cannot change when a run is resumed: 0 -> 1 [resume-change]\n"
+            "hint: start a child run instead: runner fork RUN seed=1\n");
+  EXPECT_EQ(refused({"train.epochs=2"}),
+            "command line:1:14: error: train.epochs can only grow when a run is resumed: 3 -> 2 [resume-change]\n"
+            "hint: start a child run instead: runner fork RUN train.epochs=2\n");
+  EXPECT_EQ(refused({"train.clip_grad_norm=1"}),
+            "command line:1:22: error: train.clip_grad_norm cannot change when a run is resumed: not set -> 1 "
+            "[resume-change]\n"
+            "hint: start a child run instead: runner fork RUN train.clip_grad_norm=1\n");
+  EXPECT_NE(refused({"train.epochs=null", "train.steps=10"}), "");
+}
+
+}  // namespace
+}  // namespace runner::schema
