@@ -10,6 +10,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/named_group.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/prepare.h"
 #include "schema/error.h"
 
 namespace runner::backends {

@@ -7,6 +7,7 @@
 
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
+#include "backends/kernels/prepare.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -363,13 +364,6 @@ double element_cost_ns(const EltwiseGroup& group) {
     cost += compute_of(code.dtype) == Compute::kF64 ? f32 * (f32 > 0.1 ? 20 : 2) : f32;
   }
   return cost;
-}
-
-int64_t chunk_count(double work_ns, int64_t pieces) {
-  constexpr double kInlineNs = 20'000, kChunkNs = 10'000;
-  constexpr double kMostChunks = 64;
-  if (work_ns < kInlineNs) return std::min<int64_t>(pieces, 1);
-  return std::min(static_cast<int64_t>(std::min(work_ns / kChunkNs, kMostChunks)), pieces);
 }
 
 Kernel prepare_eltwise_vm(const EltwiseGroup& group) {

@@ -20,9 +20,6 @@ CollapsedSpace collapse(const EltwiseGroup& group);
 
 // How long one element takes, in nanoseconds on a current core: what decides the number of chunks.
 double element_cost_ns(const EltwiseGroup& group);
-// Chunks for `work_ns` of work that can be cut in at most `pieces`: one below 20 µs, then about 10 µs each.
-int64_t chunk_count(double work_ns, int64_t pieces);
-
 Kernel prepare_eltwise_vm(const EltwiseGroup& group);
 
 }  // namespace runner::backends

@@ -80,13 +80,12 @@ INSTANTIATE_TEST_SUITE_P(DTypes, EltwiseOps, testing::Values(DType::kF32, DType:
 
 void compare_group(const EltwiseGroup& group, std::span<const TestTensor> operands, double ulps,
                    const std::string& what) {
-  WorkerPool pool(1);
   const auto types = result_types(group);
-  const auto want = run_kernel(prepare_reference_eltwise(group), operands, types, pool);
+  const auto want = run_kernel(prepare_reference_eltwise(group), operands, types);
   std::vector<TestTensor> first;
   EveryIsa isas;
   isas.run([&](Isa isa) {
-    const auto got = run_kernel(prepare_eltwise(group), operands, types, pool);
+    const auto got = run_kernel(prepare_eltwise(group), operands, types);
     for (size_t k = 0; k < got.size(); ++k) {
       expect_close(got[k], want[k], ulps, 0, fmt::format("{} on {}", what, name_of(isa)));
       if (!first.empty()) {
@@ -163,10 +162,9 @@ TEST(Eltwise, IntegersWrapAround) {
   constexpr double kBig = 2147483647.0;
   const std::array in = {TestTensor({DType::kI32, shape}, [](int64_t i) { return i == 0 ? kBig : -kBig - 1; }),
                          TestTensor({DType::kI32, shape}, [](int64_t i) { return i == 0 ? 1 : -1; })};
-  WorkerPool pool(1);
   const TensorType type{DType::kI32, shape};
   const auto got = run_kernel(prepare_eltwise(single(Op::kAdd, DType::kI32, shape, {DType::kI32, DType::kI32})), in,
-                              std::span(&type, 1), pool);
+                              std::span(&type, 1));
   EXPECT_EQ(got[0][0], -kBig - 1);
   EXPECT_EQ(got[0][1], kBig);
 }
@@ -256,7 +254,7 @@ Case random_case(uint64_t seed, Compute compute) {
 }
 
 // The same group with one kernel for each instruction and every intermediate result stored.
-std::vector<TestTensor> run_unfused(const Case& c, WorkerPool& pool) {
+std::vector<TestTensor> run_unfused(const Case& c) {
   const EltwiseGroup& group = c.group;
   std::vector<TestTensor> values;
   const size_t first = group.inputs.size() + group.constants.size();
@@ -283,7 +281,7 @@ std::vector<TestTensor> run_unfused(const Case& c, WorkerPool& pool) {
       }
     one.outputs = {static_cast<int16_t>(one.inputs.size() + one.constants.size())};
     const TensorType type = result_type(one, 0);
-    values.push_back(run_kernel(prepare_eltwise(one), operands, std::span(&type, 1), pool)[0]);
+    values.push_back(run_kernel(prepare_eltwise(one), operands, std::span(&type, 1))[0]);
   }
   std::vector<TestTensor> results;
   for (const int16_t output : group.outputs) results.push_back(values[static_cast<size_t>(output) - first]);
@@ -294,11 +292,10 @@ class RandomGroups : public testing::TestWithParam<Compute> {};
 INSTANTIATE_TEST_SUITE_P(Computes, RandomGroups, testing::Values(Compute::kF32, Compute::kF64, Compute::kI64));
 
 TEST_P(RandomGroups, FusedEqualsUnfusedBitForBit) {
-  WorkerPool pool(1);
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Case c = random_case(seed, GetParam());
-    const auto fused = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group), pool);
-    const auto unfused = run_unfused(c, pool);
+    const auto fused = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group));
+    const auto unfused = run_unfused(c);
     for (size_t k = 0; k < fused.size(); ++k)
       ASSERT_TRUE(fused[k].same_bits(unfused[k]))
           << "seed " << seed << ": " << c.group.to_string() << " over " << c.group.shape.to_string();
@@ -306,14 +303,13 @@ TEST_P(RandomGroups, FusedEqualsUnfusedBitForBit) {
 }
 
 TEST_P(RandomGroups, AgreeWithTheReference) {
-  WorkerPool pool(1);
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Case c = random_case(seed, GetParam());
     // One instruction: errors of longer groups grow without bound.
     c.group.code.resize(1);
     c.group.outputs = {static_cast<int16_t>(c.group.inputs.size() + c.group.constants.size())};
-    const auto got = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group), pool);
-    const auto want = run_kernel(prepare_reference_eltwise(c.group), c.operands, result_types(c.group), pool);
+    const auto got = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group));
+    const auto want = run_kernel(prepare_reference_eltwise(c.group), c.operands, result_types(c.group));
     expect_close(got[0], want[0], 64, 0, fmt::format("seed {}: {}", seed, c.group.to_string()));
   }
 }
@@ -325,8 +321,7 @@ TEST_P(RandomGroups, GiveTheSameBitsOnAnyIsaAndThreadCount) {
     EveryIsa isas;
     isas.run([&](Isa isa) {
       for (const int threads : {1, 2, 3, 4}) {
-        WorkerPool pool(threads);
-        const auto got = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group), pool);
+        const auto got = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group), threads);
         if (first.empty()) first = got;
         for (size_t k = 0; k < got.size(); ++k)
           ASSERT_TRUE(got[k].same_bits(first[k])) << "seed " << seed << ", " << threads << " threads, " << name_of(isa);
@@ -347,11 +342,10 @@ TEST(Eltwise, LargeGroupsAreCutIntoChunksWithTheSameBits) {
                      .outputs = {6, 7}};
   const std::array operands = {random_tensor({DType::kF32, shape}, 1), random_tensor({DType::kF32, Shape{1500}}, 2),
                                random_tensor({DType::kBf16, Shape{300}}, 3)};
-  WorkerPool one(1), four(4);
   const Kernel kernel = prepare_eltwise(group);
-  const auto a = run_kernel(kernel, operands, result_types(group), one);
-  const auto b = run_kernel(kernel, operands, result_types(group), four);
-  const auto want = run_kernel(prepare_reference_eltwise(group), operands, result_types(group), one);
+  const auto a = run_kernel(kernel, operands, result_types(group));
+  const auto b = run_kernel(kernel, operands, result_types(group), 4);
+  const auto want = run_kernel(prepare_reference_eltwise(group), operands, result_types(group));
   for (size_t k = 0; k < 2; ++k) {
     EXPECT_TRUE(a[k].same_bits(b[k]));
     expect_close(a[k], want[k], 2, 0x1p-7, "chunked");  // a neighbouring bf16
@@ -362,7 +356,6 @@ TEST(Eltwise, LargeGroupsAreCutIntoChunksWithTheSameBits) {
 // ---------------------------------------------------------------------------------------
 
 TEST(Eltwise, AResultMayTakeTheBufferOfAnInput) {
-  WorkerPool pool(1);
   const Shape shape{5000};
   // The first output could overwrite input 0 before the last instruction reads it.
   EltwiseGroup group{.shape = shape,
@@ -374,13 +367,13 @@ TEST(Eltwise, AResultMayTakeTheBufferOfAnInput) {
                      .outputs = {2, 4}};
   const std::array operands = {random_tensor({DType::kF32, shape}, 1), random_tensor({DType::kF32, shape}, 2)};
   const Kernel kernel = prepare_eltwise(group);
-  const auto want = run_kernel(kernel, operands, result_types(group), pool);
+  const auto want = run_kernel(kernel, operands, result_types(group));
   for (const bool swapped : {false, true}) {
     const TestTensor a({DType::kF32, shape}, [&](int64_t i) { return operands[0][i]; });
     const TestTensor b({DType::kF32, shape}, [&](int64_t i) { return operands[1][i]; });
     const std::array in = {a.buffer->data(), b.buffer->data()};
     const std::array out = {(swapped ? b : a).buffer->data(), (swapped ? a : b).buffer->data()};
-    kernel.run(kernel.params.get(), {.operands = in, .results = out, .scratch = nullptr, .pool = pool});
+    kernel.run(kernel.params.get(), {.operands = in, .results = out, .scratch = nullptr, .pool = pool_of(1)});
     EXPECT_TRUE((swapped ? b : a).same_bits(want[0]));
     EXPECT_TRUE((swapped ? a : b).same_bits(want[1]));
   }
@@ -441,13 +434,11 @@ TEST(Eltwise, NamedLoopsGiveTheBitsOfTheVm) {
           operands.push_back(random_tensor({group.inputs[k].dtype, shape}, k + 1));
         const Kernel kernel = prepare_eltwise(group);
         ASSERT_EQ(kernel.name, fmt::format("eltwise.{}", loop.name));
-        const auto want_pool = std::make_unique<WorkerPool>(1);
-        const auto want = run_kernel(prepare_eltwise_vm(group), operands, result_types(group), *want_pool);
+        const auto want = run_kernel(prepare_eltwise_vm(group), operands, result_types(group));
         EveryIsa isas;
         isas.run([&](Isa isa) {
           for (const int threads : {1, 3}) {
-            WorkerPool pool(threads);
-            const auto got = run_kernel(prepare_eltwise(group), operands, result_types(group), pool);
+            const auto got = run_kernel(prepare_eltwise(group), operands, result_types(group), threads);
             for (size_t k = 0; k < got.size(); ++k)
               ASSERT_TRUE(got[k].same_bits(want[k]))
                   << loop.name << " on " << name_of(isa) << " over " << shape.to_string();

@@ -96,15 +96,22 @@ inline TestTensor random_tensor(const TensorType& type, uint64_t seed, double sc
           }};
 }
 
+// Pools of 1 … 4 threads that tests share.
+inline WorkerPool& pool_of(int threads) {
+  static WorkerPool pools[] = {WorkerPool(1), WorkerPool(2), WorkerPool(3), WorkerPool(4)};
+  return pools[threads - 1];
+}
+
 inline std::vector<TestTensor> run_kernel(const Kernel& kernel, std::span<const TestTensor> operands,
-                                          std::span<const TensorType> results, WorkerPool& pool) {
+                                          std::span<const TensorType> results, int threads = 1) {
   std::vector<std::byte*> in, out;
   for (const TestTensor& operand : operands) in.push_back(operand.buffer->data());
   std::vector<TestTensor> tensors;
   for (const TensorType& type : results) tensors.emplace_back(type);
   for (TestTensor& tensor : tensors) out.push_back(tensor.buffer->data());
   TestBuffer scratch(kernel.scratch_bytes);
-  kernel.run(kernel.params.get(), {.operands = in, .results = out, .scratch = scratch.data(), .pool = pool});
+  kernel.run(kernel.params.get(),
+             {.operands = in, .results = out, .scratch = scratch.data(), .pool = pool_of(threads)});
   EXPECT_TRUE(scratch.intact()) << kernel.name << " writes beyond its scratch";
   for (const TestTensor& tensor : tensors) EXPECT_TRUE(tensor.buffer->intact()) << kernel.name << " writes too far";
   return tensors;

@@ -37,19 +37,17 @@ double bound(DType dtype, int64_t k) {
 
 void check(const Product& p) {
   const std::array operands = {random_tensor(p.operands[0], 1), random_tensor(p.operands[1], 2)};
-  WorkerPool one(1);
   const TensorType types[] = {p.c};
-  const auto want = run_kernel(prepare_reference_kernel(p.request()), operands, types, one);
+  const auto want = run_kernel(prepare_reference_kernel(p.request()), operands, types);
   const Kernel kernel = prepare_kernel(p.request());
-  const auto got = run_kernel(kernel, operands, types, one);
+  const auto got = run_kernel(kernel, operands, types);
   // A 16-bit result has one rounding more than the f32 sum.
   const bool narrow = size_of(p.c.dtype) == 2;
   const int64_t inner = p.operands[0].shape.elements() * std::max<int64_t>(1, p.c.shape.back()) / p.c.shape.elements();
   expect_close(got[0], want[0], narrow ? 1.01 : 1, bound(narrow ? DType::kF32 : p.c.dtype, inner),
                text(p) + " by " + kernel.name);
   for (const int threads : {2, 3, 4}) {
-    WorkerPool pool(threads);
-    EXPECT_TRUE(run_kernel(kernel, operands, types, pool)[0].same_bits(got[0])) << text(p) << " on " << threads;
+    EXPECT_TRUE(run_kernel(kernel, operands, types, threads)[0].same_bits(got[0])) << text(p) << " on " << threads;
   }
 }
 
@@ -78,10 +76,9 @@ TEST_P(Matmul, LargeProductsAreCutIntoTiles) {
 TEST_P(Matmul, EmptySums) {
   for (const Product& p : {product(0, 3, 4, 0, false, false, GetParam()), product(0, 0, 4, 2, false, false, GetParam()),
                            product(0, 3, 0, 2, false, true, GetParam())}) {
-    WorkerPool pool(1);
     const std::array operands = {random_tensor(p.operands[0], 1), random_tensor(p.operands[1], 2)};
     const TensorType types[] = {p.c};
-    const auto got = run_kernel(prepare_kernel(p.request()), operands, types, pool);
+    const auto got = run_kernel(prepare_kernel(p.request()), operands, types);
     for (int64_t i = 0; i < p.c.shape.elements(); ++i) EXPECT_EQ(got[0][i], 0);
   }
 }
@@ -91,13 +88,11 @@ TEST(MatmulKernels, OneKernelRunsOnSeveralThreadsAtOnce) {
   const std::array operands = {random_tensor(p.operands[0], 1), random_tensor(p.operands[1], 2)};
   const Kernel kernel = prepare_kernel(p.request());
   const TensorType types[] = {p.c};
-  WorkerPool first(1);
-  const auto want = run_kernel(kernel, operands, types, first);
+  const auto want = run_kernel(kernel, operands, types);
   std::vector<std::jthread> threads;
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([&] {
-      WorkerPool pool(1);
-      for (int i = 0; i < 50; ++i) EXPECT_TRUE(run_kernel(kernel, operands, types, pool)[0].same_bits(want[0]));
+      for (int i = 0; i < 50; ++i) EXPECT_TRUE(run_kernel(kernel, operands, types)[0].same_bits(want[0]));
     });
 }
 

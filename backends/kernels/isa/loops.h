@@ -14,6 +14,7 @@
 #include <span>
 
 #include "backends/graph/op.h"
+#include "backends/kernels/philox.h"
 
 namespace runner::backends {
 
@@ -59,9 +60,65 @@ struct NamedLoop {
   void (*run)(const Arguments& arguments);
 };
 
+// Reductions.  Accumulators are f64 for sums of floats, i64 for sums of integers, registers for extrema.
+struct ReduceLoops {
+  enum Kind { kSum, kMax, kMin };
+  static constexpr int kKinds = 3;
+  // *acc = combine(*acc, x[0], …, x[n − 1])
+  using FoldRow = void (*)(void* acc, const void* x, int64_t n);
+  // acc[j] = combine(acc[j], x[j], x[stride + j], …) over `rows` rows, for j in [0, cols)
+  using FoldRows = void (*)(void* acc, const void* x, int64_t rows, int64_t stride, int64_t cols);
+  // The position of the first largest element, NaN counting as largest; n ≥ 1.
+  using ArgMax = int64_t (*)(const void* x, int64_t n);
+
+  FoldRow fold_row[kKinds][kComputeCount];
+  FoldRows fold_rows[kKinds][kComputeCount];
+  ArgMax argmax[kComputeCount];
+};
+
+// Losses of a batch: labels are checked before; where `label == ignore` loss and gradient are zero.
+template <class T>
+struct CrossEntropyRows {
+  const T* logits;  // (rows, classes)
+  const int64_t* labels;
+  const T* weights;  // (classes) or null
+  const T* grad;     // (rows); of the gradient only
+  int64_t rows, classes, ignore;
+  double smoothing;
+};
+
+template <class T>
+struct LayerNormRows {
+  const T* x;      // (rows, width)
+  const T* gamma;  // (width)
+  const T* beta;   // (width); forward only
+  const T* grad;   // (rows, width); of gradients only
+  int64_t rows, width;
+  double eps;
+};
+
+// Functions of whole rows of f32 or f64.
+template <class T>
+struct RowLoops {
+  void (*softmax)(const T* x, T* out, int64_t rows, int64_t cols);
+  void (*log_softmax)(const T* x, T* out, int64_t rows, int64_t cols);
+  void (*cross_entropy)(const CrossEntropyRows<T>& rows, T* loss);
+  void (*cross_entropy_grad)(const CrossEntropyRows<T>& rows, T* out);
+  void (*layer_norm)(const LayerNormRows<T>& rows, T* out);
+  void (*layer_norm_grad_x)(const LayerNormRows<T>& rows, T* out);
+  void (*layer_norm_grad_gamma)(const LayerNormRows<T>& rows, double* acc);  // added to acc (width)
+};
+
+// Elements [0, n) of one sample's dropout mask: 0 or `kept`.
+using DropoutLoop = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
+
 struct Loops {
   const EltwiseLoops& eltwise;
   std::span<const NamedLoop> named;
+  const ReduceLoops& reduce;
+  const RowLoops<float>& rows_f32;
+  const RowLoops<double>& rows_f64;
+  DropoutLoop dropout;
 };
 
 // The loops in use: those of the widest set that this CPU has, or what RUNNER_ISA (baseline, avx2, avx512) names.

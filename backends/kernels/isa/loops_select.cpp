@@ -10,6 +10,10 @@ namespace runner::backends {
   namespace isa {                           \
   const EltwiseLoops& eltwise_loops();      \
   std::span<const NamedLoop> named_loops(); \
+  const ReduceLoops& reduce_loops();        \
+  const RowLoops<float>& row_loops_f32();   \
+  const RowLoops<double>& row_loops_f64();  \
+  DropoutLoop dropout_loop();               \
   }
 
 RUNNER_DECLARE_ISA(baseline)
@@ -20,9 +24,11 @@ RUNNER_DECLARE_ISA(avx512)
 
 namespace {
 
-#define RUNNER_LOOPS(isa)                                        \
-  Loops {                                                        \
-    .eltwise = isa::eltwise_loops(), .named = isa::named_loops() \
+// The table of one set, made of what its files give.
+#define RUNNER_LOOPS(isa)                                                                                      \
+  Loops {                                                                                                      \
+    isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(), \
+        isa::dropout_loop()                                                                                    \
   }
 
 bool supported(Isa isa) {

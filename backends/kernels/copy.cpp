@@ -1,0 +1,213 @@
+// Layout ops as strided copies: reshape, permute, expand, slice, pad and concat move elements and compute nothing.
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/kernels/make_kernel.h"
+#include "backends/kernels/prepare.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+
+namespace {
+
+using Dims = std::array<int64_t, Shape::kMaxRank>;
+
+// dst[Σ i·dst_strides] = src[Σ i·src_strides] for every index of a box; in elements.
+struct Box {
+  size_t operand = 0;
+  int rank = 0;
+  Dims dims{}, src_strides{}, dst_strides{};
+  int64_t src_offset = 0, dst_offset = 0;
+
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int axis = 0; axis < rank; ++axis) n *= dims[static_cast<size_t>(axis)];
+    return n;
+  }
+};
+
+struct Copies {
+  size_t element_bytes;
+  size_t clear_bytes;  // of the result, zeroed first
+  std::vector<Box> boxes;
+};
+
+// ---- preparing -----------------------------------------------------------------------------------------------------
+
+// Drops axes of size 1 and merges neighbours that both sides walk as one; the result has at least one axis.
+Box collapsed(const Box& box) {
+  Box out = box;
+  out.rank = 0;
+  for (size_t axis = 0; axis < static_cast<size_t>(box.rank); ++axis) {
+    const int64_t dim = box.dims[axis];
+    if (dim == 1) continue;
+    const auto last = static_cast<size_t>(out.rank - 1);
+    if (out.rank > 0 && out.src_strides[last] == box.src_strides[axis] * dim &&
+        out.dst_strides[last] == box.dst_strides[axis] * dim) {
+      out.dims[last] *= dim;
+    } else {
+      out.dims[last + 1] = dim;
+      ++out.rank;
+    }
+    out.src_strides[static_cast<size_t>(out.rank - 1)] = box.src_strides[axis];
+    out.dst_strides[static_cast<size_t>(out.rank - 1)] = box.dst_strides[axis];
+  }
+  if (out.rank == 0) {
+    out.rank = 1;
+    out.dims[0] = out.src_strides[0] = out.dst_strides[0] = 1;
+  }
+  return out;
+}
+
+// Every element of the result from operand 0 by these strides.
+Box whole_result(const Shape& result, const Dims& src_strides) {
+  Box box{.rank = result.rank(), .src_strides = src_strides, .dst_strides = result.strides()};
+  std::copy(result.dims().begin(), result.dims().end(), box.dims.begin());
+  return box;
+}
+
+// Every element of an operand into the result, whose element of the operand's origin is at dst_offset.
+Box whole_operand(size_t operand, const Shape& shape, const Shape& result, int64_t dst_offset) {
+  Box box{.operand = operand, .rank = shape.rank(), .src_strides = shape.strides(), .dst_strides = result.strides()};
+  std::copy(shape.dims().begin(), shape.dims().end(), box.dims.begin());
+  box.dst_offset = dst_offset;
+  return box;
+}
+
+Box permute_box(const KernelRequest& request) {
+  const Dims strides = request.operands[0].shape.strides();
+  Dims permuted{};
+  for (size_t axis = 0; axis < request.attrs.size(); ++axis)
+    permuted[axis] = strides[static_cast<size_t>(request.attrs[axis])];
+  return whole_result(request.result.shape, permuted);
+}
+
+Box expand_box(const KernelRequest& request) {
+  const Shape& shape = request.operands[0].shape;
+  const int lead = request.result.shape.rank() - shape.rank();
+  const Dims strides = shape.strides();
+  Dims expanded{};
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    expanded[static_cast<size_t>(axis + lead)] = shape[axis] == 1 ? 0 : strides[static_cast<size_t>(axis)];
+  return whole_result(request.result.shape, expanded);
+}
+
+Box slice_box(const KernelRequest& request) {
+  const Dims strides = request.operands[0].shape.strides();
+  Dims steps{};
+  int64_t offset = 0;
+  for (size_t axis = 0; axis < static_cast<size_t>(request.result.shape.rank()); ++axis) {
+    offset += request.attrs[3 * axis] * strides[axis];
+    steps[axis] = request.attrs[3 * axis + 2] * strides[axis];
+  }
+  Box box = whole_result(request.result.shape, steps);
+  box.src_offset = offset;
+  return box;
+}
+
+Box pad_box(const KernelRequest& request) {
+  const Dims strides = request.result.shape.strides();
+  int64_t offset = 0;
+  for (size_t axis = 0; axis < static_cast<size_t>(request.result.shape.rank()); ++axis)
+    offset += request.attrs[2 * axis] * strides[axis];
+  return whole_operand(0, request.operands[0].shape, request.result.shape, offset);
+}
+
+std::vector<Box> boxes_of(const KernelRequest& request) {
+  switch (request.op) {
+    case Op::kReshape: return {whole_operand(0, request.result.shape, request.result.shape, 0)};
+    case Op::kPermute: return {permute_box(request)};
+    case Op::kExpand: return {expand_box(request)};
+    case Op::kSlice: return {slice_box(request)};
+    case Op::kPad: return {pad_box(request)};
+    default: break;
+  }
+  const int axis = static_cast<int>(request.attrs[0]);
+  std::vector<Box> boxes;
+  int64_t start = 0;
+  for (size_t k = 0; k < request.operands.size(); ++k) {
+    const int64_t offset = start * request.result.shape.strides()[static_cast<size_t>(axis)];
+    boxes.push_back(whole_operand(k, request.operands[k].shape, request.result.shape, offset));
+    start += request.operands[k].shape[axis];
+  }
+  return boxes;
+}
+
+// ---- running -------------------------------------------------------------------------------------------------------
+
+template <class T>
+void copy_run(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t n) {
+  if (dst_stride == 1 && src_stride == 1)
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+  else if (dst_stride == 1 && src_stride == 0)
+    std::fill_n(dst, n, *src);
+  else
+    for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
+}
+
+// A plane whose source walks axis a and whose destination walks axis b: in squares, so that both sides use whole lines.
+template <class T>
+void copy_plane(T* dst, const T* src, int64_t a_size, int64_t a_dst, int64_t a_src, int64_t b_size, int64_t b_dst,
+                int64_t b_src) {
+  constexpr int64_t kSide = 64 / sizeof(T) < 16 ? 16 : 64 / sizeof(T);
+  for (int64_t a = 0; a < a_size; a += kSide)
+    for (int64_t b = 0; b < b_size; b += kSide)
+      for (int64_t i = a; i < std::min(a + kSide, a_size); ++i)
+        copy_run(dst + i * a_dst + b * b_dst, b_dst, src + i * a_src + b * b_src, b_src, std::min(kSide, b_size - b));
+}
+
+// Positions [begin, end) of the outermost axis, the axes between by recursion.
+template <class T>
+void copy_box(const Box& box, T* dst, const T* src, size_t axis, int64_t begin, int64_t end) {
+  const int64_t dst_stride = box.dst_strides[axis], src_stride = box.src_strides[axis];
+  const auto last = static_cast<size_t>(box.rank - 1);
+  if (axis == last)
+    return copy_run(dst + begin * dst_stride, dst_stride, src + begin * src_stride, src_stride, end - begin);
+  if (axis + 1 == last && src_stride == 1 && box.dst_strides[last] == 1)
+    return copy_plane(dst + begin * dst_stride, src + begin, end - begin, dst_stride, src_stride, box.dims[last],
+                      int64_t{1}, box.src_strides[last]);
+  for (int64_t i = begin; i < end; ++i)
+    copy_box(box, dst + i * dst_stride, src + i * src_stride, axis + 1, 0, box.dims[axis + 1]);
+}
+
+template <class T>
+void copy_part(const Box& box, const KernelArguments& arguments, int64_t begin, int64_t end) {
+  copy_box(box, result<T>(arguments) + box.dst_offset, operand<T>(arguments, box.operand) + box.src_offset, 0, begin,
+           end);
+}
+
+void run_copies(const Copies& copies, const KernelArguments& arguments) {
+  std::fill_n(arguments.results[0], copies.clear_bytes, std::byte{0});
+  for (const Box& box : copies.boxes) {
+    const bool in_runs = box.src_strides[static_cast<size_t>(box.rank - 1)] == 1;
+    const double work_ns =
+        static_cast<double>(box.elements()) * (in_runs ? 0.05 * static_cast<double>(copies.element_bytes) : 1.0);
+    const int64_t chunks = chunk_count(work_ns, box.dims[0]);
+    arguments.pool.parallel_for(chunks, [&](int64_t chunk) {
+      const Range range = part_of(box.dims[0], chunk, chunks);
+      switch (copies.element_bytes) {
+        case 1: return copy_part<uint8_t>(box, arguments, range.begin, range.end);
+        case 2: return copy_part<uint16_t>(box, arguments, range.begin, range.end);
+        case 4: return copy_part<uint32_t>(box, arguments, range.begin, range.end);
+        default: return copy_part<uint64_t>(box, arguments, range.begin, range.end);
+      }
+    });
+  }
+}
+
+}  // namespace
+
+Kernel prepare_copy(const KernelRequest& request) {
+  Copies copies{.element_bytes = size_of(request.result.dtype),
+                .clear_bytes = request.op == Op::kPad ? request.result.bytes() : 0,
+                .boxes = {}};
+  for (const Box& box : boxes_of(request))
+    if (box.elements() > 0) copies.boxes.push_back(collapsed(box));
+  return make_kernel<run_copies>(fmt::format("copy.{}", name_of(request.op)), std::move(copies));
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,209 @@
+// Ops over tables of indices.  Indices are checked before anything is written.
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "backends/kernels/isa/loops.h"
+#include "backends/kernels/make_kernel.h"
+#include "backends/kernels/prepare.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+
+namespace {
+
+void check_indices(const int64_t* indices, int64_t n, int64_t size, const char* op) {
+  for (int64_t i = 0; i < n; ++i)
+    RUN_CHECK(indices[i] >= 0 && indices[i] < size, ErrorKind::kRun,
+              "{}: index {} at position {} is out of range: there are {}", op, indices[i], i, size);
+}
+
+// ---- gather and scatter_add ----------------------------------------------------------------------------------------
+
+// The index tensor's place in x: their axes differ in size only along `axis`, or x's are larger.
+struct Along {
+  DType dtype;
+  int rank, axis;
+  std::array<int64_t, Shape::kMaxRank> dims;  // of the index
+  std::array<int64_t, Shape::kMaxRank> x_strides;
+  int64_t axis_size, index_elems, x_elems;
+};
+
+Along make_along(const KernelRequest& request) {
+  const Shape& x = request.operands[0].shape;
+  const Shape& index = request.operands[1].shape;
+  const int axis = x.axis(request.attrs[0], "gather");
+  Along along{request.operands[0].dtype, x.rank(), axis, {}, x.strides(), x[axis], index.elements(), x.elements()};
+  std::copy(index.dims().begin(), index.dims().end(), along.dims.begin());
+  return along;
+}
+
+// Calls body(position in the index, position in x) in order.
+template <class Body>
+void walk(const Along& along, const int64_t* index, const Body& body) {
+  std::array<int64_t, Shape::kMaxRank> at{};
+  const auto axis = static_cast<size_t>(along.axis);
+  int64_t base = 0;  // of the element in x but for `axis`
+  for (int64_t flat = 0; flat < along.index_elems; ++flat) {
+    body(flat, base + index[flat] * along.x_strides[axis]);
+    for (auto d = static_cast<size_t>(along.rank); d-- > 0;) {
+      const int64_t stride = d == axis ? 0 : along.x_strides[d];
+      base += stride;
+      if (++at[d] < along.dims[d]) break;
+      base -= stride * along.dims[d];
+      at[d] = 0;
+    }
+  }
+}
+
+void run_gather(const Along& along, const KernelArguments& arguments) {
+  const auto* index = operand<int64_t>(arguments, 1);
+  check_indices(index, along.index_elems, along.axis_size, "gather");
+  const size_t bytes = size_of(along.dtype);
+  walk(along, index, [&](int64_t flat, int64_t source) {
+    std::memcpy(arguments.results[0] + static_cast<size_t>(flat) * bytes,
+                arguments.operands[0] + static_cast<size_t>(source) * bytes, bytes);
+  });
+}
+
+// Adds in the order of the index, in the compute type held in scratch, and rounds once.
+template <class T>
+void scatter(const Along& along, const KernelArguments& arguments) {
+  const EltwiseLoops& eltwise = loops().eltwise;
+  const auto dtype = static_cast<size_t>(along.dtype);
+  auto* sums = reinterpret_cast<T*>(arguments.scratch);
+  T* addends = sums + along.x_elems;
+  eltwise.load[dtype](sums, arguments.operands[0], 1, along.x_elems);
+  eltwise.load[dtype](addends, arguments.operands[2], 1, along.index_elems);
+  walk(along, operand<int64_t>(arguments, 1), [&](int64_t flat, int64_t target) { sums[target] += addends[flat]; });
+  eltwise.store[dtype](arguments.results[0], sums, along.x_elems);
+}
+
+void run_scatter_add(const Along& along, const KernelArguments& arguments) {
+  check_indices(operand<int64_t>(arguments, 1), along.index_elems, along.axis_size, "scatter_add");
+  switch (compute_of(along.dtype)) {
+    case Compute::kF32: return scatter<float>(along, arguments);
+    case Compute::kF64: return scatter<double>(along, arguments);
+    case Compute::kI64: return scatter<uint64_t>(along, arguments);
+  }
+}
+
+// ---- one_hot -------------------------------------------------------------------------------------------------------
+
+struct OneHot {
+  int64_t n, classes;
+};
+
+void run_one_hot(const OneHot& o, const KernelArguments& arguments) {
+  const auto* index = operand<int64_t>(arguments, 0);
+  check_indices(index, o.n, o.classes, "one_hot");
+  auto* out = result<float>(arguments);
+  std::fill_n(out, o.n * o.classes, 0.0f);
+  for (int64_t i = 0; i < o.n; ++i) out[i * o.classes + index[i]] = 1.0f;
+}
+
+// ---- embedding -----------------------------------------------------------------------------------------------------
+
+struct Embedding {
+  DType dtype;
+  int64_t ids, rows, width;
+  int64_t chunks;
+};
+
+void run_embedding(const Embedding& e, const KernelArguments& arguments) {
+  const auto* ids = operand<int64_t>(arguments, 1);
+  check_indices(ids, e.ids, e.rows, "embedding");
+  const size_t row_bytes = static_cast<size_t>(e.width) * size_of(e.dtype);
+  arguments.pool.parallel_for(e.chunks, [&](int64_t chunk) {
+    const Range range = part_of(e.ids, chunk, e.chunks);
+    for (int64_t i = range.begin; i < range.end; ++i)
+      std::memcpy(arguments.results[0] + static_cast<size_t>(i) * row_bytes,
+                  arguments.operands[0] + static_cast<size_t>(ids[i]) * row_bytes, row_bytes);
+  });
+}
+
+// Positions of each id as linked lists in ascending order: what a row's gradient is summed over.
+struct IdLists {
+  int32_t* first;  // of each row, −1: none
+  int32_t* next;   // of each position
+};
+
+size_t list_bytes(const Embedding& e) {
+  return (static_cast<size_t>(e.rows + e.ids) * sizeof(int32_t) + 63) / 64 * 64;
+}
+size_t row_buffer_bytes(const Embedding& e) {
+  return (static_cast<size_t>(e.width) * 8 + 63) / 64 * 64;
+}
+
+// Each chunk owns a range of the table's rows: it sums the gradients of a row in order and rounds once.
+void run_embedding_grad(const Embedding& e, const KernelArguments& arguments) {
+  const auto* ids = operand<int64_t>(arguments, 0);
+  check_indices(ids, e.ids, e.rows, "embedding_grad");
+  const IdLists lists{reinterpret_cast<int32_t*>(arguments.scratch),
+                      reinterpret_cast<int32_t*>(arguments.scratch) + e.rows};
+  std::fill_n(lists.first, e.rows, -1);
+  for (int64_t i = e.ids; i-- > 0;) {
+    lists.next[i] = lists.first[ids[i]];
+    lists.first[ids[i]] = static_cast<int32_t>(i);
+  }
+  const EltwiseLoops& eltwise = loops().eltwise;
+  const auto dtype = static_cast<size_t>(e.dtype), compute = static_cast<size_t>(compute_of(e.dtype));
+  const size_t row_bytes = static_cast<size_t>(e.width) * size_of(e.dtype);
+  arguments.pool.parallel_for(e.chunks, [&](int64_t chunk) {
+    std::byte* sum = arguments.scratch + list_bytes(e) + static_cast<size_t>(2 * chunk) * row_buffer_bytes(e);
+    std::byte* addend = sum + row_buffer_bytes(e);
+    const Range range = part_of(e.rows, chunk, e.chunks);
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      std::byte* target = arguments.results[0] + static_cast<size_t>(row) * row_bytes;
+      int32_t i = lists.first[row];
+      if (i < 0) {
+        std::fill_n(target, row_bytes, std::byte{0});
+        continue;
+      }
+      const auto grad_of = [&](int32_t position) {
+        return arguments.operands[1] + static_cast<size_t>(position) * row_bytes;
+      };
+      eltwise.load[dtype](sum, grad_of(i), 1, e.width);
+      while ((i = lists.next[i]) >= 0) {
+        eltwise.load[dtype](addend, grad_of(i), 1, e.width);
+        eltwise.apply[static_cast<size_t>(Op::kAdd)][compute](sum, sum, addend, addend, e.width);
+      }
+      eltwise.store[dtype](target, sum, e.width);
+    }
+  });
+}
+
+}  // namespace
+
+Kernel prepare_gather(const KernelRequest& request) {
+  return make_kernel<run_gather>(fmt::format("gather.{}", name_of(request.result.dtype)), make_along(request));
+}
+
+Kernel prepare_scatter_add(const KernelRequest& request) {
+  const Along along = make_along(request);
+  const size_t scratch = static_cast<size_t>(along.x_elems + along.index_elems) * size_of(compute_of(along.dtype));
+  return make_kernel<run_scatter_add>(fmt::format("scatter_add.{}", name_of(along.dtype)), along, scratch);
+}
+
+Kernel prepare_one_hot(const KernelRequest& request) {
+  return make_kernel<run_one_hot>("one_hot", OneHot{request.operands[0].shape.elements(), request.attrs[0]});
+}
+
+Kernel prepare_embedding(const KernelRequest& request) {
+  const Shape& table = request.operands[0].shape;
+  Embedding e{request.result.dtype, request.operands[1].shape.elements(), table[0], table[1], 1};
+  e.chunks = chunk_count(0.05 * static_cast<double>(request.result.bytes()), e.ids);
+  return make_kernel<run_embedding>(fmt::format("embedding.{}", name_of(e.dtype)), e);
+}
+
+Kernel prepare_embedding_grad(const KernelRequest& request) {
+  const int64_t ids = request.operands[0].shape.elements();
+  RUN_CHECK(ids < std::numeric_limits<int32_t>::max(), ErrorKind::kRun, "embedding_grad: {} ids are too many", ids);
+  Embedding e{request.result.dtype, ids, request.attrs[0], request.result.shape.back(), 1};
+  e.chunks = chunk_count(0.1 * static_cast<double>((ids + e.rows) * e.width), e.rows);
+  const size_t scratch = list_bytes(e) + static_cast<size_t>(2 * e.chunks) * row_buffer_bytes(e);
+  return make_kernel<run_embedding_grad>(fmt::format("embedding_grad.{}", name_of(e.dtype)), e, scratch);
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,86 @@
+// Sums and extrema in a fixed number of lanes, so that every instruction set and compiler adds in the same order.
+//
+// Element i belongs to lane i mod 32 while whole groups of 32 last; the lanes are then added as a tree, and the rest
+// follows one by one.  Sums of f32 are held in f64: what is left of rounding is one f32 rounding of the result
+// (docs/numerics.md).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "backends/kernels/isa/vector_math.h"
+
+namespace runner::backends::lanes {
+
+// Vectors of f64 as wide as the registers, and of as many f32.
+#if defined(__AVX512F__)
+inline constexpr int kWidth = 8;
+#elif defined(__AVX2__)
+inline constexpr int kWidth = 4;
+#else
+inline constexpr int kWidth = 2;
+#endif
+typedef double Doubles __attribute__((vector_size(kWidth * 8)));
+typedef float Floats __attribute__((vector_size(kWidth * 4)));
+
+inline constexpr int64_t kLanes = 32;
+inline constexpr int kParts = kLanes / kWidth;
+
+RUNNER_INLINE void load(Doubles& wide, const float* x) {
+  Floats narrow;
+  std::memcpy(&narrow, x, sizeof narrow);
+  wide = __builtin_convertvector(narrow, Doubles);
+}
+RUNNER_INLINE void load(Doubles& wide, const double* x) {
+  std::memcpy(&wide, x, sizeof wide);
+}
+
+// Σ over i in [0, n) of a term: many(i, out) writes terms i … i + kWidth − 1, one(i) gives term i.
+template <class Many, class One>
+RUNNER_INLINE double sum(int64_t n, const Many& many, const One& one) {
+  double total = 0;
+  int64_t i = 0;
+  if (n >= kLanes) {
+    Doubles acc[kParts] = {};
+    for (; i + kLanes <= n; i += kLanes)
+      for (int part = 0; part < kParts; ++part) {
+        Doubles term;
+        many(i + part * kWidth, term);
+        acc[part] += term;
+      }
+    double lane[kLanes];
+    std::memcpy(lane, acc, sizeof lane);
+    for (int64_t half = kLanes / 2; half > 0; half /= 2)
+      for (int64_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+    total = lane[0];
+  }
+  for (; i < n; ++i) total += one(i);
+  return total;
+}
+
+template <class T>
+RUNNER_INLINE double sum(const T* x, int64_t n) {
+  return sum(
+      n, [x](int64_t i, Doubles& out) { load(out, x + i); }, [x](int64_t i) { return static_cast<double>(x[i]); });
+}
+
+// The largest (smallest) element, NaN if there is one; n ≥ 1.
+template <bool largest, class T>
+RUNNER_INLINE T extremum(const T* x, int64_t n) {
+  const auto better = [](T candidate, T best) {
+    return (largest ? candidate > best : candidate < best) || candidate != candidate;
+  };
+  T best = x[0];
+  if (n >= kLanes) {
+    T lane[kLanes];
+    std::memcpy(lane, x, sizeof lane);
+    for (int64_t i = kLanes; i + kLanes <= n; i += kLanes)
+      for (int64_t l = 0; l < kLanes; ++l) lane[l] = better(x[i + l], lane[l]) ? x[i + l] : lane[l];
+    best = lane[0];
+    for (int64_t l = 1; l < kLanes; ++l) best = better(lane[l], best) ? lane[l] : best;
+  }
+  for (int64_t i = n >= kLanes ? n / kLanes * kLanes : 1; i < n; ++i) best = better(x[i], best) ? x[i] : best;
+  return best;
+}
+
+}  // namespace runner::backends::lanes

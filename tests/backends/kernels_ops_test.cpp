@@ -1,0 +1,305 @@
+// The op matrix of everything that is not element-wise: each case against the reference, on every instruction set, with
+// the same bits for any number of threads.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/graph/op.h"
+#include "backends/graph/program.h"
+#include "schema/error.h"
+#include "tests/backends/kernels_harness.h"
+
+namespace runner::backends {
+namespace {
+
+struct Case {
+  Op op;
+  std::vector<TensorType> operands;
+  std::vector<int64_t> attrs;
+  double ulps = 1;      // bound for random data of any size
+  double absolute = 0;  // where terms cancel
+  TensorType requested{};
+};
+
+TensorType result_type(const Case& c) {
+  return row_of(c.op).infer({c.operands, c.attrs, c.requested});
+}
+
+std::string text(const Case& c) {
+  std::string result = fmt::format("{}", name_of(c.op));
+  for (const TensorType& type : c.operands) result += " " + type.to_string();
+  return result + fmt::format(" [{}]", fmt::join(c.attrs, ", "));
+}
+
+// Labels, ids and indices in range; everything else random.
+std::vector<TestTensor> operands_of(const Case& c) {
+  std::vector<TestTensor> tensors;
+  for (size_t k = 0; k < c.operands.size(); ++k) tensors.push_back(random_tensor(c.operands[k], k + 1, 2.0));
+  const auto indices = [&](size_t k, int64_t size) {
+    std::mt19937_64 rng(k + 10);
+    tensors[k] =
+        TestTensor(c.operands[k], [&](int64_t) { return static_cast<double>(rng() % static_cast<uint64_t>(size)); });
+  };
+  switch (c.op) {
+    case Op::kGather:
+    case Op::kScatterAdd: indices(1, c.operands[0].shape[static_cast<int>(c.attrs[0])]); break;
+    case Op::kOneHot:
+    case Op::kEmbeddingGrad: indices(0, c.attrs[0]); break;
+    case Op::kEmbedding: indices(1, c.operands[0].shape[0]); break;
+    case Op::kCrossEntropy:
+    case Op::kCrossEntropyGrad: {
+      indices(1, c.operands[0].shape[1]);
+      const int64_t rows = c.operands[1].shape[0];
+      if (rows > 2) write_element(tensors[1].buffer->data(), DType::kI64, 2, static_cast<double>(c.attrs[0]));
+      // Class weights are not negative.
+      const size_t weights = c.op == Op::kCrossEntropy ? 2 : 3;
+      if (tensors.size() > weights)
+        tensors[weights] = TestTensor(c.operands[weights], [](int64_t i) { return 0.25 * static_cast<double>(i % 9); });
+      break;
+    }
+    default: break;
+  }
+  return tensors;
+}
+
+void check(const Case& c) {
+  const TensorType result = result_type(c);
+  const KernelRequest request{c.op, c.operands, c.attrs, result};
+  const std::vector<TestTensor> operands = operands_of(c);
+  const TestTensor want = run_kernel(prepare_reference_kernel(request), operands, std::span(&result, 1))[0];
+  std::vector<TestTensor> first;
+  EveryIsa isas;
+  isas.run([&](Isa isa) {
+    const Kernel kernel = prepare_kernel(request);
+    for (const int threads : {1, 2, 3, 4}) {
+      const TestTensor got = run_kernel(kernel, operands, std::span(&result, 1), threads)[0];
+      if (first.empty()) {
+        expect_close(got, want, c.ulps, c.absolute, text(c));
+        first.push_back(got);
+      }
+      ASSERT_TRUE(got.same_bits(first[0])) << text(c) << " on " << name_of(isa) << " with " << threads << " threads";
+    }
+  });
+}
+
+TensorType tensor(DType dtype, std::initializer_list<int64_t> dims) {
+  return {dtype, Shape(dims)};
+}
+
+constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16};
+constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64};
+constexpr DType kAll[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64, DType::kBool};
+
+// One unit in the last place of f64 sums is not one of the result where terms cancel.
+double cancellation(DType dtype, double terms) {
+  return dtype == DType::kF64 ? 4 * terms * 0x1p-52 : 0x1p-22;
+}
+
+TEST(KernelOps, Reductions) {
+  for (const DType dtype : kNumbers)
+    for (const Op op : {Op::kSum, Op::kReduceMax, Op::kReduceMin}) {
+      const auto run = [&](std::initializer_list<int64_t> dims, std::vector<int64_t> axes) {
+        check({op, {tensor(dtype, dims)}, std::move(axes), 1, op == Op::kSum ? cancellation(dtype, 1000) : 0});
+      };
+      run({7}, {0});
+      run({1}, {0});
+      run({100003}, {0});
+      run({33, 10}, {1});
+      run({33, 10}, {0});
+      run({5, 2000}, {1});
+      run({700, 600}, {0});
+      run({300, 3}, {0, 1});
+      run({4, 5, 6, 7}, {0, 2});
+      run({4, 5, 6, 7}, {1, 3});
+      run({4, 1, 6}, {1});
+      run({2, 3}, {});
+      run({0, 3}, {1});
+    }
+  check({Op::kSum, {tensor(DType::kF32, {0, 3})}, {0}});
+}
+
+TEST(KernelOps, ReductionsOfSpecialValues) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const DType dtype : kFloats)
+    for (const int64_t n : {3, 100}) {
+      const TensorType x = tensor(dtype, {n}), scalar = tensor(dtype, {});
+      const int64_t axes[] = {0};
+      const auto run = [&](Op op, double special) {
+        const TestTensor data(x, [&](int64_t i) { return i == 2 ? special : -1.0; });
+        const TensorType result = op == Op::kArgMax ? tensor(DType::kI64, {}) : scalar;
+        return run_kernel(prepare_kernel({op, std::span(&x, 1), axes, result}), std::span(&data, 1),
+                          std::span(&result, 1))[0][0];
+      };
+      EXPECT_TRUE(std::isnan(run(Op::kReduceMax, kNan)));
+      EXPECT_TRUE(std::isnan(run(Op::kReduceMin, kNan)));
+      EXPECT_EQ(run(Op::kReduceMax, -kInf), -1);
+      EXPECT_EQ(run(Op::kReduceMin, -kInf), -kInf);
+      EXPECT_EQ(run(Op::kReduceMax, kInf), kInf);
+      EXPECT_TRUE(std::isnan(run(Op::kSum, kNan)));
+      EXPECT_EQ(run(Op::kSum, kInf), kInf);
+      EXPECT_EQ(run(Op::kArgMax, kNan), 2);
+      EXPECT_EQ(run(Op::kArgMax, -kInf), 0);
+    }
+}
+
+// A million equal numbers: what a naive f32 sum gets wrong in the fourth digit.
+TEST(KernelOps, LongSumsKeepTheirDigits) {
+  const TensorType x = tensor(DType::kF32, {1 << 20}), scalar = tensor(DType::kF32, {});
+  const TestTensor data(x, [](int64_t) { return 0.1f; });
+  const int64_t axes[] = {0};
+  const double sum = run_kernel(prepare_kernel({Op::kSum, std::span(&x, 1), axes, scalar}), std::span(&data, 1),
+                                std::span(&scalar, 1))[0][0];
+  EXPECT_EQ(static_cast<float>(sum), static_cast<float>(0.1f * double{1 << 20}));
+}
+
+TEST(KernelOps, ArgMax) {
+  for (const DType dtype : kNumbers) {
+    check({Op::kArgMax, {tensor(dtype, {40, 10})}, {1}});
+    check({Op::kArgMax, {tensor(dtype, {40, 10})}, {0}});
+    check({Op::kArgMax, {tensor(dtype, {3, 100, 4})}, {1}});
+    check({Op::kArgMax, {tensor(dtype, {1})}, {0}});
+  }
+}
+
+TEST(KernelOps, Layout) {
+  for (const DType dtype : kAll) {
+    const auto requested = [&](std::initializer_list<int64_t> dims) { return TensorType{dtype, Shape(dims)}; };
+    check({Op::kReshape, {tensor(dtype, {6, 4})}, {}, 0, 0, requested({8, 3})});
+    for (const std::vector<int64_t>& axes :
+         {std::vector<int64_t>{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}})
+      check({Op::kPermute, {tensor(dtype, {37, 5, 41})}, axes, 0});
+    check({Op::kPermute, {tensor(dtype, {300, 200})}, {1, 0}, 0});
+    check({Op::kPermute, {tensor(dtype, {2, 3, 4, 5, 6})}, {4, 2, 0, 3, 1}, 0});
+    check({Op::kPermute, {tensor(dtype, {})}, {}, 0});
+    check({Op::kExpand, {tensor(dtype, {5, 1, 7})}, {}, 0, 0, requested({3, 5, 4, 7})});
+    check({Op::kExpand, {tensor(dtype, {})}, {}, 0, 0, requested({3, 2})});
+    check({Op::kExpand, {tensor(dtype, {6, 1})}, {}, 0, 0, requested({6, 500})});
+    check({Op::kSlice, {tensor(dtype, {10, 9})}, {1, 8, 3, 0, 9, 2}, 0});
+    check({Op::kSlice, {tensor(dtype, {10, 9})}, {4, 4, 1, 0, 9, 1}, 0});
+    check({Op::kPad, {tensor(dtype, {3, 4})}, {1, 0, 2, 5}, 0});
+    check({Op::kPad, {tensor(dtype, {0, 4})}, {1, 1, 0, 0}, 0});
+    check({Op::kConcat, {tensor(dtype, {3, 4}), tensor(dtype, {2, 4}), tensor(dtype, {0, 4})}, {0}, 0});
+    check({Op::kConcat, {tensor(dtype, {3, 4}), tensor(dtype, {3, 1})}, {1}, 0});
+    check({Op::kConcat, {tensor(dtype, {3, 4, 5})}, {1}, 0});
+  }
+}
+
+TEST(KernelOps, Indexing) {
+  for (const DType dtype : kNumbers) {
+    const TensorType ids = tensor(DType::kI64, {4, 3, 6});
+    for (const int64_t axis : {0, 1, 2}) {
+      check({Op::kGather, {tensor(dtype, {5, 3, 7}), ids}, {axis}, 0});
+      check({Op::kScatterAdd, {tensor(dtype, {5, 3, 7}), ids, tensor(dtype, {4, 3, 6})}, {axis}, 3, 1e-6});
+    }
+    if (!is_float(dtype)) continue;
+    check({Op::kEmbedding, {tensor(dtype, {50, 20}), tensor(DType::kI64, {4, 70})}, {}, 0});
+    check({Op::kEmbeddingGrad, {tensor(DType::kI64, {400}), tensor(dtype, {400, 70})}, {30}, 1, 1e-5});
+    check({Op::kEmbeddingGrad, {tensor(DType::kI64, {2, 3}), tensor(dtype, {2, 3, 5})}, {900}, 1, 1e-6});
+  }
+  check({Op::kOneHot, {tensor(DType::kI64, {3, 5})}, {7}, 0});
+}
+
+TEST(KernelOps, Softmax) {
+  for (const DType dtype : kFloats)
+    for (const auto& dims : {std::pair<int64_t, int64_t>{1, 1}, {33, 10}, {3, 1024}, {2, 5000}, {70, 257}, {400, 300}})
+      for (const Op op : {Op::kSoftmax, Op::kLogSoftmax})
+        check({op, {tensor(dtype, {dims.first, dims.second})}, {}, 4, dtype == DType::kF64 ? 1e-15 : 2e-7});
+}
+
+TEST(KernelOps, CrossEntropy) {
+  for (const DType dtype : kFloats)
+    for (const auto& [rows, classes] : {std::pair<int64_t, int64_t>{1, 2}, {33, 10}, {5, 1500}, {300, 100}})
+      for (const double smoothing : {0.0, 0.1})
+        for (const bool weighted : {false, true}) {
+          const TensorType logits = tensor(dtype, {rows, classes}), labels = tensor(DType::kI64, {rows});
+          const TensorType grad = tensor(dtype, {rows}), weights = tensor(dtype, {classes});
+          const std::vector<int64_t> attrs = {-100, pack_f64(smoothing)};
+          std::vector<TensorType> forward = {logits, labels}, backward = {logits, labels, grad};
+          if (weighted) forward.push_back(weights), backward.push_back(weights);
+          const double absolute = dtype == DType::kF64 ? 1e-14 : 1e-6;
+          check({Op::kCrossEntropy, forward, attrs, 4, absolute});
+          check({Op::kCrossEntropyGrad, backward, attrs, 4, absolute});
+        }
+}
+
+TEST(KernelOps, LayerNorm) {
+  for (const DType dtype : kFloats)
+    for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 1}, {33, 10}, {5, 5000}, {300, 384}}) {
+      const TensorType x = tensor(dtype, {rows, width}), row = tensor(dtype, {width});
+      const std::vector<int64_t> eps = {pack_f64(1e-5)};
+      const double absolute = dtype == DType::kF64 ? 1e-13 : 2e-6;
+      check({Op::kLayerNorm, {x, row, row}, eps, 4, absolute});
+      check({Op::kLayerNormGradX, {x, row, x}, eps, 4, absolute});
+      check({Op::kLayerNormGradGamma, {x, x}, eps, 4, absolute});
+    }
+}
+
+// Rows far from zero: a one-pass variance in f32 would be all rounding error.
+TEST(KernelOps, LayerNormOfShiftedRows) {
+  const TensorType x = tensor(DType::kF32, {2, 512}), row = tensor(DType::kF32, {512});
+  const std::array operands = {TestTensor(x, [](int64_t i) { return 10000.0 + static_cast<double>(i % 7) / 8; }),
+                               TestTensor(row, [](int64_t) { return 1.0; }),
+                               TestTensor(row, [](int64_t) { return 0.0; })};
+  const TensorType types[] = {x, row, row};
+  const int64_t eps[] = {pack_f64(1e-5)};
+  const KernelRequest request{Op::kLayerNorm, types, eps, x};
+  const auto got = run_kernel(prepare_kernel(request), operands, std::span(&x, 1));
+  const auto want = run_kernel(prepare_reference_kernel(request), operands, std::span(&x, 1));
+  expect_close(got[0], want[0], 2, 0, "layer_norm");
+}
+
+TEST(KernelOps, DropoutMask) {
+  for (const double p : {0.0, 0.1, 0.5, 0.9375})
+    for (const auto& dims : {std::vector<int64_t>{5}, {4, 7}, {16, 3, 130}, {0, 4}}) {
+      const TensorType ids = tensor(DType::kI64, {dims[0]});
+      check({Op::kDropoutMask, {tensor(DType::kI64, {2}), ids}, {3, pack_f64(p)}, 0.5, 0, {DType::kF32, Shape(dims)}});
+    }
+}
+
+TEST(KernelOps, DropoutMaskKeepsTheRightShare) {
+  const TensorType types[] = {tensor(DType::kI64, {2}), tensor(DType::kI64, {100})};
+  const TensorType mask = tensor(DType::kF32, {100, 1000});
+  const int64_t attrs[] = {0, pack_f64(0.1)};
+  const std::array operands = {random_tensor(types[0], 1),
+                               TestTensor(types[1], [](int64_t i) { return static_cast<double>(i); })};
+  const auto got = run_kernel(prepare_kernel({Op::kDropoutMask, types, attrs, mask}), operands, std::span(&mask, 1));
+  int64_t kept = 0;
+  for (int64_t i = 0; i < 100000; ++i) kept += got[0][i] != 0;
+  EXPECT_NEAR(static_cast<double>(kept), 90000, 4 * std::sqrt(100000 * 0.1 * 0.9));
+}
+
+// ---- errors --------------------------------------------------------------------------------------------------------
+
+std::string error_of(const Case& c, const std::vector<TestTensor>& operands) {
+  const TensorType result = result_type(c);
+  try {
+    run_kernel(prepare_kernel({c.op, c.operands, c.attrs, result}), operands, std::span(&result, 1), 2);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(KernelOps, IndicesOutOfRangeAreErrorsOfTheRun) {
+  const TensorType x = tensor(DType::kF32, {6, 10}), labels = tensor(DType::kI64, {6});
+  std::vector<TestTensor> operands = {random_tensor(x, 1),
+                                      TestTensor(labels, [](int64_t i) { return i == 5 ? 12 : 1; })};
+  EXPECT_EQ(error_of({Op::kCrossEntropy, {x, labels}, {-100, 0}}, operands),
+            "cross_entropy: label 12 at row 5 is out of range: the model has 10 classes");
+  EXPECT_EQ(error_of({Op::kEmbedding, {x, labels}, {}}, operands),
+            "embedding: index 12 at position 5 is out of range: there are 6");
+  const TestTensor negative(labels, [](int64_t i) { return i == 3 ? -1 : 0; });
+  EXPECT_EQ(error_of({Op::kOneHot, {labels}, {4}}, {negative}),
+            "one_hot: index -1 at position 3 is out of range: there are 4");
+  EXPECT_EQ(error_of({Op::kEmbeddingGrad, {labels, x}, {4}}, {negative, operands[0]}),
+            "embedding_grad: index -1 at position 3 is out of range: there are 4");
+  const TensorType flat = tensor(DType::kF32, {6});
+  EXPECT_EQ(error_of({Op::kGather, {flat, labels}, {0}}, {random_tensor(flat, 1), operands[1]}),
+            "gather: index 12 at position 5 is out of range: there are 6");
+  EXPECT_EQ(error_of({Op::kScatterAdd, {flat, labels, flat}, {0}},
+                     {random_tensor(flat, 1), operands[1], random_tensor(flat, 2)}),
+            "scatter_add: index 12 at position 5 is out of range: there are 6");
+}
+
+}  // namespace
+}  // namespace runner::backends
