@@ -1,9 +1,11 @@
 // The backend contract: what a device must do to run Programs.  Everything above it knows only this page.
 //
 // Order: what is submitted to a device takes effect in the order of the calls.  submit() may return before the work is
-// done; read(), read_output(), wait() and synchronize() return when it is, and throw the first error of anything
-// submitted before (an Error of a kernel carries the source line of its op).  The cpu device does the work inside
-// submit(). Thread safety: one thread at a time calls a device.
+// done; read(), read_output(), wait() and synchronize() return when it is.
+// Errors: an op that fails in a submission (an Error with the source line of the op) voids what was submitted behind it.
+// The error is thrown once, by the first call that waits, or by submit() itself on a device that works inside it, as
+// the cpu device does; then the device is ready again, with undefined contents in the states of those submissions.
+// Thread safety: one thread at a time calls a device.
 #pragma once
 
 #include <cstddef>

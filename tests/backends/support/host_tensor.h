@@ -1,6 +1,7 @@
 // Tensors in host memory: what tests feed Programs with and compare what comes back.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -37,8 +38,17 @@ struct HostTensor {
     return result;
   }
 
-  // Bit for bit; −0 differs from 0, a NaN from another.
-  bool operator==(const HostTensor&) const = default;
+  // Bit for bit, but for the sign and payload of NaN, which IEEE 754 leaves open.
+  bool operator==(const HostTensor& other) const {
+    if (type != other.type) return false;
+    if (bytes == other.bytes) return true;
+    const size_t n = size_of(type.dtype);
+    for (int64_t i = 0; i < size(); ++i) {
+      const bool both_nan = std::isnan((*this)[i]) && std::isnan(other[i]);
+      if (!both_nan && std::memcmp(bytes.data() + offset(i), other.bytes.data() + offset(i), n) != 0) return false;
+    }
+    return true;
+  }
 
  private:
   size_t offset(int64_t i) const { return static_cast<size_t>(i) * size_of(type.dtype); }

@@ -1,0 +1,147 @@
+// The backend contract holds for a device that works on a thread of its own: the same bits as the cpu device, errors
+// that surface later at the line of their op, and memory that lives as long as the device needs it.
+#include "tests/backends/support/op_by_op_device.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/backends/support/mlp_step.h"
+
+namespace runner::backends::testing {
+namespace {
+
+Results train(Device& device, const MlpOptions& options, int steps) {
+  const MlpStep step(options);
+  Inputs inputs = step.inputs(3);
+  Session session(device, step.program(), inputs);
+  for (int i = 1; i <= steps; ++i) {
+    MlpStep::set_step(inputs, i);
+    for (const size_t input : {kKey, kKeep, kStepSize, kRoot}) session.set_input(input, inputs[input]);
+    device.wait(session.submit());  // the batch must stay as it is so long
+  }
+  return session.results();
+}
+
+TEST(OpByOpDevice, trains_with_the_bits_of_the_cpu_device) {
+  const MlpOptions cases[] = {{},
+                              {.batch = 5, .widths = {7, 12, 9, 3}, .layer_norm = true, .dropout = 0.25},
+                              {.batch = 16, .widths = {10, 33, 5}, .product_dtype = DType::kBf16}};
+  const auto cpu = make_cpu_device(1);
+  OpByOpDevice device;
+  for (const MlpOptions& options : cases) EXPECT_EQ(train(*cpu, options, 5), train(device, options, 5));
+}
+
+// y = table[ids], with the line of the op.
+struct Lookup {
+  Program program;
+  Inputs inputs;
+
+  explicit Lookup(double id) {
+    program.set_mark({"lookup.lua", 7, 0});
+    const Value table{&program, program.input(InputKind::kState, "table", {DType::kF32, Shape{3, 2}})};
+    const Value ids{&program, program.input(InputKind::kBatch, "ids", {DType::kI64, Shape{2}})};
+    program.set_mark({"lookup.lua", 8, 0});
+    const Value rows = ops::embedding(table, ids);
+    program.output("rows", rows.id);
+    program.output("table", ops::add(table, 1.0).id, 0);
+    inputs = {HostTensor(table.type(), [](int64_t i) { return static_cast<double>(i); }),
+              HostTensor(ids.type(), [id](int64_t) { return id; })};
+  }
+};
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+constexpr const char* kOutOfRange = "lookup.lua:8: embedding: index 5 at position 0 is out of range: there are 3";
+
+TEST(OpByOpDevice, error_surfaces_where_the_caller_waits) {
+  OpByOpDevice device;
+  Lookup bad(5), good(1);
+  for (int way = 0; way < 4; ++way) {
+    Session session(device, bad.program, bad.inputs);
+    const Ticket ticket = session.submit();  // returns although the op will fail
+    Session behind(device, good.program, good.inputs);
+    behind.submit();
+    EXPECT_EQ(message_of([&] {
+                if (way == 0) device.synchronize();
+                if (way == 1) device.wait(ticket);
+                if (way == 2) session.output(0);
+                if (way == 3) session.results();
+              }),
+              kOutOfRange);
+    device.synchronize();  // thrown once; the device works on
+    Session after(device, good.program, good.inputs);
+    after.submit();
+    EXPECT_EQ(after.output(0).values(), (std::vector<double>{2, 3, 2, 3}));
+  }
+}
+
+TEST(OpByOpDevice, cpu_device_names_the_same_line) {
+  const auto device = make_cpu_device(1);
+  Lookup bad(5);
+  EXPECT_EQ(message_of([&] { Session(*device, bad.program, bad.inputs).submit(); }), kOutOfRange);
+}
+
+TEST(OpByOpDevice, errors_name_the_lines_of_the_recording_at_hand) {
+  Lookup recorded(5);
+  Program moved;  // the same Program from other lines
+  moved.set_mark({"other.lua", 1, 0});
+  const Value table{&moved, moved.input(InputKind::kState, "table", {DType::kF32, Shape{3, 2}})};
+  const Value ids{&moved, moved.input(InputKind::kBatch, "ids", {DType::kI64, Shape{2}})};
+  moved.set_mark({"other.lua", 2, 0});
+  moved.output("rows", ops::embedding(table, ids).id);
+  moved.set_mark({"other.lua", 3, 0});
+  moved.output("table", ops::add(table, 1.0).id, 0);
+  ASSERT_TRUE(moved.same_structure(recorded.program));
+
+  OpByOpDevice launched;
+  const auto cpu = make_cpu_device(1);
+  for (Device* device : {static_cast<Device*>(&launched), cpu.get()}) {
+    const auto executable = device->compile(recorded.program);
+    const auto state = device->allocate(recorded.inputs[0].bytes.size());
+    Buffer* states[] = {state.get()};
+    const std::byte* batch[] = {recorded.inputs[1].bytes.data()};
+    EXPECT_EQ(message_of([&] {
+                device->submit(*executable, {.states = states, .batch = batch, .scalars = {}, .lines = &moved.lines()});
+                device->synchronize();
+              }),
+              "other.lua:2: embedding: index 5 at position 0 is out of range: there are 3");
+  }
+}
+
+TEST(OpByOpDevice, submissions_take_effect_in_order) {
+  OpByOpDevice device;
+  Lookup good(1);
+  Session session(device, good.program, good.inputs);
+  Ticket last = 0;
+  for (int i = 0; i < 50; ++i) {
+    const Ticket ticket = session.submit();
+    EXPECT_GT(ticket, last);
+    last = ticket;
+  }
+  const Results results = session.results();
+  EXPECT_EQ(results.outputs[0].values(), (std::vector<double>{51, 52, 51, 52}));
+  EXPECT_EQ(results.states[0].values(), (std::vector<double>{50, 51, 52, 53, 54, 55}));
+}
+
+TEST(OpByOpDevice, buffers_may_be_let_go_while_work_for_them_is_queued) {
+  OpByOpDevice device;
+  Program program;
+  const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1000}})};
+  program.output("x", ops::exp(x).id, 0);
+  const auto executable = device.compile(program);
+  for (int i = 0; i < 20; ++i) {
+    const auto state = device.allocate(4000);
+    Buffer* states[] = {state.get()};
+    device.submit(*executable, {.states = states, .batch = {}, .scalars = {}});
+  }
+  device.synchronize();
+}
+
+}  // namespace
+}  // namespace runner::backends::testing

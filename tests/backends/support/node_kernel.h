@@ -1,0 +1,28 @@
+// The kernel of one node by itself: all operands in memory, none of the machinery of plans.
+#pragma once
+
+#include "backends/graph/plan.h"
+
+namespace runner::backends::testing {
+
+// `id` is neither an input nor a constant.
+inline Kernel kernel_of_node(const Program& program, ValueId id, const KernelSource& kernels = kFastKernels) {
+  const Node& node = program.node(id);
+  std::vector<TensorType> types;
+  for (const ValueId operand : program.operands(id)) types.push_back(program.type(operand));
+  const KernelRequest request{node.op, types, program.attrs(id), node.type};
+  if (is_free(program, id)) return prepare_reference_kernel(request);  // fast ones exist only for what plans run
+  if (!is_elementwise(node.op)) return kernels.node(request);
+
+  EltwiseGroup group{.shape = node.type.shape, .inputs = {}, .constants = {}, .code = {}, .outputs = {}};
+  EltwiseInstruction instruction{.op = node.op, .dtype = node.type.dtype};
+  for (size_t i = 0; i < types.size(); ++i) {
+    group.inputs.push_back({.dtype = types[i].dtype, .strides = types[i].shape.strides()});
+    instruction.sources[i] = static_cast<int16_t>(i);
+  }
+  group.code = {instruction};
+  group.outputs = {static_cast<int16_t>(types.size())};
+  return kernels.eltwise(group);
+}
+
+}  // namespace runner::backends::testing

@@ -1,0 +1,251 @@
+// A second backend, for tests: launches the nodes of a Program one by one, as recorded, on a thread of its own.
+//
+// It stands for a threaded GPU.  Every call but those that wait puts work into a queue and returns; an error poisons
+// what is queued behind it and surfaces, with the source line of its op, in the next call that waits.  No passes, no
+// fusion, no plan: each value has memory of its own, so what it computes is also the oracle for plans.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "backends/backend.h"
+#include "backends/runtime/arena.h"
+#include "backends/runtime/worker_pool.h"
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+#include "tests/backends/support/node_kernel.h"
+
+namespace runner::backends::testing {
+
+// Runs tasks in order on one thread.
+class TaskQueue {
+ public:
+  TaskQueue() : thread_([this] { work(); }) {}
+  ~TaskQueue() {
+    push(nullptr);
+    thread_.join();
+  }
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
+
+  // An empty task ends the thread.
+  void push(std::function<void()> task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    ++pushed_;
+    changed_.notify_all();
+  }
+  uint64_t pushed() const { return pushed_; }
+
+  // Returns when the first `count` tasks are done or skipped; throws the first error, once.
+  void wait(uint64_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_ >= count || error_; });
+    if (!error_) return;
+    changed_.wait(lock, [&] { return done_ == pushed_; });  // what stood behind the error is skipped
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !tasks_.empty(); });
+      const std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      if (!task) return;
+      if (!error_) {
+        lock.unlock();
+        std::exception_ptr error;
+        try {
+          task();
+        } catch (...) {
+          error = std::current_exception();
+        }
+        lock.lock();
+        error_ = error;
+      }
+      ++done_;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  uint64_t pushed_ = 0, done_ = 0;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+class OpByOpDevice : public Device {
+ public:
+  explicit OpByOpDevice(KernelSource kernels = kFastKernels) : kernels_(kernels), pool_(1) {}
+
+  std::string_view name() const override { return "op by op"; }
+
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return std::make_shared<Memory>(bytes); }
+
+  void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
+    auto& memory = static_cast<Memory&>(buffer);
+    queue_.push([to = memory.arena, offset, copy = std::vector(source.begin(), source.end())] {
+      std::copy(copy.begin(), copy.end(), to->data() + offset);
+    });
+  }
+
+  void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
+    synchronize();
+    const std::byte* from = static_cast<const Memory&>(buffer).arena->data() + offset;
+    std::copy(from, from + target.size(), target.data());
+  }
+
+  std::shared_ptr<Executable> compile(const Program& program) override {
+    return std::make_shared<Launches>(program, kernels_);
+  }
+
+  Ticket submit(Executable& executable, const Arguments& arguments) override {
+    auto launches = static_cast<Launches&>(executable).shared_from_this();
+    bind(launches, arguments);
+    for (const Launches::Step& step : launches->steps)
+      queue_.push([this, launches, &step, lines = arguments.lines] { launch(*launches, step, lines); });
+    // What leaves the Program is set aside first: a state may take what another one held.
+    for (size_t i = 0; i < launches->program.outputs().size(); ++i)
+      queue_.push([launches, i] { launches->set_aside(i); });
+    for (size_t i = 0; i < launches->program.outputs().size(); ++i)
+      if (launches->program.outputs()[i].state >= 0) queue_.push([launches, i] { launches->update(i); });
+    finished_at_.push_back(queue_.pushed());
+    return finished_at_.size();
+  }
+
+  void read_output(Executable& executable, int index, std::span<std::byte> target) override {
+    synchronize();
+    const auto& launches = static_cast<Launches&>(executable);
+    const auto at = static_cast<size_t>(index);
+    RUN_ASSERT(launches.program.outputs()[at].state < 0);
+    const std::byte* from = launches.arena.data() + launches.leaving[at];
+    std::copy(from, from + target.size(), target.data());
+  }
+
+  void wait(Ticket ticket) override { queue_.wait(finished_at_[ticket - 1]); }
+  void synchronize() override { queue_.wait(queue_.pushed()); }
+
+ private:
+  struct Memory : Buffer {
+    explicit Memory(size_t bytes) : arena(std::make_shared<Arena>(bytes)) {}
+    size_t bytes() const override { return arena->bytes(); }
+    std::shared_ptr<Arena> arena;  // shared with the work that is queued for it
+  };
+
+  // A Program with a kernel for each node, and memory for each value, each kernel and each output.
+  struct Launches : Executable, std::enable_shared_from_this<Launches> {
+    struct Step {
+      ValueId node;
+      Kernel kernel;
+      size_t scratch;  // offsets into the arena
+    };
+
+    Launches(const Program& recorded, const KernelSource& kernels) : program(recorded) {
+      std::vector<size_t> offsets;
+      for (ValueId id = 0; id < program.size(); ++id) {
+        const Op op = program.node(id).op;
+        offsets.push_back(take(op == Op::kInput ? 0 : program.type(id).bytes()));
+        if (op == Op::kInput || op == Op::kConstant) continue;
+        Kernel kernel = kernel_of_node(program, id, kernels);
+        const size_t scratch = take(kernel.scratch_bytes);
+        steps.push_back({id, std::move(kernel), scratch});
+      }
+      for (const Output& output : program.outputs()) leaving.push_back(take(program.type(output.value).bytes()));
+      arena = Arena(size);
+      for (const size_t offset : offsets) places.push_back(arena.data() + offset);
+      for (ValueId id = 0; id < program.size(); ++id)
+        if (program.node(id).op == Op::kConstant) fill(id);
+    }
+
+    size_t take(size_t bytes) {
+      const size_t offset = size;
+      size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      return offset;
+    }
+
+    void fill(ValueId id) {
+      const DType dtype = program.type(id).dtype;
+      for (size_t at = 0; at < program.type(id).bytes(); at += size_of(dtype))
+        store_element(dtype, program.constant_value(id), place(id) + at);
+    }
+
+    std::byte* place(ValueId id) const { return places[static_cast<size_t>(id)]; }
+
+    void set_aside(size_t output) {
+      const ValueId id = program.outputs()[output].value;
+      std::copy(place(id), place(id) + program.type(id).bytes(), arena.data() + leaving[output]);
+    }
+    void update(size_t output) {
+      const Output& from = program.outputs()[output];
+      const std::byte* data = arena.data() + leaving[output];
+      std::copy(data, data + program.type(from.value).bytes(),
+                place(program.inputs()[static_cast<size_t>(from.state)].value));
+    }
+
+    size_t arena_bytes() const override { return size; }
+    int64_t flops() const override { return 0; }
+    int64_t bytes() const override { return 0; }
+
+    Program program;
+    Arena arena;
+    size_t size = 0;
+    std::vector<std::byte*> places;  // by value
+    std::vector<size_t> leaving;     // offsets, by output
+    std::vector<Step> steps;
+  };
+
+  // Points the inputs at their buffers when the queue gets there; earlier submissions still run with theirs.
+  void bind(const std::shared_ptr<Launches>& launches, const Arguments& arguments) {
+    size_t state = 0, batch = 0, scalar = 0;
+    std::vector<std::shared_ptr<Arena>> alive;
+    std::vector<std::pair<ValueId, const std::byte*>> places;
+    for (const Input& input : launches->program.inputs()) {
+      if (input.kind == InputKind::kState) {
+        alive.push_back(static_cast<Memory*>(arguments.states[state++])->arena);
+        places.emplace_back(input.value, alive.back()->data());
+      } else if (input.kind == InputKind::kBatch) {
+        places.emplace_back(input.value, arguments.batch[batch++]);
+      } else {
+        const DType dtype = launches->program.type(input.value).dtype;
+        alive.push_back(std::make_shared<Arena>(sizeof(int64_t)));
+        store_element(dtype, arguments.scalars[scalar++], alive.back()->data());
+        places.emplace_back(input.value, alive.back()->data());
+      }
+    }
+    queue_.push([this, launches, places = std::move(places), alive = std::move(alive)]() mutable {
+      bound_ = std::move(alive);
+      for (const auto& [id, place] : places) launches->places[static_cast<size_t>(id)] = const_cast<std::byte*>(place);
+    });
+  }
+
+  void launch(Launches& launches, const Launches::Step& step, const SourceLines* lines) {
+    std::vector<std::byte*> operands;
+    for (const ValueId operand : launches.program.operands(step.node)) operands.push_back(launches.place(operand));
+    std::byte* results[] = {launches.place(step.node)};
+    try {
+      step.kernel.run(
+          step.kernel.params.get(),
+          {.operands = operands, .results = results, .scratch = launches.arena.data() + step.scratch, .pool = pool_});
+    } catch (const Error& error) {
+      const Origin origin = launches.program.node(step.node).origin;
+      const SourceLines& known = lines && lines->has(origin) ? *lines : launches.program.lines();
+      throw Error(error.kind(), error.message(), known.at(origin));
+    }
+  }
+
+  const KernelSource kernels_;
+  WorkerPool pool_;
+  std::vector<uint64_t> finished_at_;          // tasks before each ticket
+  std::vector<std::shared_ptr<Arena>> bound_;  // what the running submission reads
+  TaskQueue queue_;                            // last: its thread ends first
+};
+
+}  // namespace runner::backends::testing
