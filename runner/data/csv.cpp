@@ -99,10 +99,12 @@ class CsvReader {
     if (twice != sorted.end()) refuse("column {} is chosen twice", describe(*twice));
   }
 
-  // spec.label, or the last column unless that is a feature or, in a file that needs no labels, the last feature.
+  // spec.label, the known label, or the last column unless that is a feature or, in a file that needs no labels, the
+  // last feature.
   std::optional<size_t> choose_label() {
     const bool required = options_.labels_required;
     if (spec_.label.has_value()) return locate(*spec_.label, required);
+    if (spec_.header && !options_.label_name.empty()) return locate({options_.label_name}, required);
     const size_t last = width_ - 1;
     const bool taken = std::find(features_.begin(), features_.end(), last) != features_.end() ||
                        (features_.empty() && static_cast<int64_t>(width_) == options_.feature_count);
@@ -160,7 +162,10 @@ class CsvReader {
 
   Storage finish() {
     RUN_CHECK(storage_.samples > 0, ErrorKind::kData, "{} has no complete row of data", spec_.path);
-    if (label_.has_value()) labels_.finish(storage_);
+    if (label_.has_value()) {
+      labels_.finish(storage_);
+      if (!names_.empty()) storage_.label_name = names_[*label_];
+    }
     storage_.feature_shape = backends::Shape{static_cast<int64_t>(features_.size())};
     for (const size_t column : features_) {
       if (!names_.empty()) storage_.feature_names.push_back(names_[column]);

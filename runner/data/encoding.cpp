@@ -24,6 +24,7 @@ std::string Encoding::to_json() const {
               {"outputs", outputs},
               {"class_names", class_names},
               {"feature_names", feature_names},
+              {"label_name", label_name},
               {"normalize", static_cast<int>(normalize)},
               {"center", center},
               {"spread", spread},
@@ -41,6 +42,7 @@ Encoding Encoding::from_json(std::string_view text) {
     document.at("outputs").get_to(encoding.outputs);
     document.at("class_names").get_to(encoding.class_names);
     document.at("feature_names").get_to(encoding.feature_names);
+    document.at("label_name").get_to(encoding.label_name);
     document.at("center").get_to(encoding.center);
     document.at("spread").get_to(encoding.spread);
     document.at("fill").get_to(encoding.fill);

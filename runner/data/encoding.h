@@ -21,6 +21,7 @@ struct Encoding {
   int64_t outputs = 0;                     // classes (largest label in train and eval + 1), or targets per sample
   std::vector<std::string> class_names;    // sorted, one per class; empty for integer labels
   std::vector<std::string> feature_names;  // csv with a header; else empty
+  std::string label_name;                  // the same
   schema::Normalize normalize = schema::Normalize::kNone;
   // One per feature, of the scaled values of the training part; empty when not asked for.
   std::vector<double> center;  // standard: mean; minmax: smallest value

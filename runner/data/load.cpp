@@ -102,6 +102,7 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_require
           .seed = seed,
           .eval = true,
           .feature_names = encoding.feature_names,
+          .label_name = encoding.label_name,
           .feature_count = encoding.feature_shape.elements()};
 }
 
@@ -112,6 +113,7 @@ Encoding encoding_of(const Storage& train) {
   encoding.outputs = train.outputs;
   encoding.class_names = train.class_names;
   encoding.feature_names = train.feature_names;
+  encoding.label_name = train.label_name;
   return encoding;
 }
 

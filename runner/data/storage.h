@@ -31,6 +31,7 @@ struct Storage {
   bool target_axis = false;      // targets are (N, K), not (N)
 
   std::vector<std::string> feature_names;  // csv with a header
+  std::string label_name;                  // the same
   std::vector<std::string> class_names;    // sorted; class i of `classes` is class_names[i]
 
   int64_t width() const { return feature_shape.elements(); }
@@ -46,8 +47,9 @@ struct ReadOptions {
   bool labels_required = true;
   uint64_t seed = 0;  // synthetic, and which section:
   bool eval = false;
-  // csv: the features that are known already, by name where there is a header; empty and 0: not known.
+  // csv: what is known already of the columns, by name where there is a header; empty and 0: not known.
   std::vector<std::string> feature_names = {};
+  std::string label_name = {};
   int64_t feature_count = 0;
 };
 

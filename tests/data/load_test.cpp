@@ -1,0 +1,471 @@
+// From recipe to data sets: splits, classes, statistics, fingerprints, synthetic data, the data sets in the tree.
+#include "runner/data/load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "runner/data/random.h"
+#include "runner/data/synthetic.h"
+#include "tests/data/files.h"
+
+namespace runner::data {
+namespace {
+
+using schema::DataSpec;
+using schema::Normalize;
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+using Texts = std::vector<std::string>;
+
+class LoadTest : public FileTest {
+ protected:
+  DataSpec csv(std::string_view train, std::string_view eval = "") {
+    DataSpec spec;
+    spec.train = csv_spec(write("train.csv", train));
+    if (!eval.empty()) spec.eval = csv_spec(write("eval.csv", eval));
+    return spec;
+  }
+};
+
+Ints all_ids(const Dataset& set) {
+  Ints ids(static_cast<size_t>(set.size()));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+Floats features_of(const Dataset& set) {
+  Floats values(static_cast<size_t>(set.size() * set.feature_shape().elements()));
+  set.gather_features(all_ids(set), values);
+  return values;
+}
+
+Ints classes_of(const Dataset& set) {
+  Ints values(static_cast<size_t>(set.size()));
+  set.gather_classes(all_ids(set), values);
+  return values;
+}
+
+Floats targets_of(const Dataset& set) {
+  Floats values(static_cast<size_t>(set.size() * set.outputs()));
+  set.gather_targets(all_ids(set), values);
+  return values;
+}
+
+// x,l with x = row and l = row mod 3.
+std::string counting(int rows) {
+  std::string text = "x,l\n";
+  for (int i = 0; i < rows; ++i) text += fmt::format("{},{}\n", i, i % 3);
+  return text;
+}
+
+DataSpec synthetic(int64_t samples, std::vector<int64_t> shape, int64_t classes, int64_t targets = 0) {
+  DataSpec spec;
+  spec.train.format = schema::DataFormat::kSynthetic;
+  spec.train.samples = samples;
+  spec.train.feature_shape = std::move(shape);
+  if (classes > 0) spec.train.classes = classes;
+  if (targets > 0) spec.train.targets = targets;
+  return spec;
+}
+
+// ---- Sections and classes
+
+TEST_F(LoadTest, LoadsBothSections) {
+  const Data data = load(csv("x,y,l\n1,2,0\n3,4,1\n", "x,y,l\n5,6,2\n"), 0);
+  EXPECT_EQ(data.train.name(), "data.train");
+  EXPECT_EQ(features_of(data.train), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(classes_of(data.train), (Ints{0, 1}));
+  ASSERT_TRUE(data.eval.has_value());
+  EXPECT_EQ(features_of(*data.eval), (Floats{5, 6}));
+  EXPECT_EQ(classes_of(*data.eval), (Ints{2}));
+  EXPECT_EQ(data.encoding.outputs, 3);  // the largest label is in eval
+  EXPECT_EQ(data.train.outputs(), 3);
+  EXPECT_EQ(data.encoding.feature_names, (Texts{"x", "y"}));
+  EXPECT_EQ(data.encoding.label_name, "l");
+  EXPECT_EQ(data.train.label_shape(), backends::Shape{});
+}
+
+TEST_F(LoadTest, NumbersNamedClassesOverBothSections) {
+  const Data data = load(csv("x,l\n1,dog\n2,cat\n", "x,l\n3,bee\n4,dog\n"), 0);
+  EXPECT_EQ(data.encoding.class_names, (Texts{"bee", "cat", "dog"}));
+  EXPECT_EQ(classes_of(data.train), (Ints{2, 1}));
+  EXPECT_EQ(classes_of(*data.eval), (Ints{0, 2}));
+  EXPECT_EQ(classes_of(*load(csv("x,l\n1,3A\n2,10\n", "x,l\n3,10\n"), 0).eval), (Ints{0}));
+}
+
+TEST_F(LoadTest, ReadsLaterSectionsAsTheTrainingData) {
+  EXPECT_EQ(targets_of(*load(csv("x,l\n1,0.5\n", "x,l\n3,2\n"), 0).eval), (Floats{2}));
+  EXPECT_EQ(features_of(*load(csv("x,y,l\n1,2,0\n", "l,y,x\n0,7,8\n"), 0).eval), (Floats{8, 7}));
+  const auto error = [&](std::string_view train, std::string_view eval) {
+    return message_of([&] { load(csv(train, eval), 0); });
+  };
+  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"), "eval.csv:2: label '0.5' is not a class, as the loss needs");
+  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,cat\n"), "data.eval: labels are names, those of the training data numbers");
+  EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: no column is named 'y'; did you mean x or l?");
+  DataSpec spec = csv("1,2,0\n", "1,0\n");
+  spec.train.header = spec.eval->header = false;
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: samples have features (1), those of the training data (2)");
+}
+
+TEST_F(LoadTest, NotesTheSectionOfAnError) {
+  try {
+    load(csv("x,l\n1,0\n", "x,l\n1\n"), 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .ends_with("eval.csv:2: 1 fields, the header has 2; set header: false if this "
+                               "row is data\n  note: while reading data.eval"))
+        << error.what();
+  }
+}
+
+TEST(LabelsAs, FollowTheLoss) {
+  EXPECT_EQ(labels_as(schema::Loss::kAuto), LabelsAs::kAuto);
+  EXPECT_EQ(labels_as(schema::Loss::kCrossEntropy), LabelsAs::kClasses);
+  for (const schema::Loss loss :
+       {schema::Loss::kMse, schema::Loss::kL1, schema::Loss::kHuber, schema::Loss::kBceWithLogits}) {
+    EXPECT_EQ(labels_as(loss), LabelsAs::kTargets);
+  }
+}
+
+// ---- Splits
+
+TEST_F(LoadTest, HoldsOutTheSamplesOfSmallestHash) {
+  DataSpec spec = csv(counting(100));
+  spec.split_eval = 0.256;
+  const Data data = load(spec, 7);
+  std::vector<std::pair<uint64_t, float>> hashes;
+  for (uint64_t i = 0; i < 100; ++i) {
+    const Block bits = random_block(7, Stream::kSplit, i, 0);
+    hashes.push_back({uint64_t{bits[0]} << 32 | bits[1], static_cast<float>(i)});
+  }
+  std::sort(hashes.begin(), hashes.end());
+  Floats eval, train;
+  for (size_t i = 0; i < 100; ++i) (i < 26 ? eval : train).push_back(hashes[i].second);  // round(25.6)
+  std::sort(eval.begin(), eval.end());
+  std::sort(train.begin(), train.end());
+  EXPECT_EQ(features_of(*data.eval), eval);
+  EXPECT_EQ(features_of(data.train), train);
+  const Ints classes = classes_of(data.train);
+  for (size_t i = 0; i < train.size(); ++i) EXPECT_EQ(classes[i], static_cast<int64_t>(train[i]) % 3);
+}
+
+TEST_F(LoadTest, SplitsBySeed) {
+  DataSpec spec = csv(counting(50));
+  spec.split_eval = 0.5;
+  EXPECT_EQ(features_of(load(spec, 1).train), features_of(load(spec, 1).train));
+  EXPECT_NE(features_of(load(spec, 1).train), features_of(load(spec, 2).train));
+}
+
+TEST_F(LoadTest, RefusesASplitThatLeavesOnePartEmpty) {
+  DataSpec spec = csv(counting(4));
+  spec.split_eval = 0.1;
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "split: eval: 0.1 of 4 samples leaves one part empty");
+  spec.split_eval = 0.9;
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "split: eval: 0.9 of 4 samples leaves one part empty");
+}
+
+// ---- Statistics
+
+// mean and population deviation, in long double.
+std::pair<long double, long double> moments(const Floats& values) {
+  long double mean = 0, variance = 0;
+  for (const float v : values) mean += v;
+  mean /= static_cast<long double>(values.size());
+  for (const float v : values) variance += (v - mean) * (v - mean);
+  return {mean, std::sqrt(variance / static_cast<long double>(values.size()))};
+}
+
+TEST_F(LoadTest, StandardizesByTheTrainingPart) {
+  std::string text = "a,b,c,l\n";
+  for (int i = 0; i < 40; ++i) text += fmt::format("{},{},0.1,{}\n", i * i, 1000.5 + 0.25 * (i % 7), i % 2);
+  DataSpec raw = csv(text);
+  raw.split_eval = 0.25;
+  DataSpec spec = raw;
+  spec.normalize = Normalize::kStandard;
+  const Data before = load(raw, 3), after = load(spec, 3);
+  const Floats train = features_of(before.train);
+  for (size_t f = 0; f < 3; ++f) {
+    Floats column;
+    for (size_t i = f; i < train.size(); i += 3) column.push_back(train[i]);
+    const auto [mean, deviation] = moments(column);
+    EXPECT_NEAR(after.encoding.center[f], static_cast<double>(mean), 1e-9);
+    EXPECT_NEAR(after.encoding.spread[f], f == 2 ? 1 : static_cast<double>(deviation), 1e-9);
+  }
+  EXPECT_EQ(after.encoding.center[2], double{0.1f});  // exactly: a constant feature becomes 0
+  EXPECT_EQ(after.encoding.spread[2], 1);
+  for (const auto& [plain, normal] : {std::pair(&before.train, &after.train), std::pair(&*before.eval, &*after.eval)}) {
+    const Floats x = features_of(*plain), y = features_of(*normal);
+    ASSERT_EQ(x.size(), y.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto center = static_cast<float>(after.encoding.center[i % 3]);
+      EXPECT_EQ(y[i], (x[i] - center) * (1 / static_cast<float>(after.encoding.spread[i % 3])));
+    }
+  }
+}
+
+TEST_F(LoadTest, ScalesToTheRangeOfTheTrainingPart) {
+  DataSpec spec = csv("a,b,l\n2,7,0\n4,7,1\n10,7,0\n", "a,b,l\n0,8,0\n6,7,1\n");
+  spec.normalize = Normalize::kMinMax;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.center, (std::vector<double>{2, 7}));
+  EXPECT_EQ(data.encoding.spread, (std::vector<double>{8, 1}));
+  EXPECT_EQ(features_of(data.train), (Floats{0, 0, 0.25, 0, 1, 0}));
+  EXPECT_EQ(features_of(*data.eval), (Floats{-0.25, 1, 0.5, 0}));
+}
+
+TEST_F(LoadTest, NormalizesScaledBytes) {
+  DataSpec spec;
+  const std::string images = std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x01", 12) + std::string{10, 30};
+  const std::string labels = std::string("\0\0\x08\x01\0\0\0\x02", 8) + std::string{0, 1};
+  spec.train = file_spec(schema::DataFormat::kIdx, write("f", images), write("l", labels));
+  spec.train.scale = 0.5;
+  EXPECT_EQ(features_of(load(spec, 0).train), (Floats{5, 15}));
+  spec.normalize = Normalize::kStandard;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.center, (std::vector<double>{10}));
+  EXPECT_EQ(data.encoding.spread, (std::vector<double>{5}));
+  EXPECT_EQ(features_of(data.train), (Floats{-1, 1}));
+}
+
+TEST_F(LoadTest, FillsGapsWithTheMeanOfTheTrainingPart) {
+  DataSpec spec = csv("a,b,l\n1,,0\n3,4,1\n,8,0\n", "a,b,l\n,,0\n");
+  spec.train.missing = spec.eval->missing = schema::Missing::kMean;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.fill, (std::vector<double>{2, 6}));
+  EXPECT_EQ(features_of(data.train), (Floats{1, 6, 3, 4, 2, 8}));
+  EXPECT_EQ(features_of(*data.eval), (Floats{2, 6}));
+  DataSpec empty = csv("a,b,l\n1,,0\n3,,1\n");
+  empty.train.missing = schema::Missing::kMean;
+  EXPECT_EQ(message_of([&] { load(empty, 0); }),
+            "feature 'b' has no value in the training part, so no mean to fill in");
+}
+
+TEST_F(LoadTest, FillsASplitByItsTrainingPartAlone) {
+  std::string text = "a,l\n";
+  for (int i = 0; i < 20; ++i) text += i % 4 == 3 ? ",0\n" : fmt::format("{},0\n", i);
+  DataSpec spec = csv(text);
+  spec.train.missing = schema::Missing::kMean;
+  spec.split_eval = 0.5;
+  const Data data = load(spec, 5);
+  double sum = 0, count = 0;
+  const Floats train = features_of(data.train);
+  for (const float v : train) {
+    if (v == std::floor(v) && static_cast<int>(v) % 4 != 3) sum += double{v}, ++count;
+  }
+  EXPECT_DOUBLE_EQ(data.encoding.fill[0], sum / count);
+}
+
+// ---- Encodings
+
+TEST_F(LoadTest, AppliesAnEncodingToOtherFiles) {
+  DataSpec spec = csv("a,b,l\n1,,cat\n3,4,dog\n5,8,cat\n");
+  spec.train.missing = schema::Missing::kMean;
+  spec.normalize = Normalize::kMinMax;
+  const Encoding encoding = load(spec, 0).encoding;
+  schema::DatasetSpec other = spec.train;
+  other.path = write("other.csv", "l,b,a\ndog,,3\n");
+  const Dataset set = load_encoded(other, encoding, 0, "other.csv", true);
+  EXPECT_EQ(features_of(set), (Floats{0.5, 0.5}));
+  EXPECT_EQ(classes_of(set), (Ints{1}));
+  EXPECT_EQ(set.outputs(), 2);
+
+  other.path = write("unlabelled.csv", "a,b\n5,8\n");
+  const Dataset unlabelled = load_encoded(other, encoding, 0, "unlabelled.csv", false);
+  EXPECT_EQ(unlabelled.label_kind(), LabelKind::kNone);
+  EXPECT_EQ(unlabelled.outputs(), 0);
+  EXPECT_EQ(features_of(unlabelled), (Floats{1, 1}));
+}
+
+TEST_F(LoadTest, RefusesFilesThatDoNotFitTheEncoding) {
+  const auto error = [&](std::string_view train, std::string_view other) {
+    DataSpec spec = csv(train);
+    const Encoding encoding = load(spec, 0).encoding;
+    spec.train.path = write("other.csv", other);
+    spec.train.missing = schema::Missing::kMean;
+    return message_of([&] { load_encoded(spec.train, encoding, 0, "other.csv", true); });
+  };
+  EXPECT_EQ(error("x,l\n1,cat\n", "x,l\n1,dog\n"), "other.csv: class 'dog' is unknown to the model");
+  EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: label 2 is unknown to the model, which has 2 classes");
+  EXPECT_EQ(error("x,l\n1,1\n", "x,l\n,1\n"),
+            "other.csv: feature 'x' of sample 0 is missing, and the training data was not read with missing: mean");
+}
+
+TEST_F(LoadTest, KeepsAnEncodingExactly) {
+  DataSpec spec = csv("a,b,l\n0.1,,\"c\xC3\xA4t\"\n0.3,4,dog\n7e-20,8,dog\n");
+  spec.train.missing = schema::Missing::kMean;
+  spec.normalize = Normalize::kStandard;
+  const Encoding encoding = load(spec, 0).encoding;
+  EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
+  EXPECT_THROW(Encoding::from_json("{}"), Error);
+  EXPECT_THROW(Encoding::from_json("nonsense"), Error);
+}
+
+// ---- Fingerprints
+
+TEST_F(LoadTest, FingerprintsSeeEveryChange) {
+  const auto print = [&](std::string_view text, double split = 0) {
+    DataSpec spec = csv(text);
+    if (split > 0) spec.split_eval = split;
+    return load(spec, 0).train.fingerprint();
+  };
+  const Fingerprint base = print("x,y,l\n1,2,0\n3,4,1\n");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,4,1\n")), "");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,5,1\n")), "the contents differ");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,1\n3,4,0\n")), "the contents differ");
+  EXPECT_EQ(difference(base, print("x,y,l\n3,4,1\n1,2,0\n")), "the contents differ");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,4,1\n5,6,1\n")), "2 samples -> 3");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0\n3,4,2\n")), "2 classes -> 3 classes");
+  EXPECT_EQ(difference(base, print("x,y,l\n1,2,0.5\n3,4,1\n")), "2 classes -> 1 targets");
+  EXPECT_EQ(difference(base, print("x,y,z,l\n1,2,0,0\n3,4,1,1\n5,6,1,1\n")), "2 samples -> 3, features (2) -> (3)");
+  EXPECT_NE(difference(print("x,l\n1,a\n1,b\n"), print("x,l\n1,a\n1,c\n")), "");
+  const Fingerprint part = print(counting(30), 0.5);
+  EXPECT_EQ(part.samples, 15);
+  EXPECT_EQ(difference(part, print(counting(30), 0.5)), "");
+}
+
+TEST_F(LoadTest, FingerprintsSurviveAsText) {
+  const Fingerprint print = load(csv(counting(7)), 0).train.fingerprint();
+  EXPECT_TRUE(print.to_string().starts_with("7 samples, features (1), 3 classes, sha256 ")) << print.to_string();
+  EXPECT_EQ(Fingerprint::parse(print.to_string()), print);
+  Fingerprint images{60000, {28, 28}, LabelKind::kTarget, 4, "abc"};
+  EXPECT_EQ(Fingerprint::parse(images.to_string()), images);
+  images.label_kind = LabelKind::kNone;
+  images.outputs = 0;
+  EXPECT_EQ(Fingerprint::parse(images.to_string()), images);
+  for (const char* text :
+       {"", "7", "7 samples, features (1), 3 cats, sha256 0", "7 samples, features (x), no labels, sha256 0"}) {
+    EXPECT_THROW(Fingerprint::parse(text), Error) << text;
+  }
+}
+
+// ---- Synthetic data
+
+TEST_F(LoadTest, SyntheticSamplesDependOnTheirIndexAlone) {
+  const Data small = load(synthetic(10, {3, 5}, 4), 11), large = load(synthetic(1000, {3, 5}, 4), 11);
+  EXPECT_EQ(small.train.feature_shape(), (backends::Shape{3, 5}));
+  EXPECT_EQ(small.train.outputs(), 4);
+  const Floats a = features_of(small.train), b = features_of(large.train);
+  EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin()));
+  Floats alone(15);
+  large.train.gather_features(Ints{7}, alone);
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), b.begin() + 7 * 15));
+  EXPECT_NE(features_of(load(synthetic(10, {3, 5}, 4), 12).train), a);
+}
+
+TEST_F(LoadTest, SyntheticSectionsShareTheRuleButNoSample) {
+  DataSpec spec = synthetic(2000, {16}, 5);
+  spec.eval = spec.train;
+  spec.eval->samples = 1000;
+  const Data data = load(spec, 3);
+  const Floats train = features_of(data.train), eval = features_of(*data.eval);
+  EXPECT_FALSE(std::equal(eval.begin(), eval.begin() + 16, train.begin()));
+  // The nearest centre of the training part classifies the eval part.
+  std::vector<std::vector<double>> centre(5, std::vector<double>(16));
+  std::vector<double> count(5);
+  const Ints labels = classes_of(data.train), eval_labels = classes_of(*data.eval);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    ++count[static_cast<size_t>(labels[i])];
+    for (size_t f = 0; f < 16; ++f) centre[static_cast<size_t>(labels[i])][f] += double{train[i * 16 + f]};
+  }
+  for (size_t c = 0; c < 5; ++c) EXPECT_NEAR(count[c], 400, 90);
+  int right = 0;
+  for (size_t i = 0; i < eval_labels.size(); ++i) {
+    std::vector<double> distance(5);
+    for (size_t c = 0; c < 5; ++c) {
+      for (size_t f = 0; f < 16; ++f) distance[c] += std::pow(double{eval[i * 16 + f]} - centre[c][f] / count[c], 2);
+    }
+    right += std::min_element(distance.begin(), distance.end()) - distance.begin() == eval_labels[i] ? 1 : 0;
+  }
+  EXPECT_GT(right, 930);
+}
+
+TEST_F(LoadTest, SyntheticTargetsAreLinearInTheFeatures) {
+  const Data data = load(synthetic(3000, {6}, 0, 2), 3);
+  EXPECT_EQ(data.train.label_shape(), backends::Shape{2});
+  const Floats x = features_of(data.train), y = targets_of(data.train);
+  const auto [mean, deviation] = moments(y);
+  EXPECT_NEAR(static_cast<double>(mean), 0, 0.1);
+  EXPECT_GT(deviation, 0.4L);
+  EXPECT_LT(deviation, 1.7L);
+  // u has variance 1/3 and independent features: w = 3 E[u y].
+  for (size_t k = 0; k < 2; ++k) {
+    std::vector<double> w(6);
+    for (size_t i = 0; i < 3000; ++i) {
+      for (size_t f = 0; f < 6; ++f) w[f] += 3.0 / 3000 * double{x[i * 6 + f]} * double{y[i * 2 + k]};
+    }
+    double error = 0;
+    for (size_t i = 0; i < 3000; ++i) {
+      double guess = 0;
+      for (size_t f = 0; f < 6; ++f) guess += w[f] * double{x[i * 6 + f]};
+      error += std::pow(guess - double{y[i * 2 + k]}, 2) / 3000;
+    }
+    EXPECT_LT(error, 0.02);
+  }
+}
+
+TEST_F(LoadTest, SyntheticDataSplitsAndHasAFingerprint) {
+  DataSpec spec = synthetic(100, {4}, 3);
+  spec.split_eval = 0.3;
+  const Data data = load(spec, 1);
+  EXPECT_EQ(data.train.size(), 70);
+  EXPECT_EQ(data.eval->size(), 30);
+  EXPECT_EQ(difference(data.train.fingerprint(), load(spec, 1).train.fingerprint()), "");
+  EXPECT_EQ(difference(data.train.fingerprint(), load(spec, 2).train.fingerprint()), "the contents differ");
+}
+
+TEST_F(LoadTest, SyntheticDataIsNotStored) {
+  const Data data = load(synthetic(INT32_MAX, {3, 224, 224}, 1000), 1);
+  EXPECT_EQ(data.train.size(), INT32_MAX);
+  Ints label(1);
+  data.train.gather_classes(Ints{INT32_MAX - 1}, label);
+  EXPECT_LT(label[0], 1000);
+}
+
+TEST_F(LoadTest, SyntheticDataMustSuitTheLoss) {
+  EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 0), 0); }),
+            "synthetic data needs samples and one of classes and targets");
+  EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 2), 0, LabelsAs::kTargets); }),
+            "the loss needs targets, but the synthetic data has classes; set targets instead");
+  EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 0, 2), 0, LabelsAs::kClasses); }),
+            "the loss needs classes, but the synthetic data has targets; set classes instead");
+}
+
+// ---- The data sets of the recipes
+
+TEST_F(LoadTest, ReadsTheDigitsOfTheTree) {
+  DataSpec spec;
+  spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz");
+  spec.split_eval = 0.2;
+  const Data data = load(spec, 42);
+  EXPECT_EQ(data.train.size(), 1438);
+  EXPECT_EQ(data.eval->size(), 359);
+  EXPECT_EQ(data.train.feature_shape(), backends::Shape{64});
+  EXPECT_EQ(data.encoding.outputs, 10);
+  EXPECT_EQ(data.encoding.feature_names.front(), "p0");
+  const Floats pixels = features_of(data.train);
+  EXPECT_EQ(*std::max_element(pixels.begin(), pixels.end()), 16);
+  EXPECT_EQ(*std::min_element(pixels.begin(), pixels.end()), 0);
+  const Ints labels = classes_of(data.train);
+  EXPECT_EQ(std::set<int64_t>(labels.begin(), labels.end()).size(), 10u);
+}
+
+TEST_F(LoadTest, ReadsTheWinesOfTheTree) {
+  DataSpec spec;
+  spec.train = csv_spec(RUNNER_SOURCE_DIR "/recipes/data/wine.csv");
+  spec.normalize = Normalize::kStandard;
+  const Data wine = load(spec, 0);
+  EXPECT_EQ(wine.train.size(), 178);
+  EXPECT_EQ(wine.encoding.outputs, 3);
+  EXPECT_NEAR(wine.encoding.center[0], 13.0006, 1e-4);  // mean alcohol, as the repository's notes state it: 13.0
+  spec.train.label = schema::Column{"flavanoids"};
+  for (const char* name : {"alcohol", "malic_acid", "ash"}) spec.train.features.push_back({name});
+  const Data regression = load(spec, 0);
+  EXPECT_EQ(regression.encoding.label_kind, LabelKind::kTarget);
+  EXPECT_EQ(regression.train.feature_shape(), backends::Shape{3});
+}
+
+}  // namespace
+}  // namespace runner::data

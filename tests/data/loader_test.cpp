@@ -1,0 +1,233 @@
+#include "runner/data/loader.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include <sys/resource.h>
+
+#include "runner/data/load.h"
+#include "runner/data/order.h"
+#include "runner/data/plan.h"
+#include "tests/data/files.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+
+void* counted(void* memory) {
+  ++allocations;
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+// Count every allocation of this binary.
+void* operator new(size_t size) {
+  return counted(std::malloc(size));
+}
+void* operator new[](size_t size) {
+  return counted(std::malloc(size));
+}
+void* operator new(size_t size, std::align_val_t align) {
+  const auto a = static_cast<size_t>(align);
+  return counted(std::aligned_alloc(a, (size + a - 1) / a * a));
+}
+void* operator new[](size_t size, std::align_val_t align) {
+  return operator new(size, align);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace runner::data {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+class LoaderTest : public FileTest {
+ protected:
+  // Sample i has features (i, -i) and the class i mod 5, or the target 2 i.
+  Dataset counting(int64_t samples, bool targets = false) {
+    std::string text = "a,b,l\n";
+    for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, targets ? 2 * i : i % 5);
+    schema::DataSpec spec;
+    spec.train = csv_spec(write("x.csv", text));
+    return load(spec, 0, targets ? LabelsAs::kTargets : LabelsAs::kAuto).train;
+  }
+};
+
+// What a batch holds, copied.
+struct Copy {
+  Position position;
+  bool last = false;
+  std::vector<int64_t> ids, classes;
+  std::vector<float> features, targets, weights;
+  bool operator==(const Copy&) const = default;
+};
+
+Copy copy_of(const Batch& batch) {
+  EXPECT_EQ(batch.size, static_cast<int64_t>(batch.ids.size()));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.features.data()) % 64, 0u);
+  return {batch.position,
+          batch.last_of_epoch,
+          {batch.ids.begin(), batch.ids.end()},
+          {batch.classes.begin(), batch.classes.end()},
+          {batch.features.begin(), batch.features.end()},
+          {batch.targets.begin(), batch.targets.end()},
+          {batch.weights.begin(), batch.weights.end()}};
+}
+
+std::vector<Copy> take(Loader& loader, int64_t count) {
+  std::vector<Copy> batches;
+  for (int64_t i = 0; i < count; ++i) batches.push_back(copy_of(loader.next()));
+  return batches;
+}
+
+// The same from the plan, one sample at a time.
+std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t epochs) {
+  std::vector<Copy> batches;
+  Order order(plan.spec().samples, spec.seed, spec.shuffle);
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    order.set_epoch(epoch);
+    for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+      const Slice slice = plan.slice(spec.replica, step);
+      Copy batch;
+      batch.position = {epoch, step};
+      batch.last = step + 1 == plan.steps_per_epoch();
+      for (int64_t i = 0; i < slice.size(); ++i) {
+        const int64_t id = order[slice.position(i)];
+        batch.ids.push_back(id);
+        batch.classes.push_back(id % 5);
+        batch.features.push_back(static_cast<float>(id));
+        batch.features.push_back(static_cast<float>(-id));
+        batch.weights.push_back(i < slice.real ? 1.0f : 0.0f);
+      }
+      batches.push_back(batch);
+    }
+  }
+  return batches;
+}
+
+TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {
+  const Dataset data = counting(53);
+  for (const int64_t batch_size : {1, 4, 60}) {
+    for (const int64_t processes : {1, 3}) {
+      for (const bool even : {false, true}) {
+        const DataPlan plan({.samples = 53, .batch_size = batch_size, .processes = processes, .even_batches = even});
+        for (int64_t replica = 0; replica < processes; ++replica) {
+          for (const bool shuffle : {false, true}) {
+            LoaderSpec spec{.shuffle = shuffle, .seed = 9, .replica = replica, .epochs = 3};
+            const std::vector<Copy> expected = planned(plan, spec, 3);
+            for (const int64_t prefetch : {0, 1, 4, 100}) {
+              spec.prefetch = prefetch;
+              Loader loader(data, plan, spec);
+              ASSERT_EQ(take(loader, std::ssize(expected)), expected) << prefetch;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(LoaderTest, StartsAtAnyPosition) {
+  const Dataset data = counting(20);
+  const DataPlan plan({.samples = 20, .batch_size = 3});
+  LoaderSpec spec{.seed = 4, .epochs = 3};
+  const std::vector<Copy> all = planned(plan, spec, 3);
+  for (size_t done = 0; done < all.size(); ++done) {
+    for (const int64_t prefetch : {0, 4}) {
+      spec.from = all[done].position;
+      spec.prefetch = prefetch;
+      Loader loader(data, plan, spec);
+      ASSERT_EQ(take(loader, std::ssize(all) - static_cast<int64_t>(done)),
+                std::vector<Copy>(all.begin() + static_cast<ptrdiff_t>(done), all.end()));
+    }
+  }
+  spec.from = {1, plan.steps_per_epoch()};  // behind the last step: the next epoch
+  Loader loader(data, plan, spec);
+  EXPECT_EQ(loader.next().position, (Position{2, 0}));
+}
+
+TEST_F(LoaderTest, YieldsTargets) {
+  const Dataset data = counting(10, true);
+  const DataPlan plan({.samples = 10, .batch_size = 4});
+  Loader loader(data, plan, {.shuffle = false, .epochs = 1});
+  const std::vector<Copy> batches = take(loader, 3);
+  EXPECT_EQ(batches[2].targets, (std::vector<float>{16, 18}));
+  EXPECT_TRUE(batches[2].classes.empty());
+}
+
+TEST_F(LoaderTest, EndsAfterTheLastEpoch) {
+  const Dataset data = counting(10);
+  const DataPlan plan({.samples = 10, .batch_size = 4});
+  for (const int64_t prefetch : {0, 4}) {
+    Loader loader(data, plan, {.epochs = 2, .prefetch = prefetch});
+    EXPECT_EQ(take(loader, 6).back().position, (Position{1, 2}));
+    EXPECT_EQ(message_of([&] { loader.next(); }), "the data ends after 2 epochs");
+    EXPECT_EQ(message_of([&] { loader.next(); }), "the data ends after 2 epochs");
+  }
+}
+
+TEST_F(LoaderTest, RethrowsWhatWentWrongWhereItWentWrong) {
+  const Dataset data = counting(10);
+  const DataPlan plan({.samples = 12, .batch_size = 4});  // of other data
+  for (const int64_t prefetch : {0, 1, 4}) {
+    Loader loader(data, plan, {.shuffle = false, .prefetch = prefetch});
+    take(loader, 2);
+    EXPECT_EQ(message_of([&] { loader.next(); }), "sample 10 does not exist in data.train, which has 10");
+    EXPECT_EQ(message_of([&] { loader.next(); }), "sample 10 does not exist in data.train, which has 10");
+  }
+}
+
+TEST_F(LoaderTest, StopsAtAnyMoment) {
+  const Dataset data = counting(50);
+  const DataPlan plan({.samples = 50, .batch_size = 4});
+  for (int64_t taken = 0; taken < 200; ++taken) {
+    Loader loader(data, plan, {.prefetch = 1 + taken % 5});
+    take(loader, taken);
+  }
+}
+
+TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
+  const Dataset data = counting(1000);
+  const DataPlan plan({.samples = 1000, .batch_size = 32});
+  for (const int64_t prefetch : {0, 4, 64}) {
+    Loader loader(data, plan, {.seed = 1, .prefetch = prefetch});
+    float sum = 0;
+    const auto epoch = [&] {
+      for (int64_t i = 0; i < plan.steps_per_epoch(); ++i) sum += loader.next().features[0];
+    };
+    for (int i = 0; i < 10; ++i) epoch();
+    rusage before{}, after{};
+    getrusage(RUSAGE_SELF, &before);
+    const int64_t allocated = allocations;
+    for (int i = 0; i < 100; ++i) epoch();
+    EXPECT_EQ(allocations, allocated) << prefetch;
+    getrusage(RUSAGE_SELF, &after);
+    EXPECT_TRUE(kSanitized || after.ru_minflt == before.ru_minflt) << after.ru_minflt - before.ru_minflt;
+    EXPECT_NE(sum, 0);
+  }
+}
+
+}  // namespace
+}  // namespace runner::data
