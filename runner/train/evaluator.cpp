@@ -15,16 +15,16 @@ void Evaluator::each_batch(const Each& each) {
     const data::Batch& batch = loader.next();
     const auto size = static_cast<size_t>(batch.size);
     outputs_.resize(size * outputs);
-    losses_.resize(size);
-    weights_.resize(size);
-    trainer_.evaluate(batch, outputs_, losses_, weights_);
-    each(batch);
+    each(batch, size);
   }
 }
 
 std::map<std::string, double> Evaluator::run() {
   Metrics metrics(recipe_.eval.metrics, trainer_.encoding().label_kind, trainer_.encoding().outputs);
-  each_batch([&](const data::Batch& batch) {
+  each_batch([&](const data::Batch& batch, size_t size) {
+    losses_.resize(size);
+    weights_.resize(size);
+    trainer_.evaluate(batch, outputs_, losses_, weights_);
     metrics.add({.outputs = outputs_,
                  .classes = batch.classes,
                  .targets = batch.targets,
@@ -37,7 +37,10 @@ std::map<std::string, double> Evaluator::run() {
 
 std::vector<float> Evaluator::predict() {
   std::vector<float> all;
-  each_batch([&](const data::Batch&) { all.insert(all.end(), outputs_.begin(), outputs_.end()); });
+  each_batch([&](const data::Batch& batch, size_t) {
+    trainer_.predict(batch, outputs_);
+    all.insert(all.end(), outputs_.begin(), outputs_.end());
+  });
   return all;
 }
 

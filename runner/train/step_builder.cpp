@@ -233,11 +233,13 @@ Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) 
   return StepCompletion(recipe_, model_, layout_, recorded, shape).run();
 }
 
-Program StepBuilder::evaluation(int64_t batch) const {
+Program StepBuilder::forward(int64_t batch, bool labelled) const {
   Recorded recorded = record(batch, false);
   recorded.program.output("outputs", recorded.outputs);
-  recorded.program.output("losses", recorded.losses);
-  recorded.program.output("weights", recorded.weights);
+  if (labelled) {
+    recorded.program.output("losses", recorded.losses);
+    recorded.program.output("weights", recorded.weights);
+  }
   return std::move(recorded.program);
 }
 

@@ -41,8 +41,8 @@ enum StepOutput : int {
   kGradNorm = 1,  // () f32, of the window's gradient before clipping; with clip_grad_norm only
 };
 
-// Those of an evaluation Program.
-enum EvaluationOutput : int {
+// Those of a forward Program; without labels only the first.
+enum ForwardOutput : int {
   kOutputs = 0,  // (B, N) f32
   kLosses = 1,   // (B) f32
   kWeights = 2,  // (B) f32
@@ -63,8 +63,8 @@ class StepBuilder {
 
   // A training step made from a recorded forward part.
   backends::Program complete(const Recorded& recorded, const StepShape& shape) const;
-  // Forward only; returns EvaluationOutput.
-  backends::Program evaluation(int64_t batch) const;
+  // The model alone; returns ForwardOutput.
+  backends::Program forward(int64_t batch, bool labelled) const;
 
   // Everything but the recording that decides what complete() makes, for the plan cache.
   backends::StepSpecification specification(const StepShape& shape) const;

@@ -67,11 +67,13 @@ Trainer::Step Trainer::training_step(const StepShape& shape) {
   return step;
 }
 
-Trainer::Step Trainer::evaluation_step(int64_t batch) {
-  for (const auto& [known, step] : evaluation_steps_)
-    if (known == batch) return step;
-  evaluation_steps_.emplace_back(batch, device_.compile(builder_.evaluation(batch)));
-  return evaluation_steps_.back().second;
+Trainer::Step Trainer::forward_step(int64_t batch, bool labelled) {
+  const std::pair shape(batch, labelled);
+  for (const auto& [known, step] : forward_steps_)
+    if (known == shape) return step;
+  forward_steps_.emplace_back(shape, device_.compile(builder_.forward(batch, labelled)));
+  if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them
+  return forward_steps_.back().second;
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {
@@ -160,12 +162,17 @@ std::string Trainer::explain_not_finite() {
 
 void Trainer::evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses,
                        std::span<float> weights) {
-  const Step step = evaluation_step(batch.size);
-  if (scalars_.empty()) set_scalars({});
+  const Step step = forward_step(batch.size, true);
   device_.wait(device_.submit(*step, arguments(batch)));
   device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
   device_.read_output(*step, kLosses, std::as_writable_bytes(losses));
   device_.read_output(*step, kWeights, std::as_writable_bytes(weights));
+}
+
+void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
+  const Step step = forward_step(batch.size, false);
+  device_.wait(device_.submit(*step, arguments(batch)));
+  device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
 }
 
 std::vector<std::byte> Trainer::read(int32_t array) {

@@ -62,6 +62,8 @@ class Trainer {
 
   // One batch through the model; `outputs` (B, N), `losses` (B), `weights` (B) are overwritten.
   void evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses, std::span<float> weights);
+  // The same without labels.
+  void predict(const data::Batch& batch, std::span<float> outputs);
 
   const schema::Recipe& recipe() const { return recipe_; }
   const nn::Model& model() const { return model_; }
@@ -78,14 +80,9 @@ class Trainer {
 
  private:
   using Step = std::shared_ptr<backends::Executable>;
-  struct Compiled {
-    int64_t batch;
-    StepShape shape;
-    Step step;
-  };
 
   Step training_step(const StepShape& shape);
-  Step evaluation_step(int64_t batch);
+  Step forward_step(int64_t batch, bool labelled);
   void initialise_parameters();
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch);
@@ -106,7 +103,7 @@ class Trainer {
 
   backends::PlanCache<Step> cache_;
   std::vector<std::pair<StepShape, Step>> training_steps_;
-  std::vector<std::pair<int64_t, Step>> evaluation_steps_;
+  std::vector<std::pair<std::pair<int64_t, bool>, Step>> forward_steps_;  // by batch size and labelled
 };
 
 }  // namespace runner::train

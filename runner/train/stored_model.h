@@ -1,0 +1,50 @@
+// A model from a state of the store: what `eval`, `predict` and `export --model` work on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/data/load.h"
+#include "runner/train/checkpoint.h"
+#include "schema/recipe.h"
+#include "store/state_store.h"
+
+namespace runner::train {
+
+struct Prediction {
+  int64_t samples = 0, outputs = 0;
+  std::vector<float> values;                      // (samples, outputs): logits, or targets
+  data::LabelKind kind = data::LabelKind::kNone;  // what the model was trained on
+  std::vector<std::string> class_names;           // empty for integer classes and targets
+};
+
+class StoredModel {
+ public:
+  // `recipe`: that of the run.  Throws Error(kStore) where state and recipe do not fit each other.
+  StoredModel(const schema::Recipe& recipe, const store::LoadedState& state);
+  ~StoredModel();
+
+  // Metrics of the recipe on labelled data.  An empty `file` means the recipe's evaluation data: Error(kUsage) if it
+  // has none.  Throws Error(kData) where the file does not fit the model.
+  std::map<std::string, double> evaluate(const std::string& file);
+
+  // Outputs for every sample of a file, in its order; labels may be missing.
+  Prediction predict(const std::string& file);
+
+ private:
+  // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data.
+  data::Dataset read(const std::string& file, bool labels_required) const;
+
+  schema::Recipe recipe_;
+  data::Encoding encoding_;
+  std::unique_ptr<backends::Device> device_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+// Writes a state's parameters under the model's names; the file depends on the weights alone.
+void export_model(const store::LoadedState& state, const std::string& file);
+
+}  // namespace runner::train
