@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "backends/kernels/kernel_choices.h"
+#include "backends/runtime/cpu_features.h"
 #include "runner/train/checkpoint.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/recorder.h"
@@ -99,6 +101,9 @@ class Run {
     info.params = request_.params;
     info.backend = result_.backend;
     info.num_processes = recipe_.num_processes;
+    info.cpu_features = backends::cpu_features().to_string();
+    info.kernels_json = backends::kernel_choices_json();
+    info.binary_version = request_.binary_version;
     return info;
   }
 

@@ -73,6 +73,7 @@ struct RunRequest {
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted
   bool record_batches = false;
+  std::string binary_version = {};  // of this program, for the record
 };
 
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.
