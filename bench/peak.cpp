@@ -1,0 +1,106 @@
+// The limits of this machine, for the floors that steps.py prints: f32 FMA and bf16 dot rates, copy bandwidth.
+//
+//     peak THREADS   ->   {"fma_gflops": …, "bf16_gflops": …, "copy_gbs": …}
+//
+// Best of several short rounds, on THREADS threads at once.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <immintrin.h>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kChains = 12;  // independent sums: latency times ports
+constexpr int64_t kRounds = 2'000'000;
+volatile float sink;
+
+double seconds_of(int threads, const std::function<void()>& work) {
+  double best = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    const auto start = Clock::now();
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+    for (std::thread& other : others) other.join();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+#if defined(__AVX512F__)
+void fma_work() {
+  __m512 sums[kChains];
+  for (int c = 0; c < kChains; ++c) sums[c] = _mm512_set1_ps(static_cast<float>(c));
+  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(1e-3f);
+  for (int64_t i = 0; i < kRounds; ++i)
+    for (int c = 0; c < kChains; ++c) sums[c] = _mm512_fmadd_ps(sums[c], a, b);
+  float total = 0;
+  for (const __m512& sum : sums) total += _mm512_reduce_add_ps(sum);
+  sink = total;
+}
+constexpr double kFmaFlops = 2.0 * 16 * kChains * kRounds;
+#else
+void fma_work() {
+  __m256 sums[kChains];
+  for (int c = 0; c < kChains; ++c) sums[c] = _mm256_set1_ps(static_cast<float>(c));
+  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(1e-3f);
+  for (int64_t i = 0; i < kRounds; ++i)
+    for (int c = 0; c < kChains; ++c) sums[c] = _mm256_fmadd_ps(sums[c], a, b);
+  float total = 0;
+  for (const __m256& sum : sums) total += sum[0];
+  sink = total;
+}
+constexpr double kFmaFlops = 2.0 * 8 * kChains * kRounds;
+#endif
+
+#if defined(__AVX512BF16__)
+void bf16_work() {
+  __m512 sums[kChains];
+  for (int c = 0; c < kChains; ++c) sums[c] = _mm512_set1_ps(static_cast<float>(c));
+  const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
+  for (int64_t i = 0; i < kRounds; ++i)
+    for (int c = 0; c < kChains; ++c) sums[c] = _mm512_dpbf16_ps(sums[c], a, a);
+  float total = 0;
+  for (const __m512& sum : sums) total += _mm512_reduce_add_ps(sum);
+  sink = total;
+}
+constexpr double kBf16Flops = 2.0 * 32 * kChains * kRounds;
+#endif
+
+double copy_bandwidth(int threads) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  std::vector<std::vector<char>> sources, targets;
+  for (int i = 0; i < threads; ++i) {
+    sources.emplace_back(kBytes, 1);
+    targets.emplace_back(kBytes, 2);
+  }
+  std::atomic<int> next{0};
+  const double seconds = seconds_of(threads, [&] {
+    const auto mine = static_cast<size_t>(next++ % threads);
+    for (int i = 0; i < 4; ++i) std::memcpy(targets[mine].data(), sources[mine].data(), kBytes);
+  });
+  return 2.0 * 4 * static_cast<double>(kBytes) * threads / seconds * 1e-9;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+  const double fma = kFmaFlops * threads / seconds_of(threads, fma_work) * 1e-9;
+#if defined(__AVX512BF16__)
+  const double bf16 = kBf16Flops * threads / seconds_of(threads, bf16_work) * 1e-9;
+#else
+  const double bf16 = fma;
+#endif
+  std::printf("{\"fma_gflops\": %.1f, \"bf16_gflops\": %.1f, \"copy_gbs\": %.1f}\n", fma, bf16,
+              copy_bandwidth(threads));
+}

@@ -1,0 +1,46 @@
+"""PyTorch eager on one workload: torch_steps.py NAME THREADS DTYPE SECONDS -> one line of JSON."""
+import os
+import sys
+
+name, threads, dtype, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+os.environ["OMP_NUM_THREADS"] = str(threads)
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+from clock import measure, report  # noqa: E402
+from workloads import WORKLOADS  # noqa: E402
+
+torch.set_num_threads(threads)
+w = WORKLOADS[name]
+layers = []
+for i, (a, b) in enumerate(zip(w["widths"], w["widths"][1:])):
+    layers.append(nn.Linear(a, b))
+    if i + 2 < len(w["widths"]):
+        layers += [nn.LayerNorm(b), nn.GELU(), nn.Dropout(0.1)] if w["extra"] else [nn.ReLU()]
+model = nn.Sequential(*layers)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+features, labels = torch.randn(w["samples"], w["widths"][0]), torch.randint(w["widths"][-1], (w["samples"],))
+
+
+def batches():
+    while True:
+        order = torch.randperm(w["samples"])
+        for i in range(0, w["samples"] - w["batch"] + 1, w["batch"]):
+            rows = order[i:i + w["batch"]]
+            yield features[rows], labels[rows]
+
+
+source = batches()
+
+
+def step():
+    x, y = next(source)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
+        loss = nn.functional.cross_entropy(model(x).float(), y)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+report(peer="PyTorch " + torch.__version__.split("+")[0], **measure(step, lambda loss: loss.item(), seconds))

@@ -1,0 +1,6 @@
+"""The models of bench/recipes, for the peers: name -> (layer widths, batch, samples, extra layers)."""
+WORKLOADS = {
+    "small": dict(widths=[64, 128, 10], batch=32, samples=1437, extra=False),
+    "big": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=False),
+    "mixed": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=True),
+}
