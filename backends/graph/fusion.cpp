@@ -81,7 +81,7 @@ class Fuser {
     if (op == Op::kInput || is_transparent(id)) return;
     const bool copy = op == Op::kExpand || op == Op::kConstant;
     group_of_[static_cast<size_t>(id)] = static_cast<int>(groups_.size());
-    groups_.push_back({.group = {is_elementwise(op) || copy ? GroupKind::kEltwise : GroupKind::kKernel, {id}, {}},
+    groups_.push_back({.group = {is_elementwise(op) || copy ? GroupKind::kEltwise : GroupKind::kKernel, {id}, {}, {}},
                        .position = static_cast<int>(groups_.size())});
     if (!fuse_ || !is_elementwise(op)) return;
     for (const ValueId operand : program_.operands(id))
@@ -161,6 +161,7 @@ class Fuser {
 
   std::vector<Group> ordered() {
     find_results();
+    for (int g = 0; g < static_cast<int>(groups_.size()); ++g) find_operands(g);
     std::sort(groups_.begin(), groups_.end(),
               [](const Building& a, const Building& b) { return a.position < b.position; });
     std::vector<Group> groups;
@@ -179,6 +180,19 @@ class Fuser {
     for (Building& each : groups_)
       for (const ValueId id : each.group.nodes)
         if (needed[static_cast<size_t>(id)]) each.group.results.push_back(id);
+  }
+
+  void find_operands(int g) {
+    std::vector<ValueId>& operands = building(g).group.operands;
+    for (const ValueId id : building(g).group.nodes)
+      for (ValueId operand : program_.operands(id)) {
+        if (group_of(operand) == g) continue;
+        const Op op = program_.node(operand).op;
+        const bool looks_through = is_elementwise(program_.node(id).op);
+        if (looks_through && op == Op::kConstant) continue;
+        if (looks_through && op == Op::kExpand) operand = program_.operands(operand)[0];
+        if (std::find(operands.begin(), operands.end(), operand) == operands.end()) operands.push_back(operand);
+      }
   }
 
   const Program& program_;

@@ -18,8 +18,9 @@ enum class GroupKind : uint8_t {
 
 struct Group {
   GroupKind kind;
-  std::vector<ValueId> nodes;    // ascending
-  std::vector<ValueId> results;  // the nodes that others, or outputs, need
+  std::vector<ValueId> nodes;     // ascending
+  std::vector<ValueId> operands;  // what it reads from memory, each once
+  std::vector<ValueId> results;   // the nodes that others, or outputs, need
 };
 
 // Nodes that share their operand's buffer: reshape, and slices that are one run of its elements.

@@ -4,7 +4,6 @@
 #include <bit>
 #include <unordered_map>
 
-#include "backends/tensor/float16.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -41,14 +40,13 @@ class GroupLowering {
 
   // The index of the constant among the constants.  A bool has its own even where its bits are those of a number.
   int constant(ValueId id) {
-    const DType dtype = program_.type(id).dtype;
-    const auto bits = std::bit_cast<int64_t>(round_to(dtype, program_.constant_value(id)));
-    const std::pair key(dtype == DType::kBool, bits);
+    const double value = program_.constant_value(id);
+    const std::pair key(program_.type(id).dtype == DType::kBool, std::bit_cast<int64_t>(value));
     const auto at = std::find(constants_.begin(), constants_.end(), key);
     const auto index = static_cast<int>(at - constants_.begin());
     if (at == constants_.end()) {
       constants_.push_back(key);
-      lowered_.eltwise.constants.push_back(std::bit_cast<double>(bits));
+      lowered_.eltwise.constants.push_back(value);
     }
     return index;
   }

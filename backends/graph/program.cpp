@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/tensor/float16.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -48,7 +49,9 @@ ValueId Program::input(InputKind kind, std::string name, TensorType type) {
 }
 
 ValueId Program::constant(double value, TensorType type) {
-  const int64_t attrs[] = {pack_f64(value)};
+  std::array<std::byte, sizeof(int64_t)> element;
+  store_element(type.dtype, value, element.data());
+  const int64_t attrs[] = {pack_f64(load_element(type.dtype, element.data()))};
   return record(Op::kConstant, {}, attrs, type);
 }
 

@@ -84,7 +84,7 @@ class Program {
 
   // Appends an input.  `name` shows in dumps and errors only.
   ValueId input(InputKind kind, std::string name, TensorType type);
-  // Appends a constant tensor (scalars are shape ()).
+  // Appends a constant tensor (scalars are shape ()); its value is what an element of the dtype holds.
   ValueId constant(double value, TensorType type);
   // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at mark().
   ValueId record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs = {},
@@ -107,7 +107,7 @@ class Program {
   std::span<const ValueId> operands(ValueId id) const;
   std::span<const int64_t> attrs(ValueId id) const;
   double attr_f64(ValueId id, int index) const;  // an attribute that was recorded with pack_f64
-  // The value of a kConstant node.
+  // The value of a kConstant node, exact in its dtype.
   double constant_value(ValueId id) const { return attr_f64(id, 0); }
 
   std::span<const Input> inputs() const { return inputs_; }

@@ -131,8 +131,7 @@ class StoragePlanner {
       if (storage_.elided[g]) continue;
       const int step = static_cast<int>(g);
       for (const ValueId id : groups_[g].results) written(id, step);
-      for (const ValueId id : groups_[g].nodes)
-        for (const ValueId operand : program_.operands(id)) read_by_group(operand, g);
+      for (const ValueId operand : groups_[g].operands) read(operand, step);
     }
     for (const Output& output : program_.outputs())
       if (output.state < 0) read(output.value, returned_);
@@ -149,19 +148,6 @@ class StoragePlanner {
     root.last = std::max(root.last, step);
   }
 
-  // Element-wise groups look through an expand.
-  ValueId memory_read(ValueId operand, const Group& group) const {
-    const bool through = group.kind == GroupKind::kEltwise && program_.node(operand).op == Op::kExpand;
-    return through ? program_.operands(operand)[0] : operand;
-  }
-
-  void read_by_group(ValueId operand, size_t g) {
-    const Op op = program_.node(operand).op;
-    if (step_of(operand) == static_cast<int>(g)) return;  // inside the group
-    if (groups_[g].kind == GroupKind::kEltwise && op == Op::kConstant) return;
-    read(memory_read(operand, groups_[g]), static_cast<int>(g));
-  }
-
   void place_states() {
     for (const Output& output : program_.outputs()) {
       if (output.state < 0) continue;
@@ -175,8 +161,6 @@ class StoragePlanner {
       }
     }
   }
-
-  bool is_input(ValueId id) { return program_.node(id).op == Op::kInput; }
 
   // True where `value` may be computed right into the buffer of the state `input`.  What is returned stays in the
   // arena, where nobody but the device writes.
@@ -193,16 +177,13 @@ class StoragePlanner {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
     if (group.kind != GroupKind::kEltwise) return false;
-    for (const ValueId id : group.nodes)
-      for (const ValueId operand : program_.operands(id)) {
-        if (step_of(operand) == step_of(value)) continue;
-        const ValueId base = memory_read(operand, group);
-        const Root root = root_of(base);
-        if (root.value != buffer) continue;
-        if (base != operand || root.offset != 0 || program_.type(base).shape.elements() != type.shape.elements() ||
-            size_of(program_.type(base).dtype) != size_of(type.dtype))
-          return false;
-      }
+    for (const ValueId operand : group.operands) {
+      const Root root = root_of(operand);
+      const TensorType& read = program_.type(operand);
+      if (root.value == buffer && (root.offset != 0 || read.shape.elements() != type.shape.elements() ||
+                                   size_of(read.dtype) != size_of(type.dtype)))
+        return false;
+    }
     return true;
   }
 
@@ -216,19 +197,17 @@ class StoragePlanner {
 
   void take_over(ValueId result, int step) {
     if (home(result).in != kNoValue || home(result).slot != 0) return;
-    for (const ValueId id : groups_[static_cast<size_t>(step)].nodes)
-      for (const ValueId operand : program_.operands(id)) {
-        const ValueId buffer = root_of(memory_read(operand, groups_[static_cast<size_t>(step)])).value;
-        Home& old = home(buffer);
-        const bool dies = old.slot == 0 && !is_input(buffer) && old.last == step && old.first < step && old.first >= 0;
-        if (!dies || program_.type(buffer).bytes() != program_.type(result).bytes() ||
-            !element_by_element(result, buffer))
-          continue;
-        old.last = std::max(old.last, home(result).last);
-        home(result).in = buffer;
-        home(result).offset = 0;
-        return;
-      }
+    for (const ValueId operand : groups_[static_cast<size_t>(step)].operands) {
+      const ValueId buffer = root_of(operand).value;
+      Home& old = home(buffer);
+      const bool dies = old.slot == 0 && old.first >= 0 && old.first < step && old.last == step;
+      if (!dies || program_.type(buffer).bytes() != program_.type(result).bytes() ||
+          !element_by_element(result, buffer))
+        continue;
+      old.last = std::max(old.last, home(result).last);
+      home(result).in = buffer;
+      return;
+    }
   }
 
   void collect_blocks() {

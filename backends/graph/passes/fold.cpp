@@ -3,7 +3,6 @@
 
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/passes/rewriter.h"
-#include "backends/tensor/float16.h"
 
 namespace runner::backends {
 namespace {
@@ -48,7 +47,7 @@ class Folder {
   std::optional<double> constant(ValueId now) {
     const Program& to = rewriter_.to();
     if (to.node(now).op != Op::kConstant) return std::nullopt;
-    return round_to(to.type(now).dtype, to.constant_value(now));
+    return to.constant_value(now);
   }
 
   bool is_constant(ValueId now, double value) { return constant(now) == value; }

@@ -1,0 +1,199 @@
+// Properties that hold for every Program, checked on many random ones.
+//
+// RUNNER_RANDOM_PROGRAMS sets how many; a failure prints the seed and the fewest steps that still fail.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/graph/plan.h"
+#include "backends/graph/print.h"
+#include "backends/graph/verify.h"
+#include "tests/backends/support/op_by_op_device.h"
+#include "tests/backends/support/random_program.h"
+#include "tests/backends/support/storage_check.h"
+
+namespace runner::backends::testing {
+namespace {
+
+constexpr int kSteps = 24;
+constexpr uint32_t kFirstSeed = 1;
+
+int program_count() {
+  const char* text = std::getenv("RUNNER_RANDOM_PROGRAMS");
+  return text ? std::atoi(text) : 1000;
+}
+
+// Runs a plan of the Program with pools and memory of its own.
+Results run_plan_of(const Program& program, const Inputs& inputs, const PlanOptions& options, WorkerPool& pool) {
+  const Plan plan = build_plan(program, options);
+  const Arena arena(plan.arena_bytes);
+  Inputs memory = inputs;
+  std::vector<std::byte*> slots = {arena.data()};
+  for (HostTensor& tensor : memory) slots.push_back(tensor.bytes.data());
+  run_plan(plan, slots, pool);
+  Results results;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Output& output = plan.program.outputs()[i];
+    if (output.state >= 0) continue;
+    HostTensor& tensor = results.outputs.emplace_back(plan.program.type(output.value));
+    const std::byte* from = slots[static_cast<size_t>(plan.outputs[i].slot)] + plan.outputs[i].offset;
+    std::copy(from, from + tensor.bytes.size(), tensor.bytes.data());
+  }
+  for (size_t i = 0; i < memory.size(); ++i)
+    if (program.inputs()[i].kind == InputKind::kState) results.states.push_back(memory[i]);
+  return results;
+}
+
+std::string difference(const char* what, const Results& got, const Results& want) {
+  const auto compare = [&](const char* kind, const auto& a, const auto& b) -> std::string {
+    for (size_t i = 0; i < a.size(); ++i)
+      if (!(a[i] == b[i]))
+        return fmt::format("{}: {} {} is {}, not {}", what, kind, i, ::testing::PrintToString(a[i]),
+                           ::testing::PrintToString(b[i]));
+    return "";
+  };
+  const std::string outputs = compare("output", got.outputs, want.outputs);
+  return outputs.empty() ? compare("state", got.states, want.states) : outputs;
+}
+
+// What each property says of one Program: empty, or how it fails.
+class Properties {
+ public:
+  Properties() : one_(1), three_(3) {}
+
+  std::string check(uint32_t seed, int steps) {
+    const RandomProgram random(seed, steps);
+    using Property = std::string (Properties::*)(const RandomProgram&);
+    constexpr Property kProperties[] = {&Properties::passes, &Properties::plans, &Properties::groups,
+                                        &Properties::storage};
+    for (const Property property : kProperties)
+      if (const std::string fault = (this->*property)(random); !fault.empty()) return fault;
+    return hashes(seed, steps, random);
+  }
+
+ private:
+  // Each pass keeps every result bit for bit, and what it writes is well formed.
+  std::string passes(const RandomProgram& random) {
+    struct Pass {
+      const char* name;
+      Program (*run)(const Program&);
+    };
+    constexpr Pass kPasses[] = {
+        {"fold", fold}, {"cse", cse}, {"dce", dce}, {"legalise", legalise}, {"optimise", optimise}};
+    if (const std::string fault = verify(random.program()); !fault.empty()) return "recorded: " + fault;
+    expected_ = run_program(device_, random.program(), random.inputs());
+    for (const Pass& pass : kPasses) {
+      const Program program = pass.run(random.program());
+      if (const std::string fault = verify(program); !fault.empty()) return fmt::format("{}: {}", pass.name, fault);
+      const std::string fault = difference(pass.name, run_program(device_, program, random.inputs()), expected_);
+      if (!fault.empty()) return fault;
+    }
+    return "";
+  }
+
+  // A plan gives what the ops give one by one, whatever is optimised, fused or reused, with any number of threads.
+  std::string plans(const RandomProgram& random) {
+    struct Way {
+      const char* name;
+      PlanOptions options;
+      WorkerPool* pool;
+    };
+    const Way ways[] = {{"plan", {}, &one_},
+                        {"plan on three threads", {}, &three_},
+                        {"not optimised", {.optimise = false}, &one_},
+                        {"not fused", {.fuse = false}, &one_},
+                        {"not reused", {.reuse = false}, &one_},
+                        {"as recorded", {.optimise = false, .fuse = false, .reuse = false}, &one_}};
+    for (const Way& way : ways) {
+      const Results results = run_plan_of(random.program(), random.inputs(), way.options, *way.pool);
+      if (const std::string fault = difference(way.name, results, expected_); !fault.empty()) return fault;
+    }
+    return "";
+  }
+
+  // Groups hold every computed node once, in an order that computes operands first, and are of one shape.
+  std::string groups(const RandomProgram& random) {
+    const Program program = legalise(optimise(random.program()));
+    for (const bool fuse : {true, false}) {
+      const std::vector<Group> groups = make_groups(program, fuse);
+      std::vector<int> step_of(static_cast<size_t>(program.size()), -1);
+      for (size_t g = 0; g < groups.size(); ++g)
+        for (const ValueId id : groups[g].nodes) {
+          int& step = step_of[static_cast<size_t>(id)];
+          if (step >= 0) return fmt::format("%{} is in two groups", id);
+          step = static_cast<int>(g);
+          if (program.type(id).shape != program.type(groups[g].nodes[0]).shape)
+            return fmt::format("%{} has another shape than its group", id);
+        }
+      for (ValueId id = 0; id < program.size(); ++id) {
+        const bool computed = !is_free(program, id) && program.node(id).op != Op::kInput;
+        if (computed && step_of[static_cast<size_t>(id)] < 0) return fmt::format("%{} is in no group", id);
+        if (step_of[static_cast<size_t>(id)] >= 0 && !reads_earlier(program, id, step_of, true))
+          return fmt::format("%{} is computed before its operands", id);
+      }
+    }
+    return "";
+  }
+
+  // Do the computed values that `id` reads, also through free nodes, stand in earlier groups or, directly, in its own?
+  static bool reads_earlier(const Program& program, ValueId id, const std::vector<int>& step_of, bool direct,
+                            ValueId reader = kNoValue) {
+    if (reader == kNoValue) reader = id;
+    const int step = step_of[static_cast<size_t>(reader)];
+    for (const ValueId operand : program.operands(id)) {
+      const int from = step_of[static_cast<size_t>(operand)];
+      if (from > step || (from == step && (!direct || operand >= reader))) return false;
+      if (from < 0 && !reads_earlier(program, operand, step_of, false, reader)) return false;
+    }
+    return true;
+  }
+
+  std::string storage(const RandomProgram& random) {
+    const Program program = legalise(optimise(random.program()));
+    const std::vector<Group> groups = make_groups(program);
+    std::vector<size_t> scratch;
+    for (size_t g = 0; g < groups.size(); ++g) scratch.push_back(g % 3 == 0 ? 100 * g : 0);
+    for (const bool reuse : {true, false}) {
+      const Storage storage = plan_storage(program, groups, scratch, reuse);
+      if (const std::string fault = StorageCheck(program, groups, storage, scratch).run(); !fault.empty()) return fault;
+    }
+    return "";
+  }
+
+  // The same recording has the same hash and structure; one more node, or another, does not.
+  std::string hashes(uint32_t seed, int steps, const RandomProgram& random) {
+    const RandomProgram again(seed, steps);
+    if (!(again.program().hash() == random.program().hash())) return "the same recording has another hash";
+    if (!again.program().same_structure(random.program())) return "the same recording has another structure";
+    const RandomProgram other(seed, steps - 1);
+    const bool same = other.program().same_structure(random.program());
+    if (same != (other.program().hash() == random.program().hash())) return "hash and structure do not agree";
+    return "";
+  }
+
+  OpByOpDevice device_;
+  WorkerPool one_, three_;
+  Results expected_;
+};
+
+TEST(RandomPrograms, keep_their_properties) {
+  Properties properties;
+  const auto fault_of = [&](uint32_t seed, int steps) {
+    try {
+      return properties.check(seed, steps);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  for (uint32_t seed = kFirstSeed; seed < kFirstSeed + static_cast<uint32_t>(program_count()); ++seed) {
+    if (fault_of(seed, kSteps).empty()) continue;
+    int steps = 1;
+    while (fault_of(seed, steps).empty()) ++steps;
+    const Program program = RandomProgram(seed, steps).program();
+    FAIL() << fmt::format("seed {}, {} steps: {}\n{}", seed, steps, fault_of(seed, steps), to_string(program));
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
