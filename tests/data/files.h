@@ -31,6 +31,7 @@ class FileTest : public testing::Test {
 
   // Writes the file and returns its path.
   std::string write(const std::string& name, std::string_view bytes) const {
+    std::filesystem::remove(path(name));  // truncating it instead makes some file systems flush
     std::FILE* file = std::fopen(path(name).c_str(), "wb");
     EXPECT_NE(file, nullptr);
     EXPECT_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file), bytes.size());

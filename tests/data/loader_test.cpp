@@ -1,58 +1,12 @@
 #include "runner/data/loader.h"
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include <sys/resource.h>
 
 #include "runner/data/load.h"
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
+#include "tests/data/allocations.h"
 #include "tests/data/files.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-
-void* counted(void* memory) {
-  ++allocations;
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-// Count every allocation of this binary.
-void* operator new(size_t size) {
-  return counted(std::malloc(size));
-}
-void* operator new[](size_t size) {
-  return counted(std::malloc(size));
-}
-void* operator new(size_t size, std::align_val_t align) {
-  const auto a = static_cast<size_t>(align);
-  return counted(std::aligned_alloc(a, (size + a - 1) / a * a));
-}
-void* operator new[](size_t size, std::align_val_t align) {
-  return operator new(size, align);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace runner::data {
 namespace {
@@ -220,9 +174,9 @@ TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
     for (int i = 0; i < 10; ++i) epoch();
     rusage before{}, after{};
     getrusage(RUSAGE_SELF, &before);
-    const int64_t allocated = allocations;
+    const int64_t allocated = allocation_count;
     for (int i = 0; i < 100; ++i) epoch();
-    EXPECT_EQ(allocations, allocated) << prefetch;
+    EXPECT_EQ(allocation_count, allocated) << prefetch;
     getrusage(RUSAGE_SELF, &after);
     EXPECT_TRUE(kSanitized || after.ru_minflt == before.ru_minflt) << after.ru_minflt - before.ru_minflt;
     EXPECT_NE(sum, 0);
