@@ -106,6 +106,10 @@ class Compiler {
     place_inputs();
     for (size_t k = 0; k < group_.code.size(); ++k) emit(k);
     for (size_t k = 0; k < group_.outputs.size(); ++k) emit_store(k);
+    // A stored result may share its buffer with an operand: what is stored out of operands goes first.
+    std::stable_partition(vm_.stored.begin(), vm_.stored.end(), [&](const StoredOutput& output) {
+      return vm_.places[static_cast<size_t>(output.source)].kind == Place::Kind::kOperand;
+    });
     size_space();
     return std::move(vm_);
   }
@@ -138,8 +142,19 @@ class Compiler {
     for (size_t k = 0; k < group_.code.size(); ++k)
       for (const int16_t source : group_.code[k].sources)
         if (source >= 0) last_use_[static_cast<size_t>(source)] = static_cast<int>(k);
-    for (const int16_t output : group_.outputs)
-      last_use_[static_cast<size_t>(output)] = static_cast<int>(group_.code.size());
+    is_read_.resize(last_use_.size());
+    for (size_t r = 0; r < last_use_.size(); ++r) is_read_[r] = last_use_[r] >= 0;
+    for (const int16_t output : group_.outputs) keep_to_the_end(static_cast<size_t>(output));
+    for (size_t k = 0; k < group_.code.size(); ++k)
+      if (only_stored(k)) keep_to_the_end(static_cast<size_t>(group_.code[k].sources[0]));
+  }
+  void keep_to_the_end(size_t reg) { last_use_[reg] = static_cast<int>(group_.code.size()); }
+
+  // A cast within one register type that no instruction reads: the store rounds, and takes the cast's source.
+  bool only_stored(size_t k) const {
+    const EltwiseInstruction& code = group_.code[k];
+    return code.op == Op::kCast && code.dtype != DType::kBool && !is_native(code.dtype) &&
+           !is_read_[first_result_ + k] && operand_compute(code) == compute_of(code.dtype);
   }
 
   // The same values in every row: strides only along the last axis, or none at all.
@@ -206,6 +221,10 @@ class Compiler {
     const EltwiseInstruction& code = group_.code[k];
     const size_t reg = first_result_ + k;
     const int index = static_cast<int>(k);
+    if (only_stored(k)) {
+      vm_.places[reg] = vm_.places[static_cast<size_t>(code.sources[0])];
+      return;
+    }
     const Compute from = operand_compute(code), to = compute_of(code.dtype);
     const auto from_at = static_cast<size_t>(from), to_at = static_cast<size_t>(to),
                dtype_at = static_cast<size_t>(code.dtype);
@@ -217,7 +236,7 @@ class Compiler {
       step.apply = loops_.apply[static_cast<size_t>(code.op)][from_at];
       RUN_CHECK(step.apply != nullptr, ErrorKind::kRun, "{}: {} is not supported", name_of(code.op),
                 name_of(code.dtype));
-      const bool rounds = code.dtype != DType::kBool && !is_native(code.dtype);
+      const bool rounds = code.dtype != DType::kBool && !is_native(code.dtype) && is_read_[reg];  // else the store does
       step.cast = rounds ? loops_.cast[to_at][dtype_at] : nullptr;
     }
     // A loop may write over a source only where both have elements of one size.
@@ -270,6 +289,7 @@ class Compiler {
   const size_t first_constant_, first_result_;
   std::vector<Compute> computes_;
   std::vector<int> last_use_;  // step that reads a register last; code.size() for outputs, −1 for none
+  std::vector<bool> is_read_;  // by an instruction
   int last_operand_read_ = -1;
   Slots slots_;
   Vm vm_;

@@ -37,6 +37,13 @@ struct NamedGroup {
 
   constexpr int registers() const { return input_count + constant_count + code_count; }
   constexpr int first_result() const { return input_count + constant_count; }
+  // By an instruction.
+  constexpr bool is_read(int reg) const {
+    for (int k = 0; k < code_count; ++k)
+      for (const int source : code[k].sources)
+        if (source == reg) return true;
+    return false;
+  }
   constexpr DType dtype_of(int instruction_register) const { return code[instruction_register - first_result()].dtype; }
 };
 

@@ -42,6 +42,7 @@ RUNNER_INLINE float load_input(const Row& row, int64_t i) {
     return row.fixed[k];
   else {
     constexpr DType kType = group.inputs[k].dtype;
+    static_assert(compute_of(kType) == Compute::kF32, "named groups compute in f32");
     return load<kType>(reinterpret_cast<const Storage<kType>*>(row.inputs[k])[i]);
   }
 }
@@ -53,9 +54,13 @@ RUNNER_INLINE float run_instruction(const float* r) {
   const float a = r[kCode.sources[0]];
   const float b = kCode.sources[1] < 0 ? 0.0f : r[kCode.sources[1] < 0 ? 0 : kCode.sources[1]];
   const float c = kCode.sources[2] < 0 ? 0.0f : r[kCode.sources[2] < 0 ? 0 : kCode.sources[2]];
-  if constexpr (kCode.op == Op::kCast)
+  // What no instruction reads is rounded by its store.
+  constexpr bool kRounds = kCode.dtype == DType::kBool || group.is_read(group.first_result() + k);
+  if constexpr (kCode.op == Op::kCast && kRounds)
     return cast<kCode.dtype>(a);
-  else if constexpr (kCode.dtype == DType::kF32 || kCode.dtype == DType::kBool)
+  else if constexpr (kCode.op == Op::kCast)
+    return a;
+  else if constexpr (kCode.dtype == DType::kF32 || kCode.dtype == DType::kBool || !kRounds)
     return apply<kCode.op, float>(a, b, c);
   else
     return cast<kCode.dtype>(apply<kCode.op, float>(a, b, c));
@@ -84,19 +89,20 @@ RUNNER_INLINE void enter_row(Row& row, const NamedLoop::Arguments& arguments, in
     row.fixed[k] = load<kType>(*reinterpret_cast<const Storage<kType>*>(row.inputs[k]));
 }
 
-template <const NamedGroup& group, int... in, int... out>
+// Every index into Row is a constant, so that it lives in registers: stores through byte pointers could change it else.
+template <const NamedGroup& group, int... in, int... constant, int... out>
 RUNNER_INLINE void run_rows(const NamedLoop::Arguments& arguments, std::integer_sequence<int, in...>,
-                            std::integer_sequence<int, out...> outs) {
+                            std::integer_sequence<int, constant...>, std::integer_sequence<int, out...> outs) {
   Row row;
-  for (int k = 0; k < group.constant_count; ++k)
-    row.fixed[group.input_count + k] = static_cast<float>(arguments.constants[k]);
-  for (int64_t index = 0; index < arguments.rows; ++index) {
+  ((row.fixed[group.input_count + constant] = static_cast<float>(arguments.constants[constant])), ...);
+  const int64_t rows = arguments.rows, cols = arguments.cols;
+  for (int64_t index = 0; index < rows; ++index) {
     (enter_row<group, in>(row, arguments, index), ...);
-    ((row.outputs[out] = arguments.outputs[out] +
-                         index * arguments.cols * static_cast<int64_t>(size_of(group.dtype_of(group.outputs[out])))),
+    ((row.outputs[out] =
+          arguments.outputs[out] + index * cols * static_cast<int64_t>(size_of(group.dtype_of(group.outputs[out])))),
      ...);
     RUNNER_VECTOR_LOOP
-    for (int64_t i = 0; i < arguments.cols; ++i)
+    for (int64_t i = 0; i < cols; ++i)
       run_element<group>(row, i, std::make_integer_sequence<int, group.first_result()>{},
                          std::make_integer_sequence<int, group.code_count>{}, outs);
   }
@@ -105,21 +111,39 @@ RUNNER_INLINE void run_rows(const NamedLoop::Arguments& arguments, std::integer_
 template <Text text>
 void run(const NamedLoop::Arguments& arguments) {
   run_rows<Group<text>::kGroup>(arguments, std::make_integer_sequence<int, Group<text>::kGroup.input_count>{},
+                                std::make_integer_sequence<int, Group<text>::kGroup.constant_count>{},
                                 std::make_integer_sequence<int, Group<text>::kGroup.output_count>{});
 }
 
 #define RUNNER_NAMED(name, text) \
   { name, text, run<text> }
 
+// clang-format off
 constexpr NamedLoop kNamed[] = {
-    RUNNER_NAMED("relu", "(f32) r1 = relu r0 -> r1"),
     RUNNER_NAMED("bias", "(f32, f32) r2 = add r0 r1 -> r2"),
     RUNNER_NAMED("bias_relu", "(f32, f32) r2 = add r0 r1; r3 = relu r2 -> r3"),
+    RUNNER_NAMED("bias_relu_mask", "(f32, f32, const) r3 = add r0 r1; r4 = relu r3; r5 = gt:bool r4 r2 -> r4, r5"),
+    RUNNER_NAMED("bias_relu_mask_bf16",
+                 "(bf16, f32, const) r3 = cast r0; r4 = add r3 r1; r5 = relu r4; r6 = cast:bf16 r5; r7 = gt:bool r5 r2 -> r6, r7"),
     RUNNER_NAMED("bias_gelu", "(f32, f32) r2 = add r0 r1; r3 = gelu r2 -> r2, r3"),
+    RUNNER_NAMED("relu", "(f32) r1 = relu r0 -> r1"),
+    RUNNER_NAMED("masked", "(bool, f32, const) r3 = where r0 r1 r2 -> r3"),
+    RUNNER_NAMED("masked_bf16", "(bf16, bool, const) r3 = cast r0; r4 = where r1 r3 r2; r5 = cast:bf16 r4 -> r4, r5"),
     RUNNER_NAMED("mul", "(f32, f32) r2 = mul r0 r1 -> r2"),
+    RUNNER_NAMED("square", "(f32) r1 = mul r0 r0 -> r1"),
     RUNNER_NAMED("scale", "(f32, const) r2 = mul r0 r1 -> r2"),
     RUNNER_NAMED("scale_by", "(f32, f32.) r2 = mul r0 r1 -> r2"),
+    RUNNER_NAMED("to_bf16", "(f32) r1 = cast:bf16 r0 -> r1"),
+    RUNNER_NAMED("from_bf16", "(bf16) r1 = cast r0 -> r1"),
+    RUNNER_NAMED("gelu_mul", "(f32, f32) r2 = gelu r0; r3 = mul r2 r1 -> r3"),
+    RUNNER_NAMED("adamw_skip",
+                 "(f32, f32., f32, f32, f32., f32, f32., f32., bool., const, const, const, const) r13 = mul r0 r1; "
+                 "r14 = sub r13 r2; r15 = mul r14 r9; r16 = add r2 r15; r17 = mul r13 r13; r18 = mul r17 r10; r19 = mul r3 r11; "
+                 "r20 = add r19 r18; r21 = sqrt r20; r22 = mul r21 r4; r23 = add r22 r12; r24 = mul r5 r6; r25 = div r16 r23; "
+                 "r26 = mul r7 r25; r27 = sub r24 r26; r28 = where r8 r27 r5; r29 = where r8 r16 r2; r30 = where r8 r20 r3 "
+                 "-> r28, r29, r30"),
 };
+// clang-format on
 
 }  // namespace
 
