@@ -5,8 +5,12 @@
 namespace runner::cli {
 namespace {
 
-constexpr Argument kRun{"RUN", "", "the run: an id, the start of one, a name, or @last", &Options::run};
-constexpr Argument kState{"--state", "ID", "this state instead of the newest", &Options::state};
+constexpr Argument kRecipe{"RECIPE", "", "the recipe's file", &Options::recipe};
+constexpr Argument kOverrides{"[KEY=VALUE ...]", "", "settings that win over the recipe's, such as optimizer.lr=1e-3",
+                              &Options::overrides};
+constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, or @last", &Options::run};
+constexpr Argument kState{"--state", "ID", "this state of the run; default: the newest", &Options::state};
+constexpr Argument kQuiet{"--quiet", "", "no progress, only warnings", &Options::quiet};
 
 constexpr Argument kCommon[] = {
     {"--db", "PATH", "the store; default: $RUNNER_DB, or runner.db in this folder", &Options::db},
@@ -14,30 +18,104 @@ constexpr Argument kCommon[] = {
     {"--color", "auto|always|never", "colours; auto: on a terminal, unless NO_COLOR is set", &Options::color},
 };
 
-constexpr Argument kHelpArguments[] = {{"[COMMAND]", "", "the command to explain", &Options::topic}};
-constexpr Argument kLsArguments[] = {{"--limit", "N", "the newest N only; default: all", &Options::limit}};
+constexpr Argument kExec[] = {kRecipe, kOverrides, kQuiet};
+constexpr Argument kResume[] = {
+    kRun,
+    {"[KEY=VALUE ...]", "", "what may change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs",
+     &Options::overrides},
+    kQuiet};
+constexpr Argument kFork[] = {
+    kRun, {"KEY=VALUE ...", "", "the settings that the child run changes", &Options::overrides}, kState, kQuiet};
+
+constexpr Argument kCheck[] = {kRecipe, kOverrides};
+constexpr Argument kPlan[] = {kRecipe,
+                              kOverrides,
+                              {"--batches", "", "with --json: the sample indices of every batch", &Options::batches},
+                              {"--epochs", "N", "with --batches: of the first N epochs; default: 1", &Options::epochs}};
+constexpr Argument kExplain[] = {
+    kRecipe, {"KEY", "", "a setting, such as optimizer.lr, or a section", &Options::key}, kOverrides};
+constexpr Argument kInit[] = {{"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file}};
+
+constexpr Argument kLs[] = {{"--limit", "N", "only the newest N; default: all", &Options::limit}};
 constexpr Argument kRunOnly[] = {kRun};
-constexpr Argument kMetricsArguments[] = {
-    kRun, {"[METRIC]", "", "prints every point of this metric: step, tab, value", &Options::metric}};
-constexpr Argument kSqlArguments[] = {
+constexpr Argument kMetrics[] = {kRun,
+                                 {"[METRIC]", "", "prints every point of it: step, tab, value", &Options::metric}};
+constexpr Argument kDiff[] = {{"A", "", "one run", &Options::run}, {"B", "", "the other", &Options::other_run}};
+constexpr Argument kSql[] = {
     {"QUERY", "", "one SELECT; the views are runs, params, metrics, points, states, events", &Options::query},
-    {"--format", "table|csv|json", "how to print the rows; default: table", &Options::format},
-};
+    {"--format", "table|csv|json", "how to print the rows; default: table", &Options::format}};
+constexpr Argument kExport[] = {
+    kRun,
+    {"--model", "FILE", "writes the weights as safetensors, under the model's parameter names", &Options::model_file},
+    kState,
+    {"--metrics", "FILE", "writes every metric point, as .csv or .json", &Options::metrics_file}};
+constexpr Argument kTag[] = {
+    kRun, {"TAG", "", "a word", &Options::tag}, {"--remove", "", "takes the tag away", &Options::remove}};
+constexpr Argument kNote[] = {kRun, {"TEXT", "", "what to remember", &Options::text}};
+constexpr Argument kRm[] = {{"RUN ...", "", "the runs; they cannot be brought back", &Options::runs}};
+
+constexpr Argument kHelp[] = {{"[COMMAND]", "", "the command to explain", &Options::topic}};
 
 constexpr Command kCommands[] = {
-    {"ls", Group::kStore, "list the runs, newest first", kLsArguments, "runner ls\nrunner ls --limit 10 --json", ls,
+    {"exec", Group::kTrain, "train what a recipe declares", kExec,
+     "runner exec recipes/digits.yaml\nrunner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json", exec,
+     report::failed_run_document},
+    {"resume", Group::kTrain, "continue a run from its newest complete state", kResume,
+     "runner resume @last\nrunner resume digits train.epochs=60", resume, report::failed_run_document},
+    {"fork", Group::kTrain, "start a child run from a state of a run", kFork, "runner fork @last optimizer.lr=1e-4",
+     fork, report::failed_run_document},
+
+    {"init", Group::kRecipe, "write a recipe to start from, and a JSON Schema for editors", kInit,
+     "runner init\nrunner init experiments/first.yaml", init, report::failure_document},
+    {"check", Group::kRecipe, "tell everything that is wrong with a recipe", kCheck,
+     "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", check,
+     report::failed_check_document},
+    {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run", kPlan,
+     "runner plan recipes/digits.yaml\nrunner plan recipes/digits.yaml --json --batches --epochs 2", plan,
+     report::failure_document},
+    {"explain", Group::kRecipe, "tell a setting's value, where it comes from, and its meaning", kExplain,
+     "runner explain recipes/digits.yaml optimizer.lr\nrunner explain recipes/digits.yaml data", explain,
+     report::failure_document},
+    {"schema",
+     Group::kRecipe,
+     "print the JSON Schema of recipes",
+     {},
+     "runner schema > runner.schema.json",
+     schema,
+     report::failure_document},
+
+    {"ls", Group::kStore, "list the runs, newest first", kLs, "runner ls\nrunner ls --limit 10 --json", ls,
      report::failure_document},
     {"show", Group::kStore, "show everything recorded about a run", kRunOnly, "runner show @last\nrunner show digits",
      show, report::failure_document},
-    {"metrics", Group::kStore, "list the metrics of a run, or every point of one", kMetricsArguments,
+    {"metrics", Group::kStore, "list the metrics of a run, or every point of one", kMetrics,
      "runner metrics @last\nrunner metrics digits train/loss", metrics, report::failure_document},
     {"states", Group::kStore, "list the states of a run, newest first", kRunOnly, "runner states @last", states,
      report::failure_document},
-    {"sql", Group::kStore, "query the store with SQL; it cannot write", kSqlArguments,
+    {"diff", Group::kStore, "show where two runs differ", kDiff, "runner diff digits @last", diff,
+     report::failure_document},
+    {"sql", Group::kStore, "query the store with SQL; it cannot write", kSql,
      "runner sql \"SELECT run, name, status FROM runs\"\n"
      "runner sql \"SELECT step, value FROM points WHERE metric = 'eval/accuracy'\" --format csv",
      sql, report::failure_document},
-    {"help", Group::kSystem, "explain a command", kHelpArguments, "runner help exec\nrunner exec --help", help,
+    {"export", Group::kStore, "write a run's model or metrics to files", kExport,
+     "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv", export_run,
+     report::failure_document},
+    {"tag", Group::kStore, "mark a run with a word", kTag,
+     "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
+    {"note", Group::kStore, "keep a text with a run", kNote, "runner note @last \"learning rate too high\"", note,
+     report::failure_document},
+    {"rm", Group::kStore, "remove runs with all they recorded", kRm, "runner rm 0f3k2m9x7q digits", rm,
+     report::failure_document},
+    {"gc",
+     Group::kStore,
+     "give the space of removed runs and states back",
+     {},
+     "runner gc",
+     gc,
+     report::failure_document},
+
+    {"help", Group::kSystem, "explain a command", kHelp, "runner help exec\nrunner exec --help", help,
      report::failure_document},
     {"version",
      Group::kSystem,

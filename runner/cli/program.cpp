@@ -11,8 +11,8 @@
 
 #include "runner/cli/parse.h"
 #include "runner/report/documents.h"
+#include "runner/report/error_text.h"
 #include "runner/report/output.h"
-#include "schema/diagnostic.h"
 
 namespace runner::cli {
 namespace {
@@ -31,16 +31,8 @@ report::ColorMode color_mode(std::string_view word) {
   return word == "never" ? report::ColorMode::kNever : report::ColorMode::kAuto;
 }
 
-std::string message_of(const Error& error, bool color) {
-  // Its message is rendered for people already.
-  if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
-    return schema::render_text(recipe->diagnostics(), color);
-  }
-  return report::painted("error:", report::Color::kRed, color) + ' ' + error.what() + '\n';
-}
-
 int report_failure(const Error& error, const Call& call, bool json, report::Output& out) {
-  out.talk(message_of(error, out.talk_color()));
+  out.talk(report::error_text(error, out.talk_color()));
   if (!json) return exit_code(error.kind());
   const auto document = call.command != nullptr ? call.command->failure_document : report::failure_document;
   try {

@@ -143,6 +143,10 @@ Json metric_json(const store::MetricSummary& metric) {
           {"inf_count", metric.inf_count}};
 }
 
+Json points_json(std::span<const store::Point> points) {
+  return list_of(points, [](const store::Point& point) { return Json::array({point.step, point.value}); });
+}
+
 Json attempt_json(const store::AttemptRow& attempt) {
   return {{"attempt", attempt.no},
           {"start_step", attempt.start_step},
@@ -221,8 +225,13 @@ std::string metrics_document(std::span<const store::MetricSummary> metrics) {
 }
 
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points) {
-  const Json list = list_of(points, [](const store::Point& point) { return Json::array({point.step, point.value}); });
-  return dump({{"run", run.uid}, {"name", metric}, {"points", list}}, -1) + '\n';
+  return dump({{"run", run.uid}, {"name", metric}, {"points", points_json(points)}}, -1) + '\n';
+}
+
+std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics) {
+  Json object = Json::object();
+  for (const auto& [name, points] : metrics) object[name] = points_json(points);
+  return dump({{"run", run.uid}, {"name", run.name}, {"metrics", std::move(object)}}, -1) + '\n';
 }
 
 std::string show_document(const store::RunDetails& details) {
@@ -254,6 +263,13 @@ std::string sql_document(const store::SqlResult& result) {
     for (size_t c = 0; c < names.size(); ++c) object[names[c]] = std::visit(ValueJson{}, row[c]);
     return object;
   }));
+}
+
+std::string exported_document(const Exported& exported) {
+  return text_of({{"run", exported.run},
+                  {"state", or_null(exported.state)},
+                  {"model", or_null(exported.model)},
+                  {"metrics", or_null(exported.metrics)}});
 }
 
 }  // namespace runner::report

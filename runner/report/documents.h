@@ -4,6 +4,7 @@
 // UTC in ISO 8601.  Each document ends with a newline.  Thread-safe.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,7 +29,18 @@ std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
 std::string show_document(const store::RunDetails& details);
+// {"run", "name", "metrics": {NAME: [[step, value], …]}}: every point of every metric.
+using MetricPoints = std::vector<std::pair<std::string, std::vector<store::Point>>>;
+std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics);
 // Rows as objects; a column whose name came before gets a number: "x", "x_2".
 std::string sql_document(const store::SqlResult& result);
+
+// What `export` has written; empty: nothing of that kind.
+struct Exported {
+  std::string run;
+  std::optional<int64_t> state;
+  std::string model, metrics;  // files
+};
+std::string exported_document(const Exported& exported);
 
 }  // namespace runner::report

@@ -58,7 +58,7 @@ std::string facts_text(const store::RunDetails& details, int width, bool color) 
 
 Table params_table(std::span<const store::Param> params) {
   Table table({{"parameter"}, {"value"}});
-  for (const store::Param& param : params) table.add({param.key, std::visit(ParamText{}, param.value)});
+  for (const store::Param& param : params) table.add({param.key, param_text(param.value)});
   return table;
 }
 
@@ -110,6 +110,10 @@ Color color_of(store::RunStatus status) {
     case store::RunStatus::kCrashed: return Color::kYellow;
   }
   return Color::kNone;
+}
+
+std::string param_text(const store::Param::Value& value) {
+  return std::visit(ParamText{}, value);
 }
 
 Table runs_table(std::span<const store::RunRow> runs) {

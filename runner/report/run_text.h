@@ -11,6 +11,9 @@ namespace runner::report {
 
 Color color_of(store::RunStatus status);
 
+// A parameter's value: text as it is, numbers with every digit.
+std::string param_text(const store::Param::Value& value);
+
 Table runs_table(std::span<const store::RunRow> runs);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);

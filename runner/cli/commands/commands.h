@@ -6,21 +6,32 @@
 
 namespace runner::cli {
 
-// training (exec.cpp, evaluate.cpp, verify_resume.cpp)
+// training: exec.cpp
 int exec(const Options& options, report::Output& out);
 int resume(const Options& options, report::Output& out);
 int fork(const Options& options, report::Output& out);
 
-// recipes (check.cpp, plan.cpp, explain.cpp, init.cpp)
+// recipes: check.cpp, plan.cpp, explain.cpp, init.cpp
+int check(const Options& options, report::Output& out);
+int plan(const Options& options, report::Output& out);
+int explain(const Options& options, report::Output& out);
+int schema(const Options& options, report::Output& out);
+int init(const Options& options, report::Output& out);
 
-// the store, one file each
+// runs and results: a file each, but annotate.cpp (tag, note) and remove.cpp (rm, gc)
 int ls(const Options& options, report::Output& out);
 int show(const Options& options, report::Output& out);
 int metrics(const Options& options, report::Output& out);
 int states(const Options& options, report::Output& out);
+int diff(const Options& options, report::Output& out);
 int sql(const Options& options, report::Output& out);
+int export_run(const Options& options, report::Output& out);
+int tag(const Options& options, report::Output& out);
+int note(const Options& options, report::Output& out);
+int rm(const Options& options, report::Output& out);
+int gc(const Options& options, report::Output& out);
 
-// the program itself
+// this program: help.cpp
 int help(const Options& options, report::Output& out);
 int version(const Options& options, report::Output& out);
 

@@ -1,0 +1,74 @@
+// exec, resume, fork.
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/cli/interrupt.h"
+#include "runner/cli/recipe_record.h"
+#include "runner/report/documents.h"
+#include "runner/report/error_text.h"
+#include "runner/report/progress.h"
+#include "runner/report/run_text.h"
+#include "runner/report/summary.h"
+#include "schema/resume_check.h"
+
+namespace runner::cli {
+namespace {
+
+int run_and_report(const schema::Recipe& recipe, store::RecipeRecord record, std::vector<store::Param> params,
+                   const std::string& resume, const Options& options, report::Output& out) {
+  train::RunResult result;
+  {
+    report::ProgressReporter observer(out, options.quiet);
+    const Interrupt interrupt(out.live());
+    result = train::run({.recipe = recipe,
+                         .record = std::move(record),
+                         .params = std::move(params),
+                         .store = store_path(options),
+                         .resume = resume,
+                         .observer = observer,
+                         .summary = report::run_document,
+                         .stop = interrupt.count()});
+  }
+  if (result.error) {
+    const SourceMark where{result.error->file, result.error->line, 0};
+    out.talk(report::error_text(Error(ErrorKind::kRun, result.error->message, where), out.talk_color()));
+  }
+  out.data(options.json ? report::run_document(result)
+                        : report::summary_text(result, out.data_width(), out.data_color()));
+  return result.exit_code;
+}
+
+bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) {
+  return after.epochs > before.epochs || after.steps > before.steps;
+}
+
+}  // namespace
+
+int exec(const Options& options, report::Output& out) {
+  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  return run_and_report(recipe.recipe, record_of(recipe), params_of(recipe), "", options, out);
+}
+
+int resume(const Options& options, report::Output& out) {
+  store::RunDetails details = [&] {
+    store::Store store = open_store(options);
+    return store::show_run(store, store::find_run(store, options.run));
+  }();
+  const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
+  const schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
+  std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
+  if (!refused.empty()) throw schema::RecipeError(std::move(refused));
+  if (details.run.status == store::RunStatus::kDone && !is_longer(before.recipe.train, after.recipe.train)) {
+    out.talk(fmt::format("run {} is finished already\n", details.run.uid));
+    out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
+    return 0;
+  }
+  return run_and_report(after.recipe, record_of_resumed(details.recipe, after), params_of(after), details.run.uid,
+                        options, out);
+}
+
+int fork(const Options& /*options*/, report::Output& /*out*/) {
+  fail(ErrorKind::kUsage,
+       "fork does not work yet in this version; `runner resume` continues a run, `runner exec` starts a new one");
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,78 @@
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/data/safetensors.h"
+#include "runner/report/csv.h"
+#include "runner/report/documents.h"
+#include "runner/report/format.h"
+#include "runner/report/write.h"
+#include "runner/train/checkpoint.h"
+
+namespace runner::cli {
+namespace {
+
+// --state ID of this run, or its newest state.
+store::StateInfo chosen_state(store::Store& store, const store::RunRow& run, int64_t id) {
+  const std::vector<store::StateInfo> states = store::list_states(store, run.id);
+  for (const store::StateInfo& state : states) {
+    if (id == 0 ? !state.superseded : state.id == id) return state;
+  }
+  RUN_CHECK(id == 0, ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states", run.uid, id,
+            run.uid);
+  fail(ErrorKind::kNotFound, "run {} has no state", run.uid);
+}
+
+void export_model(store::Store& store, int64_t state, const std::string& file) {
+  const store::LoadedState loaded = store::load_state(store, state);
+  std::vector<data::NamedTensor> tensors;
+  for (const train::StoredParameter& parameter : train::parameters_of(loaded)) {
+    tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
+  }
+  data::write_safetensors(file, std::move(tensors));
+}
+
+// A line for each point of every metric.
+std::string points_csv(const report::MetricPoints& metrics) {
+  std::string text = "metric,step,time,value\n";
+  for (const auto& [name, points] : metrics) {
+    for (const store::Point& point : points) {
+      text += report::csv_line(std::vector{name, std::to_string(point.step), report::utc_time(point.time_ms),
+                                           fmt::format("{}", point.value)});
+    }
+  }
+  return text;
+}
+
+void export_metrics(store::Store& store, const store::RunRow& run, const std::string& file) {
+  const bool csv = file.ends_with(".csv");
+  RUN_CHECK(csv || file.ends_with(".json"), ErrorKind::kUsage,
+            "--metrics writes .csv or .json, and {} is neither; rename it", file);
+  report::MetricPoints metrics;
+  for (const store::MetricSummary& metric : store::list_metrics(store, run.id)) {
+    metrics.emplace_back(metric.name, store::metric_points(store, run, metric.name));
+  }
+  report::write_file(file, csv ? points_csv(metrics) : report::all_points_document(run, metrics));
+}
+
+}  // namespace
+
+int export_run(const Options& options, report::Output& out) {
+  RUN_CHECK(!options.model_file.empty() || !options.metrics_file.empty(), ErrorKind::kUsage,
+            "export needs --model FILE or --metrics FILE; see `runner export --help`");
+  store::Store store = open_store(options);
+  const store::RunRow run = store::find_run(store, options.run);
+  report::Exported exported{.run = run.uid, .state = {}, .model = options.model_file, .metrics = options.metrics_file};
+  if (!options.model_file.empty()) {
+    exported.state = chosen_state(store, run, options.state).id;
+    export_model(store, *exported.state, options.model_file);
+  }
+  if (!options.metrics_file.empty()) export_metrics(store, run, options.metrics_file);
+  if (options.json) {
+    out.data(report::exported_document(exported));
+    return 0;
+  }
+  if (exported.state) out.talk(fmt::format("wrote {}: the model of state {}\n", exported.model, *exported.state));
+  if (!exported.metrics.empty()) out.talk(fmt::format("wrote {}: every metric point\n", exported.metrics));
+  return 0;
+}
+
+}  // namespace runner::cli

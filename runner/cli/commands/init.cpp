@@ -1,0 +1,31 @@
+// init, schema.
+#include <filesystem>
+
+#include "runner/cli/commands/commands.h"
+#include "runner/report/write.h"
+#include "schema/init_recipe.h"
+#include "schema/json_schema.h"
+
+namespace runner::cli {
+namespace {
+
+constexpr const char* kSchemaFile = "runner.schema.json";  // the name in the recipe's first line
+
+}  // namespace
+
+int schema(const Options& /*options*/, report::Output& out) {
+  out.data(schema::json_schema());
+  return 0;
+}
+
+int init(const Options& options, report::Output& out) {
+  const std::filesystem::path file = options.file.empty() ? "recipe.yaml" : options.file;
+  report::write_new_file(file, schema::init_recipe(file.stem().string()));
+  const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
+  report::write_file(schema_file, schema::json_schema());
+  out.data(fmt::format("wrote {}, and {} for editors\n", file.string(), schema_file.string()));
+  out.talk(fmt::format("next: runner exec {}\n", file.string()));
+  return 0;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,28 @@
+// rm, gc.
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/report/format.h"
+#include "store/queries.h"
+#include "store/removal.h"
+
+namespace runner::cli {
+
+int rm(const Options& options, report::Output& out) {
+  store::Store store = open_store(options, store::Access::kWrite);
+  std::vector<store::RunRow> runs;  // all are found before the first is removed
+  for (const std::string& selector : options.runs) runs.push_back(store::find_run(store, selector));
+  for (const store::RunRow& run : runs) {
+    store::remove_run(store, run.id);
+    out.talk(fmt::format("removed run {} ({})\n", run.uid, run.name));
+  }
+  return 0;
+}
+
+int gc(const Options& options, report::Output& out) {
+  store::Store store = open_store(options, store::Access::kWrite);
+  const int64_t bytes = store::collect_garbage(store);
+  out.talk(fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes)));
+  return 0;
+}
+
+}  // namespace runner::cli

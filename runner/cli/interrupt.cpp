@@ -1,0 +1,53 @@
+#include "runner/cli/interrupt.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace runner::cli {
+namespace {
+
+constexpr std::string_view kMessage = "\ninterrupt: finishing the step and saving a state; again to stop now\n";
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+
+// A signal handler can reach nothing but statics.
+std::atomic<int> signals{0};
+std::atomic<size_t> message_start{0};
+std::array<struct sigaction, kSignals.size()> former{};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<size_t>::is_always_lock_free);
+
+// Async-signal-safe: lock-free atomics, write, _exit.
+extern "C" void on_signal(int signal) {
+  const int saved_errno = errno;
+  if (signals.fetch_add(1) > 0) ::_exit(128 + signal);
+  const std::string_view message = kMessage.substr(message_start.load());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
+  errno = saved_errno;
+}
+
+}  // namespace
+
+Interrupt::Interrupt(bool live) {
+  signals = 0;
+  message_start = live ? 0 : 1;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &former[i]);
+    if (former[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+Interrupt::~Interrupt() {
+  for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &former[i], nullptr);
+}
+
+const std::atomic<int>& Interrupt::count() const {
+  return signals;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,19 @@
+// What the store keeps of a recipe that has been read.  Thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "schema/recipe_reader.h"
+#include "store/run_store.h"
+
+namespace runner::cli {
+
+store::RecipeRecord record_of(const schema::ReadResult& recipe);
+
+// The record of a run that goes on: its text and origins are those of `before`, except that what the command line of
+// this attempt has set says so.
+store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after);
+
+std::vector<store::Param> params_of(const schema::ReadResult& recipe);
+
+}  // namespace runner::cli

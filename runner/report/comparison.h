@@ -1,0 +1,32 @@
+// Where two runs differ.  Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/queries.h"
+
+namespace runner::report {
+
+struct Comparison {
+  // A text is empty where a run has none.
+  struct Difference {
+    std::string key, a, b;
+  };
+  struct Metric {
+    std::string name;
+    double a, b;  // newest values, NaN where a run has none
+  };
+
+  std::string a, b;  // run ids
+  std::vector<Difference> params;
+  std::vector<Difference> environment;
+  std::vector<Metric> metrics;  // all of both runs, by name
+};
+
+Comparison compare(const store::RunDetails& a, const store::RunDetails& b);
+
+std::string comparison_text(const Comparison& comparison, int width, bool color);
+std::string comparison_document(const Comparison& comparison);
+
+}  // namespace runner::report

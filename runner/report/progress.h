@@ -1,0 +1,48 @@
+// Tells on stderr how a run goes: one redrawn line on a terminal, else a line every few seconds and at evaluations.
+//
+// Belongs to the training thread.  A step costs one look at the clock; the terminal is written ten times a second.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "runner/report/output.h"
+#include "runner/train/run.h"
+
+namespace runner::report {
+
+// Seconds of a clock that never goes back.
+double monotonic_seconds();
+
+class ProgressReporter : public train::Observer {
+ public:
+  // quiet: warnings only.  clock: for tests.
+  ProgressReporter(Output& out, bool quiet, double (*clock)() = monotonic_seconds);
+  // Takes the redrawn line away.
+  ~ProgressReporter() override;
+
+  void on_start(std::string_view run, std::string_view name) override;
+  void on_step(const Progress& progress) override;
+  void on_evaluation(const Progress& progress, const std::map<std::string, double>& metrics) override;
+  void on_warning(std::string_view text) override;
+
+ private:
+  void measure(const Progress& progress, double now);
+  std::string line(const Progress& progress) const;
+  void print(std::string_view text);  // above the redrawn line
+  void erase();
+
+  Output& out_;
+  const bool quiet_, live_;
+  double (*const clock_)();
+  double next_ = 0;  // when the next line is due
+  double measured_ = 0;
+  int64_t measured_step_ = -1, measured_samples_ = 0;
+  double steps_per_s_ = NAN, samples_per_s_ = NAN;
+  bool drawn_ = false;
+};
+
+}  // namespace runner::report

@@ -1,0 +1,46 @@
+#include "runner/report/summary.h"
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+#include "runner/report/run_text.h"
+
+namespace runner::report {
+namespace {
+
+std::string next_command(const train::RunResult& result) {
+  switch (result.status) {
+    case store::RunStatus::kDone: return "runner show " + result.run;
+    case store::RunStatus::kInterrupted: return "runner resume " + result.run;
+    default: return result.states.empty() ? "runner show " + result.run : "runner resume " + result.run;
+  }
+}
+
+Table ranges_table(const std::map<std::string, train::MetricRange>& metrics) {
+  Table table({{"metric"}, {"last", Align::kRight}, {"min", Align::kRight}, {"max", Align::kRight}});
+  for (const auto& [name, range] : metrics) {
+    table.add({name, number_text(range.last), number_text(range.min), number_text(range.max)});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string summary_text(const train::RunResult& result, int width, bool color) {
+  std::string steps = count_text(result.optimizer_steps, "step");
+  if (result.skipped_steps > 0) steps += fmt::format(" ({} skipped)", result.skipped_steps);
+  std::string text =
+      fmt::format("run {}  {}  {} after {}, first step after {}\n", painted(result.run, Color::kBold, color),
+                  printable(result.name), painted(store::to_string(result.status), color_of(result.status), color),
+                  duration_text(result.seconds), duration_text(result.first_step_seconds));
+  text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
+                      count_text(result.epochs, "epoch"), steps, count_text(result.samples, "sample"));
+  if (!result.metrics.empty()) text += '\n' + ranges_table(result.metrics).render(width, color);
+  if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));
+  for (const std::string& warning : result.warnings) {
+    text += fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), printable(warning));
+  }
+  return text + fmt::format("\nnext: {}\n", next_command(result));
+}
+
+}  // namespace runner::report
