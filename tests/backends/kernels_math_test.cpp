@@ -1,0 +1,131 @@
+// The elementary functions of vector_math.h against the C library in long double: the bounds that the header states.
+#include <cmath>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "backends/kernels/isa/vector_math.h"
+#include "backends/tensor/float16.h"
+
+namespace runner::backends {
+namespace {
+
+namespace vm = vector_math;
+using Real = long double;
+
+Real sigmoid(Real x) {
+  return 1 / (1 + std::exp(-x));
+}
+Real gelu(Real x) {
+  return x * (std::erfc(-x * 0.70710678118654752440L) / 2);
+}
+Real gelu_tanh(Real x) {
+  return x * sigmoid(1.59576912160573071176L * (x + 0.044715L * x * x * x));
+}
+Real silu(Real x) {
+  return x * sigmoid(x);
+}
+
+struct Function {
+  const char* name;
+  float (*fast)(float);
+  Real (*exact)(Real);
+  double ulps;             // the bound in the header
+  float from = -vm::kInf;  // where it holds
+};
+
+const Function kFunctions[] = {
+    {"exp", [](float x) { return vm::exp(x); }, [](Real x) { return std::exp(x); }, 1},
+    {"log", [](float x) { return vm::log(x); }, [](Real x) { return std::log(x); }, 1},
+    {"log1p", [](float x) { return vm::log1p(x); }, [](Real x) { return std::log1p(x); }, 2},
+    {"tanh", [](float x) { return vm::tanh(x); }, [](Real x) { return std::tanh(x); }, 2},
+    {"sigmoid", [](float x) { return vm::sigmoid(x); }, sigmoid, 3},
+    {"erf", [](float x) { return vm::erf(x); }, [](Real x) { return std::erf(x); }, 3},
+    {"gelu", [](float x) { return vm::gelu(x); }, gelu, 5, -1},
+    {"gelu everywhere", [](float x) { return vm::gelu(x); }, gelu, 80},
+    {"gelu_tanh", [](float x) { return vm::gelu_tanh(x); }, gelu_tanh, 3, -1},
+    {"silu", [](float x) { return vm::silu(x); }, silu, 4, -87},
+};
+
+// Distance in units of the last place of the f32 next to `exact`; 0 for two NaN or equal infinities.
+double ulps(float got, Real exact) {
+  const auto rounded = static_cast<float>(exact);
+  if (std::isnan(rounded) || std::isinf(rounded) || std::isinf(got))
+    return std::isnan(rounded) ? (std::isnan(got) ? 0 : 1e30) : (got == rounded ? 0 : 1e30);
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  return static_cast<double>(std::fabs(got - exact) / std::ldexp(Real{1}, std::max(exponent, -125) - 24));
+}
+
+void expect_bound(const Function& function, float x) {
+  if (x < function.from) return;
+  ASSERT_LE(ulps(function.fast(x), function.exact(x)), function.ulps)
+      << function.name << "(" << std::hexfloat << x << ")";
+}
+
+TEST(VectorMath, EveryBf16StaysInItsBound) {
+  for (const Function& function : kFunctions)
+    for (uint32_t bits = 0; bits < 1u << 16; ++bits) expect_bound(function, vm::from_bits(bits << 16));
+}
+
+TEST(VectorMath, DenseSamplesOfF32StayInTheirBound) {
+  for (const Function& function : kFunctions) {
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += 40009)
+      expect_bound(function, vm::from_bits(static_cast<uint32_t>(bits)));
+    for (float x = -20; x < 20; x += 0.00171f) expect_bound(function, x);
+  }
+}
+
+TEST(VectorMath, Pow) {
+  std::mt19937_64 rng(1);
+  const auto check = [](float x, float y) {
+    ASSERT_LE(ulps(vm::pow(x, y), std::pow(static_cast<Real>(x), static_cast<Real>(y))), 1)
+        << "pow(" << x << ", " << y << ")";
+  };
+  for (int i = 0; i < 100'000; ++i) {
+    const float x = vm::from_bits(static_cast<uint32_t>(rng()));
+    const float y = static_cast<float>(static_cast<int64_t>(rng() % 20001) - 10000) / (i % 3 == 0 ? 100.0f : 1000.0f);
+    check(x, y);
+    check(static_cast<float>(rng() % 1000) / 300.0f, y * 3);
+    check(x, std::trunc(y));
+  }
+}
+
+TEST(VectorMath, PowOfSpecialValuesIsThatOfC) {
+  constexpr float kValues[] = {0.0f,        -0.0f,      1.0f,        -1.0f,      2.0f,     -2.0f,     3.0f,
+                               -3.0f,       0.5f,       -0.5f,       1e30f,      -1e30f,   1e-40f,    -1e-40f,
+                               16777218.0f, 8388607.0f, -8388607.0f, 4194303.5f, vm::kInf, -vm::kInf, vm::kNan};
+  for (const float x : kValues)
+    for (const float y : kValues) {
+      const float got = vm::pow(x, y), want = std::pow(x, y);
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(got)) << x << " " << y;
+        continue;
+      }
+      EXPECT_TRUE(got == want || std::fabs(got - want) <= 2e-7f * std::fabs(want)) << x << " " << y << ": " << got;
+      EXPECT_EQ(std::signbit(got), std::signbit(want)) << x << " " << y;
+    }
+}
+
+TEST(VectorMath, ZerosKeepTheirSign) {
+  EXPECT_TRUE(std::signbit(vm::tanh(-0.0f)));
+  EXPECT_TRUE(std::signbit(vm::erf(-0.0f)));
+  EXPECT_TRUE(std::signbit(vm::log1p(-0.0f)));
+  EXPECT_TRUE(std::signbit(vm::gelu(-0.0f)));
+  EXPECT_FALSE(std::signbit(vm::tanh(0.0f)));
+}
+
+TEST(VectorMath, F16RoundsAsTheScalarConversion) {
+  for (uint64_t bits = 0; bits < 1ull << 32; bits += 1021) {
+    const float x = vm::from_bits(static_cast<uint32_t>(bits));
+    ASSERT_EQ(vm::to_f16(x), f32_to_f16(x)) << std::hexfloat << x;
+  }
+  for (uint32_t half = 0; half < 1u << 16; ++half) {
+    const float x = f16_to_f32(static_cast<uint16_t>(half));
+    if (std::isnan(x)) continue;
+    ASSERT_EQ(vm::to_f16(x), half);
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends
