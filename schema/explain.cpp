@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "schema/field_value.h"
-#include "schema/settings.h"
+#include "schema/field_words.h"
 #include "schema/suggest.h"
 #include "schema/value_json.h"
 

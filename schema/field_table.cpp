@@ -37,6 +37,19 @@ std::span<const Field> find_fields(std::string_view path) {
   return {first, last};
 }
 
+std::vector<std::span<const Field>> fields_by_path(std::string_view section) {
+  std::vector<std::span<const Field>> groups;
+  const std::span<const Field> all = fields_of(section);
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i + 1;
+    while (end < all.size() && all[end].name == all[i].name) ++end;
+    groups.push_back(all.subspan(i, end - i));
+    i = end;
+  }
+  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a[0].order < b[0].order; });
+  return groups;
+}
+
 std::string type_name(const Field& field) {
   constexpr std::string_view kNames[] = {"section", "boolean", "integer",   "number", "text",   "path", "choice",
                                          "length",  "size",    "character", "column", "metric", "any"};

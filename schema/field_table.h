@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace runner::schema {
 
@@ -87,6 +88,9 @@ std::span<const Field> fields();
 
 // The fields of a section ("": the top level), sorted by name.
 std::span<const Field> fields_of(std::string_view section);
+
+// The fields of a section, those that share a path together, in the order of fields.yaml.
+std::vector<std::span<const Field>> fields_by_path(std::string_view section);
 
 // The fields with this path, usually one; empty if there is none.
 std::span<const Field> find_fields(std::string_view path);

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "schema/field_words.h"
 #include "schema/suggest.h"
 
 namespace runner::schema {
@@ -10,12 +11,6 @@ namespace {
 
 constexpr std::string_view kMetrics[] = {"loss",      "accuracy", "f1_macro", "f1_micro",
                                          "f1_binary", "mse",      "mae",      "perplexity"};
-
-struct SizeUnit {
-  std::string_view name;
-  int64_t bytes;
-};
-constexpr SizeUnit kSizeUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
 
 // "12 steps" -> 12, "steps".
 struct Quantity {
@@ -284,10 +279,6 @@ class ValueReader {
   Report& report_;
 };
 
-std::string bound_phrase(bool open, double value, std::string_view if_open, std::string_view if_closed) {
-  return std::isinf(value) ? "" : fmt::format("{} {}", open ? if_open : if_closed, number_text(value));
-}
-
 }  // namespace
 
 std::optional<Value> read_field_value(const Field& field, const YamlNode& node, const std::string& path,
@@ -347,75 +338,6 @@ Value read_default(const Field& field, const FieldDefault& fallback) {
   std::optional<Value> value = read_field_value(field, node, field.path(), report);
   RUN_ASSERT(value.has_value());
   return std::move(*value);
-}
-
-std::string describe(const YamlNode& node) {
-  switch (node.kind) {
-    case YamlNode::Kind::kList: return "a list";
-    case YamlNode::Kind::kMap: return "a section";
-    case YamlNode::Kind::kNull: return "null";
-    case YamlNode::Kind::kEmpty:
-    case YamlNode::Kind::kInvalid: return "nothing";
-    case YamlNode::Kind::kScalar: break;
-  }
-  constexpr size_t kLongest = 60;
-  const bool text = node.quoted || read_plain_scalar(node.text).value.text() != nullptr;
-  const bool cut = node.text.size() > kLongest;
-  size_t end = cut ? kLongest : node.text.size();
-  while (cut && end > 0 && (node.text[end] & 0xC0) == 0x80) --end;
-  const std::string shown = node.text.substr(0, end) + (cut ? "…" : "");
-  return text ? "the text " + canonical_text(Value(shown)) : shown;
-}
-
-std::string type_phrase(const Field& field) {
-  constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
-      {"a section", "sections"},
-      {"true or false", "booleans"},
-      {"an integer", "integers"},
-      {"a number", "numbers"},
-      {"a text", "texts"},
-      {"a path", "paths"},
-      {"a name", "names"},
-      {"a length", "lengths"},
-      {"a size", "sizes"},
-      {"one character", "characters"},
-      {"a column's name or index", "columns"},
-      {"a metric", "metrics"},
-      {"a section", "sections"},
-  };
-  const auto& [one, many] = kPhrases[static_cast<size_t>(field.type)];
-  return field.is_list ? "a list of " + std::string(many) : std::string(one);
-}
-
-std::string range_phrase(const Field& field) {
-  const Range& range = field.range;
-  if (field.type == FieldType::kInteger || field.type == FieldType::kLength) {
-    if (range.least == range.most) return std::to_string(range.least);
-    return fmt::format("between {} and {}", range.least, range.most);
-  }
-  const bool closed = !range.low_open && !range.high_open && !std::isinf(range.low) && !std::isinf(range.high);
-  if (closed) return fmt::format("between {} and {}", number_text(range.low), number_text(range.high));
-  const std::string low = bound_phrase(range.low_open, range.low, "greater than", "at least");
-  const std::string high = bound_phrase(range.high_open, range.high, "less than", "at most");
-  return low + (!low.empty() && !high.empty() ? " and " : "") + high;
-}
-
-std::vector<std::string> choice_names(const Field& field) {
-  std::vector<std::string> names;
-  for (const bool works : {true, false})
-    for (const Choice& choice : field.choices)
-      if (choice.works == works) names.emplace_back(choice.name);
-  return names;
-}
-
-std::string length_text(int64_t count, std::string_view unit) {
-  return fmt::format("{} {}", count, count == 1 ? unit.substr(0, unit.size() - 1) : unit);
-}
-
-std::string size_text(int64_t bytes) {
-  for (const SizeUnit& unit : kSizeUnits)
-    if (bytes % unit.bytes == 0) return fmt::format("{} {}", bytes / unit.bytes, unit.name);
-  return {};
 }
 
 }  // namespace runner::schema

@@ -22,20 +22,4 @@ std::optional<Value> read_free_value(const YamlNode& node, const std::string& pa
 // The value of a default of the table.
 Value read_default(const Field& field, const FieldDefault& fallback);
 
-// "3", "true", "the text \"x\"", "a list", "a section", "null", "nothing": for "…, got X".
-std::string describe(const YamlNode& node);
-
-// The type in words: "an integer", "a list of numbers".
-std::string type_phrase(const Field& field);
-
-// "between 1 and 8", "at least 0", "greater than 0 and less than 1", "" without bounds.
-std::string range_phrase(const Field& field);
-
-// The names of the choices, those that work first; of a field that is no choice: none.
-std::vector<std::string> choice_names(const Field& field);
-
-// A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
-std::string length_text(int64_t count, std::string_view unit);
-std::string size_text(int64_t bytes);
-
 }  // namespace runner::schema

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "schema/field_value.h"
+#include "schema/field_words.h"
 #include "schema/value_json.h"
 
 namespace runner::schema {
@@ -74,12 +75,8 @@ Json property_schema(std::span<const Field> rows) {
 
 Json section_schema(const std::string& path) {
   Json properties = Json::object();
-  const std::span<const Field> all = fields_of(path);
-  for (size_t i = 0; i < all.size();) {
-    size_t end = i + 1;
-    while (end < all.size() && all[end].name == all[i].name) ++end;
-    properties[std::string(all[i].name)] = property_schema(all.subspan(i, end - i));
-    i = end;
+  for (const std::span<const Field> rows : fields_by_path(path)) {
+    properties[std::string(rows[0].name)] = property_schema(rows);
   }
   return {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
@@ -129,8 +126,9 @@ std::string type_text(const Field& field) {
 // A section's table, then those of the sections inside it, in the order of fields.yaml.
 void append_section(std::string& out, const std::string& path, std::string_view text) {
   std::vector<const Field*> rows;
-  for (const Field& field : fields_of(path)) rows.push_back(&field);
-  std::sort(rows.begin(), rows.end(), [](const Field* a, const Field* b) { return a->order < b->order; });
+  for (const std::span<const Field> same_path : fields_by_path(path)) {
+    for (const Field& field : same_path) rows.push_back(&field);
+  }
   out += path.empty() ? "\n## Top level\n\n" : fmt::format("\n## {}\n\n{}\n\n", path, text);
   out += "| key | type | default | meaning |\n|---|---|---|---|\n";
   for (const Field* field : rows) {

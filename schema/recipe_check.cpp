@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/field_words.h"
 #include "schema/recipe_build.h"
 #include "schema/suggest.h"
 

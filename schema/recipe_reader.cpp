@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "schema/availability.h"
+#include "schema/bind.h"
 #include "schema/compose.h"
+#include "schema/field_value.h"
 #include "schema/recipe_build.h"
 #include "schema/recipe_check.h"
 #include "schema/settings.h"

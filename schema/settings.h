@@ -1,6 +1,6 @@
-// The settings of a recipe: what every field of the table holds, where that came from, and what is wrong with it.
+// The settings of a recipe: what every field of the table holds, and where that came from.
 //
-// Everything here follows from the field table; rules about several keys are in schema/recipe_check.h.
+// Made by bind() (schema/bind.h); values and sections are sorted by path.  Const functions are thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "schema/field_value.h"
+#include "schema/field_table.h"
+#include "schema/value.h"
+#include "schema/yaml_tree.h"
 
 namespace runner::schema {
 
@@ -20,12 +22,10 @@ struct Setting {
   Place place;  // of the value; of a default: of its section
 };
 
-// What the fields of one section need to know of the others; sorted by path.
-class Settings {
- public:
+struct Settings {
   std::vector<Setting> values;      // with a value, written or by default
   std::vector<Setting> sections;    // that exist; without a value
-  std::vector<std::string> broken;  // whose faults have been reported
+  std::vector<std::string> broken;  // paths whose faults have been reported
 
   const Setting* find(std::string_view path) const;
   const Setting* section(std::string_view path) const;
@@ -39,15 +39,5 @@ class Settings {
   std::optional<int64_t> integer(std::string_view path) const;
   bool is_true(std::string_view path) const;
 };
-
-// Checks a composed tree against the table and fills the defaults in.
-Settings bind(const YamlTree& tree, Report& report);
-
-// Reports values that do not work yet.
-void check_availability(const Settings& settings, Report& report);
-
-// The paths nearest to an unknown key as "did you mean …?": in its own section first, else elsewhere; else the names
-// that its section knows.  schema: the section in the table, "optimizer.groups[]"; path: with indices.
-std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name);
 
 }  // namespace runner::schema

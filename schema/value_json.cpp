@@ -1,6 +1,6 @@
 #include "schema/value_json.h"
 
-#include "schema/field_value.h"
+#include "schema/field_words.h"
 
 namespace runner::schema {
 namespace {

@@ -71,9 +71,12 @@ TEST(PlainScalar, FlagsWhatReadersDisagreeOn) {
 }
 
 TEST(NumberText, IsShortestAndReadsBack) {
-  for (const double number : {0.1, 1e-8, 3.0, 1e300, 5e-324, 1.0 / 3, -2.5, 123456789.0}) {
-    EXPECT_EQ(*read_plain_scalar(number_text(number) + "e0").value.number(), number);
+  for (const double number : {0.1, 1e-8, 3.5, 1e300, 5e-324, 1.0 / 3, -2.5, 0.30000000000000004}) {
+    const PlainScalar read = read_plain_scalar(number_text(number));
+    ASSERT_NE(read.value.number(), nullptr) << number_text(number);
+    EXPECT_EQ(*read.value.number(), number);
   }
+  EXPECT_EQ(number_text(3), "3");
   EXPECT_EQ(number_text(-0.0), "0");
   EXPECT_EQ(number_text(0.1), "0.1");
 }

@@ -1,0 +1,43 @@
+// Fields and values in words, for messages, `runner explain` and the reference page.  Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/field_table.h"
+#include "schema/yaml_tree.h"
+
+namespace runner::schema {
+
+// "3", "true", "the text \"x\"", "a list", "a section", "null", "nothing": for "…, got X".
+std::string describe(const YamlNode& node);
+
+// The type in words: "an integer", "a list of numbers".
+std::string type_phrase(const Field& field);
+
+// "between 1 and 8", "at least 0", "greater than 0 and less than 1", "" without bounds.
+std::string range_phrase(const Field& field);
+
+// The names of the choices, those that work first; of a field that is no choice: none.
+std::vector<std::string> choice_names(const Field& field);
+
+// A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
+std::string length_text(int64_t count, std::string_view unit);
+std::string size_text(int64_t bytes);
+
+// The units of sizes, largest first.
+struct SizeUnit {
+  std::string_view name;
+  int64_t bytes;
+};
+inline constexpr SizeUnit kSizeUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
+
+// "optimizer.lr" from "optimizer" and "lr"; top-level keys have the section "".
+std::string child_path(std::string_view section, std::string_view name);
+
+// The paths nearest to an unknown key as "did you mean …?": in its own section first, else elsewhere; else the names
+// that its section knows.  schema: the section in the table, "optimizer.groups[]"; path: with indices.
+std::string suggest_key(std::string_view schema, const std::string& path, std::string_view name);
+
+}  // namespace runner::schema
