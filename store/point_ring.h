@@ -22,7 +22,7 @@ class PointRing {
   };
 
   // `capacity`: a power of two.
-  explicit PointRing(size_t capacity) : entries_(capacity), mask_(capacity - 1) {
+  explicit PointRing(size_t capacity) : entries_(capacity), mask_(capacity - 1), next_look_(capacity / 2) {
     RUN_ASSERT(capacity > 1 && (capacity & mask_) == 0);
   }
 
@@ -42,12 +42,15 @@ class PointRing {
     return true;
   }
 
-  // For the pushing thread: true now and then while the ring is at least half full, at most once for each half.
-  bool passed_half() noexcept {
+  // For the pushing thread, after each push: whether the ring is at least half full.  Looks only now and then, so that
+  // while it stays that full the answer is yes once for every eighth of the ring.
+  bool half_full() noexcept {
     const size_t end = end_.load(std::memory_order_relaxed);
-    if (end - known_begin_ != capacity() / 2) return false;
+    if (end < next_look_) return false;
     known_begin_ = begin_.load(std::memory_order_acquire);
-    return end - known_begin_ == capacity() / 2;
+    const bool is_half_full = end - known_begin_ >= capacity() / 2;
+    next_look_ = is_half_full ? end + capacity() / 8 : known_begin_ + capacity() / 2;
+    return is_half_full;
   }
 
   // Hands what was pushed before the call to `take(entry)`, at most `limit` entries.  Returns how many.
@@ -68,6 +71,7 @@ class PointRing {
   size_t mask_;
   alignas(kCacheLine) std::atomic<size_t> end_{0};    // entries ever pushed
   size_t known_begin_ = 0;                            // what the pushing thread last saw of begin_
+  size_t next_look_;                                  // when it looks again
   alignas(kCacheLine) std::atomic<size_t> begin_{0};  // entries ever drained
 };
 

@@ -81,6 +81,7 @@ std::string joined(const std::vector<std::string>& names) {
 
 [[noreturn]] void fail_ambiguous(std::string_view selector, const std::vector<RunRow>& runs) {
   std::vector<std::string> ids;
+  ids.reserve(runs.size());
   for (const RunRow& run : runs) ids.push_back(run.uid);
   fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
 }

@@ -110,7 +110,7 @@ int64_t collect_garbage(Store& store) {
   }
   store.checkpoint(1);
   const int64_t before = size();
-  database.exec("VACUUM");
+  database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // its copy may not fit into memory
   store.checkpoint(1);
   return before - size();
 }

@@ -102,7 +102,7 @@ RunHandle create_run(Store& store, const RunInfo& info) {
   Statement(database, "INSERT INTO run(uid, name, parent_id, seed, created_ms, attempts) VALUES(?1, ?2, ?3, ?4, ?5, 1)")
       .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, now_ms())
       .run();
-  const RunHandle run{database.last_insert_id(), 1, info.uid};
+  RunHandle run{database.last_insert_id(), 1, info.uid};
   put_attempt(database, run, info.attempt, 0);
   transaction.commit();
   return run;
@@ -113,7 +113,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
   Transaction transaction(database, Transaction::Kind::kWrite);
   Statement row(database, "SELECT id, attempts FROM run WHERE uid = ?1");
   if (!row.bind(uid).step()) fail(ErrorKind::kNotFound, "there is no run {} in {}", uid, database.path().string());
-  const RunHandle run{row.int64(0), row.int64(1) + 1, std::string(uid)};
+  RunHandle run{row.int64(0), row.int64(1) + 1, std::string(uid)};
   row.reset();
   check_not_running(store, run.id, "resume");
   Statement(database, "UPDATE run SET attempts = ?2 WHERE id = ?1").bind(run.id, run.attempt).run();

@@ -6,10 +6,10 @@
 #include <csignal>
 #include <ctime>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "store/point_ring.h"
@@ -58,22 +58,22 @@ class RunWriter::Impl {
 
   const std::string& uid() const { return uid_; }
 
-  // Runs `task(recorder)` on the writer thread.
-  template <class F>
-  auto submit(F task) -> std::future<std::invoke_result_t<F, Recorder&>>;
+  // Does `work(recorder)` on the writer thread.
+  template <class Result = std::monostate, class Work>
+  Outcome<Result> submit(Work work);
 
-  // For tasks: writes everything given so far.  `durable`: and syncs it.
+  // For such work: writes everything given so far.  `durable`: and syncs it.
   void commit_all(bool durable) { commit(kAll, durable); }
 
   SeriesIndex series(std::string_view name);
   bool push(SeriesIndex series, int64_t step, double value) noexcept;
   StateSnapshot snapshot();
-  std::future<StateInfo> save_state(StateSnapshot snapshot, Retention retention);
+  Outcome<StateInfo> save_state(StateSnapshot snapshot, Retention retention);
   WriterCounters counters() const;
   std::vector<std::string> take_warnings();
 
  private:
-  using Task = std::packaged_task<void(Recorder&)>;
+  using Task = std::function<void(Recorder&)>;
 
   // The writer thread, and what it and its tasks call.
   void work();
@@ -139,16 +139,16 @@ RunWriter::Impl::~Impl() {
   thread_.join();
 }
 
-template <class F>
-auto RunWriter::Impl::submit(F task) -> std::future<std::invoke_result_t<F, Recorder&>> {
-  std::packaged_task<std::invoke_result_t<F, Recorder&>(Recorder&)> packaged(std::move(task));
-  auto future = packaged.get_future();
+template <class Result, class Work>
+Outcome<Result> RunWriter::Impl::submit(Work work) {
+  Outcome<Result> outcome;
   {
     const std::lock_guard lock(mutex_);
-    tasks_.emplace_back([packaged = std::move(packaged)](Recorder& recorder) mutable { packaged(recorder); });
+    tasks_.emplace_back(
+        [outcome, work = std::move(work)](Recorder& recorder) mutable { outcome.run([&] { return work(recorder); }); });
   }
   wake_.notify_one();
-  return future;
+  return outcome;
 }
 
 SeriesIndex RunWriter::Impl::series(std::string_view name) {
@@ -165,7 +165,7 @@ bool RunWriter::Impl::push(SeriesIndex series, int64_t step, double value) noexc
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread counts
     return false;
   }
-  if (ring_.passed_half()) hurry();
+  if (ring_.half_full()) hurry();
   return true;
 }
 
@@ -176,13 +176,13 @@ StateSnapshot RunWriter::Impl::snapshot() {
   return snapshot;
 }
 
-std::future<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention retention) {
+Outcome<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention retention) {
   {
     std::unique_lock lock(mutex_);
     saved_.wait(lock, [this] { return !saving_; });
     saving_ = true;
   }
-  return submit([this, snapshot = std::move(snapshot), retention = std::move(retention)](Recorder&) mutable {
+  return submit<StateInfo>([this, snapshot = std::move(snapshot), retention = std::move(retention)](Recorder&) mutable {
     return save(std::move(snapshot), retention);
   });
 }
@@ -337,7 +337,7 @@ const std::string& RunWriter::uid() const {
 }
 
 RunHandle RunWriter::wait_until_recorded() {
-  return impl_->submit([](Recorder& recorder) { return recorder.begin(); }).get();
+  return impl_->submit<RunHandle>([](Recorder& recorder) { return recorder.begin(); }).get();
 }
 
 SeriesIndex RunWriter::series(std::string_view name) {
@@ -357,7 +357,7 @@ StateSnapshot RunWriter::snapshot() {
   return impl_->snapshot();
 }
 
-std::future<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention retention) {
+Outcome<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention retention) {
   return impl_->save_state(std::move(snapshot), std::move(retention));
 }
 

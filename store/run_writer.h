@@ -10,12 +10,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "store/outcome.h"
 #include "store/removal.h"
 #include "store/state_store.h"
 
@@ -71,10 +71,10 @@ class RunWriter {
   // A cleared snapshot to fill: a used one with its memory where there is one.
   StateSnapshot snapshot();
 
-  // Saves on the writer thread, then applies `retention`.  The future gives the state, or the Error; a failure is also
-  // a warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last
+  // Saves on the writer thread, then applies `retention`.  The outcome is the state, or the Error; a failure is also a
+  // warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last
   // state call .get() on it.
-  std::future<StateInfo> save_state(StateSnapshot snapshot, Retention retention = {});
+  Outcome<StateInfo> save_state(StateSnapshot snapshot, Retention retention = {});
 
   // Blocks until everything given so far is in the file and synced.  Throws Error(kStore) if it cannot be.
   void flush();

@@ -113,8 +113,7 @@ void Database::sync() {
 
 void Database::configure() {
   set_patience(10'000);
-  // No checkpoint may happen by itself: see docs/decisions/store-checkpoints.md.  The hook takes the place of SQLite's
-  // own.
+  // In place of SQLite's own hook: no checkpoint may happen by itself (docs/decisions/store-checkpoints.md).
   sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
   // mmap turns an I/O error into a signal; zeroing freed pages would double the cost of removing states.
   exec(

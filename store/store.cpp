@@ -1,6 +1,5 @@
 #include "store/store.h"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <system_error>

@@ -86,7 +86,9 @@ class Faults : public ::testing::Test {
     if (!promised.run) return;
     const RunRow run = find_run(store, info.uid);
     // What failed may be there all the same: a disk can fail after it has written.
-    if (promised.finished) EXPECT_EQ(run.status, RunStatus::kDone);
+    if (promised.finished) {
+      EXPECT_EQ(run.status, RunStatus::kDone);
+    }
     if (promised.points > 0) {
       const auto points = metric_points(store, run, "loss");
       ASSERT_GE(static_cast<int64_t>(points.size()), promised.points);

@@ -120,7 +120,7 @@ TEST_F(RunWriting, WhatIsPushedBeforeAStateIsCommittedWithIt) {
 // Saves are given faster than they are written: each waits for the one before, none is lost, memory is used again.
 TEST_F(RunWriting, SavesFollowEachOther) {
   RunWriter writer(open_to_write(), info);
-  std::vector<std::future<StateInfo>> saves;
+  std::vector<Outcome<StateInfo>> saves;
   const std::string weights(300'000, 'w');
   for (int64_t step = 1; step <= 5; ++step) {
     StateSnapshot snapshot = writer.snapshot();
@@ -319,7 +319,7 @@ TEST(PointRing, RefusesWhenFullAndTellsWhenHalfFull) {
   PointRing ring(8);
   for (int64_t i = 0; i < 8; ++i) {
     EXPECT_TRUE(ring.push({0, {i, 0, 0}}));
-    EXPECT_EQ(ring.passed_half(), i == 3);
+    EXPECT_EQ(ring.half_full(), i >= 3);
   }
   EXPECT_FALSE(ring.push({0, {8, 0, 0}}));
   std::vector<int64_t> steps;
