@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "backends/graph/derivatives.h"
 #include "backends/graph/op.h"
 #include "backends/graph/program.h"
+#include "backends/graph/type_text.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -27,25 +26,24 @@ TensorType requested(Query q) {
 
 template <Op op>
 TensorType float_unary(Query q) {
-  check(is_float(q.operands[0].dtype), "{}: wants a float tensor, got {}", name_of(op), q.operands[0].to_string());
+  check(is_float(q.operands[0].dtype), "{}: wants a float tensor, got {}", name_of(op), q.operands[0]);
   return q.operands[0];
 }
 
 template <Op op>
 TensorType number_unary(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(op),
-        q.operands[0].to_string());
+  check(q.operands[0].dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(op), q.operands[0]);
   return q.operands[0];
 }
 
 template <Op op>
 TensorType bool_unary(Query q) {
-  check(q.operands[0].dtype == DType::kBool, "{}: wants a bool tensor, got {}", name_of(op), q.operands[0].to_string());
+  check(q.operands[0].dtype == DType::kBool, "{}: wants a bool tensor, got {}", name_of(op), q.operands[0]);
   return q.operands[0];
 }
 
 TensorType is_finite_type(Query q) {
-  check(is_float(q.operands[0].dtype), "is_finite: wants a float tensor, got {}", q.operands[0].to_string());
+  check(is_float(q.operands[0].dtype), "is_finite: wants a float tensor, got {}", q.operands[0]);
   return {DType::kBool, q.operands[0].shape};
 }
 
@@ -55,21 +53,19 @@ TensorType cast_type(Query q) {
 
 template <Op op>
 TensorType binary_type(Query q) {
-  check(q.operands[0] == q.operands[1], "{}: operands differ: {} and {}", name_of(op), q.operands[0].to_string(),
-        q.operands[1].to_string());
+  check(q.operands[0] == q.operands[1], "{}: operands differ: {} and {}", name_of(op), q.operands[0], q.operands[1]);
   return q.operands[0];
 }
 
 template <Op op>
 TensorType number_binary(Query q) {
-  check(q.operands[0].dtype != DType::kBool, "{}: wants tensors of numbers, got {}", name_of(op),
-        q.operands[0].to_string());
+  check(q.operands[0].dtype != DType::kBool, "{}: wants tensors of numbers, got {}", name_of(op), q.operands[0]);
   return binary_type<op>(q);
 }
 
 template <Op op>
 TensorType float_binary(Query q) {
-  check(is_float(q.operands[0].dtype), "{}: wants float tensors, got {}", name_of(op), q.operands[0].to_string());
+  check(is_float(q.operands[0].dtype), "{}: wants float tensors, got {}", name_of(op), q.operands[0]);
   return binary_type<op>(q);
 }
 
@@ -80,15 +76,14 @@ TensorType comparison(Query q) {
 
 template <Op op>
 TensorType logical(Query q) {
-  check(q.operands[0].dtype == DType::kBool, "{}: wants bool tensors, got {}", name_of(op), q.operands[0].to_string());
+  check(q.operands[0].dtype == DType::kBool, "{}: wants bool tensors, got {}", name_of(op), q.operands[0]);
   return binary_type<op>(q);
 }
 
 TensorType where_type(Query q) {
-  check(q.operands[0].dtype == DType::kBool, "where: the condition must be bool, got {}", q.operands[0].to_string());
+  check(q.operands[0].dtype == DType::kBool, "where: the condition must be bool, got {}", q.operands[0]);
   check(q.operands[1] == q.operands[2] && q.operands[0].shape == q.operands[1].shape,
-        "where: operands differ: condition {}, {} and {}", q.operands[0].to_string(), q.operands[1].to_string(),
-        q.operands[2].to_string());
+        "where: operands differ: condition {}, {} and {}", q.operands[0], q.operands[1], q.operands[2]);
   return q.operands[1];
 }
 
@@ -103,18 +98,17 @@ Shape reduced(const Shape& shape, std::span<const int64_t> axes) {
 template <Op op>
 TensorType reduce_type(Query q) {
   const TensorType& x = q.operands[0];
-  check(x.dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(op), x.to_string());
+  check(x.dtype != DType::kBool, "{}: wants a tensor of numbers, got {}", name_of(op), x);
   const bool has_identity = op == Op::kSum;
   for (const int64_t axis : q.attrs)
-    check(has_identity || x.shape[static_cast<int>(axis)] > 0, "{}: axis {} of {} is empty", name_of(op), axis,
-          x.to_string());
+    check(has_identity || x.shape[static_cast<int>(axis)] > 0, "{}: axis {} of {} is empty", name_of(op), axis, x);
   return {op == Op::kArgMax ? DType::kI64 : x.dtype, reduced(x.shape, q.attrs)};
 }
 
 TensorType reshape_type(Query q) {
   check(q.operands[0].shape.elements() == q.requested.shape.elements(),
-        "reshape: {} does not have the {} elements of {}", q.operands[0].to_string(), q.requested.shape.elements(),
-        q.requested.shape.to_string());
+        "reshape: {} does not have the {} elements of {}", q.operands[0], q.requested.shape.elements(),
+        q.requested.shape);
   return {q.operands[0].dtype, q.requested.shape};
 }
 
@@ -123,7 +117,7 @@ TensorType permute_type(Query q) {
   std::array<int64_t, Shape::kMaxRank> dims{};
   unsigned seen = 0;
   check(static_cast<int>(q.attrs.size()) == shape.rank(), "permute: {} axes given for {}", q.attrs.size(),
-        q.operands[0].to_string());
+        q.operands[0]);
   for (size_t i = 0; i < q.attrs.size(); ++i) {
     const int axis = shape.axis(q.attrs[i], "permute");
     check(!(seen >> axis & 1u), "permute: axis {} is given twice", axis);
@@ -136,7 +130,7 @@ TensorType permute_type(Query q) {
 TensorType expand_type(Query q) {
   const TensorType& x = q.operands[0];
   check(x.shape.rank() <= q.requested.shape.rank() && broadcast(x.shape, q.requested.shape) == q.requested.shape,
-        "expand: {} does not expand to {}", x.to_string(), q.requested.shape.to_string());
+        "expand: {} does not expand to {}", x, q.requested.shape);
   return {x.dtype, q.requested.shape};
 }
 
@@ -146,7 +140,7 @@ TensorType slice_type(Query q) {
     const auto at = static_cast<size_t>(axis) * 3;
     const int64_t start = q.attrs[at], stop = q.attrs[at + 1], step = q.attrs[at + 2];
     check(0 <= start && start <= stop && stop <= shape[axis] && step >= 1,
-          "slice: [{}, {}) by {} does not lie in axis {} of {}", start, stop, step, axis, q.operands[0].to_string());
+          "slice: [{}, {}) by {} does not lie in axis {} of {}", start, stop, step, axis, q.operands[0]);
     shape = shape.with(axis, (stop - start + step - 1) / step);
   }
   return {q.operands[0].dtype, shape};
@@ -169,7 +163,7 @@ TensorType concat_type(Query q) {
   for (const TensorType& part : q.operands) {
     check(part.dtype == first.dtype && part.shape.rank() == first.shape.rank() &&
               part.shape.with(axis, 1) == first.shape.with(axis, 1),
-          "concat: {} does not join {} at axis {}", part.to_string(), first.to_string(), axis);
+          "concat: {} does not join {} at axis {}", part, first, axis);
     size += part.shape[axis];
   }
   return {first.dtype, first.shape.with(axis, size)};
@@ -178,7 +172,7 @@ TensorType concat_type(Query q) {
 // ---- indexing ------------------------------------------------------------------------------------------------------
 
 void check_index(const TensorType& index, const char* op) {
-  check(index.dtype == DType::kI64, "{}: indices must be i64, got {}", op, index.to_string());
+  check(index.dtype == DType::kI64, "{}: indices must be i64, got {}", op, index);
 }
 
 void check_gather_shapes(const TensorType& x, const TensorType& index, int64_t attr_axis, const char* op) {
@@ -186,7 +180,7 @@ void check_gather_shapes(const TensorType& x, const TensorType& index, int64_t a
   const int axis = x.shape.axis(attr_axis, op);
   bool fits = x.shape.rank() == index.shape.rank();
   for (int i = 0; fits && i < x.shape.rank(); ++i) fits = i == axis || index.shape[i] <= x.shape[i];
-  check(fits, "{}: index {} does not fit {} at axis {}", op, index.to_string(), x.to_string(), axis);
+  check(fits, "{}: index {} does not fit {} at axis {}", op, index, x, axis);
 }
 
 TensorType gather_type(Query q) {
@@ -197,8 +191,7 @@ TensorType gather_type(Query q) {
 TensorType scatter_add_type(Query q) {
   check_gather_shapes(q.operands[0], q.operands[1], q.attrs[0], "scatter_add");
   check(q.operands[2].dtype == q.operands[0].dtype && q.operands[2].shape == q.operands[1].shape,
-        "scatter_add: source {} does not have the shape of index {}", q.operands[2].to_string(),
-        q.operands[1].to_string());
+        "scatter_add: source {} does not have the shape of index {}", q.operands[2], q.operands[1]);
   return q.operands[0];
 }
 
@@ -216,7 +209,7 @@ TensorType one_hot_type(Query q) {
 }
 
 TensorType embedding_type(Query q) {
-  check(q.operands[0].shape.rank() == 2, "embedding: the table must be (V, D), got {}", q.operands[0].to_string());
+  check(q.operands[0].shape.rank() == 2, "embedding: the table must be (V, D), got {}", q.operands[0]);
   check_index(q.operands[1], "embedding");
   return append_axis(q.operands[0].dtype, q.operands[1].shape, q.operands[0].shape[1]);
 }
@@ -245,17 +238,16 @@ MatmulDims matmul_dims(Query q) {
 TensorType matmul_type(Query q) {
   const TensorType& a = q.operands[0];
   const TensorType& b = q.operands[1];
-  const auto text = [&] {
-    return fmt::format("{}{} × {}{}", a.to_string(), q.attrs[0] ? "ᵀ" : "", b.to_string(), q.attrs[1] ? "ᵀ" : "");
+  const auto want = [&](bool holds, const char* what) {
+    check(holds, "matmul: {}: {}{} × {}{}", what, a, q.attrs[0] ? "ᵀ" : "", b, q.attrs[1] ? "ᵀ" : "");
   };
-  check(is_float(a.dtype) && a.dtype == b.dtype, "matmul: wants two float tensors of one dtype, got {}", text());
-  check(a.shape.rank() >= 2 && a.shape.rank() == b.shape.rank(), "matmul: ranks do not fit: {}", text());
+  want(is_float(a.dtype) && a.dtype == b.dtype, "wants two float tensors of one dtype");
+  const int rank = a.shape.rank();
+  want(rank >= 2 && rank == b.shape.rank(), "wants two tensors of one rank, at least 2");
   const MatmulDims d = matmul_dims(q);
-  check(d.k_a == d.k_b, "matmul: inner sizes differ ({} and {}): {}", d.k_a, d.k_b, text());
-  Shape shape = a.shape;
-  const int rank = shape.rank();
-  for (int i = 0; i < rank - 2; ++i) check(a.shape[i] == b.shape[i], "matmul: leading axes differ: {}", text());
-  return {a.dtype, shape.with(rank - 2, d.m).with(rank - 1, d.n)};
+  want(d.k_a == d.k_b, "the inner sizes differ");
+  for (int i = 0; i < rank - 2; ++i) want(a.shape[i] == b.shape[i], "the leading axes differ");
+  return {a.dtype, a.shape.with(rank - 2, d.m).with(rank - 1, d.n)};
 }
 
 template <Op op>
@@ -268,13 +260,13 @@ void check_cross_entropy(Query q, size_t weights_at) {
   const TensorType& logits = q.operands[0];
   const TensorType& labels = q.operands[1];
   check(is_float(logits.dtype) && logits.shape.rank() == 2, "cross_entropy: logits must be (N, C) floats, got {}",
-        logits.to_string());
+        logits);
   check(labels.dtype == DType::kI64 && labels.shape == Shape{logits.shape[0]},
-        "cross_entropy: labels must be ({}) i64 class numbers, got {}", logits.shape[0], labels.to_string());
+        "cross_entropy: labels must be ({}) i64 class numbers, got {}", logits.shape[0], labels);
   if (q.operands.size() > weights_at)
     check(q.operands[weights_at] == TensorType{logits.dtype, Shape{logits.shape[1]}},
           "cross_entropy: class weights must be ({}) {}, got {}", logits.shape[1], name_of(logits.dtype),
-          q.operands[weights_at].to_string());
+          q.operands[weights_at]);
 }
 
 TensorType cross_entropy_type(Query q) {
@@ -285,17 +277,16 @@ TensorType cross_entropy_type(Query q) {
 TensorType cross_entropy_grad_type(Query q) {
   check_cross_entropy(q, 3);
   check(q.operands[2].dtype == q.operands[0].dtype && q.operands[2].shape == q.operands[1].shape,
-        "cross_entropy_grad: gradient {} does not have the type of the loss", q.operands[2].to_string());
+        "cross_entropy_grad: gradient {} does not have the type of the loss", q.operands[2]);
   return q.operands[0];
 }
 
 TensorType layer_norm_type(Query q) {
   const TensorType& x = q.operands[0];
-  check(is_float(x.dtype) && x.shape.rank() >= 1, "layer_norm: wants a float tensor with at least one axis, got {}",
-        x.to_string());
+  check(is_float(x.dtype) && x.shape.rank() >= 1, "layer_norm: wants a float tensor with at least one axis, got {}", x);
   for (size_t i = 1; i < 3; ++i)
     check(q.operands[i] == TensorType{x.dtype, Shape{x.shape.back()}}, "layer_norm: {} must be ({}) {}, got {}",
-          i == 1 ? "gamma" : "beta", x.shape.back(), name_of(x.dtype), q.operands[i].to_string());
+          i == 1 ? "gamma" : "beta", x.shape.back(), name_of(x.dtype), q.operands[i]);
   return x;
 }
 
@@ -309,13 +300,12 @@ TensorType layer_norm_gamma_type(Query q) {
 
 TensorType dropout_mask_type(Query q) {
   check(q.operands[0] == TensorType{DType::kI64, Shape{2}}, "dropout_mask: the key must be (2) i64, got {}",
-        q.operands[0].to_string());
+        q.operands[0]);
   check_index(q.operands[1], "dropout_mask");
   const double p = unpack_f64(q.attrs[1]);
   check(p >= 0 && p < 1, "dropout: p must lie in [0, 1), got {}", p);
   check(q.requested.shape.rank() >= 1 && q.operands[1].shape == Shape{q.requested.shape[0]},
-        "dropout_mask: {} sample ids for a tensor of shape {}", q.operands[1].to_string(),
-        q.requested.shape.to_string());
+        "dropout_mask: {} sample ids for a tensor of shape {}", q.operands[1], q.requested.shape);
   return {DType::kF32, q.requested.shape};
 }
 

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
+#include "backends/graph/type_text.h"
 #include "schema/error.h"
 
 namespace runner::backends::ops {
@@ -19,7 +18,7 @@ void check(bool holds, Value x, fmt::format_string<Args...> format, Args&&... ar
 int normal_axis(std::string_view op, Value x, int64_t axis) {
   const int rank = x.shape().rank();
   const int64_t normal = axis < 0 ? axis + rank : axis;
-  check(normal >= 0 && normal < rank, x, "{}: axis {} does not exist in {}", op, axis, x.type().to_string());
+  check(normal >= 0 && normal < rank, x, "{}: axis {} does not exist in {}", op, axis, x.type());
   return static_cast<int>(normal);
 }
 
@@ -27,8 +26,8 @@ Shape common_shape(std::string_view op, Value a, Value b) {
   const Shape x = a.shape(), y = b.shape();
   for (int i = 1; i <= std::min(x.rank(), y.rank()); ++i) {
     const int64_t p = x[x.rank() - i], q = y[y.rank() - i];
-    check(p == q || p == 1 || q == 1, a, "{}: {} and {} do not broadcast: {} against {} at axis -{}", op,
-          a.type().to_string(), b.type().to_string(), p, q, i);
+    check(p == q || p == 1 || q == 1, a, "{}: {} and {} do not broadcast: {} against {} at axis -{}", op, a.type(),
+          b.type(), p, q, i);
   }
   return broadcast(x, y);
 }
@@ -57,7 +56,7 @@ std::vector<int64_t> normal_axes(std::string_view op, Value x, std::span<const i
     for (int axis = 0; axis < x.shape().rank(); ++axis) normal.push_back(axis);
   std::sort(normal.begin(), normal.end());
   check(std::adjacent_find(normal.begin(), normal.end()) == normal.end(), x, "{}: an axis of {} is given twice", op,
-        x.type().to_string());
+        x.type());
   return normal;
 }
 
@@ -73,7 +72,7 @@ Value reduce(Op op, Value x, std::span<const int64_t> axes, bool keep_dims) {
 
 // Swaps `axis` with the last one around a row op.
 Value over_last(Op op, Value x, int64_t axis) {
-  check(x.shape().rank() > 0, x, "{}: wants at least one axis, got {}", name_of(op), x.type().to_string());
+  check(x.shape().rank() > 0, x, "{}: wants at least one axis, got {}", name_of(op), x.type());
   const int normal = normal_axis(name_of(op), x, axis);
   if (normal == x.shape().rank() - 1) return record(op, {x});
   return transpose(record(op, {transpose(x, normal, -1)}), normal, -1);
@@ -132,7 +131,7 @@ Value reduce_min(Value x, std::span<const int64_t> axes, bool keep_dims) {
 }
 
 Value mean(Value x, std::span<const int64_t> axes, bool keep_dims) {
-  check(is_float(x.dtype()), x, "mean: wants a float tensor, got {}", x.type().to_string());
+  check(is_float(x.dtype()), x, "mean: wants a float tensor, got {}", x.type());
   const int64_t elements = x.shape().elements();
   const Value total = sum(x, axes, keep_dims);
   const int64_t results = total.shape().elements();

@@ -264,22 +264,18 @@ size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
 
   size_t total = 0;
-  std::vector<size_t> placed;
+  std::vector<size_t> placed;  // by offset
   for (const size_t i : order) {
     ArenaBlock& block = blocks[i];
-    std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of the blocks that live at the same time
-    for (const size_t j : placed)
-      if (blocks[j].first <= block.last && block.first <= blocks[j].last)
-        taken.emplace_back(blocks[j].offset, blocks[j].offset + align(blocks[j].bytes));
-    std::sort(taken.begin(), taken.end());
-    size_t offset = 0;
-    for (const auto& [begin, end] : taken) {
-      if (begin >= offset + align(block.bytes)) break;
-      offset = std::max(offset, end);
+    for (const size_t j : placed) {
+      const ArenaBlock& other = blocks[j];
+      if (other.first > block.last || block.first > other.last) continue;
+      if (other.offset >= block.offset + align(block.bytes)) break;
+      block.offset = std::max(block.offset, other.offset + align(other.bytes));
     }
-    block.offset = offset;
-    total = std::max(total, offset + align(block.bytes));
-    placed.push_back(i);
+    total = std::max(total, block.offset + align(block.bytes));
+    const auto before = [&](size_t a, size_t b) { return blocks[a].offset < blocks[b].offset; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), i, before), i);
   }
   return total;
 }

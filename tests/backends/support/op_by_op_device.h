@@ -37,45 +37,47 @@ class TaskQueue {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
     ++pushed_;
-    changed_.notify_all();
+    if (tasks_.size() == 1) work_.notify_one();
   }
   uint64_t pushed() const { return pushed_; }
 
-  // Returns when the first `count` tasks are done or skipped; throws the first error, once.
+  // Returns when the first `count` tasks are done; throws the first error, once, when all behind it are skipped.
   void wait(uint64_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return done_ >= count || error_; });
-    if (!error_) return;
-    changed_.wait(lock, [&] { return done_ == pushed_; });  // what stood behind the error is skipped
-    std::rethrow_exception(std::exchange(error_, nullptr));
+    idle_.wait(lock, [&] { return (done_ >= count && !error_) || done_ == pushed_; });
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
  private:
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return !tasks_.empty(); });
+      work_.wait(lock, [this] { return !tasks_.empty(); });
       const std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
       if (!task) return;
       if (!error_) {
         lock.unlock();
-        std::exception_ptr error;
-        try {
-          task();
-        } catch (...) {
-          error = std::current_exception();
-        }
+        const std::exception_ptr error = run(task);
         lock.lock();
         error_ = error;
       }
       ++done_;
-      changed_.notify_all();
+      if (tasks_.empty()) idle_.notify_all();
     }
   }
 
+  static std::exception_ptr run(const std::function<void()>& task) {
+    try {
+      task();
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  }
+
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable work_, idle_;
   std::deque<std::function<void()>> tasks_;
   uint64_t pushed_ = 0, done_ = 0;
   std::exception_ptr error_;

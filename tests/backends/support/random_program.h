@@ -46,8 +46,8 @@ class RandomProgram {
   }
 
   DType any_dtype() {
-    return one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kBf16, DType::kF64, DType::kF16,
-                   DType::kI32, DType::kI64, DType::kBool});
+    return one_of({DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kF32, DType::kF32,
+                   DType::kF32, DType::kBf16, DType::kF64, DType::kF16, DType::kI32, DType::kI64, DType::kBool});
   }
 
   int64_t any_dim() { return chance(3) ? 0 : one_of<int64_t>({1, 1, 2, 2, 3, 4, 5, 7}); }
@@ -63,9 +63,9 @@ class RandomProgram {
   template <class Fits>
   Value find(const Fits& fits) {
     const auto n = static_cast<int64_t>(pool_.size());
-    const int64_t start = up_to(n - 1);
+    const int64_t start = chance(60) ? n - 1 - up_to(std::min<int64_t>(n - 1, 3)) : up_to(n - 1);  // often a new one
     for (int64_t i = 0; i < n; ++i) {
-      const Value value = pool_[static_cast<size_t>((start + i) % n)];
+      const Value value = pool_[static_cast<size_t>((start - i + n) % n)];
       if (fits(value)) return value;
     }
     return {};
@@ -93,7 +93,7 @@ class RandomProgram {
 
   // A value, or sometimes a constant, that goes with `a` in an op of two operands.
   Value partner(Value a) {
-    if (chance(15)) return ops::full_like(a, one_of({0.0, 1.0, -1.0, 0.5, 2.0, 3.0}));
+    if (chance(15)) return ops::full_like(a, one_of({0.0, -0.0, 1.0, -1.0, 0.5, 2.0}));
     return find([&](Value b) { return b.dtype() == a.dtype() && broadcasts(a.shape(), b.shape()) && small(a, b); });
   }
   static bool small(Value a, Value b) { return broadcast(a.shape(), b.shape()).elements() <= kMostElements; }
@@ -128,16 +128,18 @@ class RandomProgram {
 
   void add_step() {
     constexpr Step kSteps[] = {
-        &RandomProgram::unary,      &RandomProgram::unary,         &RandomProgram::unary,     &RandomProgram::sign_like,
-        &RandomProgram::binary,     &RandomProgram::binary,        &RandomProgram::binary,    &RandomProgram::binary,
-        &RandomProgram::compare,    &RandomProgram::logic,         &RandomProgram::choose,    &RandomProgram::cast,
-        &RandomProgram::clamp,      &RandomProgram::reduce,        &RandomProgram::reduce,    &RandomProgram::argmax,
-        &RandomProgram::reshape,    &RandomProgram::reshape,       &RandomProgram::permute,   &RandomProgram::expand,
-        &RandomProgram::slice,      &RandomProgram::slice,         &RandomProgram::pad,       &RandomProgram::concat,
-        &RandomProgram::join_flat,  &RandomProgram::gather,        &RandomProgram::scatter,   &RandomProgram::one_hot,
-        &RandomProgram::embedding,  &RandomProgram::matmul,        &RandomProgram::matmul,    &RandomProgram::softmax,
-        &RandomProgram::layer_norm, &RandomProgram::cross_entropy, &RandomProgram::dropout,   &RandomProgram::twin,
-        &RandomProgram::constant,   &RandomProgram::derivative,    &RandomProgram::derivative};
+        &RandomProgram::unary,     &RandomProgram::unary,     &RandomProgram::unary,      &RandomProgram::unary,
+        &RandomProgram::unary,     &RandomProgram::sign_like, &RandomProgram::binary,     &RandomProgram::binary,
+        &RandomProgram::binary,    &RandomProgram::binary,    &RandomProgram::binary,     &RandomProgram::binary,
+        &RandomProgram::binary,    &RandomProgram::binary,    &RandomProgram::compare,    &RandomProgram::logic,
+        &RandomProgram::choose,    &RandomProgram::cast,      &RandomProgram::clamp,      &RandomProgram::reduce,
+        &RandomProgram::reduce,    &RandomProgram::argmax,    &RandomProgram::reshape,    &RandomProgram::reshape,
+        &RandomProgram::permute,   &RandomProgram::expand,    &RandomProgram::slice,      &RandomProgram::slice,
+        &RandomProgram::pad,       &RandomProgram::concat,    &RandomProgram::join_flat,  &RandomProgram::gather,
+        &RandomProgram::scatter,   &RandomProgram::one_hot,   &RandomProgram::embedding,  &RandomProgram::matmul,
+        &RandomProgram::matmul,    &RandomProgram::softmax,   &RandomProgram::layer_norm, &RandomProgram::cross_entropy,
+        &RandomProgram::dropout,   &RandomProgram::twin,      &RandomProgram::constant,   &RandomProgram::derivative,
+        &RandomProgram::derivative};
     (this->*kSteps[up_to(std::ssize(kSteps) - 1)])();
   }
 
@@ -355,9 +357,16 @@ class RandomProgram {
     if (++derivatives_ > 2) return;
     const Value root = any_float();
     if (!root) return;
-    std::vector<Value> wrt = {any_float(), any_float(), root};
-    for (const Value grad : differentiate(root, ops::full_like(root, 1.0), wrt))
-      if (grad) keep(grad);
+    std::vector<Value> wrt = {any_float(), root};
+    for (const Input& input : program_.inputs())
+      if (is_float(program_.type(input.value).dtype)) wrt.push_back({&program_, input.value});
+    std::vector<Value> flat;
+    for (const Value grad : differentiate(root, ops::full_like(root, 1.0), wrt)) {
+      if (!grad) continue;
+      keep(grad);
+      if (grad.dtype() == root.dtype()) flat.push_back(ops::flatten(grad));
+    }
+    if (!flat.empty()) keep(ops::concat(flat, 0));
   }
 
   // ---- what leaves -------------------------------------------------------------------------------------------------
