@@ -72,13 +72,13 @@ struct DnnlMatmul {
 
 // ---- cutting -------------------------------------------------------------------------------------------------------
 
-// How many tiles a product is cut into: one below 20 µs of work, then an even number of about a millisecond each,
+// How many tiles a product is cut into: one below 20 µs of work, then an even number of a few milliseconds each,
 // because a tile repeats part of the packing of the others.  (f32 at 200 GFLOP/s; bf16 runs at twice that.)
 int64_t tile_count(const MatmulShape& shape, DType dtype) {
   const double flops =
       2.0 * static_cast<double>(shape.batch * shape.rows) * static_cast<double>(shape.cols * shape.inner);
   const double micros = flops / (dtype == DType::kBf16 ? 400e3 : 200e3);
-  constexpr double kInlineMicros = 20, kTileMicros = 1200;
+  constexpr double kInlineMicros = 20, kTileMicros = 2400;
   if (micros < kInlineMicros) return 1;
   return 2 * std::clamp<int64_t>(static_cast<int64_t>(micros / (2 * kTileMicros) + 0.5), 1, 32);
 }
@@ -104,7 +104,11 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
     return tiles;
   }
   const int64_t each = (count + s.batch - 1) / s.batch;
-  const bool by_rows = s.rows >= s.cols || s.rows >= each * 2 * kRowGrain;
+  // Cutting the columns of a plain product costs least; a transposed operand is packed again by every tile that reads
+  // it.
+  const bool plain = !s.transpose_a && !s.transpose_b;
+  const bool enough_cols = s.cols >= each * 2 * kColGrain, enough_rows = s.rows >= each * 2 * kRowGrain;
+  const bool by_rows = enough_rows && (!plain || !enough_cols);
   for (int64_t g = 0; g < s.batch; ++g) {
     if (by_rows)
       for (const auto& [first, n] : cut(s.rows, each, kRowGrain)) tiles.push_back({g, 1, first, n, 0, s.cols});

@@ -48,10 +48,13 @@ RUNNER_INLINE double sum(int64_t n, const Many& many, const One& one) {
         many(i + part * kWidth, term);
         acc[part] += term;
       }
-    double lane[kLanes];
+    // Lane l takes lane l + 16, then l + 8, l + 4, l + 2, l + 1.
+    for (int half = kParts / 2; half > 0; half /= 2)
+      for (int part = 0; part < half; ++part) acc[part] += acc[part + half];
+    double lane[kWidth];
     std::memcpy(lane, acc, sizeof lane);
-    for (int64_t half = kLanes / 2; half > 0; half /= 2)
-      for (int64_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+    for (int half = kWidth / 2; half > 0; half /= 2)
+      for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
     total = lane[0];
   }
   for (; i < n; ++i) total += one(i);

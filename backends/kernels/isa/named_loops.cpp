@@ -136,6 +136,15 @@ constexpr NamedLoop kNamed[] = {
     RUNNER_NAMED("to_bf16", "(f32) r1 = cast:bf16 r0 -> r1"),
     RUNNER_NAMED("from_bf16", "(bf16) r1 = cast r0 -> r1"),
     RUNNER_NAMED("gelu_mul", "(f32, f32) r2 = gelu r0; r3 = mul r2 r1 -> r3"),
+    RUNNER_NAMED("gelu", "(f32) r1 = gelu r0 -> r1"),
+    RUNNER_NAMED("gelu_grad",
+                 "(f32, f32, const, const, const, const, const) r7 = mul r0 r2; r8 = erf r7; r9 = add r8 r3; r10 = mul r9 r4; "
+                 "r11 = mul r0 r0; r12 = mul r11 r5; r13 = exp r12; r14 = mul r13 r6; r15 = mul r0 r14; r16 = add r10 r15; "
+                 "r17 = mul r1 r16 -> r17"),
+    RUNNER_NAMED("gelu_dropout_grad",
+                 "(f32, f32, f32, const, const, const, const, const) r8 = mul r0 r1; r9 = mul r2 r3; r10 = erf r9; "
+                 "r11 = add r10 r4; r12 = mul r11 r5; r13 = mul r2 r2; r14 = mul r13 r6; r15 = exp r14; r16 = mul r15 r7; "
+                 "r17 = mul r2 r16; r18 = add r12 r17; r19 = mul r8 r18 -> r19"),
     RUNNER_NAMED("adamw_skip",
                  "(f32, f32., f32, f32, f32., f32, f32., f32., bool., const, const, const, const) r13 = mul r0 r1; "
                  "r14 = sub r13 r2; r15 = mul r14 r9; r16 = add r2 r15; r17 = mul r13 r13; r18 = mul r17 r10; r19 = mul r3 r11; "

@@ -214,63 +214,91 @@ RUNNER_INLINE Moments moments(const T* x, int64_t width, double eps) {
   return {mean, 1.0 / std::sqrt(squares / static_cast<double>(width) + eps)};
 }
 
+// Calls body(row, before(row)), `before` for some rows at once so that the latencies of their sums overlap.
+template <class Before, class Body>
+RUNNER_INLINE void for_rows(int64_t rows, const Before& before, const Body& body) {
+  constexpr int64_t kTogether = 16;
+  decltype(before(0)) ahead[kTogether];
+  for (int64_t first = 0; first < rows; first += kTogether) {
+    const int64_t n = smaller(kTogether, rows - first);
+    for (int64_t r = 0; r < n; ++r) ahead[r] = before(first + r);
+    for (int64_t r = 0; r < n; ++r) body(first + r, ahead[r]);
+  }
+}
+
+template <class T>
+RUNNER_INLINE Moments moments_of(const LayerNormRows<T>& in, int64_t r) {
+  return moments(in.x + r * in.width, in.width, in.eps);
+}
+
 template <class T>
 void layer_norm(const LayerNormRows<T>& in, T* out) {
-  for (int64_t r = 0; r < in.rows; ++r) {
+  const auto before = [&](int64_t r) { return moments_of(in, r); };
+  for_rows(in.rows, before, [&](int64_t r, const Moments& m) {
     const T* x = in.x + r * in.width;
     T* y = out + r * in.width;
-    const Moments m = moments(x, in.width, in.eps);
     RUNNER_VECTOR_LOOP
     for (int64_t i = 0; i < in.width; ++i)
       y[i] = static_cast<T>((static_cast<double>(x[i]) - m.mean) * m.rstd) * in.gamma[i] + in.beta[i];
-  }
+  });
+}
+
+// What the gradient of a row needs beside its elements: mean(gγ), and mean(gγ x̂) · rstd.
+struct GradientSums {
+  Moments m;
+  double mean_g, slope;
+};
+
+template <class T>
+RUNNER_INLINE GradientSums gradient_sums(const LayerNormRows<T>& in, int64_t r) {
+  const T* x = in.x + r * in.width;
+  const T* g = in.grad + r * in.width;
+  const T* gamma = in.gamma;
+  const Moments m = moments_of(in, r);
+  const auto product = [=](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(gamma[i]); };
+  const auto products = [=](int64_t i, Doubles& wide) {
+    Doubles scale;
+    lanes::load(wide, g + i);
+    lanes::load(scale, gamma + i);
+    wide *= scale;
+  };
+  const auto moment = [=](int64_t i) { return product(i) * (static_cast<double>(x[i]) - m.mean); };
+  const auto moment_products = [=](int64_t i, Doubles& wide) {
+    Doubles centred;
+    products(i, wide);
+    lanes::load(centred, x + i);
+    wide *= centred - m.mean;
+  };
+  const auto width = static_cast<double>(in.width);
+  return {m, lanes::sum(in.width, products, product) / width,
+          lanes::sum(in.width, moment_products, moment) * m.rstd * m.rstd / width};
 }
 
 // dx = rstd (gγ − mean(gγ) − x̂ mean(gγ x̂))
 template <class T>
 void layer_norm_grad_x(const LayerNormRows<T>& in, T* out) {
-  for (int64_t r = 0; r < in.rows; ++r) {
+  const auto before = [&](int64_t r) { return gradient_sums(in, r); };
+  for_rows(in.rows, before, [&](int64_t r, const GradientSums& s) {
     const T* x = in.x + r * in.width;
     const T* g = in.grad + r * in.width;
-    const T* gamma = in.gamma;
     T* y = out + r * in.width;
-    const Moments m = moments(x, in.width, in.eps);
-    const auto product = [=](int64_t i) { return static_cast<double>(g[i]) * static_cast<double>(gamma[i]); };
-    const auto products = [=](int64_t i, Doubles& wide) {
-      Doubles scale;
-      lanes::load(wide, g + i);
-      lanes::load(scale, gamma + i);
-      wide *= scale;
-    };
-    const double sum_g = lanes::sum(in.width, products, product);
-    const double sum_gx = lanes::sum(
-        in.width,
-        [=](int64_t i, Doubles& wide) {
-          Doubles centred;
-          products(i, wide);
-          lanes::load(centred, x + i);
-          wide *= centred - m.mean;
-        },
-        [=](int64_t i) { return product(i) * (static_cast<double>(x[i]) - m.mean); });
-    const double mean_g = sum_g / static_cast<double>(in.width);
-    const double slope = sum_gx * m.rstd * m.rstd / static_cast<double>(in.width);
     RUNNER_VECTOR_LOOP
     for (int64_t i = 0; i < in.width; ++i)
-      y[i] = static_cast<T>(m.rstd * (static_cast<double>(g[i]) * static_cast<double>(gamma[i]) - mean_g -
-                                      (static_cast<double>(x[i]) - m.mean) * slope));
-  }
+      y[i] = static_cast<T>(s.m.rstd * (static_cast<double>(g[i]) * static_cast<double>(in.gamma[i]) - s.mean_g -
+                                        (static_cast<double>(x[i]) - s.m.mean) * s.slope));
+  });
 }
 
 template <class T>
 void layer_norm_grad_gamma(const LayerNormRows<T>& in, double* acc) {
-  for (int64_t r = 0; r < in.rows; ++r) {
+  const auto before = [&](int64_t r) { return moments_of(in, r); };
+  for_rows(in.rows, before, [&](int64_t r, const Moments& m) {
     const T* x = in.x + r * in.width;
     const T* g = in.grad + r * in.width;
-    const Moments m = moments(x, in.width, in.eps);
     RUNNER_VECTOR_LOOP
     for (int64_t i = 0; i < in.width; ++i)
       acc[i] += static_cast<double>(g[i]) * ((static_cast<double>(x[i]) - m.mean) * m.rstd);
-  }
+  });
 }
 
 template <class T>
