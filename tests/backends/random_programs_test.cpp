@@ -24,27 +24,6 @@ int program_count() {
   return text ? std::atoi(text) : 1000;
 }
 
-// Runs a plan of the Program with pools and memory of its own.
-Results run_plan_of(const Program& program, const Inputs& inputs, const PlanOptions& options, WorkerPool& pool) {
-  const Plan plan = build_plan(program, options);
-  const Arena arena(plan.arena_bytes);
-  Inputs memory = inputs;
-  std::vector<std::byte*> slots = {arena.data()};
-  for (HostTensor& tensor : memory) slots.push_back(tensor.bytes.data());
-  run_plan(plan, slots, pool);
-  Results results;
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const Output& output = plan.program.outputs()[i];
-    if (output.state >= 0) continue;
-    HostTensor& tensor = results.outputs.emplace_back(plan.program.type(output.value));
-    const std::byte* from = slots[static_cast<size_t>(plan.outputs[i].slot)] + plan.outputs[i].offset;
-    std::copy(from, from + tensor.bytes.size(), tensor.bytes.data());
-  }
-  for (size_t i = 0; i < memory.size(); ++i)
-    if (program.inputs()[i].kind == InputKind::kState) results.states.push_back(memory[i]);
-  return results;
-}
-
 std::string difference(const char* what, const Results& got, const Results& want) {
   const auto compare = [&](const char* kind, const auto& a, const auto& b) -> std::string {
     for (size_t i = 0; i < a.size(); ++i)
@@ -106,7 +85,7 @@ class Properties {
                         {"not reused", {.reuse = false}, &one_},
                         {"as recorded", {.optimise = false, .fuse = false, .reuse = false}, &one_}};
     for (const Way& way : ways) {
-      const Results results = run_plan_of(random.program(), random.inputs(), way.options, *way.pool);
+      const Results results = run_plan_once(random.program(), random.inputs(), way.options, *way.pool);
       if (const std::string fault = difference(way.name, results, expected_); !fault.empty()) return fault;
     }
     return "";

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/graph/plan.h"
+#include "backends/runtime/arena.h"
 #include "tests/backends/support/host_tensor.h"
 
 namespace runner::backends::testing {
@@ -74,6 +76,28 @@ class Session {
   std::vector<const std::byte*> batch_;
   std::vector<double> scalars_;
 };
+
+// The results of a plan made with these options and run once, without a device.
+inline Results run_plan_once(const Program& program, const Inputs& inputs, const PlanOptions& options,
+                             WorkerPool& pool) {
+  const Plan plan = build_plan(program, options);
+  const Arena arena(plan.arena_bytes);
+  Inputs memory = inputs;
+  std::vector<std::byte*> slots = {arena.data()};
+  for (HostTensor& tensor : memory) slots.push_back(tensor.bytes.data());
+  run_plan(plan, slots, pool);
+  Results results;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Output& output = plan.program.outputs()[i];
+    if (output.state >= 0) continue;
+    HostTensor& tensor = results.outputs.emplace_back(plan.program.type(output.value));
+    const std::byte* from = slots[static_cast<size_t>(plan.outputs[i].slot)] + plan.outputs[i].offset;
+    std::copy(from, from + tensor.bytes.size(), tensor.bytes.data());
+  }
+  for (size_t i = 0; i < memory.size(); ++i)
+    if (program.inputs()[i].kind == InputKind::kState) results.states.push_back(memory[i]);
+  return results;
+}
 
 // The results after `times` executions.
 inline Results run_program(Device& device, const Program& program, const Inputs& inputs, int times = 1) {
