@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -104,7 +103,7 @@ class RunWriter::Impl {
   std::atomic<bool> warned_{false};
   std::mutex mutex_;  // guards the rest of this block
   std::condition_variable wake_, saved_;
-  std::deque<Task> tasks_;
+  std::vector<Task> tasks_;
   std::vector<std::string> names_;  // of the series, by index
   std::vector<std::string> warnings_;
   StateSnapshot spare_;
@@ -152,12 +151,12 @@ Outcome<Result> RunWriter::Impl::submit(Work work) {
 }
 
 SeriesIndex RunWriter::Impl::series(std::string_view name) {
-  const auto [place, is_new] = series_.try_emplace(std::string(name), static_cast<SeriesIndex>(series_.size()));
-  if (is_new) {
-    const std::lock_guard lock(mutex_);
-    names_.push_back(place->first);
-  }
-  return place->second;
+  if (const auto known = series_.find(name); known != series_.end()) return known->second;
+  const auto index = static_cast<SeriesIndex>(series_.size());
+  series_.emplace(name, index);
+  const std::lock_guard lock(mutex_);
+  names_.emplace_back(name);
+  return index;
 }
 
 bool RunWriter::Impl::push(SeriesIndex series, int64_t step, double value) noexcept {
@@ -217,7 +216,7 @@ void RunWriter::Impl::work() {
   try_to_commit(limit);  // creates the run
   for (bool stopping = false; !stopping;) {
     stopping = rest();
-    std::deque<Task> tasks;
+    std::vector<Task> tasks;
     {
       const std::lock_guard lock(mutex_);
       tasks.swap(tasks_);

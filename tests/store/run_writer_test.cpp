@@ -253,11 +253,12 @@ TEST_F(RunWriting, TheWriterThreadBlocksSignals) {
 
 TEST_F(RunWriting, PushAllocatesNothing) {
   RunWriter writer(open_to_write(), info);
-  const SeriesIndex loss = writer.series("loss"), lr = writer.series("lr");
+  const SeriesIndex loss = writer.series("train/loss_of_a_long_name"), lr = writer.series("lr");
   writer.wait_until_recorded();
   const int64_t before = allocations_of_this_thread();
   for (int64_t step = 1; step <= 200'000; ++step) {
     writer.push(loss, step, 0.5);
+    writer.push(writer.series("train/loss_of_a_long_name"), step, 0.5);
     writer.push(lr, step, 1e-3);
     if (!writer.take_warnings().empty()) break;
   }
