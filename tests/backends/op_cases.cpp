@@ -1,0 +1,311 @@
+#include "tests/backends/op_cases.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+namespace runner::backends::testing {
+namespace {
+
+using In = std::span<const Value>;
+using Record = std::function<Value(In)>;
+using Axes = std::vector<int64_t>;
+
+constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16};
+constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64};
+
+class Table {
+ public:
+  explicit Table(OpCaseSize size) : large_(size == OpCaseSize::kLarge) {}
+
+  std::vector<OpCase> run() {
+    unary();
+    binary();
+    choice();
+    reductions();
+    layout();
+    indexing();
+    products();
+    rows();
+    losses();
+    return std::move(cases_);
+  }
+
+ private:
+  // What stands in place of a shape when speed is measured.
+  Shape of_size(const Shape& small, const Shape& large) const { return large_ ? large : small; }
+  std::span<const DType> floats() const { return large_ ? std::span(kFloats).first(1) : kFloats; }
+  std::span<const DType> numbers() const { return large_ ? std::span(kNumbers).first(1) : kNumbers; }
+  std::vector<Shape> shapes() const {
+    if (large_) return {Shape{1024, 1024}};
+    return {Shape{}, Shape{7}, Shape{3, 5}, Shape{0, 4}, Shape{2, 1, 3}, Shape{1030}};
+  }
+
+  void add(const char* function, std::vector<OpInput> inputs, Record record) {
+    cases_.push_back({function, std::move(inputs), std::move(record)});
+  }
+
+  void unary() {
+    struct Row {
+      const char* name;
+      Value (*function)(Value);
+      double low = -2, high = 2;
+    };
+    const Row rows[] = {{"exp", ops::exp},
+                        {"log", ops::log, 0.2, 3},
+                        {"log1p", ops::log1p, -0.8, 3},
+                        {"sqrt", ops::sqrt, 0.1, 3},
+                        {"rsqrt", ops::rsqrt, 0.1, 3},
+                        {"tanh", ops::tanh},
+                        {"sigmoid", ops::sigmoid},
+                        {"erf", ops::erf},
+                        {"relu", ops::relu},
+                        {"gelu", ops::gelu},
+                        {"gelu_tanh", ops::gelu_tanh},
+                        {"silu", ops::silu},
+                        {"is_finite", ops::is_finite}};
+    for (const Row& row : rows)
+      for (const DType dtype : floats())
+        for (const Shape& shape : shapes())
+          add(row.name, {{{dtype, shape}, row.low, row.high}}, [f = row.function](In x) { return f(x[0]); });
+    const Row of_numbers[] = {{"neg", ops::neg}, {"abs", ops::abs}, {"sign", ops::sign}};
+    for (const Row& row : of_numbers)
+      for (const DType dtype : numbers())
+        for (const Shape& shape : shapes())
+          add(row.name, {{{dtype, shape}}}, [f = row.function](In x) { return f(x[0]); });
+    for (const Shape& shape : shapes())
+      add("logical_not", {{{DType::kBool, shape}, 0, 2}}, [](In x) { return ops::logical_not(x[0]); });
+    for (int from = 0; from < kDTypeCount; ++from)
+      for (int to = 0; to < kDTypeCount; ++to)
+        add("cast", {{{static_cast<DType>(from), shapes().back()}}},
+            [to](In x) { return ops::cast(x[0], static_cast<DType>(to)); });
+  }
+
+  // Two operands of one shape, and two that broadcast.
+  std::vector<std::pair<Shape, Shape>> pairs() const {
+    std::vector<std::pair<Shape, Shape>> pairs;
+    for (const Shape& shape : shapes()) pairs.emplace_back(shape, shape);
+    if (large_) return {pairs[0], {Shape{1024, 1024}, Shape{1024}}, {Shape{1024, 1024}, Shape{1024, 1}}};
+    pairs.insert(pairs.end(), {{Shape{3, 5}, Shape{5}}, {Shape{3, 5}, Shape{}}, {Shape{2, 1, 3}, Shape{4, 1}}});
+    return pairs;
+  }
+
+  void binary() {
+    struct Row {
+      const char* name;
+      Value (*function)(Value, Value);
+      double low = -2, high = 2;
+    };
+    const Row of_numbers[] = {
+        {"add", ops::add},         {"sub", ops::sub}, {"mul", ops::mul}, {"minimum", ops::minimum},
+        {"maximum", ops::maximum}, {"eq", ops::eq},   {"ne", ops::ne},   {"lt", ops::lt},
+        {"le", ops::le},           {"gt", ops::gt},   {"ge", ops::ge}};
+    const Row of_floats[] = {{"div", ops::div, 0.2, 2}, {"pow", ops::pow, 0.2, 2}};
+    const Row of_bools[] = {{"logical_and", ops::logical_and}, {"logical_or", ops::logical_or}};
+    const auto add_rows = [&](std::span<const Row> rows, std::span<const DType> dtypes) {
+      for (const Row& row : rows)
+        for (const DType dtype : dtypes)
+          for (const auto& [a, b] : pairs())
+            add(row.name, {{{dtype, a}, row.low, row.high}, {{dtype, b}, row.low, row.high}},
+                [f = row.function](In x) { return f(x[0], x[1]); });
+    };
+    constexpr DType kBools[] = {DType::kBool};
+    add_rows(of_numbers, numbers());
+    add_rows(of_floats, floats());
+    add_rows(of_bools, kBools);
+  }
+
+  void choice() {
+    for (const DType dtype : floats()) {
+      for (const auto& [a, b] : pairs())
+        add("where", {{{DType::kBool, a}, 0, 2}, {{dtype, a}}, {{dtype, b}}},
+            [](In x) { return ops::where(x[0], x[1], x[2]); });
+      for (const Shape& shape : shapes()) {
+        add("clamp", {{{dtype, shape}}}, [](In x) { return ops::clamp(x[0], -0.7, 1.1); });
+        add("full_like", {{{dtype, shape}}}, [](In x) { return ops::full_like(x[0], 0.1); });
+        add("scalar", {{{dtype, shape}}},
+            [](In x) { return ops::add(x[0], ops::scalar(*x[0].program, 0.1, x[0].dtype())); });
+      }
+    }
+  }
+
+  void reductions() {
+    struct Row {
+      const char* name;
+      Value (*function)(Value, std::span<const int64_t>, bool);
+      bool floats_only = false;
+    };
+    const Row rows[] = {{"sum", ops::sum},
+                        {"reduce_max", ops::reduce_max},
+                        {"reduce_min", ops::reduce_min},
+                        {"mean", ops::mean, true},
+                        {"norm", ops::norm, true}};
+    struct Reduced {
+      Shape shape;
+      Axes axes;
+    };
+    const Reduced small[] = {{{7}, {0}},          {{3, 5}, {0}},        {{3, 5}, {1}},   {{3, 5}, {}},
+                             {{2, 3, 4}, {0, 2}}, {{2, 3, 4}, {1}},     {{1030}, {0}},   {{}, {}},
+                             {{37, 65}, {0}},     {{2, 1, 3, 2}, {-1}}, {{1, 1}, {0, 1}}};
+    const Reduced large[] = {{{1024, 1024}, {}}, {{1024, 1024}, {0}}, {{1024, 1024}, {1}}};
+    const std::span<const Reduced> all = large_ ? std::span<const Reduced>(large) : small;
+    for (const Row& row : rows)
+      for (const DType dtype : row.floats_only ? floats() : numbers())
+        for (const Reduced& r : all)
+          for (const bool keep_dims : {false, true})
+            add(row.name, {{{dtype, r.shape}, -0.5, 1.5}},
+                [f = row.function, axes = r.axes, keep_dims](In x) { return f(x[0], axes, keep_dims); });
+    for (const DType dtype : floats()) {
+      const TensorType type{dtype, of_size({3, 5}, {1024, 1024})};
+      for (const int64_t axis : {0, 1}) add("argmax", {{type}}, [axis](In x) { return ops::argmax(x[0], axis); });
+    }
+    if (!large_) add("sum", {{{DType::kF32, Shape{0, 3}}}}, [](In x) { return ops::sum(x[0], Axes{0}); });
+  }
+
+  void layout() {
+    constexpr DType kAll[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kI32, DType::kI64, DType::kBool};
+    for (const DType dtype : large_ ? std::span(kAll).first(1) : kAll) {
+      const OpInput x{{dtype, of_size({2, 3, 4}, {64, 128, 128})}};
+      const Shape shape = x.type.shape;
+      const OpInput row{{dtype, of_size({3, 1}, {128, 1})}};
+      add("reshape", {x}, [shape](In v) { return ops::reshape(v[0], {shape[0] * shape[1], shape[2]}); });
+      add("flatten", {x}, [](In v) { return ops::flatten(v[0]); });
+      for (const Axes& axes : {Axes{2, 1, 0}, Axes{0, 2, 1}, Axes{1, 0, 2}, Axes{1, 2, 0}})
+        add("permute", {x}, [axes](In v) { return ops::permute(v[0], axes); });
+      add("transpose", {x}, [](In v) { return ops::transpose(v[0], 0, -1); });
+      add("expand", {row}, [shape](In v) { return ops::expand(v[0], shape); });
+      for (const int64_t axis : {0, 1, 2})
+        for (const int64_t step : {1, 2})
+          add("slice", {x}, [axis, step](In v) { return ops::slice(v[0], axis, 1, -1, step); });
+      for (const int64_t axis : {0, 1, 2}) {
+        add("pad", {x}, [axis](In v) { return ops::pad(v[0], axis, 1, 2); });
+        add("concat", {x, x, x}, [axis](In v) { return ops::concat(v, axis); });
+      }
+    }
+  }
+
+  void indexing() {
+    for (const DType dtype : floats()) {
+      const OpInput table{{dtype, of_size({5, 3}, {4096, 256})}};
+      const double high = static_cast<double>(table.type.shape[0]);
+      const Shape rows = of_size({2, 3}, {4, 256}), like = table.type.shape.with(0, rows.elements());
+      const OpInput index{{DType::kI64, like}, 0, high};
+      add("gather", {table, index}, [](In x) { return ops::gather(x[0], 0, x[1]); });
+      add("scatter_add", {table, index, {{dtype, like}}}, [](In x) { return ops::scatter_add(x[0], 0, x[1], x[2]); });
+      const OpInput columns{{DType::kI64, table.type.shape}, 0, static_cast<double>(table.type.shape[1])};
+      add("gather", {table, columns}, [](In x) { return ops::gather(x[0], 1, x[1]); });
+      add("scatter_add", {table, columns, table}, [](In x) { return ops::scatter_add(x[0], 1, x[1], x[2]); });
+      add("embedding", {table, {{DType::kI64, rows}, 0, high}}, [](In x) { return ops::embedding(x[0], x[1]); });
+    }
+    add("one_hot", {{{DType::kI64, of_size({2, 3}, {4096})}, 0, 4}}, [](In x) { return ops::one_hot(x[0], 4); });
+  }
+
+  void products() {
+    struct Product {
+      Axes a, b;
+    };
+    const std::vector<Product> small = {
+        {{3, 4}, {4, 5}}, {{1, 17}, {17, 2}},          {{3, 1}, {1, 4}}, {{2, 3, 4}, {2, 4, 2}}, {{0, 4}, {4, 5}},
+        {{3, 0}, {0, 2}}, {{2, 2, 3, 2}, {2, 2, 2, 3}}};
+    const std::vector<Product> large = {{{256, 1024}, {1024, 1024}}, {{64, 128, 64}, {64, 64, 128}}};
+    for (const DType dtype : floats())
+      for (const Product& product : large_ ? large : small)
+        for (const int transposed : {0, 1, 2, 3}) {
+          const bool ta = transposed & 1, tb = transposed & 2;
+          Axes a = product.a, b = product.b;
+          if (ta) std::swap(a[a.size() - 1], a[a.size() - 2]);
+          if (tb) std::swap(b[b.size() - 1], b[b.size() - 2]);
+          add("matmul", {{{dtype, Shape(a)}}, {{dtype, Shape(b)}}},
+              [ta, tb](In x) { return ops::matmul(x[0], x[1], ta, tb); });
+        }
+    if (large_) return;
+    for (const Shape& a : {Shape{2, 3, 4}, Shape{2, 3, 0}, Shape{0, 3, 4}})
+      add("matmul", {{{DType::kF64, a}}, {{DType::kF64, Shape{a.back(), 2}}}},
+          [](In x) { return ops::matmul(x[0], x[1]); });
+  }
+
+  void rows() {
+    for (const DType dtype : floats()) {
+      for (const Shape& shape :
+           large_ ? std::vector{Shape{4096, 256}} : std::vector{Shape{5}, {3, 5}, {2, 2, 33}, {0, 5}}) {
+        const OpInput x{{dtype, shape}}, row{{dtype, Shape{shape.back()}}, 0.5, 1.5};
+        for (const int64_t axis : {-1, 0}) {
+          add("softmax", {x}, [axis](In v) { return ops::softmax(v[0], axis); });
+          add("log_softmax", {x}, [axis](In v) { return ops::log_softmax(v[0], axis); });
+        }
+        add("layer_norm", {x, row, row}, [](In v) { return ops::layer_norm(v[0], v[1], v[2], 1e-3); });
+      }
+    }
+    const OpInput key{{DType::kI64, Shape{2}}, 0, 1000}, samples{{DType::kI64, of_size({3}, {4096})}, 0, 1000};
+    const Shape shape = of_size({3, 5}, {4096, 256});
+    add("dropout_mask", {key, samples}, [shape](In v) { return ops::dropout_mask(v[0], v[1], shape, 1, 0.3); });
+  }
+
+  void losses() {
+    for (const DType dtype : floats()) {
+      const Shape shape = of_size({5, 4}, {4096, 256});
+      const OpInput logits{{dtype, shape}}, labels{{DType::kI64, Shape{shape[0]}}, 0, 4};
+      const OpInput weights{{dtype, Shape{shape[1]}}, 0.5, 1.5}, target{{dtype, shape}, 0, 1};
+      for (const double smoothing : {0.0, 0.1}) {
+        const ops::CrossEntropyOptions options{.ignore_index = 1, .label_smoothing = smoothing, .class_weights = {}};
+        add("cross_entropy", {logits, labels}, [options](In x) { return ops::cross_entropy(x[0], x[1], options); });
+        add("cross_entropy", {logits, labels, weights}, [options](In x) {
+          auto weighted = options;
+          weighted.class_weights = x[2];
+          return ops::cross_entropy(x[0], x[1], weighted);
+        });
+      }
+      add("mse", {logits, target}, [](In x) { return ops::mse(x[0], x[1]); });
+      add("l1", {logits, target}, [](In x) { return ops::l1(x[0], x[1]); });
+      add("huber", {logits, target}, [](In x) { return ops::huber(x[0], x[1], 0.7); });
+      add("bce_with_logits", {logits, target}, [](In x) { return ops::bce_with_logits(x[0], x[1]); });
+    }
+  }
+
+  const bool large_;
+  std::vector<OpCase> cases_;
+};
+
+HostTensor spread(const OpInput& input, size_t number) {
+  std::mt19937 random(static_cast<uint32_t>(number) + 1);
+  const int64_t n = input.type.shape.elements();
+  if (!is_float(input.type.dtype)) {
+    const double range = input.high - input.low;
+    return HostTensor(input.type, [&](int64_t) {
+      return std::floor(input.low + range * std::ldexp(static_cast<double>(random()), -32));
+    });
+  }
+  std::vector<int64_t> place(static_cast<size_t>(n));
+  std::iota(place.begin(), place.end(), 0);
+  std::shuffle(place.begin(), place.end(), random);
+  // Apart from those of other inputs too, and from 0, where some functions have a kink.
+  const double shift = 0.013 * static_cast<double>(number + 1);
+  const double step = (input.high - input.low) / static_cast<double>(std::max<int64_t>(n, 1));
+  return HostTensor(input.type, [&](int64_t i) {
+    return input.low + (static_cast<double>(place[static_cast<size_t>(i)]) + 0.5) * step + shift;
+  });
+}
+
+}  // namespace
+
+std::string OpCase::name() const {
+  std::string text = function;
+  for (const OpInput& input : inputs) text += " " + input.type.to_string();
+  return text;
+}
+
+std::vector<OpCase> op_cases(OpCaseSize size) {
+  return Table(size).run();
+}
+
+RecordedCase::RecordedCase(const OpCase& c) {
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    inputs.push_back({&program, program.input(InputKind::kBatch, fmt::format("x{}", i), c.inputs[i].type)});
+    tensors.push_back(spread(c.inputs[i], i));
+  }
+  result = c.record(inputs);
+  program.output("y", result.id);
+}
+
+}  // namespace runner::backends::testing

@@ -1,0 +1,129 @@
+// The op matrix: fast kernels against reference kernels, derivatives against finite differences, and a case for
+// everything that there is.
+#include "tests/backends/op_cases.h"
+
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/autograd.h"
+#include "tests/backends/golden_ops.h"
+#include "tests/backends/support/run_program.h"
+#include "tests/backends/support/tolerance.h"
+
+namespace runner::backends::testing {
+namespace {
+
+// Units in the last place of the result's magnitude or, in sums that cancel, of the largest result.  The reference
+// rounds once, the fast kernels once for each of a few operations in the compute type.
+constexpr double kAllowedUlps = 16;
+
+TEST(OpCases, fast_kernels_agree_with_reference_kernels) {
+  WorkerPool pool(1);
+  for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
+    SCOPED_TRACE(c.name());
+    const RecordedCase recorded(c);
+    const Results fast = run_plan_once(recorded.program, recorded.tensors, {}, pool);
+    const Results want = run_plan_once(recorded.program, recorded.tensors, {.kernels = kReferenceKernels}, pool);
+    EXPECT_EQ(far_apart(fast.outputs[0], want.outputs[0], kAllowedUlps), "");
+  }
+}
+
+// Σ w · f(x) with weights w that are all different, and its derivatives by x.
+struct WeightedSum {
+  RecordedCase recorded;
+  std::vector<size_t> floats;  // inputs that have a derivative
+
+  explicit WeightedSum(const OpCase& c) : recorded(c) {
+    const TensorType type = recorded.result.type();
+    const Value weights{&recorded.program, recorded.program.input(InputKind::kBatch, "weights", type)};
+    recorded.tensors.emplace_back(type, [](int64_t i) { return 0.5 + std::fmod(0.37 * static_cast<double>(i), 1.0); });
+    const Value sum = ops::sum(ops::mul(recorded.result, weights));
+    recorded.program.output("sum", sum.id);
+    const std::vector<Value> grads = differentiate(sum, ops::full_like(sum, 1.0), recorded.inputs);
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (!grads[i]) continue;
+      floats.push_back(i);
+      recorded.program.output("gradient", grads[i].id);
+    }
+  }
+};
+
+// The derivative of Σ w f by one element, by a formula whose error is h⁴.
+double finite_difference(Session& session, const HostTensor& tensor, size_t input, int64_t element) {
+  constexpr double h = 1e-3;
+  HostTensor moved = tensor;
+  const auto at = [&](double step) {
+    moved.set(element, tensor[element] + step);
+    session.set_input(input, moved);
+    session.submit();
+    return session.output(1)[0];
+  };
+  const double slope = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+  session.set_input(input, tensor);
+  return slope;
+}
+
+TEST(OpCases, derivatives_agree_with_finite_differences) {
+  const auto device = make_cpu_device(1);
+  int checked = 0;
+  for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
+    const bool wanted = std::any_of(c.inputs.begin(), c.inputs.end(), [](const OpInput& input) {
+      return input.type.dtype == DType::kF64 && input.type.shape.elements() <= 60;
+    });
+    if (!wanted) continue;
+    SCOPED_TRACE(c.name());
+    const RecordedCase plain(c);
+    if (plain.result.dtype() != DType::kF64) continue;
+    const WeightedSum sum(c);
+    Session session(*device, sum.recorded.program, sum.recorded.tensors);
+    session.submit();
+    for (size_t k = 0; k < sum.floats.size(); ++k) {
+      const size_t input = sum.floats[k];
+      session.submit();
+      const HostTensor gradient = session.output(2 + k);
+      for (int64_t i = 0; i < gradient.size(); ++i, ++checked) {
+        const double slope = finite_difference(session, sum.recorded.tensors[input], input, i);
+        EXPECT_NEAR(gradient[i], slope, 1e-8 * std::max(1.0, std::fabs(slope)))
+            << "input " << input << ", element " << i;
+      }
+    }
+  }
+  EXPECT_GT(checked, 1000);
+}
+
+// The functions that graph/ops.h declares.
+std::set<std::string> declared_functions() {
+  std::ifstream file(std::string(RUNNER_SOURCE_DIR) + "/backends/graph/ops.h");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::regex function(R"((?:^|\n)(?:inline )?Value (\w+)\()");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(text.begin(), text.end(), function), end; at != end; ++at) names.insert((*at)[1]);
+  return names;
+}
+
+TEST(OpCases, every_function_has_a_case) {
+  std::set<std::string> covered = {"unary", "binary"};  // what the named ones are made of
+  for (const OpCase& c : op_cases(OpCaseSize::kSmall)) covered.insert(c.function);
+  const std::set<std::string> declared = declared_functions();
+  EXPECT_GT(declared.size(), 60u);
+  for (const std::string& name : declared) EXPECT_EQ(covered.count(name), 1u) << name << " has no row in op_cases.cpp";
+  for (const std::string& name : covered) EXPECT_EQ(declared.count(name), 1u) << name << " is not in graph/ops.h";
+}
+
+TEST(OpCases, every_op_has_a_case) {
+  std::set<Op> covered;
+  for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
+    RecordedCase recorded(c);
+    if (is_float(recorded.result.dtype()))
+      differentiate(recorded.result, ops::full_like(recorded.result, 1.0), recorded.inputs);
+    for (ValueId id = 0; id < recorded.program.size(); ++id) covered.insert(recorded.program.node(id).op);
+  }
+  for (int op = 0; op < kOpCount; ++op)
+    EXPECT_EQ(covered.count(static_cast<Op>(op)), 1u) << name_of(static_cast<Op>(op)) << " has no row in op_cases.cpp";
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
