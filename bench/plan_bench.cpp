@@ -1,0 +1,54 @@
+// What it takes to make the plan of a transformer's training step, stage by stage, in milliseconds of CPU time.
+//
+//     plan_bench [LAYERS]      12 layers are 3,400 nodes
+#include <cstdio>
+#include <cstdlib>
+
+#include <time.h>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/graph/plan.h"
+#include "tests/backends/support/gpt_step.h"
+
+namespace {
+
+double cpu_ms() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+class Laps {
+ public:
+  void print(const char* what, size_t count, const char* of) {
+    const double now = cpu_ms();
+    std::printf("%-28s %7.2f ms  %5zu %s\n", what, now - last_, count, of);
+    last_ = cpu_ms();
+  }
+
+ private:
+  double last_ = cpu_ms();
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace runner::backends;
+  const int64_t layers = argc > 1 ? std::atoi(argv[1]) : 12;
+  for (int round = 0; round < 3; ++round) {
+    Laps laps;
+    const testing::GptStep step(
+        {.batch = 4, .length = 64, .width = 64, .heads = 4, .layers = layers, .vocabulary = 100});
+    const auto size_of = [](const Program& program) { return static_cast<size_t>(program.size()); };
+    laps.print("record and differentiate", size_of(step.program()), "nodes");
+    const Program program = legalise(optimise(step.program()));
+    laps.print("fold, cse, dce, legalise", size_of(program), "nodes");
+    const std::vector<Group> groups = make_groups(program);
+    laps.print("fuse", groups.size(), "groups");
+    const Storage storage = plan_storage(program, groups, std::vector<size_t>(groups.size(), 64));
+    laps.print("memory plan", storage.blocks.size(), "blocks");
+    const Plan plan = build_plan(step.program());
+    laps.print("all of it, with kernels", plan.steps.size(), "steps");
+    std::printf("\n");
+  }
+}
