@@ -37,6 +37,9 @@ class Trainer {
   // data and weights do not fit each other.  All arguments must outlive the Trainer.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device);
 
+  // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
+  void prepare(const StepShape& shape) { training_step(shape); }
+
   struct WindowRates {
     double factor = 1;               // of every group's learning rate
     std::optional<double> momentum;  // where the schedule moves it

@@ -1,0 +1,102 @@
+// Evaluation figures against plain formulas, in one piece and in any batches.
+
+#include "runner/train/metrics.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+#include "tests/golden/golden.h"
+
+namespace runner::train {
+namespace {
+
+using testing::Golden;
+
+std::vector<schema::Metric> wanted(const Golden& metrics) {
+  std::vector<schema::Metric> result;
+  for (const std::string& name : metrics.keys())
+    result.push_back({name, name.starts_with("top_") ? std::stoll(name.substr(4)) : 0});
+  return result;
+}
+
+// −log softmax of the label, for classes.
+std::vector<float> cross_entropies(const std::vector<float>& logits, const std::vector<int64_t>& labels) {
+  const size_t classes = logits.size() / labels.size();
+  std::vector<float> losses;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    double sum = 0;
+    for (size_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(logits[i * classes + c]));
+    losses.push_back(
+        static_cast<float>(std::log(sum) - static_cast<double>(logits[i * classes + static_cast<size_t>(labels[i])])));
+  }
+  return losses;
+}
+
+TEST(Metrics, AreThoseOfTheDefinitionsInAnyBatches) {
+  for (const Golden& item : Golden::load("metrics.json").cases()) {
+    const bool classes = item["inputs"].has("labels");
+    const auto outputs = item["inputs"][classes ? "logits" : "predictions"].tensor();
+    const std::vector<float> values = outputs.as<float>(), mask = item["inputs"]["mask"].tensor().as<float>();
+    const size_t samples = mask.size(), width = values.size() / samples;
+    const auto labels = classes ? item["inputs"]["labels"].tensor().as<int64_t>() : std::vector<int64_t>();
+    const auto targets = classes ? std::vector<float>() : item["inputs"]["targets"].tensor().as<float>();
+    const std::vector<float> losses = classes ? cross_entropies(values, labels) : std::vector<float>(samples);
+    const std::vector<float> weights(samples, 1.0f);
+    for (const size_t batch : {samples, size_t{1}, size_t{3}}) {
+      SCOPED_TRACE(item.name() + " in batches of " + std::to_string(batch));
+      Metrics metrics(wanted(item["metrics"]), classes ? data::LabelKind::kClass : data::LabelKind::kTarget,
+                      static_cast<int64_t>(width));
+      for (size_t first = 0; first < samples; first += batch) {
+        const size_t n = std::min(batch, samples - first);
+        const auto part = [&](const auto& all, size_t per_sample) {
+          return all.empty() ? std::span(all) : std::span(all).subspan(first * per_sample, n * per_sample);
+        };
+        metrics.add({.outputs = part(values, width),
+                     .classes = part(labels, 1),
+                     .targets = part(targets, width),
+                     .mask = part(mask, 1),
+                     .losses = part(losses, 1),
+                     .weights = part(weights, 1)});
+      }
+      const std::map<std::string, double> result = metrics.result();
+      for (const std::string& name : item["metrics"].keys())
+        EXPECT_NEAR(result.at(name), item["metrics"][name].number(), 1e-6) << name;
+    }
+  }
+}
+
+TEST(Metrics, OfNothingAreNan) {
+  const Metrics metrics({{"loss"}, {"accuracy"}}, data::LabelKind::kClass, 3);
+  for (const auto& [name, value] : metrics.result()) EXPECT_TRUE(std::isnan(value)) << name;
+}
+
+std::string refusal(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs) {
+  try {
+    Metrics metrics(std::move(wanted), labels, outputs);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Metrics, ThatTheLabelsDoNotAllowAreRefused) {
+  EXPECT_EQ(refusal({{"mse"}}, data::LabelKind::kClass, 3), "eval.metrics: mse needs targets, the data has classes");
+  EXPECT_EQ(refusal({{"accuracy"}}, data::LabelKind::kTarget, 1),
+            "eval.metrics: accuracy needs classes, the data has targets");
+  EXPECT_EQ(refusal({{"top_5", 5}}, data::LabelKind::kClass, 3), "eval.metrics: top_5 of 3 classes");
+  EXPECT_EQ(refusal({{"f1_binary"}}, data::LabelKind::kClass, 3),
+            "eval.metrics: f1_binary needs 2 classes, the data has 3; use f1_macro or f1_micro");
+}
+
+TEST(Metrics, NanOutputsCountAsLargest) {
+  const std::vector<float> outputs = {1, NAN, 3}, ones = {1};
+  const std::vector<int64_t> label = {1};
+  Metrics metrics({{"accuracy"}}, data::LabelKind::kClass, 3);
+  metrics.add({.outputs = outputs, .classes = label, .targets = {}, .mask = ones, .losses = ones, .weights = ones});
+  EXPECT_EQ(metrics.result().at("accuracy"), 1);
+}
+
+}  // namespace
+}  // namespace runner::train

@@ -1,0 +1,149 @@
+// A run that was interrupted or killed and resumed is the run that was not, bit for bit.
+
+#include <csignal>
+#include <cstdlib>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "schema/error.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+// Everything that carries state: dropout, momentum, accumulation with short windows, plateau, early stopping, clipping.
+constexpr const char* kRecipe = R"(schema_version: 1
+name: everything
+seed: 11
+gradient_accumulation_steps: 3
+model: {type: mlp, hidden: [12, 8], activation: gelu, layer_norm: true, dropout: 0.25}
+data:
+  train: {format: synthetic, samples: 67, features: [6], classes: 4}
+  eval: {format: synthetic, samples: 20, features: [6], classes: 4}
+  batch_size: 8
+optimizer:
+  type: adamw
+  lr: 0.01
+  amsgrad: true
+  groups:
+    - {params: ["*.bias"], weight_decay: 0, lr: 0.02}
+scheduler: {type: plateau, patience: 0, metric: eval/loss}
+train: {epochs: 5, clip_grad_norm: 0.5, early_stopping: {patience: 50}}
+eval: {every: 4 steps}
+checkpoint: {every: 2 steps}
+log: {every: 3 steps}
+)";
+
+constexpr const char* kMetrics[] = {"train/loss", "train/lr",      "train/grad_norm",
+                                    "eval/loss",  "eval/accuracy", kBatchDigest};
+
+using ResumeTest = RunFixture;
+
+TEST_F(ResumeTest, AfterAnInterruptAtAnyStep) {
+  const RunResult whole = train(kRecipe, {.store = "whole.db"});
+  ASSERT_EQ(whole.exit_code, 0);
+  ASSERT_EQ(whole.optimizer_steps, 15);
+  const auto want = last_state("whole.db");
+  for (int64_t stop = 1; stop < whole.optimizer_steps; ++stop) {
+    SCOPED_TRACE("interrupted after step " + std::to_string(stop));
+    const std::string store = "parts" + std::to_string(stop) + ".db";
+    const RunResult part = train(kRecipe, {.store = store, .stop_after = stop});
+    EXPECT_EQ(part.exit_code, 4);
+    EXPECT_EQ(part.optimizer_steps, stop);
+    const RunResult rest = train(kRecipe, {.store = store, .resume = "@last"});
+    EXPECT_EQ(rest.exit_code, 0);
+    EXPECT_EQ(rest.run, part.run);
+    EXPECT_EQ(last_state(store), want);
+    for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
+    for (const auto& [name, range] : whole.metrics) {
+      if (name == "train/samples_per_s") continue;
+      EXPECT_EQ(rest.metrics.at(name).min, range.min) << name;
+      EXPECT_EQ(rest.metrics.at(name).max, range.max) << name;
+      EXPECT_EQ(rest.metrics.at(name).last, range.last) << name;
+    }
+  }
+}
+
+// RUNNER_KILLS raises the number of kills (the slow target uses 1000).
+int64_t kills() {
+  const char* text = std::getenv("RUNNER_KILLS");
+  return text ? std::atoll(text) : 20;
+}
+
+TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
+  ASSERT_EQ(train(kRecipe, {.store = "whole.db"}).exit_code, 0);
+  const auto want = last_state("whole.db");
+  std::mt19937 random(2024);
+  int64_t killed = 0, round = 0;
+  while (killed < kills()) {
+    const std::string store = "killed" + std::to_string(round++) + ".db";
+    bool done = false;
+    while (!done) {
+      const int microseconds = static_cast<int>(random() % 40'000);
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        bool resumes = false;
+        try {
+          resumes = !last_state(store).empty();
+        } catch (const std::exception&) {  // no store, no run or no state yet
+        }
+        _exit(train(kRecipe, {.store = store, .resume = resumes ? "@last" : ""}).exit_code);
+      }
+      usleep(static_cast<useconds_t>(microseconds));
+      kill(child, SIGKILL);
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      killed += WIFSIGNALED(status);
+      done = WIFEXITED(status);
+      if (done) ASSERT_EQ(WEXITSTATUS(status), 0);
+      if (killed >= kills() && !done) {
+        done = true;
+        ASSERT_EQ(train(kRecipe, {.store = store, .resume = "@last"}).exit_code, 0);
+      }
+    }
+    EXPECT_EQ(last_state(store), want) << "round " << round;
+    for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
+  }
+}
+
+TEST_F(ResumeTest, OnChangedDataIsRefusedWithWhatChanged) {
+  const std::string recipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 4}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 4}
+)";
+  std::string table = "a,b,label\n";
+  for (int i = 0; i < 12; ++i) table += std::to_string(i) + ".5,1.25," + std::to_string(i % 3) + "\n";
+  write("table.csv", table);
+  ASSERT_EQ(train(recipe, {.stop_after = 2}).exit_code, 4);
+  write("table.csv", table + "7.5,1.5,2\n");
+  try {
+    train(recipe, {.resume = "@last"});
+    FAIL() << "resumed on other data";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(error.message(),
+              "data.train is not what the run was trained on: 12 samples -> 13; restore the data, or start a new run");
+  }
+}
+
+TEST_F(ResumeTest, WithMoreEpochsGoesOn) {
+  const std::string recipe = R"(schema_version: 1
+model: {type: mlp, hidden: [8]}
+data: {train: {format: synthetic, samples: 40, features: [5], classes: 3}, batch_size: 8}
+optimizer: {type: sgd, lr: 0.1, momentum: 0.9}
+train: {epochs: 4}
+)";
+  ASSERT_EQ(train(recipe, {.store = "whole.db"}).exit_code, 0);
+  ASSERT_EQ(train(recipe, {.overrides = {"train.epochs=2"}}).optimizer_steps, 10);
+  ASSERT_EQ(train(recipe, {.resume = "@last"}).optimizer_steps, 20);
+  EXPECT_EQ(last_state(), last_state("whole.db"));
+}
+
+}  // namespace
+}  // namespace runner::train

@@ -1,0 +1,77 @@
+#include "tests/train/run_fixture.h"
+
+#include <fstream>
+
+#include <unistd.h>
+
+#include "schema/recipe_reader.h"
+#include "store/state_store.h"
+
+namespace runner::train {
+namespace {
+
+class StepObserver : public Observer {
+ public:
+  StepObserver(std::atomic<int>& stop, const int64_t stop_after, const std::function<void(const Progress&)>& on_step)
+      : stop_(stop), stop_after_(stop_after), on_step_(on_step) {}
+
+  void on_step(const Progress& progress) override {
+    if (on_step_) on_step_(progress);
+    if (stop_after_ > 0 && progress.step >= stop_after_) stop_ = 1;
+  }
+
+ private:
+  std::atomic<int>& stop_;
+  const int64_t stop_after_;
+  const std::function<void(const Progress&)>& on_step_;
+};
+
+}  // namespace
+
+void RunFixture::SetUp() {
+  std::string name = (std::filesystem::temp_directory_path() / "runner-train-XXXXXX").string();
+  folder_ = mkdtemp(name.data());
+}
+
+void RunFixture::TearDown() {
+  std::filesystem::remove_all(folder_);
+}
+
+void RunFixture::write(const std::string& file, const std::string& text) const {
+  std::ofstream(path(file), std::ios::binary) << text;
+}
+
+RunResult RunFixture::train(const std::string& recipe, const Options& options) {
+  write("recipe.yaml", recipe);
+  const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), options.overrides);
+  std::atomic<int> stop{0};
+  StepObserver observer(stop, options.stop_after, options.on_step);
+  return run({.recipe = read.recipe,
+              .record = {},
+              .params = {},
+              .store = path(options.store),
+              .resume = options.resume,
+              .observer = observer,
+              .summary = [](const RunResult&) { return std::string("{}"); },
+              .stop = stop,
+              .record_batches = true});
+}
+
+std::map<std::string, std::vector<std::byte>> RunFixture::last_state(const std::string& file) const {
+  store::Store store = store::Store::open(path(file), store::Access::kRead);
+  const auto states = store::list_states(store, store::find_run(store, "@last").id, true);
+  std::map<std::string, std::vector<std::byte>> sections;
+  for (store::Section& section : store::load_state(store, states.at(0).id).sections)
+    sections[section.name] = std::move(section.bytes);
+  return sections;
+}
+
+std::vector<std::pair<int64_t, double>> RunFixture::points(const std::string& metric, const std::string& file) const {
+  store::Store store = store::Store::open(path(file), store::Access::kRead);
+  std::vector<std::pair<int64_t, double>> result;
+  for (const store::Point& point : store::metric_points(store, store::find_run(store, "@last"), metric))
+    result.emplace_back(point.step, point.value);
+  return result;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,47 @@
+// A recipe text trained in a temporary folder, for tests of whole runs.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runner/train/run.h"
+#include "store/queries.h"
+
+namespace runner::train {
+
+class RunFixture : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  struct Options {
+    std::string store = "runner.db";
+    std::string resume = {};
+    std::vector<std::string> overrides = {};
+    int64_t stop_after = 0;  // asks to stop when this many windows are done
+    std::function<void(const Observer::Progress&)> on_step = {};
+  };
+
+  // Trains `recipe` (YAML) with the folder as the current one for its relative paths.
+  RunResult train(const std::string& recipe, const Options& options);
+  RunResult train(const std::string& recipe) { return train(recipe, Options{}); }
+
+  std::filesystem::path path(const std::string& file) const { return folder_ / file; }
+  void write(const std::string& file, const std::string& text) const;
+
+  // The newest state of the newest run, section by section; the points of a metric.
+  std::map<std::string, std::vector<std::byte>> last_state(const std::string& store = "runner.db") const;
+  std::vector<std::pair<int64_t, double>> points(const std::string& metric,
+                                                 const std::string& store = "runner.db") const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace runner::train

@@ -1,0 +1,192 @@
+// What a run does beside training: NaN, early stopping, freezing, initial weights, interrupts, records.
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runner/data/safetensors.h"
+#include "runner/train/checkpoint.h"
+#include "runner/train/stored_model.h"
+#include "schema/error.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+using RunTest = RunFixture;
+
+const std::string kSmall = R"(schema_version: 1
+name: small
+model: {type: mlp, hidden: [8]}
+data:
+  train: {format: synthetic, samples: 50, features: [5], classes: 3}
+  eval: {format: synthetic, samples: 30, features: [5], classes: 3}
+  batch_size: 10
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 4}
+log: {every: 1 step}
+)";
+
+TEST_F(RunTest, RecordsWhatItDid) {
+  const RunResult result = train(kSmall);
+  EXPECT_EQ(result.status, store::RunStatus::kDone);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.backend, "cpu");
+  EXPECT_EQ(result.epochs, 4);
+  EXPECT_EQ(result.optimizer_steps, 20);
+  EXPECT_EQ(result.samples, 200);
+  EXPECT_EQ(result.states.size(), 1u);
+  EXPECT_GT(result.first_step_seconds, 0);
+  EXPECT_GE(result.seconds, result.first_step_seconds);
+  EXPECT_EQ(points("train/loss").size(), 20u);
+  EXPECT_EQ(points("eval/loss").size(), 4u);
+  EXPECT_EQ(points("eval/accuracy").back().first, 20);
+  EXPECT_EQ(points("train/lr").front(), std::pair(int64_t{1}, 0.01));
+  EXPECT_EQ(result.metrics.at("train/loss").last, points("train/loss").back().second);
+}
+
+TEST_F(RunTest, LossesBetweenPointsAreMeans) {
+  ASSERT_EQ(train(kSmall, {.store = "each.db"}).exit_code, 0);
+  ASSERT_EQ(train(kSmall, {.store = "fifth.db", .overrides = {"log.every=5 steps"}}).exit_code, 0);
+  const auto each = points("train/loss", "each.db"), fifth = points("train/loss", "fifth.db");
+  ASSERT_EQ(fifth.size(), 4u);
+  for (size_t i = 0; i < fifth.size(); ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < 5; ++j) sum += each[i * 5 + j].second;
+    EXPECT_NEAR(fifth[i].second, sum / 5, 1e-12);
+  }
+}
+
+TEST_F(RunTest, AccumulatedWindowsAreBigBatches) {
+  const std::vector<std::string> common = {"optimizer.type=sgd", "data.shuffle=false"};
+  const auto with = [&](const char* batch, const char* steps) {
+    std::vector<std::string> overrides = common;
+    overrides.push_back(std::string("data.batch_size=") + batch);
+    overrides.push_back(std::string("gradient_accumulation_steps=") + steps);
+    return overrides;
+  };
+  // 50 samples: windows of 30 and 20, however they are cut.
+  ASSERT_EQ(train(kSmall, {.store = "big.db", .overrides = with("30", "1")}).exit_code, 0);
+  const auto whole = points("train/loss", "big.db");
+  for (const auto& [batch, steps] :
+       {std::pair("15", "2"), std::pair("10", "3"), std::pair("6", "5"), std::pair("3", "10")}) {
+    SCOPED_TRACE(batch);
+    const std::string store = std::string("cut") + batch + ".db";
+    ASSERT_EQ(train(kSmall, {.store = store, .overrides = with(batch, steps)}).exit_code, 0);
+    const auto cut = points("train/loss", store);
+    ASSERT_EQ(cut.size(), whole.size());
+    for (size_t i = 0; i < cut.size(); ++i) EXPECT_NEAR(cut[i].second, whole[i].second, 1e-6 * whole[i].second) << i;
+  }
+}
+
+TEST_F(RunTest, StopsAtANotFiniteLossAndSaysWhatWasFirst) {
+  write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
+  const RunResult result = train(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+)");
+  EXPECT_EQ(result.status, store::RunStatus::kFailed);
+  EXPECT_EQ(result.exit_code, 1);
+  ASSERT_TRUE(result.error);
+  EXPECT_EQ(result.error->message,
+            "the loss of step 2 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; a smaller "
+            "optimizer.lr or train.clip_grad_norm may help, train.on_nan: skip skips such steps");
+  EXPECT_EQ(result.optimizer_steps, 1);
+  EXPECT_EQ(result.states.size(), 1u);  // the model before the step
+}
+
+TEST_F(RunTest, SkipsANotFiniteStepWhenAsked) {
+  write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
+  const RunResult result = train(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 3, on_nan: skip}
+log: {every: 1 step}
+)");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.optimizer_steps, 12);
+  EXPECT_EQ(result.skipped_steps, 3);
+  ASSERT_EQ(result.warnings.size(), 2u);
+  EXPECT_EQ(result.warnings[1], "3 of 12 steps were skipped: not finite");
+  for (const auto& [step, loss] : points("train/loss"))
+    if (step % 4 != 2) EXPECT_TRUE(std::isfinite(loss)) << step;
+}
+
+TEST_F(RunTest, StopsEarly) {
+  const RunResult result = train(kSmall, {.overrides = {"train.epochs=200", "optimizer.lr=1e-12",
+                                                        "train.early_stopping={patience: 2, min_delta: 0.001}"}});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.epochs, 3);
+}
+
+TEST_F(RunTest, FrozenParametersKeepTheirBits) {
+  ASSERT_EQ(train(kSmall, {.store = "start.db", .stop_after = 1}).exit_code, 4);
+  ASSERT_EQ(train(kSmall, {.overrides = {"model.freeze=[0.*]"}}).exit_code, 0);
+  const RunResult one = train(kSmall, {.store = "one.db", .overrides = {"model.freeze=[0.*]"}, .stop_after = 1});
+  ASSERT_EQ(one.exit_code, 4);
+  const auto first = last_state("one.db"), last = last_state();
+  EXPECT_EQ(first.at("model/0.weight"), last.at("model/0.weight"));
+  EXPECT_EQ(first.at("model/0.bias"), last.at("model/0.bias"));
+  EXPECT_NE(first.at("model/2.weight"), last.at("model/2.weight"));
+  EXPECT_FALSE(last.contains("optimizer/0.weight/exp_avg"));
+}
+
+TEST_F(RunTest, StartsFromWeightsOfAFile) {
+  ASSERT_EQ(train(kSmall).exit_code, 0);
+  store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+  const auto states = store::list_states(store, store::find_run(store, "@last").id, true);
+  export_model(store::load_state(store, states[0].id), path("weights.safetensors").string());
+  const auto want = last_state();
+  const RunResult result = train(
+      kSmall,
+      {.store = "second.db", .overrides = {"model.init_from=weights.safetensors", "optimizer.lr=0", "train.epochs=1"}});
+  ASSERT_EQ(result.exit_code, 0);
+  for (const char* name : {"model/0.weight", "model/0.bias", "model/2.weight", "model/2.bias"})
+    EXPECT_EQ(last_state("second.db").at(name), want.at(name)) << name;
+  EXPECT_THROW(train(kSmall, {.overrides = {"model.init_from=weights.safetensors", "model.hidden=[9]"}}), Error);
+}
+
+TEST_F(RunTest, ThreadsDoNotChangeBits) {
+  const std::string recipe = R"(schema_version: 1
+model: {type: mlp, hidden: [256], activation: gelu, layer_norm: true, dropout: 0.1}
+data: {train: {format: synthetic, samples: 512, features: [300], classes: 7}, batch_size: 128}
+optimizer: {type: adamw, lr: 1e-3}
+train: {epochs: 2}
+)";
+  ASSERT_EQ(train(recipe, {.store = "one.db", .overrides = {"threads=1"}}).exit_code, 0);
+  for (const char* threads : {"threads=2", "threads=3"}) {
+    ASSERT_EQ(train(recipe, {.store = "more.db", .overrides = {threads}}).exit_code, 0);
+    EXPECT_EQ(last_state("more.db"), last_state("one.db")) << threads;
+  }
+}
+
+TEST_F(RunTest, KeepsTheNewestAndTheBestStates) {
+  const RunResult result =
+      train(kSmall, {.overrides = {"checkpoint={every: 2 steps, keep_last: 2, keep_best: {metric: eval/loss}}",
+                                   "eval.every=2 steps"}});
+  ASSERT_EQ(result.exit_code, 0);
+  EXPECT_GE(result.states.size(), 2u);
+  EXPECT_LE(result.states.size(), 3u);
+}
+
+TEST_F(RunTest, ClassWeightsThatDoNotFitAreRefusedBeforeTheRun) {
+  write("train.csv", "a,label\n1,0\n2,1\n3,2\n");
+  const std::string recipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: train.csv}, batch_size: 1}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1, class_weights: [1, 2]}
+)";
+  try {
+    train(recipe);
+    FAIL() << "trained with two weights for three classes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "train.class_weights: 2 weights for 3 classes");
+  }
+}
+
+}  // namespace
+}  // namespace runner::train

@@ -1,0 +1,87 @@
+// Whole trainings against PyTorch: loss, gradient norm and rate of every step, and the final weights.
+
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "runner/train/session.h"
+#include "schema/recipe_reader.h"
+#include "tests/golden/golden.h"
+
+namespace runner::train {
+namespace {
+
+using testing::Golden;
+
+// A training in steps, as run.cpp drives it.
+class SteppedTraining {
+ public:
+  explicit SteppedTraining(const std::string& recipe)
+      : read_(schema::read_recipe(recipe)),
+        session_(read_.recipe),
+        loader_(session_.data.train, session_.plan,
+                {.shuffle = read_.recipe.data.shuffle, .seed = session_.data_seed(), .prefetch = 0}) {}
+
+  struct Step {
+    double loss, grad_norm, lr;
+  };
+
+  Step step() {
+    const int64_t applied = session_.trainer.counters.applied;
+    const double factor = session_.schedule.factor(applied);
+    const Trainer::Window window = session_.trainer.run_window(loader_, {factor, session_.schedule.momentum(applied)});
+    EXPECT_TRUE(window.finite);
+    return {session_.trainer.take_logged_loss(), window.grad_norm, read_.recipe.optimizer.hyper.lr * factor};
+  }
+
+  std::vector<float> parameter(const std::string& name) {
+    for (const nn::Parameter& parameter : session_.trainer.model().parameters.parameters()) {
+      if (parameter.name != name) continue;
+      const auto contents = session_.trainer.read(session_.trainer.layout().find(Role::kParameters, parameter.buffer));
+      std::vector<float> values(static_cast<size_t>(parameter.elements()));
+      std::memcpy(values.data(), contents.data() + static_cast<size_t>(parameter.offset) * sizeof(float),
+                  values.size() * sizeof(float));
+      return values;
+    }
+    ADD_FAILURE() << "no parameter " << name;
+    return {};
+  }
+
+  int64_t total_steps() const { return session_.scale.total_steps; }
+  bool clips() const { return read_.recipe.train.clip_grad_norm.has_value(); }
+
+ private:
+  schema::ReadResult read_;
+  Session session_;
+  data::Loader loader_;
+};
+
+TEST(TrainingGolden, EveryStepIsPyTorchs) {
+  for (const Golden& item : Golden::load("training.json").cases()) {
+    SCOPED_TRACE(item.name());
+    SteppedTraining training(std::string(RUNNER_SOURCE_DIR) + "/tests/golden/training/" + item.name() + ".yaml");
+    const std::vector<double> losses = item["loss"].numbers(), norms = item["grad_norm"].numbers();
+    const std::vector<double> rates = item["lr"].numbers();
+    ASSERT_EQ(training.total_steps(), static_cast<int64_t>(losses.size()));
+    // Another order of summation may cost a small multiple of what f32 itself costs.
+    const double loss_tolerance = 8 * item["noise"]["loss"].number() + 2e-7;
+    for (size_t i = 0; i < losses.size(); ++i) {
+      const SteppedTraining::Step step = training.step();
+      EXPECT_NEAR(step.loss, losses[i], loss_tolerance) << "step " << i + 1;
+      EXPECT_NEAR(step.lr, rates[i], 1e-12 * std::fabs(rates[i])) << "step " << i + 1;
+      if (training.clips()) {
+        EXPECT_NEAR(step.grad_norm, norms[i], 1e-5 * norms[i]) << "step " << i + 1;
+      }
+    }
+    for (const std::string& name : item["final"].keys()) {
+      const std::vector<float> want = item["final"][name].tensor().as<float>(), got = training.parameter(name);
+      ASSERT_EQ(got.size(), want.size()) << name;
+      const double tolerance = 10 * item["noise"]["final"].number() + 5e-7;
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << name << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runner::train
