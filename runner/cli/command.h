@@ -36,6 +36,7 @@ struct Options {
   int64_t epochs = 1;
   int64_t limit = 0;  // 0: all
   int64_t state = 0;  // 0: the newest
+  int64_t kills = 5;
   std::string format, output, model_file, metrics_file;
 };
 

@@ -26,6 +26,19 @@ constexpr Argument kResume[] = {
     kQuiet};
 constexpr Argument kFork[] = {
     kRun, {"KEY=VALUE ...", "", "the settings that the child run changes", &Options::overrides}, kState, kQuiet};
+constexpr Argument kEval[] = {
+    kRun,
+    {"[DATA]", "", "a file like the recipe's data; default: the recipe's evaluation data", &Options::data},
+    kState};
+constexpr Argument kPredict[] = {
+    kRun,
+    {"DATA", "", "a file like the recipe's data, with or without labels; FEATURES,LABELS for idx and npy",
+     &Options::data},
+    {"--format", "csv|npy|json", "of the outputs; default: csv", &Options::format},
+    {"--output", "FILE", "writes there instead of to standard output", &Options::output},
+    kState};
+constexpr Argument kVerifyResume[] = {
+    kRecipe, kOverrides, {"--kills", "N", "how often the process is killed; default: 5", &Options::kills}};
 
 constexpr Argument kCheck[] = {kRecipe, kOverrides};
 constexpr Argument kPlan[] = {kRecipe,
@@ -64,6 +77,14 @@ constexpr Command kCommands[] = {
      "runner resume @last\nrunner resume digits train.epochs=60", resume, report::failed_run_document},
     {"fork", Group::kTrain, "start a child run from a state of a run", kFork, "runner fork @last optimizer.lr=1e-4",
      fork, report::failed_run_document},
+    {"eval", Group::kTrain, "compute the metrics of a run's model on data", kEval,
+     "runner eval @last\nrunner eval digits more-digits.csv --json", eval, report::failure_document},
+    {"predict", Group::kTrain, "write the outputs of a run's model for every sample of a file", kPredict,
+     "runner predict digits new.csv\nrunner predict @last new.csv --format npy --output new.npy", predict,
+     report::failure_document},
+    {"verify-resume", Group::kTrain, "prove that training killed and resumed equals training in one go", kVerifyResume,
+     "runner verify-resume recipes/digits.yaml\nrunner verify-resume recipes/digits.yaml --kills 20", verify_resume,
+     report::failure_document},
 
     {"init", Group::kRecipe, "write a recipe to start from, and a JSON Schema for editors", kInit,
      "runner init\nrunner init experiments/first.yaml", init, report::failure_document},
@@ -115,6 +136,13 @@ constexpr Command kCommands[] = {
      gc,
      report::failure_document},
 
+    {"doctor",
+     Group::kSystem,
+     "describe this machine, the kernels chosen and the store",
+     {},
+     "runner doctor\nrunner doctor --json",
+     doctor,
+     report::failure_document},
     {"help", Group::kSystem, "explain a command", kHelp, "runner help exec\nrunner exec --help", help,
      report::failure_document},
     {"version",

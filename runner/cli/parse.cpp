@@ -82,6 +82,10 @@ bool has_word(std::span<const std::string> words, std::string_view wanted) {
                        fmt::format("see `runner {} --help`", command.name));
 }
 
+[[noreturn]] void fail_without_value(std::string_view option, const Command& command) {
+  fail(ErrorKind::kUsage, "{} wants a value; see `runner {} --help`", option, command.name);
+}
+
 int64_t read_integer(const Argument& argument, const std::string& text) {
   int64_t value = 0;
   const char* end = text.data() + text.size();
@@ -104,6 +108,7 @@ const std::string& read_word(const Argument& argument, const std::string& text) 
 // Lets `app` fill the member of `options` that `argument` names.
 struct Bind {
   CLI::App& app;
+  const Command& command;
   Options& options;
   const Argument& argument;
   std::string name;  // CLI11 wants positionals to be plain words
@@ -120,7 +125,11 @@ struct Bind {
  private:
   template <class Assign>
   void read(Assign assign) const {
-    app.add_option_function<std::string>(name, assign)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    const auto assign_checked = [this, assign](const std::string& text) {
+      if (!argument.is_positional() && text.starts_with("--")) fail_without_value(argument.name, command);
+      assign(text);
+    };
+    app.add_option_function<std::string>(name, assign_checked)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
 };
 
@@ -148,7 +157,7 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
     for (const Argument& argument : arguments) {
       const std::string name =
           argument.is_positional() ? fmt::format("positional{}", binds.size()) : std::string(argument.name);
-      binds.push_back({app, options, argument, name});
+      binds.push_back({app, command, options, argument, name});
     }
   }
   for (const Bind& bind : binds) std::visit(bind, bind.argument.target);
@@ -157,7 +166,7 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     const std::string text = error.what();
-    fail(ErrorKind::kUsage, "{} wants a value; see `runner {} --help`", text.substr(0, text.find(':')), command.name);
+    fail_without_value(text.substr(0, text.find(':')), command);
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
     const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });

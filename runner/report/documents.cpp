@@ -265,6 +265,10 @@ std::string sql_document(const store::SqlResult& result) {
   }));
 }
 
+std::string evaluation_document(const std::string& run, int64_t state, const std::map<std::string, double>& metrics) {
+  return text_of({{"run", run}, {"state", state}, {"metrics", metrics}});
+}
+
 std::string exported_document(const Exported& exported) {
   return text_of({{"run", exported.run},
                   {"state", or_null(exported.state)},

@@ -4,6 +4,7 @@
 // UTC in ISO 8601.  Each document ends with a newline.  Thread-safe.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,8 @@ std::string all_points_document(const store::RunRow& run, const MetricPoints& me
 // Rows as objects; a column whose name came before gets a number: "x", "x_2".
 std::string sql_document(const store::SqlResult& result);
 
+// eval: {"run", "state", "metrics": {NAME: value}}.
+std::string evaluation_document(const std::string& run, int64_t state, const std::map<std::string, double>& metrics);
 // What `export` has written; empty: nothing of that kind.
 struct Exported {
   std::string run;

@@ -68,11 +68,12 @@ std::string number_text(double value) {
 std::string short_text(double value) {
   constexpr std::array<std::string_view, 5> kSuffixes{"", "k", "M", "G", "T"};
   size_t power = 0;
-  while (std::abs(value) >= 999.5 && power + 1 < kSuffixes.size()) {
+  while (value >= 999.5 && power + 1 < kSuffixes.size()) {
     value /= 1000;
     ++power;
   }
-  return fmt::format("{:#.3g}{}", value, kSuffixes[power]);
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f}{}", value, decimals, kSuffixes[power]);
 }
 
 std::string bytes_text(int64_t bytes) {

@@ -12,7 +12,7 @@ namespace runner::report {
 // Six significant digits: "0.981481", "1e-08", "nan".
 std::string number_text(double value);
 
-// Three significant digits and a magnitude: "812", "52.3k", "1.20M".
+// A rate with three digits and a magnitude: "812", "52.3k", "1.20M".
 std::string short_text(double value);
 
 // "812 B", "1.2 MiB".

@@ -9,11 +9,8 @@ namespace runner::report {
 namespace {
 
 std::string next_command(const train::RunResult& result) {
-  switch (result.status) {
-    case store::RunStatus::kDone: return "runner show " + result.run;
-    case store::RunStatus::kInterrupted: return "runner resume " + result.run;
-    default: return result.states.empty() ? "runner show " + result.run : "runner resume " + result.run;
-  }
+  const bool unfinished = result.status == store::RunStatus::kInterrupted;
+  return (unfinished ? "runner resume " : "runner show ") + result.run;
 }
 
 Table ranges_table(const std::map<std::string, train::MetricRange>& metrics) {

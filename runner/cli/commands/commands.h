@@ -6,10 +6,13 @@
 
 namespace runner::cli {
 
-// training: exec.cpp
+// training: exec.cpp (exec, resume, fork), evaluate.cpp (eval, predict), verify_resume.cpp
 int exec(const Options& options, report::Output& out);
 int resume(const Options& options, report::Output& out);
 int fork(const Options& options, report::Output& out);
+int eval(const Options& options, report::Output& out);
+int predict(const Options& options, report::Output& out);
+int verify_resume(const Options& options, report::Output& out);
 
 // recipes: check.cpp, plan.cpp, explain.cpp, init.cpp
 int check(const Options& options, report::Output& out);
@@ -31,7 +34,8 @@ int note(const Options& options, report::Output& out);
 int rm(const Options& options, report::Output& out);
 int gc(const Options& options, report::Output& out);
 
-// this program: help.cpp
+// this program: doctor.cpp, help.cpp (help, version)
+int doctor(const Options& options, report::Output& out);
 int help(const Options& options, report::Output& out);
 int version(const Options& options, report::Output& out);
 

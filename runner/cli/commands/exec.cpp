@@ -3,6 +3,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/interrupt.h"
 #include "runner/cli/recipe_record.h"
+#include "runner/cli/version.h"
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/progress.h"
@@ -26,7 +27,8 @@ int run_and_report(const schema::Recipe& recipe, store::RecipeRecord record, std
                          .resume = resume,
                          .observer = observer,
                          .summary = report::run_document,
-                         .stop = interrupt.count()});
+                         .stop = interrupt.count(),
+                         .binary_version = version()});
   }
   if (result.error) {
     const SourceMark where{result.error->file, result.error->line, 0};

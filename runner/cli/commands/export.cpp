@@ -1,34 +1,14 @@
 #include "runner/cli/access.h"
+#include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
-#include "runner/data/safetensors.h"
 #include "runner/report/csv.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/write.h"
-#include "runner/train/checkpoint.h"
+#include "runner/train/stored_model.h"
 
 namespace runner::cli {
 namespace {
-
-// --state ID of this run, or its newest state.
-store::StateInfo chosen_state(store::Store& store, const store::RunRow& run, int64_t id) {
-  const std::vector<store::StateInfo> states = store::list_states(store, run.id);
-  for (const store::StateInfo& state : states) {
-    if (id == 0 ? !state.superseded : state.id == id) return state;
-  }
-  RUN_CHECK(id == 0, ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states", run.uid, id,
-            run.uid);
-  fail(ErrorKind::kNotFound, "run {} has no state", run.uid);
-}
-
-void export_model(store::Store& store, int64_t state, const std::string& file) {
-  const store::LoadedState loaded = store::load_state(store, state);
-  std::vector<data::NamedTensor> tensors;
-  for (const train::StoredParameter& parameter : train::parameters_of(loaded)) {
-    tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
-  }
-  data::write_safetensors(file, std::move(tensors));
-}
 
 // A line for each point of every metric.
 std::string points_csv(const report::MetricPoints& metrics) {
@@ -62,8 +42,9 @@ int export_run(const Options& options, report::Output& out) {
   const store::RunRow run = store::find_run(store, options.run);
   report::Exported exported{.run = run.uid, .state = {}, .model = options.model_file, .metrics = options.metrics_file};
   if (!options.model_file.empty()) {
-    exported.state = chosen_state(store, run, options.state).id;
-    export_model(store, *exported.state, options.model_file);
+    const ChosenState chosen = load_chosen_state(options);
+    exported.state = chosen.state.info.id;
+    train::export_model(chosen.state, options.model_file);
   }
   if (!options.metrics_file.empty()) export_metrics(store, run, options.metrics_file);
   if (options.json) {

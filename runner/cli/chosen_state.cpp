@@ -1,0 +1,33 @@
+#include "runner/cli/chosen_state.h"
+
+#include "runner/cli/access.h"
+
+namespace runner::cli {
+namespace {
+
+store::LoadedState load_named(store::Store& store, const store::RunDetails& details, int64_t id) {
+  for (const store::StateInfo& state : details.states) {
+    if (state.id == id) return store::load_state(store, id);
+  }
+  fail(ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states", details.run.uid, id,
+       details.run.uid);
+}
+
+store::LoadedState load_newest(store::Store& store, const store::RunDetails& details) {
+  for (const store::StateInfo& state : details.states) {
+    if (!state.superseded) return store::load_state(store, state.id);
+  }
+  fail(ErrorKind::kNotFound, "run {} has no state yet; `runner exec` saves one at the end", details.run.uid);
+}
+
+}  // namespace
+
+ChosenState load_chosen_state(const Options& options) {
+  store::Store store = open_store(options);
+  ChosenState chosen;
+  chosen.run = store::show_run(store, store::find_run(store, options.run));
+  chosen.state = options.state > 0 ? load_named(store, chosen.run, options.state) : load_newest(store, chosen.run);
+  return chosen;
+}
+
+}  // namespace runner::cli

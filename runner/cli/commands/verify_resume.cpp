@@ -1,0 +1,57 @@
+#include "runner/train/verify_resume.h"
+
+#include <filesystem>
+
+#include <stdlib.h>
+
+#include "runner/cli/commands/commands.h"
+#include "runner/cli/recipe_record.h"
+#include "runner/report/documents.h"
+#include "runner/report/verification.h"
+
+namespace runner::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An empty folder that disappears with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string pattern = (fs::temp_directory_path() / "runner-verify-XXXXXX").string();
+    RUN_CHECK(::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun, "cannot make a folder in {}",
+              fs::temp_directory_path().string());
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+int verify_resume(const Options& options, report::Output& out) {
+  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  const ScratchFolder folder;
+  const train::VerifyReport verdict = train::verify_resume({
+      .recipe = recipe.recipe,
+      .record = record_of(recipe),
+      .params = params_of(recipe),
+      .folder = folder.path(),
+      .kills = options.kills,
+      .summary = report::run_document,
+      .progress = [&](const std::string& line) { out.talk(line + '\n'); },
+  });
+  out.data(options.json ? report::verification_document(verdict) : report::verification_text(verdict));
+  return verdict.exact() ? 0 : exit_code(ErrorKind::kRun);
+}
+
+}  // namespace runner::cli

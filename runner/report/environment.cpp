@@ -1,0 +1,164 @@
+#include "runner/report/environment.h"
+
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "backends/kernels/kernel.h"
+#include "backends/kernels/kernel_choices.h"
+#include "backends/runtime/arena.h"
+#include "backends/runtime/cpu_features.h"
+#include "runner/report/format.h"
+#include "runner/report/table.h"
+#include "store/queries.h"
+#include "store/sqlite.h"
+
+namespace runner::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Calls `work` for at least `seconds` after one call to warm up; returns the calls a second.
+template <class Work>
+double rate_of(double seconds, Work work) {
+  using Clock = std::chrono::steady_clock;
+  work();
+  int calls = 0;
+  const auto start = Clock::now();
+  double elapsed = 0;
+  while (elapsed < seconds) {
+    work();
+    ++calls;
+    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  return calls / elapsed;
+}
+
+double product_gflops(backends::DType dtype, backends::WorkerPool& pool) {
+  constexpr int64_t kSize = 512;
+  const backends::TensorType type{dtype, {kSize, kSize}};
+  const std::array operand_types{type, type};
+  const std::array<int64_t, 2> no_transpose{0, 0};
+  const backends::Kernel kernel = backends::prepare_kernel(
+      {.op = backends::Op::kMatmul, .operands = operand_types, .attrs = no_transpose, .result = type});
+  const backends::Arena a(type.bytes()), b(type.bytes()), c(type.bytes()), scratch(kernel.scratch_bytes);
+  const std::array operands{a.data(), b.data()};
+  const std::array results{c.data()};
+  const backends::KernelArguments arguments{operands, results, scratch.data(), pool};
+  const double products = rate_of(0.05, [&] { kernel.run(kernel.params.get(), arguments); });
+  return products * 2 * kSize * kSize * kSize * 1e-9;
+}
+
+double copy_gb_per_s() {
+  constexpr size_t kBytes = size_t{64} << 20;
+  const backends::Arena from(kBytes), to(kBytes);
+  return rate_of(0.05, [&] { std::memcpy(to.data(), from.data(), kBytes); }) * kBytes * 1e-9;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+std::string system_name() {
+  utsname name{};
+  return ::uname(&name) == 0 ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "";
+}
+
+void inspect_store(const fs::path& path, Environment& environment) {
+  environment.store = path.string();
+  if (!store::store_exists(path)) {
+    environment.store_status = "none yet";
+    return;
+  }
+  try {
+    store::Store store = store::Store::open(path, store::Access::kRead);
+    environment.store_runs = static_cast<int64_t>(store::list_runs(store).size());
+    environment.store_bytes = static_cast<int64_t>(fs::file_size(path));
+    environment.store_status = "ok";
+  } catch (const std::exception& error) {
+    environment.store_status = error.what();
+  }
+}
+
+}  // namespace
+
+Environment inspect_environment(const fs::path& store, std::string version) {
+  Environment found;
+  found.version = std::move(version);
+  found.compiler = __VERSION__;
+#ifdef NDEBUG
+  found.build = "release";
+#else
+  found.build = "assertions on";
+#endif
+  found.cpu = backends::cpu_features().brand;
+  found.cpu_features = backends::cpu_features().to_string();
+  found.cores = usable_cores();
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  found.memory_bytes = ::sysconf(_SC_PHYS_PAGES) * page;
+  found.memory_free_bytes = ::sysconf(_SC_AVPHYS_PAGES) * page;
+  found.system = system_name();
+  found.kernels = backends::kernel_choices_json();
+  backends::WorkerPool pool(found.cores);
+  found.f32_gflops = product_gflops(backends::DType::kF32, pool);
+  found.bf16_gflops = product_gflops(backends::DType::kBf16, pool);
+  found.copy_gb_per_s = copy_gb_per_s();
+  found.sqlite = store::Database(":memory:", store::OpenMode::kCreate).query_text("SELECT sqlite_version()");
+  inspect_store(store, found);
+  return found;
+}
+
+std::string environment_text(const Environment& found, int width, bool color) {
+  const bool store_ok = found.store_status == "ok" || found.store_status == "none yet";
+  Facts facts;
+  facts.add("version", fmt::format("{}, built by {}, {}", found.version, found.compiler, found.build));
+  facts.add("system", found.system);
+  facts.add("cpu", found.cpu);
+  facts.add("features", found.cpu_features);
+  facts.add("cores", std::to_string(found.cores));
+  facts.add("memory", fmt::format("{}, {} free", bytes_text(found.memory_bytes), bytes_text(found.memory_free_bytes)));
+  facts.add("kernels", found.kernels);
+  facts.add("f32 products", fmt::format("{} GFLOP/s", short_text(found.f32_gflops)));
+  facts.add("bf16 products", fmt::format("{} GFLOP/s", short_text(found.bf16_gflops)));
+  facts.add("copying", fmt::format("{} GB/s", short_text(found.copy_gb_per_s)));
+  facts.add("sqlite", found.sqlite);
+  facts.add("store", found.store);
+  facts.add("", found.store_status, store_ok ? Color::kGreen : Color::kRed);
+  if (found.store_status == "ok") {
+    facts.add("", fmt::format("{}, {}", count_text(found.store_runs, "run"), bytes_text(found.store_bytes)));
+  }
+  return facts.render(width, color);
+}
+
+std::string environment_document(const Environment& found) {
+  using Json = nlohmann::ordered_json;
+  const Json document = {
+      {"version", found.version},
+      {"compiler", found.compiler},
+      {"build", found.build},
+      {"system", found.system},
+      {"cpu", found.cpu},
+      {"cpu_features", found.cpu_features},
+      {"cores", found.cores},
+      {"memory_bytes", found.memory_bytes},
+      {"memory_free_bytes", found.memory_free_bytes},
+      {"kernels", Json::parse(found.kernels)},
+      {"measured",
+       {{"f32_gflops", found.f32_gflops}, {"bf16_gflops", found.bf16_gflops}, {"copy_gb_per_s", found.copy_gb_per_s}}},
+      {"sqlite", found.sqlite},
+      {"store",
+       {{"path", found.store},
+        {"status", found.store_status},
+        {"bytes", found.store_bytes},
+        {"runs", found.store_runs}}}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace runner::report

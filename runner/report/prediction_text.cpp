@@ -1,0 +1,87 @@
+#include "runner/report/prediction_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/report/csv.h"
+
+namespace runner::report {
+namespace {
+
+std::span<const float> outputs_of(const train::Prediction& prediction, int64_t sample) {
+  return {prediction.values.data() + sample * prediction.outputs, static_cast<size_t>(prediction.outputs)};
+}
+
+bool has_classes(const train::Prediction& prediction) {
+  return prediction.kind == data::LabelKind::kClass;
+}
+
+std::string class_name(const train::Prediction& prediction, int64_t index) {
+  return prediction.class_names.empty() ? std::to_string(index) : prediction.class_names[static_cast<size_t>(index)];
+}
+
+std::vector<std::string> output_names(const train::Prediction& prediction) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < prediction.outputs; ++i) {
+    names.push_back(has_classes(prediction) ? class_name(prediction, i) : fmt::format("target_{}", i));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string predicted_class(const train::Prediction& prediction, int64_t sample) {
+  if (!has_classes(prediction)) return "";
+  const std::span<const float> outputs = outputs_of(prediction, sample);
+  return class_name(prediction, std::max_element(outputs.begin(), outputs.end()) - outputs.begin());
+}
+
+std::string prediction_csv(const train::Prediction& prediction) {
+  std::vector<std::string> fields = output_names(prediction);
+  if (has_classes(prediction)) fields.insert(fields.begin(), "class");
+  std::string text = csv_line(fields);
+  for (int64_t sample = 0; sample < prediction.samples; ++sample) {
+    fields.clear();
+    if (has_classes(prediction)) fields.push_back(predicted_class(prediction, sample));
+    for (const float output : outputs_of(prediction, sample)) fields.push_back(fmt::format("{}", output));
+    text += csv_line(fields);
+  }
+  return text;
+}
+
+std::string prediction_npy(const train::Prediction& prediction) {
+  // Magic, version, length of the header; the header ends with a newline at a multiple of 64 bytes
+  // (numpy.org, "NEP 1 — A Simple File Format for NumPy Arrays").
+  constexpr size_t kPrefix = 10, kAlign = 64;
+  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+                                   prediction.samples, prediction.outputs);
+  header.resize((kPrefix + header.size() + kAlign) / kAlign * kAlign - kPrefix - 1, ' ');
+  header += '\n';
+  std::string text("\x93NUMPY\x01\x00", 8);
+  text += static_cast<char>(header.size() & 0xFF);
+  text += static_cast<char>(header.size() >> 8);
+  text += header;
+  return text.append(reinterpret_cast<const char*>(prediction.values.data()), prediction.values.size() * sizeof(float));
+}
+
+std::string prediction_document(const std::string& run, int64_t state, const train::Prediction& prediction) {
+  using Json = nlohmann::ordered_json;
+  Json classes, predictions, outputs = Json::array();
+  if (has_classes(prediction)) classes = output_names(prediction);
+  for (int64_t sample = 0; sample < prediction.samples; ++sample) {
+    if (has_classes(prediction)) predictions.push_back(predicted_class(prediction, sample));
+    const std::span<const float> row = outputs_of(prediction, sample);
+    outputs.push_back(std::vector<float>(row.begin(), row.end()));
+  }
+  const Json document = {{"run", run},
+                         {"state", state},
+                         {"samples", prediction.samples},
+                         {"classes", std::move(classes)},
+                         {"predictions", std::move(predictions)},
+                         {"outputs", std::move(outputs)}};
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace runner::report

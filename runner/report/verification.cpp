@@ -1,0 +1,30 @@
+#include "runner/report/verification.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/report/format.h"
+
+namespace runner::report {
+
+std::string verification_text(const train::VerifyReport& verdict) {
+  std::string text = fmt::format(
+      "{}, killed after steps {}, resumed from steps {}\ncompared {} ({}), {}, the sample ids of {}\n",
+      count_text(verdict.steps, "step"), fmt::join(verdict.killed_at, ", "), fmt::join(verdict.resumed_from, ", "),
+      count_text(verdict.tensors, "tensor"), bytes_text(verdict.bytes), count_text(verdict.points, "metric point"),
+      count_text(verdict.batches, "step"));
+  for (const std::string& difference : verdict.differences) text += "differs: " + difference + '\n';
+  return text +
+         (verdict.exact() ? "exact: resumed and uninterrupted training are the same, bit for bit\n" : "not exact\n");
+}
+
+std::string verification_document(const train::VerifyReport& verdict) {
+  const nlohmann::ordered_json document = {{"exact", verdict.exact()},          {"optimizer_steps", verdict.steps},
+                                           {"killed_at", verdict.killed_at},    {"resumed_from", verdict.resumed_from},
+                                           {"tensors", verdict.tensors},        {"bytes", verdict.bytes},
+                                           {"points", verdict.points},          {"batches", verdict.batches},
+                                           {"differences", verdict.differences}};
+  return document.dump(2) + '\n';
+}
+
+}  // namespace runner::report

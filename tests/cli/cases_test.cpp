@@ -1,0 +1,77 @@
+// Runs cases/*.test; a case is a test of its own, named after its file.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/case_file.h"
+#include "tests/cli/command.h"
+#include "tests/cli/sample_store.h"
+
+namespace runner::cli::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CommandLine : public ::testing::Test {
+ public:
+  explicit CommandLine(Case c) : case_(std::move(c)) {}
+
+  void TestBody() override {
+    const Folder folder;
+    if (case_.store) make_sample_store(folder.path() / "runner.db");
+    for (const auto& [name, text] : case_.files) write_text(folder.path() / name, text);
+    for (const Step& step : case_.steps) {
+      const Result result = run_command(step.command, folder.path());
+      EXPECT_EQ(result.exit_code, step.exit_code) << where(step);
+      check("stdout", step.out, result.out, step, folder);
+      check("stderr", step.err, result.err, step, folder);
+    }
+  }
+
+ private:
+  std::string where(const Step& step) const {
+    return case_.name + ", line " + std::to_string(step.line) + ": " + step.command;
+  }
+  void check(const char* what, const std::string& expected, const std::string& text, const Step& step,
+             const Folder& folder) const {
+    EXPECT_TRUE(matches(expected, text, folder.path().string())) << where(step) << "\n--- " << what << " is\n"
+                                                                 << text << "--- expected\n"
+                                                                 << expected;
+  }
+
+  const Case case_;
+};
+
+// "a folder without a store" -> "AFolderWithoutAStore".
+std::string test_name(const std::string& text) {
+  std::string name;
+  bool upper = true;
+  for (const char c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    }
+    upper = std::isalnum(static_cast<unsigned char>(c)) == 0;
+  }
+  return name;
+}
+
+bool register_cases() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/tests/cli/cases")) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    for (const Case& c : read_cases(file.string())) {
+      ::testing::RegisterTest(("Cases_" + file.stem().string()).c_str(), test_name(c.name).c_str(), nullptr, nullptr,
+                              file.c_str(), c.steps.empty() ? 0 : c.steps.front().line,
+                              [c]() -> ::testing::Test* { return new CommandLine(c); });
+    }
+  }
+  return true;
+}
+
+[[maybe_unused]] const bool kRegistered = register_cases();
+
+}  // namespace
+}  // namespace runner::cli::testing

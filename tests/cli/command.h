@@ -1,0 +1,33 @@
+// Runs shell commands with the binary under test as `runner`, in a folder of their own.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace runner::cli::testing {
+
+struct Result {
+  int exit_code = 0;  // 128 + signal for a killed shell
+  std::string out, err;
+};
+
+// `command` runs by sh in `folder`, without RUNNER_DB, NO_COLOR and TERM, and with time zone UTC.
+Result run_command(const std::string& command, const std::filesystem::path& folder);
+
+// A folder that disappears with the object.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read_text(const std::filesystem::path& path);
+void write_text(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace runner::cli::testing

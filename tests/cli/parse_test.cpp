@@ -1,0 +1,142 @@
+#include "runner/cli/parse.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "runner/cli/help.h"
+
+namespace runner::cli {
+namespace {
+
+Call parsed(const std::vector<std::string>& words) {
+  Call call;
+  parse(words, call);
+  return call;
+}
+
+std::string error_of(const std::vector<std::string>& words) {
+  try {
+    parsed(words);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Parse, TakesOptionsAnywhere) {
+  for (const std::vector<std::string>& words : {
+           std::vector<std::string>{"exec", "r.yaml", "seed=1", "a.b=[1,2]", "--json", "--db", "x.db"},
+           std::vector<std::string>{"--json", "--db", "x.db", "exec", "r.yaml", "seed=1", "a.b=[1,2]"},
+           std::vector<std::string>{"exec", "--db=x.db", "r.yaml", "--json", "seed=1", "a.b=[1,2]"},
+       }) {
+    const Call call = parsed(words);
+    EXPECT_EQ(call.command->name, "exec");
+    EXPECT_EQ(call.options.recipe, "r.yaml");
+    EXPECT_EQ(call.options.overrides, (std::vector<std::string>{"seed=1", "a.b=[1,2]"}));
+    EXPECT_EQ(call.options.db, "x.db");
+    EXPECT_TRUE(call.options.json);
+  }
+}
+
+TEST(Parse, FindsTheCommandBehindOptionsWithValues) {
+  const Call call = parsed({"--epochs", "3", "plan", "r.yaml", "--batches"});
+  EXPECT_EQ(call.command->name, "plan");
+  EXPECT_EQ(call.options.epochs, 3);
+  EXPECT_TRUE(call.options.batches);
+}
+
+TEST(Parse, KeepsValuesThatLookLikeOtherThings) {
+  const Call call = parsed({"exec", "r.yaml", "a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"});
+  EXPECT_EQ(call.options.overrides, (std::vector<std::string>{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"}));
+  EXPECT_EQ(parsed({"sql", "SELECT 1, -2 -- all"}).options.query, "SELECT 1, -2 -- all");
+}
+
+TEST(Parse, TheLastOfRepeatedOptionsCounts) {
+  const Call call = parsed({"ls", "--db", "a", "--db=b", "--json", "--json"});
+  EXPECT_EQ(call.options.db, "b");
+  EXPECT_TRUE(call.options.json);
+}
+
+TEST(Parse, HelpWinsOverEverything) {
+  EXPECT_EQ(parsed({"--help"}).command->name, "help");
+  const Call call = parsed({"exec", "--bogus", "-h"});
+  EXPECT_EQ(call.command->name, "help");
+  EXPECT_EQ(call.options.topic, "exec");
+  EXPECT_EQ(parsed({"--version"}).command->name, "version");
+}
+
+TEST(Parse, KnowsTheCommandWhenTheRestIsWrong) {
+  Call call;
+  EXPECT_THROW(parse(std::vector<std::string>{"exec", "--json"}, call), Error);
+  ASSERT_NE(call.command, nullptr);
+  EXPECT_EQ(call.command->name, "exec");
+}
+
+TEST(Parse, SaysWhatIsWrong) {
+  EXPECT_EQ(error_of({}), "runner needs a command; `runner --help` lists all");
+  EXPECT_EQ(error_of({"exce"}), "there is no command 'exce'; did you mean exec?");
+  EXPECT_EQ(error_of({"frobnicate"}), "there is no command 'frobnicate'; `runner --help` lists all");
+  EXPECT_EQ(error_of({"exec"}), "exec needs RECIPE; see `runner exec --help`");
+  EXPECT_EQ(error_of({"explain", "r.yaml"}), "explain needs KEY; see `runner explain --help`");
+  EXPECT_EQ(error_of({"fork", "x"}), "fork needs KEY=VALUE ...; see `runner fork --help`");
+  EXPECT_EQ(error_of({"ls", "--jsno"}), "ls has no option --jsno; did you mean --json?");
+  EXPECT_EQ(error_of({"plan", "r.yaml", "--epoch=3"}), "plan has no option --epoch; did you mean --epochs?");
+  EXPECT_EQ(error_of({"ls", "--frobnicate"}), "ls has no option --frobnicate; see `runner ls --help`");
+  EXPECT_EQ(error_of({"ls", "-x"}), "ls has no option -x; see `runner ls --help`");
+  EXPECT_EQ(error_of({"show", "a", "b"}), "show takes no further argument 'b'; see `runner show --help`");
+  EXPECT_EQ(error_of({"ls", "--limit"}), "--limit wants a value; see `runner ls --help`");
+  EXPECT_EQ(error_of({"ls", "--limit", "--json"}), "--limit wants a value; see `runner ls --help`");
+  EXPECT_EQ(error_of({"ls", "--limit", "x"}), "--limit wants a whole number that is not negative, got 'x'");
+  EXPECT_EQ(error_of({"ls", "--limit", "3x"}), "--limit wants a whole number that is not negative, got '3x'");
+  EXPECT_EQ(error_of({"ls", "--limit=-3"}), "--limit wants a whole number that is not negative, got '-3'");
+  EXPECT_EQ(error_of({"ls", "--color=blue"}), "--color wants auto, always or never, got 'blue'");
+}
+
+TEST(Help, NamesEveryCommandAndOption) {
+  const std::string all = program_help(false);
+  for (const Command& command : commands()) {
+    EXPECT_NE(all.find("\n  " + std::string(command.name)), std::string::npos) << command.name;
+    const std::string text = command_help(command, false);
+    EXPECT_NE(text.find("\nexamples\n  runner " + std::string(command.name)), std::string::npos) << text;
+    for (const Argument& argument : command.arguments) {
+      EXPECT_NE(text.find(std::string(argument.name)), std::string::npos) << command.name << ' ' << argument.name;
+    }
+  }
+}
+
+// Every example must be a command line that parses.
+TEST(Help, ExamplesParse) {
+  for (const Command& command : commands()) {
+    std::string_view lines = command.examples;
+    while (!lines.empty()) {
+      const std::string_view line = lines.substr(0, lines.find('\n'));
+      lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+      std::vector<std::string> words;
+      bool quoted = false, fresh = true;
+      for (const char c : line.substr(0, line.find(" >"))) {
+        if (c == '"') {
+          quoted = !quoted;
+        } else if (c == ' ' && !quoted) {
+          fresh = true;
+        } else {
+          if (fresh) words.emplace_back();
+          fresh = false;
+          words.back() += c;
+        }
+      }
+      ASSERT_EQ(words.front(), "runner") << line;
+      words.erase(words.begin());
+      EXPECT_EQ(error_of(words), "no error") << line;
+    }
+  }
+}
+
+TEST(Help, CommandNamesAreUnique) {
+  std::set<std::string_view> names;
+  for (const Command& command : commands()) EXPECT_TRUE(names.insert(command.name).second) << command.name;
+}
+
+}  // namespace
+}  // namespace runner::cli

@@ -1,0 +1,328 @@
+// What people read: numbers, tables, channels, progress, the summary.
+#include <cmath>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runner/report/csv.h"
+#include "runner/report/format.h"
+#include "runner/report/output.h"
+#include "runner/report/progress.h"
+#include "runner/report/summary.h"
+#include "runner/report/table.h"
+#include "runner/report/write.h"
+#include "schema/error.h"
+#include "tests/cli/command.h"
+
+namespace runner::report {
+namespace {
+
+TEST(Format, Numbers) {
+  EXPECT_EQ(number_text(0.98148148), "0.981481");
+  EXPECT_EQ(number_text(1e-8), "1e-08");
+  EXPECT_EQ(number_text(NAN), "nan");
+  EXPECT_EQ(short_text(812), "812");
+  EXPECT_EQ(short_text(52345), "52.3k");
+  EXPECT_EQ(short_text(999.6), "1.00k");
+  EXPECT_EQ(short_text(1.2e6), "1.20M");
+  EXPECT_EQ(short_text(9.996), "10.0");
+  EXPECT_EQ(short_text(0.5), "0.50");
+}
+
+TEST(Format, Bytes) {
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1024), "1.0 KiB");
+  EXPECT_EQ(bytes_text(1048575), "1.0 MiB");
+  EXPECT_EQ(bytes_text(int64_t{5} << 40), "5.0 TiB");
+  EXPECT_EQ(bytes_text(int64_t{5000} << 40), "5000.0 TiB");
+}
+
+TEST(Format, Durations) {
+  EXPECT_EQ(duration_text(0.0042), "4.2 ms");
+  EXPECT_EQ(duration_text(1.844), "1.84 s");
+  EXPECT_EQ(duration_text(9.999), "10.0 s");
+  EXPECT_EQ(duration_text(99.96), "1 min 40 s");
+  EXPECT_EQ(duration_text(200), "3 min 20 s");
+  EXPECT_EQ(duration_text(7500), "2 h 05 min");
+  EXPECT_EQ(duration_text(INFINITY), "?");
+  EXPECT_EQ(duration_text(NAN), "?");
+}
+
+TEST(Format, Counts) {
+  EXPECT_EQ(count_text(1, "step"), "1 step");
+  EXPECT_EQ(count_text(0, "step"), "0 steps");
+  EXPECT_EQ(count_text(3, "class"), "3 classes");
+}
+
+TEST(Format, Times) {
+  EXPECT_EQ(utc_time(1772368496789), "2026-03-01T12:34:56.789Z");
+  ::setenv("TZ", "UTC", 1);
+  EXPECT_EQ(local_time(1772368496789), "2026-03-01 12:34:56");
+}
+
+TEST(Format, WidthCountsTerminalColumns) {
+  EXPECT_EQ(display_width("abc"), 3);
+  EXPECT_EQ(display_width("é"), 1);
+  EXPECT_EQ(display_width("e\xCC\x81"), 1);  // e and a combining acute accent
+  EXPECT_EQ(display_width("数据"), 4);
+  EXPECT_EQ(display_width("🙂"), 2);
+  EXPECT_EQ(display_width("\xFF"), 1);  // not UTF-8
+  EXPECT_EQ(shortened("数据集", 5), "数据…");
+  EXPECT_EQ(shortened("数据集", 4), "数…");
+  EXPECT_EQ(shortened("abc", 3), "abc");
+}
+
+TEST(Format, PrintableTextCannotMoveTheCursor) {
+  EXPECT_EQ(printable("a\nb\033[2Jc\x7F"
+                      "d"),
+            "a b [2Jc d");
+  EXPECT_EQ(printable("Größe 数"), "Größe 数");
+}
+
+TEST(Table, AlignsByColumns) {
+  Table table({{"name"}, {"value", Align::kRight}});
+  table.add({"数据", "1"});
+  table.add({"x", "1000"});
+  EXPECT_EQ(table.render(),
+            "name  value\n"
+            "数据      1\n"
+            "x      1000\n");
+}
+
+TEST(Table, CutsTheWidestLeftColumnOnANarrowTerminal) {
+  Table table({{"name"}, {"value", Align::kRight}});
+  table.add({"a-very-long-name-of-a-run", "123456"});
+  EXPECT_EQ(table.render(20), "name           value\na-very-long…  123456\n");
+  EXPECT_EQ(table.render(5), "name       value\na-very-…  123456\n");  // not below eight columns
+}
+
+TEST(Table, PaintsCellsWithoutMovingOthers) {
+  Table table({{"a"}, {"b"}});
+  table.add({Cell("x", Color::kGreen), "y"});
+  EXPECT_EQ(table.render(0, true), "\033[1ma\033[0m  \033[1mb\033[0m\n\033[32mx\033[0m  y\n");
+}
+
+TEST(Facts, LeavesEmptyOnesOut) {
+  Facts facts;
+  facts.add("run", "x");
+  facts.add("parent", "");
+  EXPECT_EQ(facts.render(), "run  x\n");
+}
+
+TEST(Csv, QuotesWhatNeedsQuotes) {
+  const std::vector<std::string> fields{"a", "b,c", "d\"e", "f\ng", ""};
+  EXPECT_EQ(csv_line(fields), "a,\"b,c\",\"d\"\"e\",\"f\ng\",\n");
+}
+
+// An Output whose channels are files.
+class OutputTest : public ::testing::Test {
+ protected:
+  int open(const char* name) { return ::open((folder_.path() / name).c_str(), O_RDWR | O_CREAT, 0600); }
+  std::string text(const char* name) { return cli::testing::read_text(folder_.path() / name); }
+
+  cli::testing::Folder folder_;
+  int data_ = open("out"), talk_ = open("err");
+  Output out_{ColorMode::kAuto, data_, talk_};
+};
+
+TEST_F(OutputTest, AFileHasNoColorAndNoWidth) {
+  EXPECT_FALSE(out_.data_color());
+  EXPECT_FALSE(out_.live());
+  EXPECT_EQ(out_.data_width(), 0);
+  EXPECT_TRUE(Output(ColorMode::kAlways, data_, talk_).data_color());
+}
+
+TEST_F(OutputTest, DataThatCannotBeWrittenIsAnError) {
+  Output full(ColorMode::kAuto, ::open("/dev/full", O_WRONLY), talk_);
+  try {
+    full.data("x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "cannot write to standard output: No space left on device");
+    EXPECT_EQ(error.kind(), ErrorKind::kRun);
+  }
+}
+
+class TerminalTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::unsetenv("NO_COLOR");
+    ::setenv("TERM", "xterm", 1);
+    winsize size{};
+    size.ws_row = 24;
+    size.ws_col = 60;
+    ASSERT_EQ(::openpty(&controller_, &terminal_, nullptr, nullptr, &size), 0);
+  }
+  void TearDown() override {
+    ::close(controller_);
+    ::close(terminal_);
+  }
+
+  std::string shown() {
+    std::string text(4096, '\0');
+    const ssize_t size = ::read(controller_, text.data(), text.size());
+    text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    return text;
+  }
+
+  int controller_ = -1, terminal_ = -1;
+};
+
+TEST_F(TerminalTest, ATerminalHasColorAndWidth) {
+  const Output out(ColorMode::kAuto, terminal_, terminal_);
+  EXPECT_TRUE(out.data_color());
+  EXPECT_TRUE(out.live());
+  EXPECT_EQ(out.data_width(), 60);
+}
+
+TEST_F(TerminalTest, ObeysNoColorAndTerm) {
+  ::setenv("NO_COLOR", "", 1);  // empty: as if unset
+  EXPECT_TRUE(Output(ColorMode::kAuto, terminal_, terminal_).data_color());
+  ::setenv("NO_COLOR", "1", 1);
+  EXPECT_FALSE(Output(ColorMode::kAuto, terminal_, terminal_).data_color());
+  EXPECT_TRUE(Output(ColorMode::kAlways, terminal_, terminal_).data_color());
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "dumb", 1);
+  const Output dumb(ColorMode::kAuto, terminal_, terminal_);
+  EXPECT_FALSE(dumb.data_color());
+  EXPECT_FALSE(dumb.live());
+  ::setenv("TERM", "xterm", 1);
+  EXPECT_FALSE(Output(ColorMode::kNever, terminal_, terminal_).data_color());
+}
+
+double now = 0;
+double test_clock() {
+  return now;
+}
+
+train::Observer::Progress at_step(int64_t step) {
+  return {.epoch = step / 100, .epochs = 10, .step = step, .steps = 1000, .samples = 32 * step, .loss = 0.5};
+}
+
+TEST_F(OutputTest, ProgressIsALineEveryFiveSecondsAndAtEvaluations) {
+  now = 100;
+  {
+    ProgressReporter progress(out_, false, test_clock);
+    progress.on_start("0f3k2m9x7q", "digits");
+    for (int64_t step = 1; step <= 200; ++step) {
+      now += 0.0625;
+      progress.on_step(at_step(step));
+    }
+    progress.on_evaluation(at_step(200), {{"eval/accuracy", 0.9}, {"eval/loss", 0.25}});
+    progress.on_warning("2 points were dropped");
+  }
+  EXPECT_EQ(text("err"),
+            "run 0f3k2m9x7q  digits\n"
+            "step 80/1000  epoch 1/10  loss 0.5  512 samples/s  57.5 s left\n"
+            "step 160/1000  epoch 2/10  loss 0.5  512 samples/s  52.5 s left\n"
+            "step 200/1000  eval/accuracy 0.9  eval/loss 0.25\n"
+            "warning: 2 points were dropped\n");
+  EXPECT_EQ(text("out"), "");
+}
+
+TEST_F(OutputTest, QuietProgressIsWarningsAlone) {
+  now = 0;
+  ProgressReporter progress(out_, true, test_clock);
+  progress.on_start("0f3k2m9x7q", "digits");
+  now = 100;
+  progress.on_step(at_step(1));
+  progress.on_evaluation(at_step(1), {{"eval/loss", 0.25}});
+  progress.on_warning("attention");
+  EXPECT_EQ(text("err"), "warning: attention\n");
+}
+
+TEST_F(TerminalTest, ProgressIsOneLineThatIsRedrawnAndTakenAway) {
+  Output out(ColorMode::kNever, terminal_, terminal_);
+  now = 0;
+  {
+    ProgressReporter progress(out, false, test_clock);
+    progress.on_start("0f3k2m9x7q", "digits");
+    EXPECT_EQ(shown(), "run 0f3k2m9x7q  digits\r\n");
+    now = 1;
+    progress.on_step(at_step(500));
+    // As long as the terminal is wide, less the column in which the cursor waits.
+    EXPECT_EQ(shown(), "\r██████████░░░░░░░░░░  step 500/1000  epoch 6/10  loss 0.5\033[K");
+    now = 1.05;  // too early
+    progress.on_step(at_step(501));
+    progress.on_warning("attention");
+    EXPECT_EQ(shown(), "\r\033[Kwarning: attention\r\n");
+    now = 1.2;
+    progress.on_step(at_step(600));
+    EXPECT_EQ(shown(), "\r████████████░░░░░░░░  step 600/1000  epoch 7/10  loss 0.5 …\033[K");
+  }
+  EXPECT_EQ(shown(), "\r\033[K");
+}
+
+train::RunResult sample_result() {
+  train::RunResult result;
+  result.run = "0f3k2m9x7q";
+  result.name = "digits";
+  result.backend = "cpu";
+  result.epochs = 2;
+  result.optimizer_steps = 100;
+  result.samples = 3200;
+  result.seconds = 1.5;
+  result.first_step_seconds = 0.04;
+  result.metrics = {{"train/loss", {0.5, 0.25, NAN}}};
+  result.states = {3, 4};
+  return result;
+}
+
+TEST(Summary, SaysHowTheRunWentAndWhatIsNext) {
+  EXPECT_EQ(summary_text(sample_result(), 0, false),
+            "run 0f3k2m9x7q  digits  done after 1.50 s, first step after 40.0 ms\n"
+            "cpu, 1 process, 2 epochs, 100 steps, 3200 samples\n"
+            "\n"
+            "metric      last   min  max\n"
+            "train/loss   0.5  0.25  nan\n"
+            "\n"
+            "states 3, 4\n"
+            "\n"
+            "next: runner show 0f3k2m9x7q\n");
+}
+
+TEST(Summary, ShowsWhatWasSkippedAndEveryWarning) {
+  train::RunResult result = sample_result();
+  result.status = store::RunStatus::kInterrupted;
+  result.skipped_steps = 2;
+  result.warnings = {"2 of 100 steps were skipped: not finite", "7 samples are padding"};
+  result.metrics.clear();
+  EXPECT_EQ(summary_text(result, 0, false),
+            "run 0f3k2m9x7q  digits  interrupted after 1.50 s, first step after 40.0 ms\n"
+            "cpu, 1 process, 2 epochs, 100 steps (2 skipped), 3200 samples\n"
+            "\n"
+            "states 3, 4\n"
+            "warning: 2 of 100 steps were skipped: not finite\n"
+            "warning: 7 samples are padding\n"
+            "\n"
+            "next: runner resume 0f3k2m9x7q\n");
+}
+
+TEST(WriteFile, ReplacesAsAWholeOrRefuses) {
+  const cli::testing::Folder folder;
+  const auto path = folder.path() / "x";
+  write_new_file(path, "one");
+  EXPECT_EQ(cli::testing::read_text(path), "one");
+  write_file(path, "two");
+  EXPECT_EQ(cli::testing::read_text(path), "two");
+  try {
+    write_new_file(path, "three");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), path.string() + " exists already; name another file, or remove it");
+  }
+  try {
+    write_file(folder.path() / "no" / "x", "four");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "cannot write " + (folder.path() / "no" / "x").string() + ": No such file or directory");
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+}  // namespace
+}  // namespace runner::report
