@@ -1,7 +1,8 @@
 // The result of work that another thread does: a value, or the Error that it failed with.
 //
 // A copy names the same result.  Unlike a std::future it can be asked without waiting and more than once, and no
-// exception object is shared by two threads: whoever asks gets an Error of its own. Thread-safe.
+// exception object is shared by two threads: whoever asks gets an Error of its own.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>

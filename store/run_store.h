@@ -1,8 +1,8 @@
 // A run's life in the store: created, attempted, finished, annotated (store/removal.h removes it).
 //
 // A run is one experiment; an attempt is one process that works on it (the first, then one for each resume).  A run
-// whose process is gone without a word keeps the status kRunning in the file and is read as kCrashed. Thread safety: as
-// the Store given.
+// whose process is gone without a word keeps the status kRunning in the file and is read as kCrashed.
+// Thread safety: as the Store given.
 #pragma once
 
 #include <cstdint>

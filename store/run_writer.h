@@ -4,8 +4,9 @@
 // that.  The writer thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush()
 // or finish() is committed with or before it; (2) a failed write is kept and repeated, reported through
 // take_warnings(), and never ends the run; (3) points in memory are bounded: when the store cannot be written for long
-// the newest points are dropped, and counted. Thread safety: all belongs to one thread, the training thread, except
-// counters(), take_warnings() and wait_until_recorded(), which any thread may call.
+// the newest points are dropped, and counted.
+// Thread safety: all belongs to one thread, the training thread, except counters(), take_warnings() and
+// wait_until_recorded(), which any thread may call.
 #pragma once
 
 #include <chrono>

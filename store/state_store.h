@@ -3,8 +3,7 @@
 // A state exists if and only if its transaction is committed; its chunks carry SHA-256 digests that every load checks.
 // A section that did not change since any earlier state costs only its digest.  A save that fails leaves everything
 // that was committed as it was and may be repeated.  Layout: docs/store.md.
-// Thread safety: as the Store given; a
-// StateSnapshot belongs to one thread at a time.
+// Thread safety: as the Store given; a StateSnapshot belongs to one thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,8 @@
 //
 // It counts operations that change files (open, write, sync, truncate, delete, shared memory) or that read them, and
 // fails the n-th; or it gives files a budget of bytes, which is a disk that fills up.  Nothing is synced: the tests
-// kill no machine. Thread-safe.
+// kill no machine.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
