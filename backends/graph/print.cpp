@@ -8,6 +8,11 @@ namespace {
 
 constexpr std::string_view kKindNames[] = {"state", "batch", "scalar"};
 
+// The shortest digits that tell the number from others of its dtype, f32 standing in for the 16-bit ones.
+std::string constant(double value, DType dtype) {
+  return dtype == DType::kF64 ? fmt::format(" {}", value) : fmt::format(" {}", static_cast<float>(value));
+}
+
 std::string attributes(const Program& program, ValueId id) {
   const std::span<const int64_t> attrs = program.attrs(id);
   switch (program.node(id).op) {
@@ -15,7 +20,7 @@ std::string attributes(const Program& program, ValueId id) {
       const Input& input = program.inputs()[static_cast<size_t>(attrs[1])];
       return fmt::format(" {} '{}'", kKindNames[attrs[0]], input.name);
     }
-    case Op::kConstant: return fmt::format(" {}", unpack_f64(attrs[0]));
+    case Op::kConstant: return constant(unpack_f64(attrs[0]), program.type(id).dtype);
     case Op::kLayerNorm:
     case Op::kLayerNormGradX:
     case Op::kLayerNormGradGamma: return fmt::format(" {{eps {}}}", unpack_f64(attrs[0]));

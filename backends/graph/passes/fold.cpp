@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -40,6 +41,7 @@ class Folder {
       case Op::kCast: return rewriter_.to().type(x[0]).dtype == node.type.dtype ? x[0] : kNoValue;
       case Op::kReshape: return reshaped(id, x[0]);
       case Op::kExpand: return expanded(id, x[0]);
+      case Op::kPermute: return permuted(id, x[0]);
       default: return kNoValue;
     }
   }
@@ -101,6 +103,15 @@ class Folder {
     if (to.node(x).op != Op::kExpand) return kNoValue;
     const ValueId operands[] = {to.operands(x)[0]};
     return to.record(Op::kExpand, operands, {}, type);
+  }
+
+  ValueId permuted(ValueId id, ValueId x) {
+    Program& to = rewriter_.to();
+    if (to.node(x).op != Op::kPermute) return kNoValue;
+    std::vector<int64_t> axes(from().attrs(id).begin(), from().attrs(id).end());
+    for (int64_t& axis : axes) axis = to.attrs(x)[static_cast<size_t>(axis)];
+    const ValueId operands[] = {to.operands(x)[0]};
+    return std::is_sorted(axes.begin(), axes.end()) ? operands[0] : to.record(Op::kPermute, operands, axes);
   }
 
   Rewriter rewriter_;

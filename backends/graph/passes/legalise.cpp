@@ -36,24 +36,26 @@ void copy_with_operand_in_memory(Rewriter& rewriter, ValueId id) {
 }  // namespace
 
 Program legalise(const Program& program) {
+  std::vector<char> leaves(static_cast<size_t>(program.size()), 0);
+  for (const Output& output : program.outputs()) leaves[static_cast<size_t>(output.value)] = 1;
+
   Rewriter rewriter(program);
+  std::vector<ValueId> leaving(static_cast<size_t>(program.size()), kNoValue);
   for (ValueId id = 0; id < program.size(); ++id) {
     if (reads_bare_constants(program, id)) {
       copy_with_operand_in_memory(rewriter, id);
     } else {
       rewriter.copy(id);
     }
-  }
-  for (const Output& output : program.outputs()) {
-    Program& to = rewriter.to();
-    ValueId value = rewriter.mapped(output.value);
-    if (is_view_of_input(program, output.value)) {
-      rewriter.make_from(output.value);
-      const ValueId operands[] = {value};
-      value = to.record(Op::kCast, operands, {}, program.type(output.value));
+    leaving[static_cast<size_t>(id)] = rewriter.mapped(id);
+    // Copied as early as can be: what was read no longer keeps a state from being overwritten.
+    if (leaves[static_cast<size_t>(id)] && is_view_of_input(program, id)) {
+      const ValueId operands[] = {rewriter.mapped(id)};
+      leaving[static_cast<size_t>(id)] = rewriter.to().record(Op::kCast, operands, {}, program.type(id));
     }
-    to.output(output.name, value, output.state);
   }
+  for (const Output& output : program.outputs())
+    rewriter.to().output(output.name, leaving[static_cast<size_t>(output.value)], output.state);
   return rewriter.finish_without_outputs();
 }
 
