@@ -75,7 +75,7 @@ inline std::string gzip(std::string_view bytes) {
 template <class T>
 std::string bytes_of(const std::vector<T>& values, bool swap = false) {
   std::string bytes(values.size() * sizeof(T), '\0');
-  std::memcpy(bytes.data(), values.data(), bytes.size());
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   for (size_t i = 0; swap && i < bytes.size(); i += sizeof(T)) {
     std::reverse(bytes.begin() + static_cast<ptrdiff_t>(i), bytes.begin() + static_cast<ptrdiff_t>(i + sizeof(T)));
   }
