@@ -5,7 +5,6 @@
 #include <ctime>
 #include <deque>
 #include <fstream>
-#include <future>
 #include <limits>
 
 #include <fmt/format.h>
@@ -279,8 +278,8 @@ class Run {
   // it is the last of the run.
   void collect_saves(bool wait) {
     while (!saves_.empty()) {
-      if (!wait && saves_.front().wait_for(std::chrono::seconds(0)) != std::future_status::ready) break;
-      std::future<store::StateInfo> save = std::move(saves_.front());
+      if (!wait && !saves_.front().ready()) break;
+      const store::Outcome<store::StateInfo> save = saves_.front();
       saves_.pop_front();
       try {
         const store::StateInfo info = save.get();
@@ -355,7 +354,7 @@ class Run {
   double lr_ = 0, grad_norm_ = 0;
   int64_t samples_ = 0, logged_samples_ = 0;  // since the process started
   std::chrono::steady_clock::time_point logged_at_;
-  std::deque<std::future<store::StateInfo>> saves_;
+  std::deque<store::Outcome<store::StateInfo>> saves_;
   int64_t saved_at_ = -1;
   RunResult result_;
 };
