@@ -53,7 +53,8 @@ TensorType cast_type(Query q) {
 
 template <Op op>
 TensorType binary_type(Query q) {
-  check(q.operands[0] == q.operands[1], "{}: operands differ: {} and {}", name_of(op), q.operands[0], q.operands[1]);
+  check(q.operands[0] == q.operands[1], "{}: wants operands of one dtype, got {} and {}: cast one of them", name_of(op),
+        q.operands[0], q.operands[1]);
   return q.operands[0];
 }
 
@@ -81,10 +82,11 @@ TensorType logical(Query q) {
 }
 
 TensorType where_type(Query q) {
-  check(q.operands[0].dtype == DType::kBool, "where: the condition must be bool, got {}", q.operands[0]);
-  check(q.operands[1] == q.operands[2] && q.operands[0].shape == q.operands[1].shape,
-        "where: operands differ: condition {}, {} and {}", q.operands[0], q.operands[1], q.operands[2]);
-  return q.operands[1];
+  const TensorType &condition = q.operands[0], &x = q.operands[1], &y = q.operands[2];
+  check(condition.dtype == DType::kBool, "where: the condition must be bool, got {}", condition);
+  check(x == y && condition.shape == x.shape, "where: wants operands of one dtype, got {} and {}: cast one of them", x,
+        y);
+  return x;
 }
 
 // ---- reductions and layout -----------------------------------------------------------------------------------------
@@ -129,9 +131,14 @@ TensorType permute_type(Query q) {
 
 TensorType expand_type(Query q) {
   const TensorType& x = q.operands[0];
-  check(x.shape.rank() <= q.requested.shape.rank() && broadcast(x.shape, q.requested.shape) == q.requested.shape,
-        "expand: {} does not expand to {}", x, q.requested.shape);
-  return {x.dtype, q.requested.shape};
+  const Shape& to = q.requested.shape;
+  bool fits = x.shape.rank() <= to.rank();
+  for (int i = 1; fits && i <= x.shape.rank(); ++i) {
+    const int64_t size = x.shape[x.shape.rank() - i];
+    fits = size == 1 || size == to[to.rank() - i];
+  }
+  check(fits, "expand: {} does not expand to {}", x, to);
+  return {x.dtype, to};
 }
 
 TensorType slice_type(Query q) {
@@ -190,8 +197,8 @@ TensorType gather_type(Query q) {
 
 TensorType scatter_add_type(Query q) {
   check_gather_shapes(q.operands[0], q.operands[1], q.attrs[0], "scatter_add");
-  check(q.operands[2].dtype == q.operands[0].dtype && q.operands[2].shape == q.operands[1].shape,
-        "scatter_add: source {} does not have the shape of index {}", q.operands[2], q.operands[1]);
+  const TensorType wanted{q.operands[0].dtype, q.operands[1].shape};
+  check(q.operands[2] == wanted, "scatter_add: source {} must be {}, as index and tensor", q.operands[2], wanted);
   return q.operands[0];
 }
 
@@ -215,8 +222,11 @@ TensorType embedding_type(Query q) {
 }
 
 TensorType embedding_grad_type(Query q) {
-  check_index(q.operands[0], "embedding_grad");
-  return {q.operands[1].dtype, Shape{q.attrs[0], q.operands[1].shape.back()}};
+  const TensorType &ids = q.operands[0], &grad = q.operands[1];
+  check_index(ids, "embedding_grad");
+  check(grad.shape.rank() > 0 && grad.shape.without(grad.shape.rank() - 1) == ids.shape,
+        "embedding_grad: gradient {} does not have a row for each of ids {}", grad, ids);
+  return {grad.dtype, Shape{q.attrs[0], grad.shape.back()}};
 }
 
 // ---- products and row ops ------------------------------------------------------------------------------------------
@@ -256,46 +266,60 @@ TensorType row_unary(Query q) {
   return float_unary<op>(q);
 }
 
-void check_cross_entropy(Query q, size_t weights_at) {
-  const TensorType& logits = q.operands[0];
-  const TensorType& labels = q.operands[1];
-  check(is_float(logits.dtype) && logits.shape.rank() == 2, "cross_entropy: logits must be (N, C) floats, got {}",
-        logits);
+void check_gradient(const TensorType& grad, const TensorType& result, const char* op) {
+  check(grad == result, "{}: the gradient must be {}, got {}", op, result, grad);
+}
+
+void check_cross_entropy(Query q, size_t weights_at, const char* op) {
+  const TensorType &logits = q.operands[0], &labels = q.operands[1];
+  check(is_float(logits.dtype) && logits.shape.rank() == 2, "{}: logits must be (N, C) floats, got {}", op, logits);
   check(labels.dtype == DType::kI64 && labels.shape == Shape{logits.shape[0]},
-        "cross_entropy: labels must be ({}) i64 class numbers, got {}", logits.shape[0], labels);
-  if (q.operands.size() > weights_at)
-    check(q.operands[weights_at] == TensorType{logits.dtype, Shape{logits.shape[1]}},
-          "cross_entropy: class weights must be ({}) {}, got {}", logits.shape[1], name_of(logits.dtype),
-          q.operands[weights_at]);
+        "{}: labels must be ({}) i64 class numbers, got {}", op, logits.shape[0], labels);
+  if (q.operands.size() <= weights_at) return;
+  const TensorType wanted{logits.dtype, Shape{logits.shape[1]}};
+  check(q.operands[weights_at] == wanted, "{}: class weights must be {}, got {}", op, wanted, q.operands[weights_at]);
 }
 
 TensorType cross_entropy_type(Query q) {
-  check_cross_entropy(q, 2);
+  check_cross_entropy(q, 2, "cross_entropy");
   return {q.operands[0].dtype, q.operands[1].shape};
 }
 
 TensorType cross_entropy_grad_type(Query q) {
-  check_cross_entropy(q, 3);
-  check(q.operands[2].dtype == q.operands[0].dtype && q.operands[2].shape == q.operands[1].shape,
-        "cross_entropy_grad: gradient {} does not have the type of the loss", q.operands[2]);
+  check_cross_entropy(q, 3, "cross_entropy_grad");
+  check_gradient(q.operands[2], {q.operands[0].dtype, q.operands[1].shape}, "cross_entropy_grad");
   return q.operands[0];
 }
 
-TensorType layer_norm_type(Query q) {
+const TensorType& layer_norm_operand(Query q, const char* op) {
   const TensorType& x = q.operands[0];
-  check(is_float(x.dtype) && x.shape.rank() >= 1, "layer_norm: wants a float tensor with at least one axis, got {}", x);
-  for (size_t i = 1; i < 3; ++i)
-    check(q.operands[i] == TensorType{x.dtype, Shape{x.shape.back()}}, "layer_norm: {} must be ({}) {}, got {}",
-          i == 1 ? "gamma" : "beta", x.shape.back(), name_of(x.dtype), q.operands[i]);
+  check(is_float(x.dtype) && x.shape.rank() >= 1, "{}: wants a float tensor with at least one axis, got {}", op, x);
   return x;
 }
 
-TensorType first_operand(Query q) {
-  return q.operands[0];
+void check_row(const TensorType& row, const TensorType& x, const char* op, const char* what) {
+  const TensorType wanted{x.dtype, Shape{x.shape.back()}};
+  check(row == wanted, "{}: {} must be {}, got {}", op, what, wanted, row);
 }
 
-TensorType layer_norm_gamma_type(Query q) {
-  return {q.operands[0].dtype, Shape{q.operands[0].shape.back()}};
+TensorType layer_norm_type(Query q) {
+  const TensorType& x = layer_norm_operand(q, "layer_norm");
+  check_row(q.operands[1], x, "layer_norm", "gamma");
+  check_row(q.operands[2], x, "layer_norm", "beta");
+  return x;
+}
+
+TensorType layer_norm_grad_x_type(Query q) {
+  const TensorType& x = layer_norm_operand(q, "layer_norm_grad_x");
+  check_row(q.operands[1], x, "layer_norm_grad_x", "gamma");
+  check_gradient(q.operands[2], x, "layer_norm_grad_x");
+  return x;
+}
+
+TensorType layer_norm_grad_gamma_type(Query q) {
+  const TensorType& x = layer_norm_operand(q, "layer_norm_grad_gamma");
+  check_gradient(q.operands[1], x, "layer_norm_grad_gamma");
+  return {x.dtype, Shape{x.shape.back()}};
 }
 
 TensorType dropout_mask_type(Query q) {
@@ -303,9 +327,9 @@ TensorType dropout_mask_type(Query q) {
         q.operands[0]);
   check_index(q.operands[1], "dropout_mask");
   const double p = unpack_f64(q.attrs[1]);
-  check(p >= 0 && p < 1, "dropout: p must lie in [0, 1), got {}", p);
+  check(p >= 0 && p < 1, "dropout_mask: p must lie in [0, 1), got {}", p);
   check(q.requested.shape.rank() >= 1 && q.operands[1].shape == Shape{q.requested.shape[0]},
-        "dropout_mask: {} sample ids for a tensor of shape {}", q.operands[1], q.requested.shape);
+        "dropout_mask: a sample id is wanted for each row of {}, got {}", q.requested.shape, q.operands[1]);
   return {DType::kF32, q.requested.shape};
 }
 
@@ -406,8 +430,8 @@ constexpr OpRow kTable[] = {
     {Op::kCrossEntropy, "cross_entropy", kRowOp, 2, 3, cross_entropy_type, d::cross_entropy, row_flops},
     {Op::kCrossEntropyGrad, "cross_entropy_grad", kRowOp, 3, 4, cross_entropy_grad_type, nullptr, row_flops},
     {Op::kLayerNorm, "layer_norm", kRowOp, 3, 3, layer_norm_type, d::layer_norm, layer_norm_flops},
-    {Op::kLayerNormGradX, "layer_norm_grad_x", kRowOp, 3, 3, first_operand, nullptr, layer_norm_flops},
-    {Op::kLayerNormGradGamma, "layer_norm_grad_gamma", kRowOp, 2, 2, layer_norm_gamma_type, nullptr, layer_norm_flops},
+    {Op::kLayerNormGradX, "layer_norm_grad_x", kRowOp, 3, 3, layer_norm_grad_x_type, nullptr, layer_norm_flops},
+    {Op::kLayerNormGradGamma, "layer_norm_grad_gamma", kRowOp, 2, 2, layer_norm_grad_gamma_type, nullptr, layer_norm_flops},
     {Op::kDropoutMask, "dropout_mask", OpClass::kRandom, 2, 2, dropout_mask_type, nullptr, per_result},
 };
 // clang-format on

@@ -1,6 +1,7 @@
 #include "backends/graph/ops.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "backends/graph/type_text.h"
 #include "schema/error.h"
@@ -160,16 +161,15 @@ Value flatten(Value x) {
 }
 
 Value permute(Value x, std::span<const int64_t> axes) {
-  std::vector<int64_t> normal(axes.begin(), axes.end());
+  std::vector<int64_t> normal(axes.begin(), axes.end()), in_order(static_cast<size_t>(x.shape().rank()));
   for (int64_t& axis : normal) axis = normal_axis("permute", x, axis);
-  return std::is_sorted(normal.begin(), normal.end()) && std::ssize(normal) == x.shape().rank()
-             ? x
-             : record(Op::kPermute, {x}, normal);
+  std::iota(in_order.begin(), in_order.end(), 0);
+  return normal == in_order ? x : record(Op::kPermute, {x}, normal);
 }
 
 Value transpose(Value x, int64_t a, int64_t b) {
   std::vector<int64_t> axes(static_cast<size_t>(x.shape().rank()));
-  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  std::iota(axes.begin(), axes.end(), 0);
   std::swap(axes[static_cast<size_t>(normal_axis("transpose", x, a))],
             axes[static_cast<size_t>(normal_axis("transpose", x, b))]);
   return permute(x, axes);

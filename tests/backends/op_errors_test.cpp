@@ -1,0 +1,429 @@
+// What users read when a tensor does not fit: the message of every rule, and the source line it names.
+#include <functional>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "schema/error.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::testing {
+namespace {
+
+constexpr DType f32 = DType::kF32, f64 = DType::kF64, i64 = DType::kI64, boolean = DType::kBool;
+
+// Makes inputs on line 1; what the case does stands on line 2.
+struct Recorder {
+  Program program;
+
+  Value operator()(DType dtype, const Shape& shape) {
+    program.set_mark({"model.lua", 1, 0});
+    const Value value{&program, program.input(InputKind::kBatch, "x", {dtype, shape})};
+    program.set_mark({"model.lua", 2, 0});
+    return value;
+  }
+  Value record(Op op, std::initializer_list<Value> operands, std::vector<int64_t> attrs = {},
+               const TensorType& requested = {}) {
+    std::vector<ValueId> ids;
+    for (const Value operand : operands) ids.push_back(operand.id);
+    return {&program, program.record(op, ids, attrs, requested)};
+  }
+};
+
+struct Case {
+  std::function<void(Recorder&)> record;
+  std::string message;
+};
+
+using R = Recorder&;
+
+std::vector<Case> unary_cases() {
+  std::vector<Case> cases;
+  for (const Op op : {Op::kExp, Op::kLog, Op::kLog1p, Op::kSqrt, Op::kRsqrt, Op::kTanh, Op::kSigmoid, Op::kErf,
+                      Op::kRelu, Op::kGelu, Op::kGeluTanh, Op::kSilu, Op::kIsFinite})
+    cases.push_back({[op](R x) {
+                       ops::unary(op, x(i64, {2, 3}));
+                     },
+                     fmt::format("{}: wants a float tensor, got (2, 3) i64", name_of(op))});
+  for (const Op op : {Op::kNeg, Op::kAbs, Op::kSign})
+    cases.push_back({[op](R x) { ops::unary(op, x(boolean, {4})); },
+                     fmt::format("{}: wants a tensor of numbers, got (4) bool", name_of(op))});
+  cases.push_back({[](R x) { ops::logical_not(x(f32, {4})); }, "not: wants a bool tensor, got (4) f32"});
+  return cases;
+}
+
+std::vector<Case> binary_cases() {
+  std::vector<Case> cases;
+  const auto mixed = [&](Op op, DType a, DType b) {
+    cases.push_back({[=](R x) { ops::binary(op, x(a, {2}), x(b, {2})); },
+                     fmt::format("{}: wants operands of one dtype, got (2) {} and (2) {}: cast one of them",
+                                 name_of(op), name_of(a), name_of(b))});
+  };
+  for (const Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kDiv, Op::kPow, Op::kMin, Op::kMax, Op::kEq, Op::kNe, Op::kLt,
+                      Op::kLe, Op::kGt, Op::kGe})
+    mixed(op, f32, f64);
+  for (const Op op : {Op::kAnd, Op::kOr}) {
+    mixed(op, boolean, f32);
+    cases.push_back({[op](R x) { ops::binary(op, x(f32, {2}), x(f32, {2})); },
+                     fmt::format("{}: wants bool tensors, got (2) f32", name_of(op))});
+  }
+  for (const Op op : {Op::kAdd, Op::kSub, Op::kMul, Op::kMin, Op::kMax})
+    cases.push_back({[op](R x) { ops::binary(op, x(boolean, {2}), x(boolean, {2})); },
+                     fmt::format("{}: wants tensors of numbers, got (2) bool", name_of(op))});
+  for (const Op op : {Op::kDiv, Op::kPow})
+    cases.push_back({[op](R x) { ops::binary(op, x(i64, {2}), x(i64, {2})); },
+                     fmt::format("{}: wants float tensors, got (2) i64", name_of(op))});
+  cases.push_back({[](R x) {
+                     ops::mul(x(f32, {2, 3}), x(f32, {4}));
+                   },
+                   "mul: (2, 3) f32 and (4) f32 do not broadcast: 3 against 4 at axis -1"});
+  return cases;
+}
+
+std::vector<Case> other_cases() {
+  const std::vector<int64_t> first = {0}, third = {2}, twice = {0, -2}, one = {1};
+  return {
+      {[](R x) { ops::where(x(f32, {2}), x(f32, {2}), x(f32, {2})); },
+       "where: the condition must be bool, got (2) f32"},
+      {[](R x) { ops::where(x(boolean, {2}), x(f32, {2}), x(f64, {2})); },
+       "where: wants operands of one dtype, got (2) f32 and (2) f64: cast one of them"},
+      {[](R x) { ops::where(x(boolean, {3}), x(f32, {2}), x(f32, {2})); },
+       "where: (3) bool and (2) f32 do not broadcast: 3 against 2 at axis -1"},
+      {[](R x) { ops::where(x(boolean, {2}), x(f32, {2}), x(f32, {3})); },
+       "where: (2) f32 and (3) f32 do not broadcast: 2 against 3 at axis -1"},
+
+      {[](R x) { ops::sum(x(boolean, {2})); }, "sum: wants a tensor of numbers, got (2) bool"},
+      {[](R x) { ops::reduce_max(x(boolean, {2})); }, "reduce_max: wants a tensor of numbers, got (2) bool"},
+      {[](R x) {
+         ops::reduce_min(x(f32, {2, 0}));
+       },
+       "reduce_min: axis 1 of (2, 0) f32 is empty"},
+      {[](R x) {
+         ops::reduce_max(x(f32, {2, 0}));
+       },
+       "reduce_max: axis 1 of (2, 0) f32 is empty"},
+      {[](R x) {
+         ops::argmax(x(f32, {0, 2}), 0);
+       },
+       "argmax: axis 0 of (0, 2) f32 is empty"},
+      {[=](R x) {
+         ops::sum(x(f32, {2, 3}), third);
+       },
+       "sum: axis 2 does not exist in (2, 3) f32"},
+      {[=](R x) {
+         ops::reduce_min(x(f32, {2, 3}), twice);
+       },
+       "reduce_min: an axis of (2, 3) f32 is given twice"},
+      {[](R x) {
+         ops::argmax(x(f32, {2, 3}), -3);
+       },
+       "argmax: axis -3 does not exist in (2, 3) f32"},
+      {[](R x) { ops::mean(x(i64, {2})); }, "mean: wants a float tensor, got (2) i64"},
+
+      {[](R x) {
+         ops::reshape(x(f32, {2, 3}), {4});
+       },
+       "reshape: (2, 3) f32 does not have the 4 elements of (4)"},
+      {[=](R x) {
+         ops::permute(x(f32, {2, 3}), one);
+       },
+       "permute: 1 axes given for (2, 3) f32"},
+      {[](R x) {
+         ops::permute(x(f32, {2, 3}), std::vector<int64_t>{1, -1});
+       },
+       "permute: axis 1 is given twice"},
+      {[=](R x) {
+         ops::permute(x(f32, {2, 3}), third);
+       },
+       "permute: axis 2 does not exist in (2, 3) f32"},
+      {[](R x) {
+         ops::transpose(x(f32, {2, 3}), 0, 2);
+       },
+       "transpose: axis 2 does not exist in (2, 3) f32"},
+      {[](R x) {
+         ops::expand(x(f32, {2, 3}), {3, 3});
+       },
+       "expand: (2, 3) f32 does not expand to (3, 3)"},
+      {[](R x) {
+         ops::expand(x(f32, {2, 3}), {3});
+       },
+       "expand: (2, 3) f32 does not expand to (3)"},
+      {[](R x) {
+         ops::slice(x(f32, {2, 3}), 1, 2, 4);
+       },
+       "slice: [2, 4) by 1 does not lie in axis 1 of (2, 3) f32"},
+      {[](R x) {
+         ops::slice(x(f32, {2, 3}), 1, 0, 2, 0);
+       },
+       "slice: [0, 2) by 0 does not lie in axis 1 of (2, 3) f32"},
+      {[](R x) {
+         ops::slice(x(f32, {2, 3}), 2, 0, 1);
+       },
+       "slice: axis 2 does not exist in (2, 3) f32"},
+      {[](R x) {
+         ops::pad(x(f32, {2, 3}), 1, -1, 2);
+       },
+       "pad: -1 and 2 at axis 1 must not be negative"},
+      {[](R x) {
+         ops::pad(x(f32, {2, 3}), 2, 1, 1);
+       },
+       "pad: axis 2 does not exist in (2, 3) f32"},
+      {[](R x) {
+         const Value parts[] = {x(f32, {2, 3}), x(f32, {3, 3})};
+         ops::concat(parts, 1);
+       },
+       "concat: (3, 3) f32 does not join (2, 3) f32 at axis 1"},
+      {[](R x) {
+         const Value parts[] = {x(f32, {2, 3}), x(f64, {2, 3})};
+         ops::concat(parts, -3);
+       },
+       "concat: axis -3 does not exist in (2, 3) f32"},
+
+      {[](R x) {
+         ops::gather(x(f32, {2, 3}), 1, x(f32, {2, 1}));
+       },
+       "gather: indices must be i64, got (2, 1) f32"},
+      {[](R x) {
+         ops::gather(x(f32, {2, 3}), 1, x(i64, {3, 1}));
+       },
+       "gather: index (3, 1) i64 does not fit (2, 3) f32 at axis 1"},
+      {[](R x) {
+         ops::gather(x(f32, {2, 3}), 2, x(i64, {2, 1}));
+       },
+       "gather: axis 2 does not exist in (2, 3) f32"},
+      {[](R x) {
+         ops::scatter_add(x(f32, {2, 3}), 0, x(i64, {2}), x(f32, {2}));
+       },
+       "scatter_add: index (2) i64 does not fit (2, 3) f32 at axis 0"},
+      {[](R x) { ops::scatter_add(x(f32, {2}), 0, x(i64, {2}), x(f64, {2})); },
+       "scatter_add: source (2) f64 must be (2) f32, as index and tensor"},
+      {[](R x) { ops::one_hot(x(f32, {2}), 3); }, "one_hot: indices must be i64, got (2) f32"},
+      {[](R x) { ops::one_hot(x(i64, {2}), 0); }, "one_hot: wants at least one class, got 0"},
+      {[](R x) { ops::embedding(x(f32, {2}), x(i64, {2})); }, "embedding: the table must be (V, D), got (2) f32"},
+      {[](R x) {
+         ops::embedding(x(f32, {2, 3}), x(f32, {2}));
+       },
+       "embedding: indices must be i64, got (2) f32"},
+      {[](R x) {
+         x.record(Op::kEmbeddingGrad, {x(f32, {2}), x(f32, {2, 3})}, {4});
+       },
+       "embedding_grad: indices must be i64, got (2) f32"},
+      {[](R x) {
+         x.record(Op::kEmbeddingGrad, {x(i64, {2}), x(f32, {3, 3})}, {4});
+       },
+       "embedding_grad: gradient (3, 3) f32 does not have a row for each of ids (2) i64"},
+
+      {[](R x) {
+         ops::matmul(x(f32, {64, 784}), x(f32, {10, 784}));
+       },
+       "matmul: the inner sizes differ: (64, 784) f32 × (10, 784) f32"},
+      {[](R x) {
+         ops::matmul(x(f32, {2, 3}), x(f32, {4, 3}), true, true);
+       },
+       "matmul: the inner sizes differ: (2, 3) f32ᵀ × (4, 3) f32ᵀ"},
+      {[](R x) {
+         ops::matmul(x(f32, {2, 3}), x(f64, {3, 2}));
+       },
+       "matmul: wants two float tensors of one dtype: (2, 3) f32 × (3, 2) f64"},
+      {[](R x) {
+         ops::matmul(x(i64, {2, 3}), x(i64, {3, 2}));
+       },
+       "matmul: wants two float tensors of one dtype: (2, 3) i64 × (3, 2) i64"},
+      {[](R x) {
+         ops::matmul(x(f32, {3}), x(f32, {3, 2}));
+       },
+       "matmul: wants two tensors of one rank, at least 2: (3) f32 × (3, 2) f32"},
+      {[](R x) {
+         ops::matmul(x(f32, {2, 2, 3}), x(f32, {3, 3, 2}));
+       },
+       "matmul: the leading axes differ: (2, 2, 3) f32 × (3, 3, 2) f32"},
+
+      {[](R x) {
+         ops::softmax(x(i64, {2, 3}));
+       },
+       "softmax: wants a float tensor, got (2, 3) i64"},
+      {[](R x) { ops::softmax(x(f32, {})); }, "softmax: wants at least one axis, got () f32"},
+      {[](R x) {
+         ops::log_softmax(x(f32, {2, 3}), 2);
+       },
+       "log_softmax: axis 2 does not exist in (2, 3) f32"},
+      {[](R x) { x.record(Op::kSoftmax, {x(f32, {})}); }, "softmax: wants at least one axis, got a scalar"},
+      {[](R x) { ops::cross_entropy(x(f32, {2}), x(i64, {2})); },
+       "cross_entropy: logits must be (N, C) floats, got (2) f32"},
+      {[](R x) {
+         ops::cross_entropy(x(f32, {2, 3}), x(i64, {3}));
+       },
+       "cross_entropy: labels must be (2) i64 class numbers, got (3) i64"},
+      {[](R x) {
+         ops::cross_entropy(x(f32, {2, 3}), x(f32, {2}));
+       },
+       "cross_entropy: labels must be (2) i64 class numbers, got (2) f32"},
+      {[](R x) {
+         const Value logits = x(f32, {2, 3}), labels = x(i64, {2});
+         ops::cross_entropy(logits, labels, {.class_weights = x(f32, {2})});
+       },
+       "cross_entropy: class weights must be (3) f32, got (2) f32"},
+      {[](R x) {
+         x.record(Op::kCrossEntropyGrad, {x(f32, {2, 3}), x(i64, {2}), x(f32, {3})}, {0, 0});
+       },
+       "cross_entropy_grad: the gradient must be (2) f32, got (3) f32"},
+      {[](R x) {
+         ops::layer_norm(x(i64, {2, 3}), x(f32, {3}), x(f32, {3}));
+       },
+       "layer_norm: wants a float tensor with at least one axis, got (2, 3) i64"},
+      {[](R x) {
+         ops::layer_norm(x(f32, {2, 3}), x(f32, {2}), x(f32, {3}));
+       },
+       "layer_norm: gamma must be (3) f32, got (2) f32"},
+      {[](R x) {
+         ops::layer_norm(x(f32, {2, 3}), x(f32, {3}), x(f64, {3}));
+       },
+       "layer_norm: beta must be (3) f32, got (3) f64"},
+      {[](R x) {
+         x.record(Op::kLayerNormGradX, {x(f32, {2, 3}), x(f32, {3}), x(f32, {3})}, {0});
+       },
+       "layer_norm_grad_x: the gradient must be (2, 3) f32, got (3) f32"},
+      {[](R x) {
+         x.record(Op::kLayerNormGradGamma, {x(f32, {2, 3}), x(f32, {3})}, {0});
+       },
+       "layer_norm_grad_gamma: the gradient must be (2, 3) f32, got (3) f32"},
+
+      {[](R x) {
+         ops::dropout_mask(x(i64, {3}), x(i64, {2}), {2, 3}, 0, 0.5);
+       },
+       "dropout_mask: the key must be (2) i64, got (3) i64"},
+      {[](R x) {
+         ops::dropout_mask(x(i64, {2}), x(f32, {2}), {2, 3}, 0, 0.5);
+       },
+       "dropout_mask: indices must be i64, got (2) f32"},
+      {[](R x) {
+         ops::dropout_mask(x(i64, {2}), x(i64, {2}), {2, 3}, 0, 1);
+       },
+       "dropout_mask: p must lie in [0, 1), got 1"},
+      {[](R x) {
+         ops::dropout_mask(x(i64, {2}), x(i64, {3}), {2, 3}, 0, 0.5);
+       },
+       "dropout_mask: a sample id is wanted for each row of (2, 3), got (3) i64"},
+  };
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases = unary_cases();
+  for (const auto& more : {binary_cases(), other_cases()}) cases.insert(cases.end(), more.begin(), more.end());
+  return cases;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRun);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(OpErrors, name_the_rule_the_types_and_the_line) {
+  for (const Case& c : all_cases()) {
+    Recorder recorder;
+    EXPECT_EQ(error_of([&] { c.record(recorder); }), "model.lua:2: " + c.message);
+  }
+}
+
+TEST(OpErrors, every_op_that_can_fail_has_a_case) {
+  std::set<std::string> covered = {"input", "constant", "cast"};  // take anything
+  for (const Case& c : all_cases()) covered.insert(c.message.substr(0, c.message.find(':')));
+  for (int op = 0; op < kOpCount; ++op)
+    EXPECT_EQ(covered.count(std::string(name_of(static_cast<Op>(op)))), 1u) << name_of(static_cast<Op>(op));
+}
+
+TEST(OpErrors, a_program_goes_on_after_an_error) {
+  Recorder x;
+  const Value a = x(f32, {2});
+  const Program before = x.program;
+  EXPECT_NE(error_of([&] { x.record(Op::kMatmul, {a, a}, {0, 0}); }), "no error");
+  EXPECT_TRUE(x.program.same_structure(before));
+  EXPECT_EQ(x.program.hash(), before.hash());
+  ops::neg(a);
+}
+
+// ---- when a Program runs -------------------------------------------------------------------------------------------
+
+// Runs what `record` makes of indices that are all `index`, by a plan of fast or of reference kernels.
+std::string run_error(const std::function<Value(Recorder&, Value)>& record, const Shape& shape, double index,
+                      const KernelSource& kernels) {
+  Recorder recorder;
+  Inputs inputs;
+  const Value indices = recorder(i64, shape);
+  const Value result = record(recorder, indices);
+  recorder.program.output("y", result.id);
+  for (const Input& input : recorder.program.inputs()) inputs.emplace_back(recorder.program.type(input.value));
+  inputs[0] = HostTensor(indices.type(), [index](int64_t) { return index; });
+  WorkerPool pool(1);
+  return error_of([&] { run_plan_once(recorder.program, inputs, {.kernels = kernels}, pool); });
+}
+
+TEST(OpErrors, indices_out_of_range_are_named_with_the_line) {
+  struct RunCase {
+    std::function<Value(Recorder&, Value)> record;
+    Shape shape;
+    double index;
+    std::string message;
+  };
+  const RunCase cases[] = {
+      {[](R x, Value at) {
+         return ops::embedding(x(f32, {5, 3}), at);
+       },
+       {2},
+       5,
+       "embedding: index 5 at position 0 is out of range: there are 5"},
+      {[](R x, Value at) {
+         return x.record(Op::kEmbeddingGrad, {at, x(f32, {2, 3})}, {5});
+       },
+       {2},
+       -1,
+       "embedding_grad: index -1 at position 0 is out of range: there are 5"},
+      {[](R x, Value at) {
+         return ops::gather(x(f32, {2, 3}), 1, at);
+       },
+       {2, 1},
+       3,
+       "gather: index 3 at position 0 is out of range: there are 3"},
+      {[](R x, Value at) {
+         return ops::scatter_add(x(f32, {2, 3}), 0, at, x(f32, {1, 3}));
+       },
+       {1, 3},
+       2,
+       "scatter_add: index 2 at position 0 is out of range: there are 2"},
+      {[](R, Value at) { return ops::one_hot(at, 4); },
+       {2},
+       4,
+       "one_hot: index 4 at position 0 is out of range: there are 4"},
+      {[](R x, Value at) {
+         return ops::cross_entropy(x(f32, {2, 3}), at);
+       },
+       {2},
+       7,
+       "cross_entropy: label 7 at row 0 is out of range: the model has 3 classes"},
+      {[](R x, Value at) {
+         return ops::cross_entropy(x(f32, {2, 3}), at);
+       },
+       {2},
+       -1,
+       "cross_entropy: label -1 at row 0 is out of range: the model has 3 classes"},
+      {[](R x, Value at) {
+         return x.record(Op::kCrossEntropyGrad, {x(f32, {2, 3}), at, x(f32, {2})}, {-100, 0});
+       },
+       {2},
+       3,
+       "cross_entropy: label 3 at row 0 is out of range: the model has 3 classes"},
+  };
+  for (const RunCase& c : cases) {
+    EXPECT_EQ(run_error(c.record, c.shape, c.index, kFastKernels), "model.lua:2: " + c.message);
+    EXPECT_EQ(run_error(c.record, c.shape, c.index, kReferenceKernels), "model.lua:2: " + c.message);
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
