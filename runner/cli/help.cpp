@@ -10,8 +10,8 @@ namespace runner::cli {
 namespace {
 
 constexpr std::string_view kExitCodes =
-    "0 done, 1 the run failed, 2 usage or invalid recipe, 3 no such run or state, 4 interrupted and resumable, 5 the "
-    "store cannot be used";
+    "0 done, 1 the run failed, 2 usage or invalid recipe, 3 no such run or state,\n"
+    "4 interrupted and resumable, 5 the store cannot be used";
 
 std::string title(std::string_view text, bool color) {
   return report::painted(text, report::Color::kBold, color);
@@ -59,17 +59,18 @@ std::string program_help(bool color) {
   out += fmt::format("\n{}\n{}", title("options of every command", color), indented(facts.render()));
   out += fmt::format("\n{}\n{}", title("examples", color),
                      indented("runner exec recipes/digits.yaml\nrunner ls\nrunner show @last"));
-  out += fmt::format("\nRUN is an id, the start of one, a name, or @last.\nexit codes: {}\n", kExitCodes);
-  return out;
+  out += fmt::format("\n{}\n{}", title("exit codes", color), indented(kExitCodes));
+  return out + "\nRUN is an id, the start of one, a name, or @last.\n";
 }
 
 std::string command_help(const Command& command, bool color) {
   report::Facts facts;
   add_arguments(facts, command.arguments);
   add_arguments(facts, common_arguments());
-  return fmt::format("{}: {}\n\nusage: runner {}\n\n{}\n{}\n{}\nexit codes: {}\n",
+  return fmt::format("{}: {}\n\nusage: runner {}\n\n{}\n{}\n{}\n{}\n{}",
                      title(fmt::format("runner {}", command.name), color), command.summary, usage(command),
-                     indented(facts.render()), title("examples", color), indented(command.examples), kExitCodes);
+                     indented(facts.render()), title("examples", color), indented(command.examples),
+                     title("exit codes", color), indented(kExitCodes));
 }
 
 }  // namespace runner::cli

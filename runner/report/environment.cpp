@@ -115,7 +115,7 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   return found;
 }
 
-std::string environment_text(const Environment& found, int width, bool color) {
+std::string environment_text(const Environment& found, bool color) {
   const bool store_ok = found.store_status == "ok" || found.store_status == "none yet";
   Facts facts;
   facts.add("version", fmt::format("{}, built by {}, {}", found.version, found.compiler, found.build));
@@ -134,7 +134,7 @@ std::string environment_text(const Environment& found, int width, bool color) {
   if (found.store_status == "ok") {
     facts.add("", fmt::format("{}, {}", count_text(found.store_runs, "run"), bytes_text(found.store_bytes)));
   }
-  return facts.render(width, color);
+  return facts.render(color);
 }
 
 std::string environment_document(const Environment& found) {

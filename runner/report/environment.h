@@ -25,7 +25,7 @@ struct Environment {
 // Looks and measures, about a quarter of a second.  Never throws for what is wrong with the store: that is a finding.
 Environment inspect_environment(const std::filesystem::path& store, std::string version);
 
-std::string environment_text(const Environment& environment, int width, bool color);
+std::string environment_text(const Environment& environment, bool color);
 std::string environment_document(const Environment& environment);
 
 }  // namespace runner::report

@@ -11,7 +11,7 @@ namespace runner::report {
 namespace {
 
 constexpr double kRedrawSeconds = 0.1, kLineSeconds = 5;
-constexpr int kBarWidth = 20;
+constexpr int kBarWidth = 10;
 constexpr double kNewRate = 0.3;  // weight of the newest measurement in a rate
 
 double smoothed(double before, double newest) {
@@ -87,10 +87,10 @@ std::string ProgressReporter::line(const Progress& progress) const {
   if (progress.epochs > 0) {
     text += fmt::format("  epoch {}/{}", std::min(progress.epoch + 1, progress.epochs), progress.epochs);
   }
-  text += fmt::format("  loss {}", number_text(progress.loss));
+  if (!std::isnan(progress.loss)) text += fmt::format("  loss {:.4g}", progress.loss);
   if (!std::isnan(samples_per_s_)) {
     const double left = static_cast<double>(progress.steps - progress.step) / steps_per_s_;
-    text += fmt::format("  {} samples/s  {} left", short_text(samples_per_s_), duration_text(left));
+    text += fmt::format("  {} left  {} samples/s", duration_text(left), short_text(samples_per_s_));
   }
   return text;
 }

@@ -34,7 +34,7 @@ std::string status_text(const store::RunRow& run) {
   return run.reason.empty() ? text : text + ": " + run.reason;
 }
 
-std::string facts_text(const store::RunDetails& details, int width, bool color) {
+std::string facts_text(const store::RunDetails& details, bool color) {
   const store::RunRow& run = details.run;
   Facts facts;
   facts.add("run", run.uid, Color::kBold);
@@ -53,7 +53,7 @@ std::string facts_text(const store::RunDetails& details, int width, bool color) 
   facts.add("kernels", run.kernels_json);
   facts.add("version", run.binary_version);
   if (run.dropped_points > 0) facts.add("dropped points", std::to_string(run.dropped_points), Color::kYellow);
-  return facts.render(width, color);
+  return facts.render(color);
 }
 
 Table params_table(std::span<const store::Param> params) {
@@ -163,7 +163,7 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
 }
 
 std::string show_text(const store::RunDetails& details, int width, bool color) {
-  std::string text = facts_text(details, width, color);
+  std::string text = facts_text(details, color);
   for (const Table& table :
        {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
         params_table(details.params), events_table(details.events), notes_table(details.notes)}) {

@@ -47,7 +47,7 @@ std::vector<int> Table::widths(int limit) const {
   int excess = std::accumulate(widths.begin(), widths.end(), gaps) - limit;
   while (excess > 0) {
     int* widest = nullptr;
-    for (size_t c = 0; c < columns_.size(); ++c) {
+    for (size_t c = 1; c < columns_.size(); ++c) {
       if (columns_[c].align == Align::kLeft && (widest == nullptr || widths[c] > *widest)) widest = &widths[c];
     }
     if (widest == nullptr || *widest <= kNarrowest) break;

@@ -1,8 +1,8 @@
 // Aligned columns of text.
 //
 // Columns are as wide as their widest cell, counted in terminal columns.  Where the table is wider than it may be, its
-// widest left-aligned columns are cut.  A cell is one line: control characters become spaces.
-// Not thread-safe.
+// widest left-aligned columns are cut, but never the first, which names the row.  A cell is one line: control
+// characters become spaces. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -47,13 +47,13 @@ class Table {
   std::vector<std::vector<Cell>> rows_;
 };
 
-// A table of names and values, without titles.
+// A table of names and values, without titles; values are never cut.
 class Facts {
  public:
   Facts() : table_({{""}, {""}}) {}
   // A fact with an empty value is left out.
   void add(std::string_view name, std::string value, Color color = Color::kNone);
-  std::string render(int width = 0, bool color = false) const { return table_.render(width, color); }
+  std::string render(bool color = false) const { return table_.render(0, color); }
 
  private:
   Table table_;

@@ -94,10 +94,10 @@ TEST(Table, AlignsByColumns) {
 }
 
 TEST(Table, CutsTheWidestLeftColumnOnANarrowTerminal) {
-  Table table({{"name"}, {"value", Align::kRight}});
-  table.add({"a-very-long-name-of-a-run", "123456"});
-  EXPECT_EQ(table.render(20), "name           value\na-very-long…  123456\n");
-  EXPECT_EQ(table.render(5), "name       value\na-very-…  123456\n");  // not below eight columns
+  Table table({{"run"}, {"name"}, {"value", Align::kRight}});
+  table.add({"id", "a-very-long-name-of-a-run", "123456"});
+  EXPECT_EQ(table.render(24), "run  name          value\nid   a-very-lon…  123456\n");
+  EXPECT_EQ(table.render(5), "run  name       value\nid   a-very-…  123456\n");  // not below eight columns
 }
 
 TEST(Table, PaintsCellsWithoutMovingOthers) {
@@ -217,8 +217,8 @@ TEST_F(OutputTest, ProgressIsALineEveryFiveSecondsAndAtEvaluations) {
   }
   EXPECT_EQ(text("err"),
             "run 0f3k2m9x7q  digits\n"
-            "step 80/1000  epoch 1/10  loss 0.5  512 samples/s  57.5 s left\n"
-            "step 160/1000  epoch 2/10  loss 0.5  512 samples/s  52.5 s left\n"
+            "step 80/1000  epoch 1/10  loss 0.5  57.5 s left  512 samples/s\n"
+            "step 160/1000  epoch 2/10  loss 0.5  52.5 s left  512 samples/s\n"
             "step 200/1000  eval/accuracy 0.9  eval/loss 0.25\n"
             "warning: 2 points were dropped\n");
   EXPECT_EQ(text("out"), "");
@@ -245,14 +245,14 @@ TEST_F(TerminalTest, ProgressIsOneLineThatIsRedrawnAndTakenAway) {
     now = 1;
     progress.on_step(at_step(500));
     // As long as the terminal is wide, less the column in which the cursor waits.
-    EXPECT_EQ(shown(), "\r██████████░░░░░░░░░░  step 500/1000  epoch 6/10  loss 0.5\033[K");
+    EXPECT_EQ(shown(), "\r█████░░░░░  step 500/1000  epoch 6/10  loss 0.5\033[K");
     now = 1.05;  // too early
     progress.on_step(at_step(501));
     progress.on_warning("attention");
     EXPECT_EQ(shown(), "\r\033[Kwarning: attention\r\n");
     now = 1.2;
     progress.on_step(at_step(600));
-    EXPECT_EQ(shown(), "\r████████████░░░░░░░░  step 600/1000  epoch 7/10  loss 0.5 …\033[K");
+    EXPECT_EQ(shown(), "\r██████░░░░  step 600/1000  epoch 7/10  loss 0.5  0.80 s le…\033[K");
   }
   EXPECT_EQ(shown(), "\r\033[K");
 }

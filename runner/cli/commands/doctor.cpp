@@ -7,8 +7,7 @@ namespace runner::cli {
 
 int doctor(const Options& options, report::Output& out) {
   const report::Environment found = report::inspect_environment(store_path(options), version());
-  out.data(options.json ? report::environment_document(found)
-                        : report::environment_text(found, out.data_width(), out.data_color()));
+  out.data(options.json ? report::environment_document(found) : report::environment_text(found, out.data_color()));
   return 0;
 }
 
