@@ -136,7 +136,7 @@ class CsvReader {
   bool add_features(const Record& record, float* values) {
     for (const size_t column : features_) {
       float& value = *values++;
-      const std::string_view text = trim(record[column]);
+      const std::string_view text = record[column];
       switch (parse_number(text, value)) {
         case Field::kNumber: break;
         case Field::kMissing:

@@ -39,16 +39,27 @@ bool CsvLexer::lex(std::vector<std::string_view>& fields) {
   fields.clear();
   escaped_.clear();
   has_quotes_ = false;
-  const char* const start = window_.data() + begin_;
+  const char* const record = window_.data() + begin_;
   const char* const end = window_.data() + end_;
-  const char* at = start;
-  do {
-    at = at != end && *at == '"' ? lex_quoted(at + 1, fields) : lex_plain(at, fields);
-    if (at == nullptr) return false;
-  } while (*at++ != '\n');
-  next_line_ += has_quotes_ ? std::count(start, at, '\n') : 1;
-  begin_ = static_cast<size_t>(at - window_.data());
-  return true;
+  const char delimiter = delimiter_;
+  for (const char* at = record; at != end; ++at) {
+    const char* const start = at;
+    if (*at == '"') {
+      at = lex_quoted(at + 1, fields);
+      if (at == nullptr) return false;
+    } else {
+      while (at != end && *at != delimiter && *at != '\n') ++at;
+      if (at == end) return false;
+      const bool crlf = *at == '\n' && at != start && at[-1] == '\r';
+      fields.emplace_back(start, static_cast<size_t>(at - start) - (crlf ? 1 : 0));
+    }
+    if (*at == '\n') {
+      next_line_ += has_quotes_ ? std::count(record, at + 1, '\n') : 1;
+      begin_ = static_cast<size_t>(at + 1 - window_.data());
+      return true;
+    }
+  }
+  return false;
 }
 
 // `at`: behind the opening quote.  Returns where the field's delimiter or newline stands, null when the window ends
@@ -74,16 +85,6 @@ const char* CsvLexer::lex_quoted(const char* at, std::vector<std::string_view>& 
     fail(ErrorKind::kData, "{}:{}: text follows a closing quote in field {}; expected {} or the end of the line",
          input_.path(), line_, fields.size(), in_quotes({&delimiter_, 1}));
   }
-  return at;
-}
-
-const char* CsvLexer::lex_plain(const char* at, std::vector<std::string_view>& fields) {
-  const char* const end = window_.data() + end_;
-  const char* const start = at;
-  while (at != end && *at != delimiter_ && *at != '\n') ++at;
-  if (at == end) return nullptr;
-  const bool crlf = *at == '\n' && at != start && at[-1] == '\r';
-  fields.emplace_back(start, static_cast<size_t>(at - start) - (crlf ? 1 : 0));
   return at;
 }
 

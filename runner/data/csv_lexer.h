@@ -26,7 +26,6 @@ class CsvLexer {
   // One record from begin_ on; false when it does not end within the window.
   bool lex(std::vector<std::string_view>& fields);
   const char* lex_quoted(const char* at, std::vector<std::string_view>& fields);
-  const char* lex_plain(const char* at, std::vector<std::string_view>& fields);
   void unescape(std::string_view& field);
   // Makes room and reads on; false when there is nothing more.
   bool refill();

@@ -22,24 +22,29 @@ bool parse_short(std::string_view text, float& value) {
   const char* const end = at + text.size();
   const bool negative = at != end && *at == '-';
   at += negative ? 1 : 0;
-  uint32_t mantissa = 0;
-  size_t digits = 0, decimals = 0;
-  for (bool point = false; at != end; ++at) {
-    const auto digit = static_cast<unsigned>(*at) - '0';
-    if (digit < 10) {
+  if (at == end || end - at > 11) return false;
+  uint64_t mantissa = 0;
+  const auto take_digits = [&] {
+    const char* const first = at;
+    for (; at != end; ++at) {
+      const auto digit = static_cast<unsigned>(*at) - '0';
+      if (digit > 9) break;
       mantissa = mantissa * 10 + digit;
-      ++digits;
-      decimals += point ? 1 : 0;
-      if (mantissa >= 1u << 24 || decimals > 10) return false;
-    } else if (*at == '.' && !point) {
-      point = true;
-    } else {
-      return false;
     }
+    return at - first;
+  };
+  const auto digits = take_digits();
+  ptrdiff_t decimals = 0;
+  if (at != end) {
+    if (*at++ != '.') return false;
+    decimals = take_digits();
+    if (at != end || digits + decimals == 0) return false;
   }
-  const float magnitude = static_cast<float>(mantissa) / kPowers[decimals];
+  if (mantissa >= 1u << 24) return false;
+  const auto integer = static_cast<float>(static_cast<int32_t>(mantissa));
+  const float magnitude = decimals == 0 ? integer : integer / kPowers[decimals];
   value = negative ? -magnitude : magnitude;
-  return digits > 0;
+  return true;
 }
 
 bool is_missing(std::string_view text) {
@@ -90,6 +95,7 @@ std::string_view trim(std::string_view text) {
 
 Field parse_number(std::string_view text, float& value) {
   if (parse_short(text, value)) return Field::kNumber;
+  text = trim(text);
   if (is_missing(text)) return Field::kMissing;
   return parse_long(text, value);
 }

@@ -18,7 +18,8 @@ std::string_view trim(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
-// Reads a trimmed number, correctly rounded to f32; missing is an empty field, NA, N/A, NaN, null or ?, in any case.
+// Reads a number between blanks, correctly rounded to f32; missing is an empty field, NA, N/A, NaN, null or ?, in any
+// case.
 Field parse_number(std::string_view text, float& value);
 
 // Labels of a csv column.  Integers are classes, other numbers targets; where any label is a text, all are names of

@@ -60,9 +60,9 @@ class RandomSequence {
   Block block_{};
 };
 
-// Uniform in [-1, 1), a multiple of 2^-23.
-constexpr float symmetric(uint32_t bits) {
-  return static_cast<float>(static_cast<int32_t>(bits >> 8) - (1 << 23)) * 0x1p-23f;
+// Uniform in [-1, 1), a multiple of 2^-15: a word of random bits gives two.
+constexpr float symmetric(uint16_t bits) {
+  return static_cast<float>(static_cast<int16_t>(bits)) * 0x1p-15f;
 }
 
 }  // namespace runner::data

@@ -16,9 +16,11 @@ constexpr uint32_t kLabelBlock = UINT32_MAX;  // far behind the blocks of featur
 // Calls value(f, uniform noise) for each feature of a sample.
 template <class Value>
 void each_feature(uint64_t seed, Stream section, int64_t index, size_t features, Value value) {
-  for (size_t f = 0; f < features; f += 4) {
-    const Block bits = random_block(seed, section, static_cast<uint64_t>(index), static_cast<uint32_t>(f / 4));
-    for (size_t i = 0; i < 4 && f + i < features; ++i) value(f + i, symmetric(bits[i]));
+  for (size_t f = 0; f < features; f += 8) {
+    const Block bits = random_block(seed, section, static_cast<uint64_t>(index), static_cast<uint32_t>(f / 8));
+    for (size_t i = 0; i < 8 && f + i < features; ++i) {
+      value(f + i, symmetric(static_cast<uint16_t>(bits[i / 2] >> (i % 2 * 16))));
+    }
   }
 }
 

@@ -30,9 +30,10 @@ TEST(RandomSequence, BelowIsUniformAndInRange) {
 }
 
 TEST(Symmetric, SpansTheHalfOpenInterval) {
-  EXPECT_EQ(symmetric(0), -1.0f);
-  EXPECT_EQ(symmetric(~0u), 1.0f - 0x1p-23f);
-  EXPECT_EQ(symmetric(0x80000000), 0.0f);
+  EXPECT_EQ(symmetric(0), 0.0f);
+  EXPECT_EQ(symmetric(0x8000), -1.0f);
+  EXPECT_EQ(symmetric(0x7fff), 1.0f - 0x1p-15f);
+  EXPECT_EQ(symmetric(0xffff), -0x1p-15f);
 }
 
 TEST(Order, IsAPermutation) {
