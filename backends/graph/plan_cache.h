@@ -1,7 +1,8 @@
 // Finds what was compiled before: executables by (recorded Program, specification of the step).
 //
 // A step that is found skips differentiation, passes and compilation.  A hit is verified against the recorded Program,
-// never trusted to the hash.  Not thread-safe.
+// never trusted to the hash.  Source lines are not compared: submit with the lines of the recording at hand
+// (Arguments::lines).  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +22,33 @@ using StepSpecification = std::vector<int64_t>;
 struct PlanCacheCounters {
   int64_t hits = 0;
   int64_t misses = 0;
-  int64_t collisions = 0;  // equal hashes of different Programs
+  int64_t collisions = 0;  // equal keys of different Programs
 };
 
-template <class Compiled>
+inline uint64_t plan_key(const Program& recorded) {
+  return recorded.hash().lo;
+}
+
+// `key_of` is another one in tests alone.
+template <class Compiled, uint64_t (*key_of)(const Program&) = plan_key>
 class PlanCache {
  public:
   // The compiled step, or what `make()` returns, kept from now on.
   template <class Make>
   Compiled& find_or_make(const Program& recorded, const StepSpecification& step, const Make& make) {
-    const auto [first, last] = entries_.equal_range(recorded.hash().lo);
+    const uint64_t key = key_of(recorded);
+    const auto [first, last] = entries_.equal_range(key);
     for (auto entry = first; entry != last; ++entry) {
-      if (entry->second->step == step && entry->second->recorded.same_structure(recorded)) {
+      if (entry->second->step != step) continue;
+      if (entry->second->recorded.same_structure(recorded)) {
         ++counters_.hits;
         return entry->second->compiled;
       }
-      if (!entry->second->recorded.same_structure(recorded)) ++counters_.collisions;
+      ++counters_.collisions;
     }
     ++counters_.misses;
     auto entry = std::make_unique<Entry>(Entry{recorded, step, make()});
-    return entries_.emplace(recorded.hash().lo, std::move(entry))->second->compiled;
+    return entries_.emplace(key, std::move(entry))->second->compiled;
   }
 
   const PlanCacheCounters& counters() const { return counters_; }

@@ -182,7 +182,7 @@ struct Case {
 
 class Ir : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Ir, stages_are_as_before) {
+TEST_P(Ir, StagesAreAsBefore) {
   const std::string path = fmt::format("{}/tests/backends/ir/{}.txt", RUNNER_SOURCE_DIR, GetParam().name);
   const std::string now = stages(GetParam().build());
   if (std::getenv("RUNNER_UPDATE_GOLDENS")) std::ofstream(path) << now;

@@ -21,7 +21,7 @@ Results train(Device& device, const MlpOptions& options, int steps) {
   return session.results();
 }
 
-TEST(OpByOpDevice, trains_with_the_bits_of_the_cpu_device) {
+TEST(OpByOpDevice, TrainsWithTheBitsOfTheCpuDevice) {
   const MlpOptions cases[] = {{},
                               {.batch = 5, .widths = {7, 12, 9, 3}, .layer_norm = true, .dropout = 0.25},
                               {.batch = 16, .widths = {10, 33, 5}, .product_dtype = DType::kBf16}};
@@ -59,7 +59,7 @@ std::string message_of(const std::function<void()>& call) {
 
 constexpr const char* kOutOfRange = "lookup.lua:8: embedding: index 5 at position 0 is out of range: there are 3";
 
-TEST(OpByOpDevice, error_surfaces_where_the_caller_waits) {
+TEST(OpByOpDevice, ErrorSurfacesWhereTheCallerWaits) {
   OpByOpDevice device;
   Lookup bad(5), good(1);
   for (int way = 0; way < 4; ++way) {
@@ -81,13 +81,13 @@ TEST(OpByOpDevice, error_surfaces_where_the_caller_waits) {
   }
 }
 
-TEST(OpByOpDevice, cpu_device_names_the_same_line) {
+TEST(OpByOpDevice, CpuDeviceNamesTheSameLine) {
   const auto device = make_cpu_device(1);
   Lookup bad(5);
   EXPECT_EQ(message_of([&] { Session(*device, bad.program, bad.inputs).submit(); }), kOutOfRange);
 }
 
-TEST(OpByOpDevice, errors_name_the_lines_of_the_recording_at_hand) {
+TEST(OpByOpDevice, ErrorsNameTheLinesOfTheRecordingAtHand) {
   Lookup recorded(5);
   Program moved;  // the same Program from other lines
   moved.set_mark({"other.lua", 1, 0});
@@ -114,7 +114,7 @@ TEST(OpByOpDevice, errors_name_the_lines_of_the_recording_at_hand) {
   }
 }
 
-TEST(OpByOpDevice, submissions_take_effect_in_order) {
+TEST(OpByOpDevice, SubmissionsTakeEffectInOrder) {
   OpByOpDevice device;
   Lookup good(1);
   Session session(device, good.program, good.inputs);
@@ -129,7 +129,7 @@ TEST(OpByOpDevice, submissions_take_effect_in_order) {
   EXPECT_EQ(results.states[0].values(), (std::vector<double>{50, 51, 52, 53, 54, 55}));
 }
 
-TEST(OpByOpDevice, buffers_may_be_let_go_while_work_for_them_is_queued) {
+TEST(OpByOpDevice, BuffersMayBeLetGoWhileWorkForThemIsQueued) {
   OpByOpDevice device;
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1000}})};

@@ -20,7 +20,7 @@ namespace {
 // rounds once, the fast kernels once for each of a few operations in the compute type.
 constexpr double kAllowedUlps = 16;
 
-TEST(OpCases, fast_kernels_agree_with_reference_kernels) {
+TEST(OpCases, FastKernelsAgreeWithReferenceKernels) {
   WorkerPool pool(1);
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
     SCOPED_TRACE(c.name());
@@ -66,7 +66,7 @@ double finite_difference(Session& session, const HostTensor& tensor, size_t inpu
   return slope;
 }
 
-TEST(OpCases, derivatives_agree_with_finite_differences) {
+TEST(OpCases, DerivativesAgreeWithFiniteDifferences) {
   const auto device = make_cpu_device(1);
   int checked = 0;
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
@@ -104,7 +104,7 @@ std::set<std::string> declared_functions() {
   return names;
 }
 
-TEST(OpCases, every_function_has_a_case) {
+TEST(OpCases, EveryFunctionHasACase) {
   std::set<std::string> covered = {"unary", "binary"};  // what the named ones are made of
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) covered.insert(c.function);
   const std::set<std::string> declared = declared_functions();
@@ -113,7 +113,7 @@ TEST(OpCases, every_function_has_a_case) {
   for (const std::string& name : covered) EXPECT_EQ(declared.count(name), 1u) << name << " is not in graph/ops.h";
 }
 
-TEST(OpCases, every_op_has_a_case) {
+TEST(OpCases, EveryOpHasACase) {
   std::set<Op> covered;
   for (const OpCase& c : op_cases(OpCaseSize::kSmall)) {
     RecordedCase recorded(c);

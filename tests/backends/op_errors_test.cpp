@@ -324,21 +324,21 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
-TEST(OpErrors, name_the_rule_the_types_and_the_line) {
+TEST(OpErrors, NameTheRuleTheTypesAndTheLine) {
   for (const Case& c : all_cases()) {
     Recorder recorder;
     EXPECT_EQ(error_of([&] { c.record(recorder); }), "model.lua:2: " + c.message);
   }
 }
 
-TEST(OpErrors, every_op_that_can_fail_has_a_case) {
+TEST(OpErrors, EveryOpThatCanFailHasACase) {
   std::set<std::string> covered = {"input", "constant", "cast"};  // take anything
   for (const Case& c : all_cases()) covered.insert(c.message.substr(0, c.message.find(':')));
   for (int op = 0; op < kOpCount; ++op)
     EXPECT_EQ(covered.count(std::string(name_of(static_cast<Op>(op)))), 1u) << name_of(static_cast<Op>(op));
 }
 
-TEST(OpErrors, a_program_goes_on_after_an_error) {
+TEST(OpErrors, AProgramGoesOnAfterAnError) {
   Recorder x;
   const Value a = x(f32, {2});
   const Program before = x.program;
@@ -364,7 +364,7 @@ std::string run_error(const std::function<Value(Recorder&, Value)>& record, cons
   return error_of([&] { run_plan_once(recorder.program, inputs, {.kernels = kernels}, pool); });
 }
 
-TEST(OpErrors, indices_out_of_range_are_named_with_the_line) {
+TEST(OpErrors, IndicesOutOfRangeAreNamedWithTheLine) {
   struct RunCase {
     std::function<Value(Recorder&, Value)> record;
     Shape shape;

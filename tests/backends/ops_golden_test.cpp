@@ -54,11 +54,11 @@ void check_all(const KernelSource& kernels) {
   }
 }
 
-TEST(OpsGolden, fast_kernels_give_the_figures_of_torch) {
+TEST(OpsGolden, FastKernelsGiveTheFiguresOfTorch) {
   check_all(kFastKernels);
 }
 
-TEST(OpsGolden, reference_kernels_give_the_figures_of_torch) {
+TEST(OpsGolden, ReferenceKernelsGiveTheFiguresOfTorch) {
   check_all(kReferenceKernels);
 }
 

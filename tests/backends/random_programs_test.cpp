@@ -156,7 +156,7 @@ class Properties {
   Results expected_;
 };
 
-TEST(RandomPrograms, keep_their_properties) {
+TEST(RandomPrograms, KeepTheirProperties) {
   Properties properties;
   const auto fault_of = [&](uint32_t seed, int steps) {
     try {

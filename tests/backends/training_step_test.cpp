@@ -19,18 +19,18 @@ double loss_after(const MlpOptions& options, int steps) {
   return session.output(static_cast<size_t>(std::ssize(step.program().outputs()) - 1))[0];
 }
 
-TEST(TrainingStep, mlp_learns) {
+TEST(TrainingStep, MlpLearns) {
   EXPECT_GT(loss_after({}, 1), 0.8);
   EXPECT_LT(loss_after({}, 60), 0.1);
 }
 
-TEST(TrainingStep, mlp_with_layer_norm_and_dropout_learns) {
+TEST(TrainingStep, MlpWithLayerNormAndDropoutLearns) {
   const MlpOptions options{.batch = 16, .widths = {6, 24, 24, 4}, .layer_norm = true, .dropout = 0.1};
   EXPECT_GT(loss_after(options, 1), 0.8);
   EXPECT_LT(loss_after(options, 80), 0.3);
 }
 
-TEST(TrainingStep, bf16_mlp_learns) {
+TEST(TrainingStep, Bf16MlpLearns) {
   EXPECT_LT(loss_after({.product_dtype = DType::kBf16}, 60), 0.15);
 }
 

@@ -1,4 +1,4 @@
-// Counts what operator new hands out in this test binary, on all threads.
+// Counts what operator new hands out in this test binary, on all threads, but for calls from oneDNN's code.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,131 @@
+// The cpu device: the same bits on any number of threads, no allocation once it runs, outputs that keep.
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+#include "tests/backends/support/allocations.h"
+#include "tests/backends/support/gpt_step.h"
+#include "tests/backends/support/mlp_step.h"
+
+namespace runner::backends::testing {
+namespace {
+
+Results results_on(int threads, const Program& program, const Inputs& inputs) {
+  const auto device = make_cpu_device(threads);
+  return run_program(*device, program, inputs, 3);
+}
+
+void expect_same_bits_on_any_threads(const Program& program, const Inputs& inputs) {
+  const Results one = results_on(1, program, inputs);
+  EXPECT_EQ(results_on(2, program, inputs), one);
+  EXPECT_EQ(results_on(3, program, inputs), one);
+}
+
+TEST(CpuDevice, ThreadsDoNotChangeTheBitsOfAnMlp) {
+  for (const DType dtype : {DType::kF32, DType::kBf16}) {
+    const MlpStep step(
+        {.batch = 96, .widths = {200, 300, 10}, .layer_norm = true, .dropout = 0.2, .product_dtype = dtype});
+    expect_same_bits_on_any_threads(step.program(), step.inputs(1));
+  }
+}
+
+TEST(CpuDevice, ThreadsDoNotChangeTheBitsOfAGpt) {
+  const GptStep step({.batch = 2, .length = 32, .width = 64, .heads = 4, .layers = 2, .vocabulary = 150});
+  expect_same_bits_on_any_threads(step.program(), step.inputs(1));
+}
+
+// Runs a step that is prepared and counts what operator new hands out meanwhile.
+int64_t allocations_of_steps(const Program& program, const Inputs& inputs, int threads) {
+  const auto device = make_cpu_device(threads);
+  Session session(*device, program, inputs);
+  for (int warm_up = 0; warm_up < 2; ++warm_up) session.submit();
+  const int64_t before = allocations();
+  for (int i = 0; i < 10; ++i) session.submit();
+  return allocations() - before;
+}
+
+TEST(CpuDevice, SteadyStepsAllocateNothing) {
+  const MlpStep mlp({.batch = 64, .widths = {100, 200, 10}, .layer_norm = true, .dropout = 0.2});
+  const GptStep gpt({.batch = 2, .length = 16, .width = 32, .heads = 4, .layers = 2, .vocabulary = 50});
+  for (const int threads : {1, 2}) {
+    EXPECT_EQ(allocations_of_steps(mlp.program(), mlp.inputs(1), threads), 0);
+    EXPECT_EQ(allocations_of_steps(gpt.program(), gpt.inputs(1), threads), 0);
+  }
+}
+
+// y = x · value over (n); x is a state that is doubled.
+Program scaled(int64_t n, double value) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{n}})};
+  const Value y = ops::mul(x, value);
+  program.output("y", y.id);
+  program.output("x", y.id, 0);
+  return program;
+}
+
+TEST(CpuDevice, OutputsKeepUntilTheNextSubmission) {
+  const auto device = make_cpu_device(1);
+  auto small = std::make_unique<Session>(
+      *device, scaled(2, 3),
+      Inputs{HostTensor({DType::kF32, Shape{2}}, [](int64_t i) { return static_cast<double>(i + 1); })});
+  small->submit();
+  // What else goes on does not touch them: another executable, larger; writes to the state that took the value.
+  const auto large = device->compile(scaled(100'000, 2));
+  const auto buffer = device->allocate(1 << 20);
+  const std::vector<std::byte> ones(8, std::byte{1});
+  device->write(*buffer, 100, ones);
+  EXPECT_EQ(small->output(0).values(), (std::vector<double>{3, 6}));
+  EXPECT_EQ(small->results().states[0].values(), (std::vector<double>{3, 6}));
+  small->submit();
+  EXPECT_EQ(small->output(0).values(), (std::vector<double>{9, 18}));
+}
+
+TEST(CpuDevice, MemoryIsZeroedAndMayBeEmpty) {
+  const auto device = make_cpu_device(1);
+  const auto buffer = device->allocate(100);
+  std::vector<std::byte> bytes(100, std::byte{1});
+  device->read(*buffer, 0, bytes);
+  EXPECT_EQ(bytes, std::vector<std::byte>(100));
+  const auto empty = device->allocate(0);
+  EXPECT_EQ(empty->bytes(), 0u);
+  device->write(*empty, 0, {});
+  device->read(*empty, 0, {});
+  EXPECT_TRUE(run_program(*device, scaled(0, 2), {HostTensor({DType::kF32, Shape{0}})}).outputs[0].bytes.empty());
+}
+
+TEST(CpuDevice, SaysHowMuchMemoryIsMissing) {
+  const auto device = make_cpu_device(1);
+  try {
+    device->allocate(size_t{1} << 60);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "out of memory: the system has no 1152921504606846976 bytes for tensors");
+  }
+}
+
+TEST(CpuDevice, ScalarsTakeTheDtypeOfTheirInput) {
+  Program program;
+  Inputs inputs;
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kI32, DType::kI64, DType::kBool}) {
+    const Value x{&program, program.input(InputKind::kScalar, "x", {dtype, {}})};
+    program.output("y", ops::cast(x, DType::kF64).id);
+    inputs.emplace_back(TensorType{DType::kF64, {}}, [](int64_t) { return 1.7; });
+  }
+  const auto device = make_cpu_device(1);
+  const std::vector<HostTensor> outputs = run_program(*device, program, inputs).outputs;
+  const double expected[] = {static_cast<double>(1.7f), 1.7, 1.703125, 1, 1, 1};
+  for (size_t i = 0; i < outputs.size(); ++i) EXPECT_EQ(outputs[i][0], expected[i]);
+}
+
+TEST(CpuDevice, AConcatMayHaveAnyNumberOfParts) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{2}})};
+  std::vector<Value> parts(1000, x);
+  program.output("y", ops::concat(parts, 0).id);
+  const auto device = make_cpu_device(1);
+  const HostTensor two({DType::kF32, Shape{2}}, [](int64_t i) { return static_cast<double>(i); });
+  const HostTensor y = run_program(*device, program, {two}).outputs[0];
+  for (int64_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], i % 2);
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
