@@ -15,6 +15,19 @@ namespace runner::backends {
 
 namespace {
 
+// Where our own tiles are at least as fast as oneDNN (bench/kernels_bench.cpp): about 20 µs of work on one core, and
+// products that are narrow in rows or columns.  They need no code generation: the first small product of a process
+// costs nothing.
+bool suits_tiles(const MatmulShape& s) {
+  constexpr int64_t kSmall = 2 << 20, kNarrow = 16, kNarrowLimit = 64 << 20;  // multiply-adds
+  const int64_t work = s.rows * s.cols * s.inner;
+  return work <= kSmall || (std::min(s.rows, s.cols) <= kNarrow && work <= kNarrowLimit);
+}
+
+Kernel prepare_f32(const MatmulShape& shape) {
+  return suits_tiles(shape) ? prepare_matmul_tiles(shape, DType::kF32) : prepare_matmul_dnnl(shape, DType::kF32);
+}
+
 // ---- by way of f32 -------------------------------------------------------------------------------------------------
 
 // Operands of 16 bits are widened into scratch, which is exact, multiplied in f32, and the result is rounded once.
@@ -62,33 +75,10 @@ Kernel prepare_widened(const MatmulShape& shape, DType dtype) {
                   .a_elems = shape.batch * shape.a_elems(),
                   .b_elems = shape.batch * shape.b_elems(),
                   .c_elems = shape.batch * shape.c_elems(),
-                  .product = prepare_matmul_dnnl(shape, DType::kF32)};
+                  .product = prepare_f32(shape)};
   const size_t scratch =
       aligned_bytes(m.a_elems) + aligned_bytes(m.b_elems) + aligned_bytes(m.c_elems) + m.product.scratch_bytes;
   return make_kernel<run_widened>(fmt::format("matmul.{}_as_f32", name_of(dtype)), std::move(m), scratch);
-}
-
-// ---- f64 -----------------------------------------------------------------------------------------------------------
-
-constexpr int64_t kF64Rows = 16;  // of one chunk
-
-// Row by row, C[i] = Σ_k A[i][k] B[k]: the sum over k runs in order.
-void run_f64(const MatmulShape& s, const KernelArguments& arguments) {
-  const int64_t strips = (s.rows + kF64Rows - 1) / kF64Rows;
-  arguments.pool.parallel_for(s.batch * strips, [&](int64_t chunk) {
-    const int64_t g = chunk / strips, first = chunk % strips * kF64Rows;
-    const double* a = operand<double>(arguments, 0) + g * s.a_elems();
-    const double* b = operand<double>(arguments, 1) + g * s.b_elems();
-    double* c = result<double>(arguments) + g * s.c_elems();
-    for (int64_t i = first; i < std::min(first + kF64Rows, s.rows); ++i) {
-      std::fill_n(c + i * s.cols, s.cols, 0.0);
-      for (int64_t k = 0; k < s.inner; ++k) {
-        const double factor = s.transpose_a ? a[k * s.rows + i] : a[i * s.inner + k];
-        for (int64_t j = 0; j < s.cols; ++j)
-          c[i * s.cols + j] += factor * (s.transpose_b ? b[j * s.inner + k] : b[k * s.cols + j]);
-      }
-    }
-  });
 }
 
 // ---- empty ---------------------------------------------------------------------------------------------------------
@@ -122,8 +112,8 @@ Kernel prepare_matmul(const KernelRequest& request) {
             name_of(dtype));
   if (request.result.shape.elements() == 0 || shape.inner == 0)
     return make_kernel<run_empty>("matmul.empty", request.result.bytes());
-  if (dtype == DType::kF64) return make_kernel<run_f64>("matmul.f64", shape);
-  if (dtype == DType::kF32) return prepare_matmul_dnnl(shape, dtype);
+  if (dtype == DType::kF64) return prepare_matmul_tiles(shape, dtype);
+  if (dtype == DType::kF32) return prepare_f32(shape);
   const bool native = dtype == DType::kBf16 && bf16_products(cpu_features()) == Bf16Products::kNative;
   return native ? prepare_matmul_dnnl(shape, dtype) : prepare_widened(shape, dtype);
 }

@@ -127,7 +127,9 @@ TEST(MatmulKernels, Bf16TableGoesByVendorAndFeatures) {
 }
 
 TEST(MatmulKernels, NamesTellWhatRuns) {
-  EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF32).request()).name, "matmul.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 300, 300, 300, false, false, DType::kF32).request()).name, "matmul.dnnl.f32");
+  EXPECT_EQ(prepare_kernel(product(0, 3000, 10, 300, false, false, DType::kF32).request()).name, "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF16).request()).name, "matmul.f16_as_f32");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF64).request()).name, "matmul.f64");
 }

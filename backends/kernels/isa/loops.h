@@ -1,8 +1,8 @@
 // The inner loops of kernels, compiled once for each instruction set and chosen when the process starts.
 //
 // Every file isa/*.cpp is compiled several times (see CMakeLists.txt), each time with other flags and with RUNNER_ISA
-// set to the namespace that holds its table: baseline, avx2, avx512.  All sets give the same bits: no FMA, and the
-// order of every sum is written out in lanes (docs/numerics.md).
+// set to the namespace that holds its table: baseline, avx2, avx512.  Matrix products apart, all sets give the same bits:
+// no FMA, and the order of every sum is written out in lanes (docs/numerics.md).
 //
 // Invariant of isa/*.cpp: they define nothing with external linkage but their table, and use nothing from the standard
 // library that is not inlined or plain C: the linker would keep one copy of any other function, perhaps one that this
@@ -109,6 +109,22 @@ struct RowLoops {
   void (*layer_norm_grad_gamma)(const LayerNormRows<T>& rows, double* acc);  // added to acc (width)
 };
 
+// C = A B for a block of C.  Strides are in elements and say how a matrix lies; C's rows are contiguous.
+template <class T>
+struct MatmulBlock {
+  T* c;
+  const T* a;
+  const T* b;
+  T* panel;  // room for inner × panel_cols
+  int64_t c_stride, a_row_stride, a_k_stride, b_k_stride, b_col_stride;
+  int64_t rows, cols, inner;
+};
+template <class T>
+struct MatmulLoops {
+  int64_t panel_cols;
+  void (*multiply)(const MatmulBlock<T>& block);
+};
+
 // Elements [0, n) of one sample's dropout mask: 0 or `kept`.
 using DropoutLoop = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
 
@@ -118,6 +134,8 @@ struct Loops {
   const ReduceLoops& reduce;
   const RowLoops<float>& rows_f32;
   const RowLoops<double>& rows_f64;
+  const MatmulLoops<float>& matmul_f32;
+  const MatmulLoops<double>& matmul_f64;
   DropoutLoop dropout;
 };
 

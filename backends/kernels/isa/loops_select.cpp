@@ -6,14 +6,16 @@
 
 namespace runner::backends {
 
-#define RUNNER_DECLARE_ISA(isa)             \
-  namespace isa {                           \
-  const EltwiseLoops& eltwise_loops();      \
-  std::span<const NamedLoop> named_loops(); \
-  const ReduceLoops& reduce_loops();        \
-  const RowLoops<float>& row_loops_f32();   \
-  const RowLoops<double>& row_loops_f64();  \
-  DropoutLoop dropout_loop();               \
+#define RUNNER_DECLARE_ISA(isa)                  \
+  namespace isa {                                \
+  const EltwiseLoops& eltwise_loops();           \
+  std::span<const NamedLoop> named_loops();      \
+  const ReduceLoops& reduce_loops();             \
+  const RowLoops<float>& row_loops_f32();        \
+  const RowLoops<double>& row_loops_f64();       \
+  const MatmulLoops<float>& matmul_loops_f32();  \
+  const MatmulLoops<double>& matmul_loops_f64(); \
+  DropoutLoop dropout_loop();                    \
   }
 
 RUNNER_DECLARE_ISA(baseline)
@@ -28,7 +30,7 @@ namespace {
 #define RUNNER_LOOPS(isa)                                                                                      \
   Loops {                                                                                                      \
     isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(), \
-        isa::dropout_loop()                                                                                    \
+        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::dropout_loop()                                  \
   }
 
 bool supported(Isa isa) {

@@ -1,0 +1,191 @@
+// Matrix products of f32 and f64 in register tiles, for products too small for oneDNN and for f64, which it lacks.
+//
+// B is packed into panels of a few vectors of columns; a tile of C stays in registers while k runs through a panel.
+// Every element of C is one chain of multiply-adds in the order of k, whatever the tile: cutting a product changes no
+// bits. This file alone is compiled to contract a·b + c (CMakeLists.txt): sets with FMA agree with each other, baseline
+// rounds twice.
+
+#include <cstring>
+#include <utility>
+
+#include "backends/kernels/isa/loops.h"
+#include "backends/kernels/isa/vector_math.h"
+
+namespace runner::backends::RUNNER_ISA {
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64, kTileRows = 12;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32, kTileRows = 6;
+#else
+constexpr int kVectorBytes = 16, kTileRows = 4;
+#endif
+constexpr int kPanelVectors = 2;
+
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float Type __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct VectorOf<double> {
+  typedef double Type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::Type;
+
+template <class T>
+constexpr int64_t kWidth = kVectorBytes / sizeof(T);
+template <class T>
+constexpr int64_t kPanelCols = kPanelVectors* kWidth<T>;
+
+RUNNER_INLINE int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// ---- packing -------------------------------------------------------------------------------------------------------
+
+typedef float Four __attribute__((vector_size(16)));
+
+// panel[i · stride + j] = b[j · col_stride + i], i and j in 0 … 3.
+RUNNER_INLINE void transpose_four(float* panel, int64_t stride, const float* b, int64_t col_stride) {
+  Four r[4];
+  for (int j = 0; j < 4; ++j) std::memcpy(&r[j], b + j * col_stride, sizeof r[j]);
+  const Four low01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+             low23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+  const Four high01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
+             high23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  const Four columns[4] = {
+      __builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+      __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+  for (int i = 0; i < 4; ++i) std::memcpy(panel + i * stride, &columns[i], sizeof columns[i]);
+}
+
+// One panel of `n` columns, padded with zeros to `width`.
+template <class T>
+void pack_panel(T* panel, int64_t width, const T* b, int64_t inner, int64_t n, int64_t k_stride, int64_t col_stride) {
+  if (n < width) std::memset(panel, 0, static_cast<size_t>(inner * width) * sizeof(T));
+  if (col_stride == 1) {
+    for (int64_t k = 0; k < inner; ++k)
+      std::memcpy(panel + k * width, b + k * k_stride, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  int64_t whole_k = 0, whole_n = 0;
+  if constexpr (sizeof(T) == 4) {
+    whole_k = k_stride == 1 ? inner / 4 * 4 : 0;
+    whole_n = n / 4 * 4;
+    for (int64_t k = 0; k < whole_k; k += 4)
+      for (int64_t j = 0; j < whole_n; j += 4)
+        transpose_four(panel + k * width + j, width, b + j * col_stride + k, col_stride);
+  }
+  for (int64_t k = 0; k < inner; ++k)
+    for (int64_t j = k < whole_k ? whole_n : 0; j < n; ++j) panel[k * width + j] = b[k * k_stride + j * col_stride];
+}
+
+// ---- tiles ---------------------------------------------------------------------------------------------------------
+
+template <class T>
+RUNNER_INLINE Vector<T> load(const T* x) {
+  Vector<T> value;
+  std::memcpy(&value, x, sizeof value);
+  return value;
+}
+
+// A tile of C: `n` columns of the panel are wanted; the panel's rows are b_stride apart.
+template <class T>
+struct TileArguments {
+  T* c;
+  const T* a;
+  const T* b;
+  int64_t c_stride, row_stride, k_stride, b_stride, n, inner;
+};
+
+// Every index is a constant, so that the sums stay in registers.
+template <class T, int vectors, int... row, int... vector>
+RUNNER_INLINE void run_tile(TileArguments<T> t, std::integer_sequence<int, row...>,
+                            std::integer_sequence<int, vector...>) {
+  Vector<T> sums[sizeof...(row)][vectors];
+  const auto clear = [](Vector<T>(&sum)[vectors]) { ((sum[vector] = Vector<T>{}), ...); };
+  (clear(sums[row]), ...);
+  for (int64_t k = 0; k < t.inner; ++k, t.b += t.b_stride, t.a += t.k_stride) {
+    const Vector<T> b[vectors] = {load(t.b + vector * kWidth<T>)...};
+    const auto step = [&](Vector<T>(&sum)[vectors], T factor) { ((sum[vector] += factor * b[vector]), ...); };
+    (step(sums[row], t.a[row * t.row_stride]), ...);
+  }
+  // A narrow tile leaves its registers by way of memory: sums that live across a call would live in memory in the loop
+  // too.
+  constexpr int64_t kCols = vectors * kWidth<T>;
+  T edge[sizeof...(row) * kCols];
+  T* target = t.n == kCols ? t.c : edge;
+  const int64_t stride = t.n == kCols ? t.c_stride : kCols;
+  const auto finish = [&](T* to, const Vector<T>(&sum)[vectors]) {
+    (std::memcpy(to + vector * kWidth<T>, &sum[vector], sizeof sum[vector]), ...);
+  };
+  (finish(target + row * stride, sums[row]), ...);
+  if (t.n == kCols) return;
+  (std::memcpy(t.c + row * t.c_stride, edge + row * kCols, static_cast<size_t>(t.n) * sizeof(T)), ...);
+}
+
+template <class T, int rows, int vectors>
+void tile(const TileArguments<T>& t) {
+  run_tile<T, vectors>(t, std::make_integer_sequence<int, rows>{}, std::make_integer_sequence<int, vectors>{});
+}
+
+// Tiles of 1 … kTileRows rows by 1 … kPanelVectors vectors.
+template <class T>
+struct Tiles {
+  using Tile = void (*)(const TileArguments<T>&);
+  Tile table[kPanelVectors][kTileRows];
+
+  template <int vectors, int... rows>
+  constexpr void fill(std::integer_sequence<int, rows...>) {
+    ((table[vectors - 1][rows] = tile<T, rows + 1, vectors>), ...);
+  }
+  constexpr Tiles() : table{} {
+    fill<1>(std::make_integer_sequence<int, kTileRows>{});
+    fill<2>(std::make_integer_sequence<int, kTileRows>{});
+  }
+};
+template <class T>
+constexpr Tiles<T> kTiles;
+
+// A panel is read where it lies if its rows are contiguous and either read once or small enough to stay in cache.
+template <class T>
+void multiply(const MatmulBlock<T>& m) {
+  constexpr int64_t kCachedElems = 8192;
+  for (int64_t j = 0; j < m.cols; j += kPanelCols<T>) {
+    const int64_t n = smaller(kPanelCols<T>, m.cols - j);
+    const int vectors = n > kWidth<T> ? 2 : 1;
+    const int64_t width = vectors * kWidth<T>;
+    const T* b = m.b + j * m.b_col_stride;
+    int64_t b_stride = m.b_k_stride;
+    const bool in_place =
+        m.b_col_stride == 1 && n == width && (m.rows <= kTileRows || m.inner * m.b_k_stride <= kCachedElems);
+    if (!in_place) {
+      pack_panel(m.panel, width, b, m.inner, n, m.b_k_stride, m.b_col_stride);
+      b = m.panel;
+      b_stride = width;
+    }
+    for (int64_t i = 0; i < m.rows; i += kTileRows)
+      kTiles<T>.table[vectors - 1][smaller(kTileRows, m.rows - i) - 1](
+          {m.c + i * m.c_stride + j, m.a + i * m.a_row_stride, b, m.c_stride, m.a_row_stride, m.a_k_stride, b_stride, n,
+           m.inner});
+  }
+}
+
+template <class T>
+constexpr MatmulLoops<T> kTable = {kPanelCols<T>, multiply<T>};
+
+}  // namespace
+
+const MatmulLoops<float>& matmul_loops_f32() {
+  return kTable<float>;
+}
+const MatmulLoops<double>& matmul_loops_f64() {
+  return kTable<double>;
+}
+
+}  // namespace runner::backends::RUNNER_ISA
