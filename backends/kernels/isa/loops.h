@@ -1,8 +1,8 @@
 // The inner loops of kernels, compiled once for each instruction set and chosen when the process starts.
 //
 // Every file isa/*.cpp is compiled several times (see CMakeLists.txt), each time with other flags and with RUNNER_ISA
-// set to the namespace that holds its table: baseline, avx2, avx512.  Matrix products apart, all sets give the same bits:
-// no FMA, and the order of every sum is written out in lanes (docs/numerics.md).
+// set to the namespace that holds its table: baseline, avx2, avx512.  Matrix products apart, all sets give the same
+// bits: no FMA, and the order of every sum is written out in lanes (docs/numerics.md).
 //
 // Invariant of isa/*.cpp: they define nothing with external linkage but their table, and use nothing from the standard
 // library that is not inlined or plain C: the linker would keep one copy of any other function, perhaps one that this
