@@ -269,11 +269,10 @@ std::string evaluation_document(const std::string& run, int64_t state, const std
   return text_of({{"run", run}, {"state", state}, {"metrics", metrics}});
 }
 
-std::string exported_document(const Exported& exported) {
-  return text_of({{"run", exported.run},
-                  {"state", or_null(exported.state)},
-                  {"model", or_null(exported.model)},
-                  {"metrics", or_null(exported.metrics)}});
+std::string object_document(const std::vector<std::pair<std::string, FieldValue>>& fields) {
+  Json object = Json::object();
+  for (const auto& [name, value] : fields) object[name] = std::visit(ValueJson{}, value);
+  return text_of(object);
 }
 
 }  // namespace runner::report

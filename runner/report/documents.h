@@ -5,9 +5,11 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "runner/train/run.h"
 #include "store/queries.h"
@@ -38,12 +40,8 @@ std::string sql_document(const store::SqlResult& result);
 
 // eval: {"run", "state", "metrics": {NAME: value}}.
 std::string evaluation_document(const std::string& run, int64_t state, const std::map<std::string, double>& metrics);
-// What `export` has written; empty: nothing of that kind.
-struct Exported {
-  std::string run;
-  std::optional<int64_t> state;
-  std::string model, metrics;  // files
-};
-std::string exported_document(const Exported& exported);
+// One object of a few fields: what commands say that only do something.
+using FieldValue = std::variant<std::monostate, int64_t, std::string, std::vector<std::string>>;
+std::string object_document(const std::vector<std::pair<std::string, FieldValue>>& fields);
 
 }  // namespace runner::report

@@ -24,6 +24,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+#if defined(__clang__)
+constexpr const char* kCompiler = __VERSION__;
+#else
+constexpr const char* kCompiler = "GCC " __VERSION__;
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr const char* kBuild = "address sanitizer";
+#elif defined(__SANITIZE_THREAD__)
+constexpr const char* kBuild = "thread sanitizer";
+#elif defined(__OPTIMIZE__)
+constexpr const char* kBuild = "optimised";
+#else
+constexpr const char* kBuild = "not optimised";
+#endif
+
 // Calls `work` for at least `seconds` after one call to warm up; returns the calls a second.
 template <class Work>
 double rate_of(double seconds, Work work) {
@@ -92,12 +108,8 @@ void inspect_store(const fs::path& path, Environment& environment) {
 Environment inspect_environment(const fs::path& store, std::string version) {
   Environment found;
   found.version = std::move(version);
-  found.compiler = __VERSION__;
-#ifdef NDEBUG
-  found.build = "release";
-#else
-  found.build = "assertions on";
-#endif
+  found.compiler = kCompiler;
+  found.build = kBuild;
   found.cpu = backends::cpu_features().brand;
   found.cpu_features = backends::cpu_features().to_string();
   found.cores = usable_cores();

@@ -79,6 +79,15 @@ TEST_F(Documents, ExecAndResume) {
   EXPECT_EQ(longer["run"], first["run"]);
   EXPECT_EQ(longer["optimizer_steps"], 12);
   EXPECT_EQ(run("metrics tiny train/loss --json")["points"].size(), 12U);
+
+  const Json shown = run("show tiny --json");
+  EXPECT_EQ(shown["params"]["train.epochs"], 3);
+  EXPECT_EQ(shown["recipe"], kRecipe);
+  EXPECT_EQ(shown["origins"]["train.epochs"]["kind"], "command line");
+  EXPECT_EQ(shown["origins"]["optimizer.lr"],
+            Json::parse(R"({"kind": "recipe", "file": "tiny.yaml", "line": 5, "column": 28})"));
+  EXPECT_EQ(shown["history"].size(), 2U);
+  EXPECT_EQ(shown["summary"]["optimizer_steps"], 12);
 }
 
 TEST_F(Documents, FailedExec) {
@@ -212,6 +221,54 @@ TEST_F(Documents, CheckAndExplainAndPlan) {
   EXPECT_EQ(plan["epochs"][0]["padding"], Json::parse("[[[], [], [], []]]"));
   EXPECT_NE(plan["epochs"][0]["batches"], plan["epochs"][1]["batches"]);
   EXPECT_FALSE(run("plan tiny.yaml --json").contains("epochs"));
+}
+
+TEST_F(Documents, CommandsThatOnlyDoSomething) {
+  with_sample_store();
+  EXPECT_EQ(run("init --json"), Json::parse(R"({"recipe": "recipe.yaml", "schema": "runner.schema.json"})"));
+  EXPECT_EQ(run("tag wine best --json"), Json::parse(R"({"run": "0000000aaa", "tag": "best"})"));
+  EXPECT_EQ(run("note wine 'so so' --json"), Json::parse(R"({"run": "0000000aaa", "note": "so so"})"));
+  EXPECT_EQ(run("rm wine digits --json"), Json::parse(R"({"removed": ["0000000aaa", "0000000ccc"]})"));
+  EXPECT_TRUE(run("gc --json")["bytes"].is_number_integer());
+}
+
+TEST_F(Documents, EvalAndPredictAndVerify) {
+  write_text(folder_.path() / "points.csv", "x,label\n0,low\n1,low\n8,high\n9,high\n");
+  write_text(folder_.path() / "r.yaml",
+             "schema_version: 1\nname: points\nmodel: {type: linear}\n"
+             "data: {train: {format: csv, path: points.csv, label: label}, split: {eval: 0.5}, batch_size: 2}\n"
+             "optimizer: {type: sgd, lr: 0.1}\ntrain: {epochs: 3}\n");
+  const Json trained = run("exec r.yaml --json");
+  const Json evaluated = run("eval points points.csv --json");
+  EXPECT_EQ(evaluated["run"], trained["run"]);
+  EXPECT_EQ(evaluated["state"], trained["states"].back());
+  expect_shape(evaluated["metrics"], Json::parse(R"({"loss": 0.5, "accuracy": 0.5})"), "metrics");
+  const Json own = run("eval points --json");
+  EXPECT_EQ(own["metrics"]["loss"], trained["metrics"]["eval/loss"]["last"]);
+
+  const Json predicted = run("predict points points.csv --json");
+  EXPECT_EQ(predicted["samples"], 4);
+  EXPECT_EQ(predicted["classes"], Json::parse(R"(["high", "low"])"));
+  ASSERT_EQ(predicted["outputs"].size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    const bool high = predicted["outputs"][i][0] > predicted["outputs"][i][1];
+    EXPECT_EQ(predicted["predictions"][i], high ? "high" : "low");
+  }
+
+  const Json verdict = run("verify-resume r.yaml --kills 1 --json");
+  EXPECT_EQ(verdict["exact"], true);
+  expect_shape(verdict, Json::parse(R"({"optimizer_steps": 3, "killed_at": [], "resumed_from": [], "tensors": 1,
+                                        "bytes": 1, "points": 1, "batches": 1, "differences": []})"));
+  EXPECT_EQ(verdict["killed_at"].size(), 1U);
+}
+
+TEST_F(Documents, Doctor) {
+  const Json document = run("doctor --json");
+  expect_shape(document, Json::parse(R"({"version": "", "compiler": "", "build": "", "system": "", "cpu_features": "",
+                                         "cores": 1, "memory_bytes": 1, "kernels": {}, "measured": {}, "sqlite": "",
+                                         "store": {}})"));
+  for (const char* key : {"f32_gflops", "bf16_gflops", "copy_gb_per_s"}) EXPECT_GT(document["measured"][key], 0) << key;
+  EXPECT_EQ(document["store"]["status"], "none yet");
 }
 
 TEST_F(Documents, Export) {

@@ -40,19 +40,22 @@ int export_run(const Options& options, report::Output& out) {
             "export needs --model FILE or --metrics FILE; see `runner export --help`");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
-  report::Exported exported{.run = run.uid, .state = {}, .model = options.model_file, .metrics = options.metrics_file};
+  report::FieldValue state, model, metrics;
   if (!options.model_file.empty()) {
     const ChosenState chosen = load_chosen_state(options);
-    exported.state = chosen.state.info.id;
     train::export_model(chosen.state, options.model_file);
+    out.talk(fmt::format("wrote {}: the model of state {}\n", options.model_file, chosen.state.info.id));
+    state = chosen.state.info.id;
+    model = options.model_file;
   }
-  if (!options.metrics_file.empty()) export_metrics(store, run, options.metrics_file);
+  if (!options.metrics_file.empty()) {
+    export_metrics(store, run, options.metrics_file);
+    out.talk(fmt::format("wrote {}: every metric point\n", options.metrics_file));
+    metrics = options.metrics_file;
+  }
   if (options.json) {
-    out.data(report::exported_document(exported));
-    return 0;
+    out.data(report::object_document({{"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}}));
   }
-  if (exported.state) out.talk(fmt::format("wrote {}: the model of state {}\n", exported.model, *exported.state));
-  if (!exported.metrics.empty()) out.talk(fmt::format("wrote {}: every metric point\n", exported.metrics));
   return 0;
 }
 

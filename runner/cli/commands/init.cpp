@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "runner/cli/commands/commands.h"
+#include "runner/report/documents.h"
 #include "runner/report/write.h"
 #include "schema/init_recipe.h"
 #include "schema/json_schema.h"
@@ -23,8 +24,9 @@ int init(const Options& options, report::Output& out) {
   report::write_new_file(file, schema::init_recipe(file.stem().string()));
   const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
   report::write_file(schema_file, schema::json_schema());
-  out.data(fmt::format("wrote {}, and {} for editors\n", file.string(), schema_file.string()));
-  out.talk(fmt::format("next: runner exec {}\n", file.string()));
+  out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
+                       file.string()));
+  if (options.json) out.data(report::object_document({{"recipe", file.string()}, {"schema", schema_file.string()}}));
   return 0;
 }
 
