@@ -16,6 +16,11 @@
 namespace runner::backends {
 namespace {
 
+std::string summary(const Plan& plan) {
+  return fmt::format("-- plan: {} steps, {} bytes of arena, {} flops, {} bytes moved\n", plan.steps.size(),
+                     plan.arena_bytes, plan.flops, plan.bytes);
+}
+
 class PlanBuilder {
  public:
   PlanBuilder(const Program& program, const PlanOptions& options) : options_(options) {
@@ -29,7 +34,8 @@ class PlanBuilder {
     std::vector<size_t> scratch_bytes;
     for (const PlanStep& step : plan_.steps) scratch_bytes.push_back(step.kernel.scratch_bytes);
     place(groups, plan_storage(program(), groups, scratch_bytes, options_.reuse));
-    if (debug_level() >= kDebugKernels) fmt::print(stderr, "{}", to_string(plan_));
+    if (debug_level() >= kDebugPlans)
+      fmt::print(stderr, "{}", debug_level() >= kDebugKernels ? to_string(plan_) : summary(plan_));
     return std::move(plan_);
   }
 
@@ -146,8 +152,7 @@ const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLi
 }
 
 std::string to_string(const Plan& plan) {
-  std::string text = fmt::format("-- plan: {} steps, {} bytes of arena, {} flops, {} bytes moved\n", plan.steps.size(),
-                                 plan.arena_bytes, plan.flops, plan.bytes);
+  std::string text = summary(plan);
   for (const PlanStep& step : plan.steps) {
     text += fmt::format("{:<32}", step.kernel.name);
     for (const Place& place : step.operands) text += " " + to_string(place);
