@@ -60,12 +60,12 @@ class Properties {
     };
     constexpr Pass kPasses[] = {
         {"fold", fold}, {"cse", cse}, {"dce", dce}, {"legalise", legalise}, {"optimise", optimise}};
-    if (const std::string fault = verify(random.program()); !fault.empty()) return "recorded: " + fault;
-    expected_ = run_program(device_, random.program(), random.inputs());
+    if (const std::string fault = verify(random.program); !fault.empty()) return "recorded: " + fault;
+    expected_ = run_program(device_, random.program, random.inputs);
     for (const Pass& pass : kPasses) {
-      const Program program = pass.run(random.program());
+      const Program program = pass.run(random.program);
       if (const std::string fault = verify(program); !fault.empty()) return fmt::format("{}: {}", pass.name, fault);
-      const std::string fault = difference(pass.name, run_program(device_, program, random.inputs()), expected_);
+      const std::string fault = difference(pass.name, run_program(device_, program, random.inputs), expected_);
       if (!fault.empty()) return fault;
     }
     return "";
@@ -85,7 +85,7 @@ class Properties {
                         {"not reused", {.reuse = false}, &one_},
                         {"as recorded", {.optimise = false, .fuse = false, .reuse = false}, &one_}};
     for (const Way& way : ways) {
-      const Results results = run_plan_once(random.program(), random.inputs(), way.options, *way.pool);
+      const Results results = run_plan_once(random.program, random.inputs, way.options, *way.pool);
       if (const std::string fault = difference(way.name, results, expected_); !fault.empty()) return fault;
     }
     return "";
@@ -93,7 +93,7 @@ class Properties {
 
   // Groups hold every computed node once, in an order that computes operands first, and are of one shape.
   std::string groups(const RandomProgram& random) {
-    const Program program = legalise(optimise(random.program()));
+    const Program program = legalise(optimise(random.program));
     for (const bool fuse : {true, false}) {
       const std::vector<Group> groups = make_groups(program, fuse);
       std::vector<int> step_of(static_cast<size_t>(program.size()), -1);
@@ -129,13 +129,13 @@ class Properties {
   }
 
   std::string storage(const RandomProgram& random) {
-    const Program program = legalise(optimise(random.program()));
+    const Program program = legalise(optimise(random.program));
     const std::vector<Group> groups = make_groups(program);
     std::vector<size_t> scratch;
     for (size_t g = 0; g < groups.size(); ++g) scratch.push_back(g % 3 == 0 ? 100 * g : 0);
     for (const bool reuse : {true, false}) {
       const Storage storage = plan_storage(program, groups, scratch, reuse);
-      if (const std::string fault = StorageCheck(program, groups, storage, scratch).run(); !fault.empty()) return fault;
+      if (const std::string fault = storage_fault(program, groups, storage, scratch); !fault.empty()) return fault;
     }
     return "";
   }
@@ -143,11 +143,11 @@ class Properties {
   // The same recording has the same hash and structure; one more node, or another, does not.
   std::string hashes(uint32_t seed, int steps, const RandomProgram& random) {
     const RandomProgram again(seed, steps);
-    if (!(again.program().hash() == random.program().hash())) return "the same recording has another hash";
-    if (!again.program().same_structure(random.program())) return "the same recording has another structure";
+    if (!(again.program.hash() == random.program.hash())) return "the same recording has another hash";
+    if (!again.program.same_structure(random.program)) return "the same recording has another structure";
     const RandomProgram other(seed, steps - 1);
-    const bool same = other.program().same_structure(random.program());
-    if (same != (other.program().hash() == random.program().hash())) return "hash and structure do not agree";
+    const bool same = other.program.same_structure(random.program);
+    if (same != (other.program.hash() == random.program.hash())) return "hash and structure do not agree";
     return "";
   }
 
@@ -169,7 +169,7 @@ TEST(RandomPrograms, KeepTheirProperties) {
     if (fault_of(seed, kSteps).empty()) continue;
     int steps = 1;
     while (fault_of(seed, steps).empty()) ++steps;
-    const Program program = RandomProgram(seed, steps).program();
+    const Program program = RandomProgram(seed, steps).program;
     FAIL() << fmt::format("seed {}, {} steps: {}\n{}", seed, steps, fault_of(seed, steps), to_string(program));
   }
 }
