@@ -76,34 +76,33 @@ int64_t kills() {
 TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
   ASSERT_EQ(train(kRecipe, {.store = "whole.db"}).exit_code, 0);
   const auto want = last_state("whole.db");
+  // Trains, from the newest state where there is one.
+  const auto go_on = [this](const std::string& store) {
+    bool resumes = false;
+    try {
+      resumes = !last_state(store).empty();
+    } catch (const std::exception&) {  // no store, no run or no state yet
+    }
+    return train(kRecipe, {.store = store, .resume = resumes ? "@last" : ""}).exit_code;
+  };
   std::mt19937 random(2024);
-  int64_t killed = 0, round = 0;
-  while (killed < kills()) {
-    const std::string store = "killed" + std::to_string(round++) + ".db";
+  for (int64_t killed = 0, round = 0; killed < kills(); ++round) {
+    const std::string store = "killed" + std::to_string(round) + ".db";
     bool done = false;
-    while (!done) {
-      const int microseconds = static_cast<int>(random() % 40'000);
+    for (int attempt = 0; attempt < 8 && !done; ++attempt) {
       const pid_t child = fork();
       ASSERT_GE(child, 0);
-      if (child == 0) {
-        bool resumes = false;
-        try {
-          resumes = !last_state(store).empty();
-        } catch (const std::exception&) {  // no store, no run or no state yet
-        }
-        _exit(train(kRecipe, {.store = store, .resume = resumes ? "@last" : ""}).exit_code);
-      }
-      usleep(static_cast<useconds_t>(microseconds));
+      if (child == 0) _exit(go_on(store));
+      usleep(static_cast<useconds_t>(random() % 40'000));
       kill(child, SIGKILL);
       int status = 0;
       ASSERT_EQ(waitpid(child, &status, 0), child);
       killed += WIFSIGNALED(status);
       done = WIFEXITED(status);
       ASSERT_TRUE(!done || WEXITSTATUS(status) == 0);
-      if (killed >= kills() && !done) {
-        done = true;
-        ASSERT_EQ(train(kRecipe, {.store = store, .resume = "@last"}).exit_code, 0);
-      }
+    }
+    if (!done) {
+      ASSERT_EQ(go_on(store), 0);
     }
     EXPECT_EQ(last_state(store), want) << "round " << round;
     for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
