@@ -1,0 +1,116 @@
+// The rules of the tree that a compiler does not check (CONTRIBUTING.md): who may include whom, what headers look like.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+
+namespace runner::cli::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  std::string path;  // from the root
+  std::string text;
+  std::vector<std::string> includes;  // <name> without, "name" with the quotes
+
+  bool is_header() const { return path.ends_with(".h"); }
+};
+
+constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
+
+std::vector<Source> sources() {
+  static const std::regex include(R"(#include ["<]([^">]+)[">])");
+  std::vector<Source> found;
+  for (const char* folder : {"schema", "backends", "store", "runner"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(RUNNER_SOURCE_DIR) / folder, kFollow)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cpp") continue;
+      Source source{fs::relative(entry.path(), RUNNER_SOURCE_DIR), read_text(entry.path()), {}};
+      std::istringstream lines(source.text);
+      for (std::string line; std::getline(lines, line);) {
+        std::smatch match;
+        if (std::regex_search(line, match, include)) source.includes.push_back(match[1]);
+      }
+      found.push_back(std::move(source));
+    }
+  }
+  return found;
+}
+
+bool starts_with_any(const std::string& text, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](const auto& prefix) { return text.starts_with(prefix); });
+}
+
+TEST(Tree, FoldersIncludeOnlyWhatStandsBelowThem) {
+  const std::vector<std::string> ours{"schema/", "backends/", "store/", "runner/", "tests/", "bench/"};
+  const std::map<std::string, std::vector<std::string>> allowed{
+      {"schema", {"schema/"}},
+      {"backends", {"backends/", "schema/error.h", "schema/source_mark.h"}},
+      {"store", {"store/", "schema/"}},
+      {"runner", {"runner/", "schema/", "backends/", "store/"}}};
+  const std::vector<Source> all = sources();
+  EXPECT_GT(all.size(), 200U);
+  for (const Source& source : all) {
+    const auto& may = allowed.at(source.path.substr(0, source.path.find('/')));
+    for (const std::string& name : source.includes) {
+      EXPECT_TRUE(!starts_with_any(name, ours) || starts_with_any(name, may)) << source.path << " includes " << name;
+    }
+  }
+}
+
+TEST(Tree, LibrariesStayWhereTheyBelong) {
+  struct Library {
+    std::string header;
+    std::string folder;
+    size_t most_files;
+  };
+  for (const Library& library :
+       {Library{"CLI/", "runner/cli/", 1}, Library{"oneapi/dnnl/", "backends/kernels/", 1},
+        Library{"sqlite3.h", "store/", 3}, Library{"yaml-cpp/", "schema/", 2}, Library{"zlib.h", "", 3}}) {
+    std::set<std::string> users;
+    for (const Source& source : sources()) {
+      for (const std::string& name : source.includes) {
+        if (!name.starts_with(library.header)) continue;
+        users.insert(source.path);
+        EXPECT_FALSE(source.is_header()) << source.path << " includes " << name;
+        EXPECT_TRUE(source.path.starts_with(library.folder)) << source.path << " includes " << name;
+      }
+    }
+    EXPECT_FALSE(users.empty()) << library.header;
+    EXPECT_LE(users.size(), library.most_files) << library.header;
+  }
+}
+
+TEST(Tree, HeadersSayWhatTheyAreFor) {
+  for (const Source& source : sources()) {
+    if (!source.is_header()) continue;
+    EXPECT_TRUE(source.text.starts_with("// ")) << source.path;
+    EXPECT_NE(source.text.find("\n#pragma once\n"), std::string::npos) << source.path;
+    EXPECT_LE(std::count(source.text.begin(), source.text.end(), '\n'), 600) << source.path;
+  }
+}
+
+// A file that no list names is never compiled.
+TEST(Tree, EverySourceIsBuilt) {
+  for (const Source& source : sources()) {
+    if (source.is_header()) continue;
+    const std::string name = fs::path(source.path).filename();
+    bool listed = false;
+    for (fs::path folder = fs::path(source.path).parent_path(); !folder.empty(); folder = folder.parent_path()) {
+      listed |= read_text(fs::path(RUNNER_SOURCE_DIR) / folder / "CMakeLists.txt").find(name) != std::string::npos;
+    }
+    EXPECT_TRUE(listed) << source.path;
+  }
+}
+
+}  // namespace
+}  // namespace runner::cli::testing
