@@ -34,7 +34,7 @@ std::vector<Source> sources() {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(RUNNER_SOURCE_DIR) / folder, kFollow)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cpp") continue;
-      Source source{fs::relative(entry.path(), RUNNER_SOURCE_DIR), read_text(entry.path()), {}};
+      Source source{entry.path().lexically_relative(RUNNER_SOURCE_DIR), read_text(entry.path()), {}};
       std::istringstream lines(source.text);
       for (std::string line; std::getline(lines, line);) {
         std::smatch match;
