@@ -69,6 +69,7 @@ struct Field {
   OnResume on_resume = OnResume::kFixed;
   int order = 0;  // in fields.yaml
   int count = 0;  // exact length of a list, 0: any
+  bool nonempty = false;
   Range range{};
   std::span<const Choice> choices{};
   std::span<const Condition> when{};

@@ -80,6 +80,7 @@ class ValueReader {
       const bool single = node_.kind == YamlNode::Kind::kScalar;
       return wrong_type(single ? fmt::format("write [{}]", node_.text) : "");
     }
+    if (field_.nonempty && node_.items.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
     if (field_.count > 0 && node_.items.size() != static_cast<size_t>(field_.count)) {
       return fault(ErrorId::kOutOfRange,
                    fmt::format("{} must have {} elements, got {}", path_, field_.count, node_.items.size()));

@@ -92,8 +92,8 @@ class Generator {
 
   void check_attributes(const Row& row) const {
     static const std::set<std::string> kKnown = {
-        "path",     "type",       "range", "count", "default", "default_if", "choices", "required",
-        "optional", "implied_by", "when",  "later", "resume",  "unit",       "like",    "text"};
+        "path",     "type",       "range", "count", "nonempty", "default", "default_if", "choices", "required",
+        "optional", "implied_by", "when",  "later", "resume",   "unit",    "like",       "text"};
     for (const auto& attribute : row.node) {
       const std::string name = attribute.first.as<std::string>();
       if (!kKnown.contains(name)) refuse(row, "unknown attribute " + name);
@@ -104,7 +104,7 @@ class Generator {
   // Emits a constexpr array and returns the expression that names it, {} if there are no elements.
   std::string array(const std::string& type, const std::vector<std::string>& elements) {
     if (elements.empty()) return "{}";
-    const std::string name = fmt::format("kArray{}", ++array_count_);
+    std::string name = fmt::format("kArray{}", ++array_count_);
     arrays_ += fmt::format("constexpr {} {}[] = {{{}}};\n", type, name, fmt::join(elements, ", "));
     return name;
   }
@@ -113,7 +113,7 @@ class Generator {
     std::vector<std::string> elements;
     for (const auto& condition : when) {
       std::string path = condition.first.as<std::string>();
-      if (path.starts_with('.')) path = row.parent.empty() ? path.substr(1) : row.parent + path;
+      if (path.starts_with('.')) path.insert(0, row.parent);
       if (!paths_.contains(path)) refuse(row, "condition on an unknown path " + path);
       std::vector<std::string> values;
       for (const std::string& value : names_of(condition.second)) values.push_back(quoted(value));
@@ -182,15 +182,30 @@ class Generator {
                        text.front() == '(', text.back() == ')');
   }
 
+  // In the order of Field's members.
   void write(const Row& row) {
     check_attributes(row);
     const YAML::Node& node = row.node;
-    fields_ +=
-        fmt::format("    {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n", quoted(row.parent),
-                    quoted(row.name), type_of(row), is_list(row), node["required"].IsDefined(),
-                    node["optional"].IsDefined(), later(row), on_resume(row), row.order, text_of(node, "count", "0"),
-                    range(row), choices(row), conditions(row, node["when"]), conditions(row, node["implied_by"]),
-                    defaults(row), quoted(text_of(node, "unit")), quoted(text_of(node, "text")));
+    const auto flag = [&](const char* key) { return std::string(node[key] ? "true" : "false"); };
+    const std::vector<std::string> columns = {quoted(row.parent),
+                                              quoted(row.name),
+                                              type_of(row),
+                                              is_list(row) ? "true" : "false",
+                                              flag("required"),
+                                              flag("optional"),
+                                              later(row),
+                                              on_resume(row),
+                                              std::to_string(row.order),
+                                              text_of(node, "count", "0"),
+                                              flag("nonempty"),
+                                              range(row),
+                                              choices(row),
+                                              conditions(row, node["when"]),
+                                              conditions(row, node["implied_by"]),
+                                              defaults(row),
+                                              quoted(text_of(node, "unit")),
+                                              quoted(text_of(node, "text"))};
+    fields_ += fmt::format("    {{{}}},\n", fmt::join(columns, ", "));
   }
 
   YAML::Node templates_;

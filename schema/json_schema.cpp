@@ -55,6 +55,7 @@ Json value_schema(const Field& field) {
   if (!field.is_list) return one;
   if (!field.is_section()) one = {{"anyOf", {one, {{"$ref", "#/$defs/substitution"}}}}};
   Json list = {{"type", "array"}, {"items", std::move(one)}};
+  if (field.nonempty) list["minItems"] = 1;
   if (field.count > 0) list["minItems"] = list["maxItems"] = field.count;
   return list;
 }

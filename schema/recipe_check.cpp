@@ -159,14 +159,13 @@ class Checker {
     }
   }
 
-  // Names of the metrics that an evaluation records; without eval.metrics accuracy is among them for classes.
+  // Names of the metrics that an evaluation records: those of eval.metrics, else loss, and accuracy for classes.
   std::vector<std::string> recorded_metrics() const {
-    std::vector<std::string> names = {"eval/loss"};
     const Setting* metrics = settings_.find("eval.metrics");
-    if (metrics == nullptr && task() != Task::kNumbers) names.emplace_back("eval/accuracy");
-    if (metrics == nullptr) return names;
-    for (const Value& name : *metrics->value.list())
-      if (*name.text() != "loss") names.push_back("eval/" + *name.text());
+    if (metrics == nullptr && task() == Task::kNumbers) return {"eval/loss"};
+    if (metrics == nullptr) return {"eval/loss", "eval/accuracy"};
+    std::vector<std::string> names;
+    for (const Value& name : *metrics->value.list()) names.push_back("eval/" + *name.text());
     return names;
   }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "schema/compose.h"
+#include "schema/field_words.h"
 #include "schema/sha256.h"
 #include "schema/value_json.h"
 
@@ -35,7 +36,7 @@ void flatten(const std::string& path, const Value& value, std::vector<FlatSettin
   if (const ValueList* list = value.list()) {
     for (size_t i = 0; i < list->size(); ++i) flatten(fmt::format("{}[{}]", path, i), (*list)[i], out);
   } else if (const ValueMap* map = value.map()) {
-    for (const auto& [key, member] : *map) flatten(path + "." + key, member, out);
+    for (const auto& [key, member] : *map) flatten(child_path(path, key), member, out);
   } else {
     out.push_back({path, value});
   }

@@ -31,7 +31,7 @@ void compress_portable(uint32_t* state, const uint8_t* blocks, size_t count) {
   using std::rotr;
   for (; count > 0; --count, blocks += 64) {
     uint32_t w[64];
-    for (int t = 0; t < 16; ++t) w[t] = big_endian(blocks + 4 * t);
+    for (size_t t = 0; t < 16; ++t) w[t] = big_endian(blocks + 4 * t);
     for (int t = 16; t < 64; ++t) {
       const uint32_t s0 = rotr(w[t - 15], 7) ^ rotr(w[t - 15], 18) ^ (w[t - 15] >> 3);
       const uint32_t s1 = rotr(w[t - 2], 17) ^ rotr(w[t - 2], 19) ^ (w[t - 2] >> 10);
