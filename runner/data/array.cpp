@@ -118,8 +118,8 @@ void take_classes(Storage& storage, const Array& array) {
   storage.label_kind = LabelKind::kClass;
   storage.classes = read_row_major<int64_t>(array);
   const auto [least, most] = std::minmax_element(storage.classes.begin(), storage.classes.end());
-  RUN_CHECK(*least >= 0, ErrorKind::kData, "{}: sample {}: label {} is negative; classes count from 0", array.name,
-            least - storage.classes.begin(), *least);
+  RUN_CHECK(*least >= 0, ErrorKind::kData, "{}: sample {}: label {} is negative; classes are integers from 0",
+            array.name, least - storage.classes.begin(), *least);
   RUN_CHECK(*most < INT32_MAX, ErrorKind::kData, "{}: sample {}: label {} is too large for a class", array.name,
             most - storage.classes.begin(), *most);
   storage.outputs = *most + 1;
@@ -183,7 +183,7 @@ void take_labels(Storage& storage, const Array& array, LabelsAs as) {
   RUN_CHECK(array.shape[0] == storage.samples, ErrorKind::kData, "{}: {} labels for {} samples of features", array.name,
             array.shape[0], storage.samples);
   RUN_CHECK(as != LabelsAs::kClasses || is_integer(array.element), ErrorKind::kData,
-            "{}: labels are floats, but the loss needs integer classes", array.name);
+            "{}: labels are floats; classes are integers from 0", array.name);
   if (is_integer(array.element) && as != LabelsAs::kTargets) {
     take_classes(storage, array);
   } else {

@@ -18,7 +18,7 @@ using schema::Column;
 using schema::Missing;
 using Record = std::vector<std::string_view>;
 
-constexpr const char* kHeaderHint = "set header: false if this row is data";
+constexpr const char* kHeaderHint = "if the header is a row of data, set header: false";
 
 class CsvReader {
  public:
@@ -65,30 +65,32 @@ class CsvReader {
 
   // The position of a column; none if it is missing and need not be there.
   std::optional<size_t> locate(const Column& column, bool required) {
+    if (!column.name.empty()) return locate(column.name, required);
     const auto width = static_cast<int64_t>(width_);
-    if (column.name.empty()) {
-      const int64_t index = column.index < 0 ? column.index + width : column.index;
-      if (index >= 0 && index < width) return static_cast<size_t>(index);
-      if (!required) return std::nullopt;
-      refuse("column {} does not exist; there are {}", column.index, width);
-    }
-    if (!spec_.header) refuse("column {} is asked for by name, but header is false", in_quotes(column.name));
-    const auto found = std::find(names_.begin(), names_.end(), column.name);
+    const int64_t index = column.index < 0 ? column.index + width : column.index;
+    if (index >= 0 && index < width) return static_cast<size_t>(index);
+    if (!required) return std::nullopt;
+    refuse("column {} does not exist; there are {}", column.index, width);
+  }
+
+  std::optional<size_t> locate(const std::string& name, bool required) {
+    if (!spec_.header) refuse("column {} is asked for by name, but header is false", in_quotes(name));
+    const auto found = std::find(names_.begin(), names_.end(), name);
     if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
     if (!required) return std::nullopt;
-    const std::string near = schema::did_you_mean(schema::nearest(column.name, names_));
-    refuse("no column is named {}{}{}", in_quotes(column.name), near.empty() ? "" : "; ", near);
+    const std::string near = schema::did_you_mean(schema::nearest(name, names_));
+    refuse("no column is named {}{}{}", in_quotes(name), near.empty() ? "" : "; ", near);
   }
 
   void choose_columns() {
-    std::vector<Column> wanted = spec_.features;
     if (spec_.header && !options_.feature_names.empty()) {
-      wanted.clear();
-      for (const std::string& name : options_.feature_names) wanted.push_back({name});
+      for (const std::string& name : options_.feature_names) features_.push_back(*locate(name, true));
+    } else {
+      for (const Column& column : spec_.features) features_.push_back(*locate(column, true));
     }
-    for (const Column& column : wanted) features_.push_back(*locate(column, true));
     label_ = choose_label();
-    for (size_t column = 0; wanted.empty() && column < width_; ++column) {
+    const bool all = features_.empty();
+    for (size_t column = 0; all && column < width_; ++column) {
       if (column != label_) features_.push_back(column);
     }
     if (features_.empty()) refuse("there is no column beside the label");
@@ -104,7 +106,7 @@ class CsvReader {
   std::optional<size_t> choose_label() {
     const bool required = options_.labels_required;
     if (spec_.label.has_value()) return locate(*spec_.label, required);
-    if (spec_.header && !options_.label_name.empty()) return locate({options_.label_name}, required);
+    if (spec_.header && !options_.label_name.empty()) return locate(options_.label_name, required);
     const size_t last = width_ - 1;
     const bool taken = std::find(features_.begin(), features_.end(), last) != features_.end() ||
                        (features_.empty() && static_cast<int64_t>(width_) == options_.feature_count);

@@ -134,7 +134,7 @@ bool LabelColumn::add(std::string_view text, int64_t line) {
 
 void LabelColumn::finish(Storage& storage) {
   if (text_.line > 0 || as_ == LabelsAs::kNames) {
-    if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number, as the loss needs");
+    if (as_ == LabelsAs::kTargets) refuse(text_, "is not a number, as regression needs");
     if (!has_names_) refuse(text_, "is not a number like those before it");
     return finish_names(storage);
   }
@@ -144,8 +144,8 @@ void LabelColumn::finish(Storage& storage) {
     for (const double number : numbers_) storage.targets.push_back(static_cast<float>(number));
     return;
   }
-  if (fraction_.line > 0) refuse(fraction_, "is not a class, as the loss needs");
-  if (no_class_.line > 0) refuse(no_class_, "is not a class; classes count from 0");
+  if (fraction_.line > 0) refuse(fraction_, "is not a class; classes are integers from 0");
+  if (no_class_.line > 0) refuse(no_class_, "is not a class; classes are integers from 0");
   storage.label_kind = LabelKind::kClass;
   for (const double number : numbers_) storage.classes.push_back(static_cast<int64_t>(number));
   storage.outputs = *std::max_element(storage.classes.begin(), storage.classes.end()) + 1;

@@ -36,7 +36,7 @@ Fingerprint Fingerprint::parse(std::string_view text) {
   std::string_view rest = text;
   const auto take_until = [&](std::string_view end) {
     const size_t at = std::min(rest.find(end), rest.size());
-    const std::string part(rest.substr(0, at));
+    std::string part(rest.substr(0, at));
     rest.remove_prefix(std::min(at + end.size(), rest.size()));
     return part;
   };

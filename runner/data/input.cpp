@@ -24,7 +24,7 @@ struct Input::Gzip {
 
   z_stream stream{};
   bool in_member = true;
-  std::array<Bytef, 128 * 1024> buffer;
+  std::array<Bytef, size_t{128} << 10> buffer;
 };
 
 Input::Input(std::string path) : path_(std::move(path)) {

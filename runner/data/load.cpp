@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "runner/data/array.h"
@@ -45,7 +45,7 @@ struct Parts {
 Parts split(int64_t samples, double fraction, uint64_t seed) {
   const auto held_out = static_cast<ptrdiff_t>(std::llround(fraction * static_cast<double>(samples)));
   RUN_CHECK(held_out > 0 && held_out < samples, ErrorKind::kRecipe,
-            "split: eval: {} of {} samples leaves one part empty", fraction, samples);
+            "data.split.eval: {} of {} samples leaves one part empty", fraction, samples);
   std::vector<std::pair<uint64_t, int32_t>> hashes;
   for (int32_t row = 0; row < samples; ++row) {
     const Block bits = random_block(seed, Stream::kSplit, static_cast<uint64_t>(row), 0);
@@ -95,9 +95,7 @@ void check_alike(const Storage& storage, const Encoding& encoding, const std::st
 // Later sections take the columns and the kind of labels of the training data.
 ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_required) {
   const LabelsAs classes = encoding.class_names.empty() ? LabelsAs::kClasses : LabelsAs::kNames;
-  return {.labels = encoding.label_kind == LabelKind::kTarget  ? LabelsAs::kTargets
-                    : encoding.label_kind == LabelKind::kClass ? classes
-                                                               : LabelsAs::kAuto,
+  return {.labels = encoding.label_kind == LabelKind::kTarget ? LabelsAs::kTargets : classes,
           .labels_required = labels_required,
           .seed = seed,
           .eval = true,

@@ -17,7 +17,7 @@ namespace runner::data {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRingBytes = 256 * 1024;  // small batches are prepared ahead up to this, within a core's L2
+constexpr size_t kRingBytes = size_t{256} << 10;  // small batches are prepared ahead up to this, within a core's L2
 constexpr int64_t kMostAhead = 64;
 
 size_t aligned(size_t bytes) {
@@ -53,7 +53,7 @@ struct Layout {
 
 }  // namespace
 
-// Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds batch taken_ − 1
+// Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds batch taken − 1
 // until it asks for the next one.
 struct Loader::Ring {
   Ring(const Dataset& dataset_, const DataPlan& plan_, const LoaderSpec& spec_)

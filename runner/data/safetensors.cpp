@@ -113,7 +113,7 @@ void check_cover(const std::string& path, std::span<const NamedTensor> tensors, 
 }
 
 json parse_header(const std::string& path, std::string_view text) {
-  const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   RUN_CHECK(header.is_object(), ErrorKind::kData, "{}: the safetensors header is not a JSON object: {}", path,
             in_quotes(text));
   return header;

@@ -75,10 +75,10 @@ Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& optio
   RUN_CHECK(spec.samples > 0 && (classes > 0) != (targets > 0), ErrorKind::kRecipe,
             "synthetic data needs samples and one of classes and targets");
   if (options.labels == LabelsAs::kTargets && classes > 0) {
-    fail(ErrorKind::kRecipe, "the loss needs targets, but the synthetic data has classes; set targets instead");
+    fail(ErrorKind::kRecipe, "synthetic classes do not suit a regression loss; set targets instead of classes");
   }
   if (options.labels == LabelsAs::kClasses && targets > 0) {
-    fail(ErrorKind::kRecipe, "the loss needs classes, but the synthetic data has targets; set classes instead");
+    fail(ErrorKind::kRecipe, "synthetic targets do not suit a classification loss; set classes instead of targets");
   }
   storage.label_kind = classes > 0 ? LabelKind::kClass : LabelKind::kTarget;
   storage.outputs = classes + targets;

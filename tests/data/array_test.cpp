@@ -130,11 +130,11 @@ TEST_F(ArrayTest, NamesLabelsThatDoNotFit) {
   EXPECT_EQ(label_error(idx(8, {3}, "abc")), "l: 3 labels for 2 samples of features");
   EXPECT_EQ(label_error(idx(8, {2, 2}, "abcd")), "l: integer labels have shape (2, 2); classes have shape (N)");
   EXPECT_EQ(label_error(idx(9, {2}, bytes_of(std::vector<int8_t>{3, -2}))),
-            "l: sample 1: label -2 is negative; classes count from 0");
+            "l: sample 1: label -2 is negative; classes are integers from 0");
   EXPECT_EQ(label_error(idx(0x0C, {2}, bytes_of(std::vector<int32_t>{INT32_MAX, 0}, true))),
             "l: sample 0: label 2147483647 is too large for a class");
   EXPECT_EQ(label_error(idx(0x0D, {2}, bytes_of(Floats{1, 2}, true)), {.labels = LabelsAs::kClasses}),
-            "l: labels are floats, but the loss needs integer classes");
+            "l: labels are floats; classes are integers from 0");
   EXPECT_EQ(label_error(idx(0x0D, {2, 1, 1}, bytes_of(Floats{1, 2}, true))),
             "l: labels have shape (2, 1, 1); targets have shape (N) or (N, K)");
   EXPECT_EQ(label_error(idx(0x0D, {2, 1}, bytes_of(Floats{1, std::numeric_limits<float>::infinity()}, true))),

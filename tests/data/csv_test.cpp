@@ -222,9 +222,10 @@ TEST_F(CsvTest, NamesWrongColumns) {
 }
 
 TEST_F(CsvTest, NamesWrongHeaders) {
-  EXPECT_EQ(error("1,2,3\n4,5,6\n"), "x.csv:1: the header holds only numbers; set header: false if this row is data");
+  EXPECT_EQ(error("1,2,3\n4,5,6\n"),
+            "x.csv:1: the header holds only numbers; if the header is a row of data, set header: false");
   EXPECT_EQ(error("178,13,class_0\n1,2,3,0\n"),
-            "x.csv:2: 4 fields, the header has 3; set header: false if this row is data");
+            "x.csv:2: 4 fields, the header has 3; if the header is a row of data, set header: false");
   EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'");
   EXPECT_EQ(error("a,\xff\n1,2\n"), "x.csv:1: the name of column 1 is not UTF-8: '\\xff'");
   EXPECT_EQ(error(""), "x.csv is empty");
@@ -291,14 +292,15 @@ TEST_F(CsvTest, ReadsLabelsAsTheLossNeeds) {
   const ReadOptions targets{.labels = LabelsAs::kTargets}, classes{.labels = LabelsAs::kClasses},
       names{.labels = LabelsAs::kNames};
   EXPECT_EQ(read("a,l\n1,3\n1,-1\n", {}, targets).targets, (Floats{3, -1}));
-  EXPECT_EQ(error("a,l\n1,3\n1,dog\n", {}, targets), "x.csv:3: label 'dog' is not a number, as the loss needs");
-  EXPECT_EQ(error("a,l\n1,3\n1,1.5\n", {}, classes), "x.csv:3: label '1.5' is not a class, as the loss needs");
+  EXPECT_EQ(error("a,l\n1,3\n1,dog\n", {}, targets), "x.csv:3: label 'dog' is not a number, as regression needs");
+  EXPECT_EQ(error("a,l\n1,3\n1,1.5\n", {}, classes),
+            "x.csv:3: label '1.5' is not a class; classes are integers from 0");
   EXPECT_EQ(read("a,l\n1,10\n1,9\n", {}, names).class_names, (Texts{"10", "9"}));
 }
 
 TEST_F(CsvTest, NamesWrongLabels) {
-  EXPECT_EQ(error("a,l\n1,0\n1,-1\n"), "x.csv:3: label '-1' is not a class; classes count from 0");
-  EXPECT_EQ(error("a,l\n1,3000000000\n"), "x.csv:2: label '3000000000' is not a class; classes count from 0");
+  EXPECT_EQ(error("a,l\n1,0\n1,-1\n"), "x.csv:3: label '-1' is not a class; classes are integers from 0");
+  EXPECT_EQ(error("a,l\n1,3000000000\n"), "x.csv:2: label '3000000000' is not a class; classes are integers from 0");
   EXPECT_EQ(error("a,l\n1,inf\n"), "x.csv:2: label 'inf' is not finite");
   EXPECT_EQ(error("a,l\n1,\xff\n"), "x.csv:2: label '\\xff' is not UTF-8");
 }

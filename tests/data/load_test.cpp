@@ -101,7 +101,7 @@ TEST_F(LoadTest, ReadsLaterSectionsAsTheTrainingData) {
   const auto error = [&](std::string_view train, std::string_view eval) {
     return message_of([&] { load(csv(train, eval), 0); });
   };
-  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"), "eval.csv:2: label '0.5' is not a class, as the loss needs");
+  EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,0.5\n"), "eval.csv:2: label '0.5' is not a class; classes are integers from 0");
   EXPECT_EQ(error("x,l\n1,0\n", "x,l\n1,cat\n"), "data.eval: labels are names, those of the training data numbers");
   EXPECT_EQ(error("x,y,l\n1,2,0\n", "x,l\n1,0\n"), "eval.csv:1: no column is named 'y'; did you mean x or l?");
   DataSpec spec = csv("1,2,0\n", "1,0\n");
@@ -115,8 +115,8 @@ TEST_F(LoadTest, NotesTheSectionOfAnError) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_TRUE(std::string(error.what())
-                    .ends_with("eval.csv:2: 1 fields, the header has 2; set header: false if this "
-                               "row is data\n  note: while reading data.eval"))
+                    .ends_with("eval.csv:2: 1 fields, the header has 2; if the header is a row of data, "
+                               "set header: false\n  note: while reading data.eval"))
         << error.what();
   }
 }
@@ -162,9 +162,9 @@ TEST_F(LoadTest, SplitsBySeed) {
 TEST_F(LoadTest, RefusesASplitThatLeavesOnePartEmpty) {
   DataSpec spec = csv(counting(4));
   spec.split_eval = 0.1;
-  EXPECT_EQ(message_of([&] { load(spec, 0); }), "split: eval: 0.1 of 4 samples leaves one part empty");
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples leaves one part empty");
   spec.split_eval = 0.9;
-  EXPECT_EQ(message_of([&] { load(spec, 0); }), "split: eval: 0.9 of 4 samples leaves one part empty");
+  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.9 of 4 samples leaves one part empty");
 }
 
 // ---- Statistics
@@ -428,9 +428,9 @@ TEST_F(LoadTest, SyntheticDataMustSuitTheLoss) {
   EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 0), 0); }),
             "synthetic data needs samples and one of classes and targets");
   EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 2), 0, LabelsAs::kTargets); }),
-            "the loss needs targets, but the synthetic data has classes; set targets instead");
+            "synthetic classes do not suit a regression loss; set targets instead of classes");
   EXPECT_EQ(message_of([&] { load(synthetic(1, {1}, 0, 2), 0, LabelsAs::kClasses); }),
-            "the loss needs classes, but the synthetic data has targets; set classes instead");
+            "synthetic targets do not suit a classification loss; set classes instead of targets");
 }
 
 // ---- The data sets of the recipes
