@@ -25,7 +25,7 @@ class Buffer {
   virtual size_t bytes() const = 0;
 };
 
-// A Program made ready to run on one device.  May be run any number of times.
+// A Program made ready to run on one device.  May be run any number of times; freed as a Buffer is.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -39,7 +39,7 @@ using Ticket = uint64_t;
 
 // One argument for each input of the Program, by kind, each list in the order of the inputs.
 struct Arguments {
-  std::span<Buffer* const> states;          // updated where the Program has an output for them
+  std::span<Buffer* const> states;          // all different; updated where the Program has an output for them
   std::span<const std::byte* const> batch;  // host memory; must stay as it is until wait(ticket) returns
   std::span<const double> scalars;          // copied
   // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
