@@ -20,31 +20,6 @@
 
 namespace runner::backends {
 
-inline double read_element(const std::byte* data, DType dtype, int64_t i) {
-  switch (dtype) {
-    case DType::kF32: return reinterpret_cast<const float*>(data)[i];
-    case DType::kF64: return reinterpret_cast<const double*>(data)[i];
-    case DType::kBf16: return bf16_to_f32(reinterpret_cast<const uint16_t*>(data)[i]);
-    case DType::kF16: return f16_to_f32(reinterpret_cast<const uint16_t*>(data)[i]);
-    case DType::kI32: return reinterpret_cast<const int32_t*>(data)[i];
-    case DType::kI64: return static_cast<double>(reinterpret_cast<const int64_t*>(data)[i]);
-    case DType::kBool: return reinterpret_cast<const uint8_t*>(data)[i];
-  }
-  return 0;
-}
-
-inline void write_element(std::byte* data, DType dtype, int64_t i, double value) {
-  switch (dtype) {
-    case DType::kF32: reinterpret_cast<float*>(data)[i] = static_cast<float>(value); break;
-    case DType::kF64: reinterpret_cast<double*>(data)[i] = value; break;
-    case DType::kBf16: reinterpret_cast<uint16_t*>(data)[i] = f32_to_bf16(static_cast<float>(value)); break;
-    case DType::kF16: reinterpret_cast<uint16_t*>(data)[i] = f32_to_f16(static_cast<float>(value)); break;
-    case DType::kI32: reinterpret_cast<int32_t*>(data)[i] = static_cast<int32_t>(value); break;
-    case DType::kI64: reinterpret_cast<int64_t*>(data)[i] = static_cast<int64_t>(value); break;
-    case DType::kBool: reinterpret_cast<uint8_t*>(data)[i] = value != 0; break;
-  }
-}
-
 // 64-byte aligned memory with guard bytes behind it: a kernel that writes too far fails the test.
 class TestBuffer {
  public:
@@ -70,17 +45,17 @@ struct TestTensor {
 
   explicit TestTensor(const TensorType& t) : type(t), buffer(std::make_shared<TestBuffer>(t.bytes())) {}
   TestTensor(const TensorType& t, const std::function<double(int64_t)>& value) : TestTensor(t) {
-    for (int64_t i = 0; i < t.shape.elements(); ++i) write_element(buffer->data(), t.dtype, i, value(i));
+    for (int64_t i = 0; i < t.shape.elements(); ++i) set(i, value(i));
   }
-  double operator[](int64_t i) const { return read_element(buffer->data(), type.dtype, i); }
+  std::byte* at(int64_t i) const { return buffer->data() + static_cast<size_t>(i) * size_of(type.dtype); }
+  double operator[](int64_t i) const { return load_element(type.dtype, at(i)); }
+  void set(int64_t i, double value) { store_element(type.dtype, value, at(i)); }
   // Equal bit for bit, but for the sign and payload of NaN, which IEEE 754 leaves open.
   bool same_bits(const TestTensor& other) const {
     if (!(type == other.type)) return false;
-    const size_t size = size_of(type.dtype);
     for (int64_t i = 0; i < type.shape.elements(); ++i) {
-      const size_t at = static_cast<size_t>(i) * size;
-      if (std::memcmp(buffer->data() + at, other.buffer->data() + at, size) == 0) continue;
-      if (!std::isnan((*this)[i]) || !std::isnan(other[i])) return false;
+      const bool same = std::memcmp(at(i), other.at(i), size_of(type.dtype)) == 0;
+      if (!same && !(std::isnan((*this)[i]) && std::isnan(other[i]))) return false;
     }
     return true;
   }

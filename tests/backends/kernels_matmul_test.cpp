@@ -46,7 +46,7 @@ void check(const Product& p) {
   const int64_t inner = p.operands[0].shape.elements() * std::max<int64_t>(1, p.c.shape.back()) / p.c.shape.elements();
   expect_close(got[0], want[0], narrow ? 1.01 : 1, bound(narrow ? DType::kF32 : p.c.dtype, inner),
                text(p) + " by " + kernel.name);
-  for (const int threads : {2, 3, 4}) {
+  for (const int threads : {2, 4}) {
     EXPECT_TRUE(run_kernel(kernel, operands, types, threads)[0].same_bits(got[0])) << text(p) << " on " << threads;
   }
 }
@@ -66,10 +66,11 @@ TEST_P(Matmul, MatchesTheReference) {
 TEST_P(Matmul, LargeProductsAreCutIntoTiles) {
   if (GetParam() == DType::kF64) GTEST_SKIP() << "the f64 loops are cut the same at any size";
   for (const bool transposed : {false, true}) {
-    check(product(0, 150, 200, 300, transposed, transposed, GetParam()));
-    check(product(0, 20, 700, 400, transposed, !transposed, GetParam()));
-    check(product(5, 60, 70, 200, transposed, transposed, GetParam()));
-    check(product(2, 250, 90, 200, !transposed, transposed, GetParam()));
+    check(product(0, 150, 200, 100, transposed, transposed, GetParam()));
+    check(product(0, 20, 700, 200, transposed, !transposed, GetParam()));
+    check(product(0, 200, 15, 1000, transposed, !transposed, GetParam()));
+    check(product(3, 129, 131, 127, transposed, transposed, GetParam()));
+    check(product(2, 250, 90, 100, !transposed, transposed, GetParam()));
   }
 }
 

@@ -50,7 +50,7 @@ std::vector<TestTensor> operands_of(const Case& c) {
     case Op::kCrossEntropyGrad: {
       indices(1, c.operands[0].shape[1]);
       const int64_t rows = c.operands[1].shape[0];
-      if (rows > 2) write_element(tensors[1].buffer->data(), DType::kI64, 2, static_cast<double>(c.attrs[0]));
+      if (rows > 2) tensors[1].set(2, static_cast<double>(c.attrs[0]));
       // Class weights are not negative.
       const size_t weights = c.op == Op::kCrossEntropy ? 2 : 3;
       if (tensors.size() > weights)
