@@ -108,9 +108,11 @@ std::string suggest_key(std::string_view schema, const std::string& path, std::s
   }
   constexpr size_t kFew = 4;
   if (!elsewhere.empty() && elsewhere.size() <= kFew) return did_you_mean(elsewhere);
+  constexpr size_t kMany = 16;
+  if (own.size() > kMany) return "`runner schema` prints every key";
   std::string known;
   for (const std::string& n : own) known += (known.empty() ? "" : ", ") + n;
-  return path.empty() ? "keys here: " + known : fmt::format("keys of {}: {}", path, known);
+  return fmt::format("keys of {}: {}", path, known);
 }
 
 }  // namespace runner::schema
