@@ -1,10 +1,7 @@
 #include "backends/graph/lowering.h"
 
 #include <algorithm>
-#include <bit>
 #include <unordered_map>
-
-#include "schema/error.h"
 
 namespace runner::backends {
 namespace {
@@ -38,17 +35,15 @@ class GroupLowering {
     registers_[id] = op == Op::kConstant ? ~constant(id) : input(op == Op::kExpand ? program_.operands(id)[0] : id);
   }
 
-  // The index of the constant among the constants.  A bool has its own even where its bits are those of a number.
+  // The index of the constant among the constants.
   int constant(ValueId id) {
+    std::vector<double>& all = lowered_.eltwise.constants;
     const double value = program_.constant_value(id);
-    const std::pair key(program_.type(id).dtype == DType::kBool, std::bit_cast<int64_t>(value));
-    const auto at = std::find(constants_.begin(), constants_.end(), key);
-    const auto index = static_cast<int>(at - constants_.begin());
-    if (at == constants_.end()) {
-      constants_.push_back(key);
-      lowered_.eltwise.constants.push_back(value);
-    }
-    return index;
+    const auto same_bits = [value](double other) { return pack_f64(other) == pack_f64(value); };
+    const auto at = std::find_if(all.begin(), all.end(), same_bits);
+    if (at != all.end()) return static_cast<int>(at - all.begin());
+    all.push_back(value);
+    return static_cast<int>(all.size()) - 1;
   }
 
   // The index of a value in memory among the inputs; the group sees it broadcast to its shape.
@@ -87,7 +82,6 @@ class GroupLowering {
   const bool copy_;
   LoweredGroup lowered_;
   std::unordered_map<ValueId, int> registers_;  // of a constant: the complement of its index
-  std::vector<std::pair<bool, int64_t>> constants_;
 };
 
 }  // namespace

@@ -44,8 +44,11 @@ Value record(Op op, std::initializer_list<Value> operands, std::span<const int64
              const TensorType& requested = {}) {
   std::array<ValueId, 4> ids{};
   size_t n = 0;
-  for (const Value& operand : operands) ids[n++] = operand.id;
   Program& program = *operands.begin()->program;
+  for (const Value& operand : operands) {
+    RUN_ASSERT(operand.program == &program);
+    ids[n++] = operand.id;
+  }
   return {&program, program.record(op, {ids.data(), n}, attrs, requested)};
 }
 

@@ -1,0 +1,125 @@
+// What each pass does and, as important, leaves alone.
+#include "backends/graph/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "tests/backends/support/op_by_op_device.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::testing {
+namespace {
+
+int count(const Program& program, Op op) {
+  int n = 0;
+  for (ValueId id = 0; id < program.size(); ++id) n += program.node(id).op == op;
+  return n;
+}
+
+// y = f(x) over numbers on which careless algebra shows.
+struct OfSpecials {
+  Program program;
+  Inputs inputs;
+
+  explicit OfSpecials(const std::function<Value(Value)>& f) {
+    constexpr double kSpecials[] = {0.0, -0.0, 1.5, -2, HUGE_VAL, -HUGE_VAL, NAN, 1e-42};
+    inputs = {HostTensor({DType::kF32, Shape{8}}, kSpecials)};
+    const Value x{&program, program.input(InputKind::kBatch, "x", inputs[0].type)};
+    program.output("y", f(x).id);
+  }
+};
+
+TEST(Passes, FoldDropsOnlyWhatIsExact) {
+  struct Case {
+    Op op;
+    bool dropped;
+    std::function<Value(Value)> f;
+  };
+  const Case cases[] = {
+      {Op::kMul, true, [](Value x) { return ops::mul(x, 1.0); }},
+      {Op::kMul, true, [](Value x) { return ops::mul(ops::full_like(x, 1.0), x); }},
+      {Op::kMul, false, [](Value x) { return ops::mul(x, 0.0); }},  // NaN, −0
+      {Op::kMul, false, [](Value x) { return ops::mul(x, -1.0); }},
+      {Op::kDiv, true, [](Value x) { return ops::div(x, 1.0); }},
+      {Op::kDiv, false, [](Value x) { return ops::div(0.0, x); }},
+      {Op::kSub, true, [](Value x) { return ops::sub(x, 0.0); }},
+      {Op::kSub, false, [](Value x) { return ops::sub(x, -0.0); }},  // −0 − −0 = 0
+      {Op::kSub, false, [](Value x) { return ops::sub(x, x); }},     // ∞ − ∞
+      {Op::kAdd, false, [](Value x) { return ops::add(x, 0.0); }},   // −0 + 0 = 0
+      {Op::kExp, false, [](Value x) { return ops::exp(ops::full_like(x, 0.5)); }},
+      {Op::kAdd, true, [](Value x) { return ops::mul(x, ops::add(ops::full_like(x, 0.25), 0.5)); }},
+      {Op::kWhere, true, [](Value x) { return ops::where(ops::full_like(ops::is_finite(x), 0), x, ops::neg(x)); }},
+      {Op::kWhere, false, [](Value x) { return ops::where(ops::is_finite(x), x, x); }},
+  };
+  OpByOpDevice device;
+  for (const Case& c : cases) {
+    const OfSpecials recorded(c.f);
+    const Program folded = dce(fold(recorded.program));
+    EXPECT_EQ(count(folded, c.op), c.dropped ? 0 : 1) << name_of(c.op);
+    EXPECT_EQ(run_program(device, folded, recorded.inputs), run_program(device, recorded.program, recorded.inputs));
+  }
+}
+
+TEST(Passes, CseMergesEqualNodesAndNoOthers) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{4}})};
+  const Value z{&program, program.input(InputKind::kBatch, "z", {DType::kF32, Shape{4}})};
+  const Value same = ops::add(ops::exp(x), ops::exp(x));
+  const Value others = ops::add(ops::slice(x, 0, 0, 2), ops::slice(x, 0, 1, 3));
+  const Value zeros = ops::sub(ops::mul(x, 0.0), ops::mul(x, -0.0));  // constants that differ in a bit
+  program.output("y", ops::concat(std::vector<Value>{same, others, zeros, ops::exp(z)}, 0).id);
+  const Program merged = dce(cse(program));
+  EXPECT_EQ(count(merged, Op::kExp), 2);
+  EXPECT_EQ(count(merged, Op::kSlice), 2);
+  EXPECT_EQ(count(merged, Op::kMul), 2);
+}
+
+TEST(Passes, DceKeepsInputsInTheirPlace) {
+  Program program;
+  const Value a{&program, program.input(InputKind::kState, "a", {DType::kF32, Shape{4}})};
+  const Value b{&program, program.input(InputKind::kBatch, "b", {DType::kF32, Shape{4}})};
+  ops::exp(a);
+  program.output("y", ops::neg(b).id);
+  const Program live = dce(program);
+  EXPECT_EQ(live.size(), 3);
+  ASSERT_EQ(live.inputs().size(), 2u);
+  EXPECT_EQ(live.inputs()[0].name, "a");
+  EXPECT_EQ(live.inputs()[1].kind, InputKind::kBatch);
+}
+
+TEST(Passes, KeepTheLinesOfNodes) {
+  Program program;
+  program.set_mark({"a.lua", 1, 0});
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{4}})};
+  program.set_mark({"a.lua", 2, 0});
+  const Value y = ops::exp(ops::mul(x, 1.0));
+  program.set_mark({"a.lua", 3, 0});
+  program.output("y", ops::neg(y).id);
+  const Program plain = legalise(optimise(program));
+  ASSERT_EQ(plain.size(), 3);
+  for (ValueId id = 0; id < 3; ++id) EXPECT_EQ(plain.mark_of(id).line, id + 1);
+}
+
+// Unfolded, element-wise kernels would see a register of one type where they want another.
+TEST(Passes, LegalisedConstantsMayBeConditionsAndComparedWithEachOther) {
+  Program program;
+  const TensorType type{DType::kF64, {}};
+  const Value x{&program, program.input(InputKind::kBatch, "x", type)};
+  const Value one = ops::full_like(x, 1.0), yes = ops::scalar(program, 1, DType::kBool);
+  const Value tiny = ops::full_like(x, 1e-300);
+  program.output("picked", ops::where(yes, ops::add(x, one), one).id);
+  program.output("greater", ops::gt(tiny, ops::full_like(x, 0.0)).id);
+  program.output("true", ops::cast(tiny, DType::kBool).id);
+  program.output("large", ops::is_finite(ops::full_like(x, 1e300)).id);
+  WorkerPool pool(1);
+  const Inputs inputs = {HostTensor(type, [](int64_t) { return 2.5; })};
+  for (const bool optimised : {false, true})
+    for (const bool fused : {false, true}) {
+      const Results results = run_plan_once(program, inputs, {.optimise = optimised, .fuse = fused}, pool);
+      EXPECT_EQ(results.outputs[0][0], 3.5);
+      for (size_t i = 1; i < 4; ++i) EXPECT_EQ(results.outputs[i][0], 1) << i;
+    }
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
