@@ -1,7 +1,8 @@
 #include "runner/cli/recipe_record.h"
 
-#include <nlohmann/json.hpp>
+#include <map>
 
+#include "runner/report/json.h"
 #include "schema/recipe_identity.h"
 
 namespace runner::cli {
@@ -22,17 +23,17 @@ store::RecipeRecord record_of(const schema::ReadResult& recipe) {
 }
 
 store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after) {
-  using Json = nlohmann::ordered_json;
   store::RecipeRecord record = record_of(after);
-  Json origins = Json::parse(before.origins_json);
-  const Json set_now = Json::parse(record.origins_json);
-  for (const auto& [key, origin] : set_now.items()) {
-    if (origin.at("kind") == schema::name_of(schema::OriginKind::kCommandLine) || !origins.contains(key)) {
-      origins[key] = origin;
-    }
+  const report::Value then = report::parse_json(before.origins_json), now = report::parse_json(record.origins_json);
+  const std::map<std::string, report::Value> former(report::members_of(then).begin(), report::members_of(then).end());
+  report::Object origins;
+  for (const auto& [key, origin] : report::members_of(now)) {
+    const schema::Leaf* leaf = after.find(key);
+    const bool set_now = leaf != nullptr && leaf->origin == schema::OriginKind::kCommandLine;
+    origins.emplace_back(key, set_now || !former.contains(key) ? origin : former.at(key));
   }
   record.text = before.text;
-  record.origins_json = origins.dump();
+  record.origins_json = report::json_line(origins);
   return record;
 }
 

@@ -4,16 +4,15 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runner/report/format.h"
+#include "runner/report/json.h"
 #include "runner/report/run_text.h"
 
 namespace runner::report {
 namespace {
 
 using Texts = std::map<std::string, std::string>;
-using Json = nlohmann::ordered_json;
 
 Texts params_of(const store::RunDetails& run) {
   Texts texts;
@@ -56,10 +55,9 @@ std::string value_text(double value) {
   return std::isnan(value) ? "" : number_text(value);
 }
 
-Json differences_json(const std::vector<Comparison::Difference>& differences) {
-  const auto text_json = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  Json object = Json::object();
-  for (const auto& [key, a, b] : differences) object[key] = Json::array({text_json(a), text_json(b)});
+Object differences_json(const std::vector<Comparison::Difference>& differences) {
+  Object object;
+  for (const auto& [key, a, b] : differences) object.emplace_back(key, List{or_null(a), or_null(b)});
   return object;
 }
 
@@ -86,14 +84,13 @@ std::string comparison_text(const Comparison& comparison, int width, bool color)
 }
 
 std::string comparison_document(const Comparison& comparison) {
-  Json metrics = Json::object();
-  for (const Comparison::Metric& m : comparison.metrics) metrics[m.name] = Json::array({m.a, m.b});
-  const Json document = {{"a", comparison.a},
-                         {"b", comparison.b},
-                         {"params", differences_json(comparison.params)},
-                         {"environment", differences_json(comparison.environment)},
-                         {"metrics", std::move(metrics)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  Object metrics;
+  for (const Comparison::Metric& m : comparison.metrics) metrics.emplace_back(m.name, List{m.a, m.b});
+  return json_text(Object{{"a", comparison.a},
+                          {"b", comparison.b},
+                          {"params", differences_json(comparison.params)},
+                          {"environment", differences_json(comparison.environment)},
+                          {"metrics", std::move(metrics)}});
 }
 
 }  // namespace runner::report

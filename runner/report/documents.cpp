@@ -3,98 +3,73 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runner/report/format.h"
+#include "runner/report/json.h"
 #include "schema/diagnostic.h"
 #include "schema/sha256.h"
 
 namespace runner::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Names and messages may hold any bytes; they must not make a document that nobody can read.
-std::string dump(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+Value time_or_null(std::optional<int64_t> ms) {
+  return ms ? Value(utc_time(*ms)) : Value();
 }
 
-// A list has one element on each line.
-std::string text_of(const Json& document) {
-  if (!document.is_array()) return dump(document, 2) + '\n';
-  std::string out = "[";
-  for (const Json& element : document) out += (out.size() > 1 ? ",\n " : "\n ") + dump(element, -1);
-  return out + (out.size() > 1 ? "\n]\n" : "]\n");
+Value error_json(const std::string& message, const std::string& file, int line) {
+  return Object{{"message", message}, {"file", or_null(file)}, {"line", line > 0 ? Value(line) : Value()}};
 }
 
-template <class T, class Convert>
-Json list_of(const T& items, Convert convert) {
-  Json list = Json::array();
-  for (const auto& item : items) list.push_back(convert(item));
-  return list;
-}
-
-Json or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-Json time_or_null(std::optional<int64_t> ms) {
-  return ms ? Json(utc_time(*ms)) : Json();
-}
-
-// What the store keeps as JSON text.
-Json parsed(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  return json.is_discarded() ? Json() : json;
-}
-
-Json error_json(const std::string& message, const std::string& file, int line) {
-  return {{"message", message}, {"file", or_null(file)}, {"line", line > 0 ? Json(line) : Json()}};
-}
-
-Json run_json(const train::RunResult& result) {
-  Json metrics = Json::object();
+Object run_json(const train::RunResult& result) {
+  Object metrics;
   for (const auto& [name, range] : result.metrics) {
-    metrics[name] = {{"last", range.last}, {"min", range.min}, {"max", range.max}};
+    metrics.emplace_back(name, Object{{"last", range.last}, {"min", range.min}, {"max", range.max}});
   }
-  return {{"run", or_null(result.run)},
-          {"name", or_null(result.name)},
-          {"status", store::to_string(result.status)},
-          {"exit_code", result.exit_code},
-          {"backend", or_null(result.backend)},
-          {"num_processes", result.num_processes},
-          {"epochs", result.epochs},
-          {"optimizer_steps", result.optimizer_steps},
-          {"skipped_steps", result.skipped_steps},
-          {"samples", result.samples},
-          {"seconds", result.seconds},
-          {"first_step_seconds", result.first_step_seconds},
-          {"metrics", std::move(metrics)},
-          {"states", result.states},
-          {"warnings", result.warnings},
-          {"error", result.error ? error_json(result.error->message, result.error->file, result.error->line) : Json()}};
+  return {
+      {"run", or_null(result.run)},
+      {"name", or_null(result.name)},
+      {"status", std::string(store::to_string(result.status))},
+      {"exit_code", result.exit_code},
+      {"backend", or_null(result.backend)},
+      {"num_processes", result.num_processes},
+      {"epochs", result.epochs},
+      {"optimizer_steps", result.optimizer_steps},
+      {"skipped_steps", result.skipped_steps},
+      {"samples", result.samples},
+      {"seconds", result.seconds},
+      {"first_step_seconds", result.first_step_seconds},
+      {"metrics", std::move(metrics)},
+      {"states", list_of(result.states)},
+      {"warnings", list_of(result.warnings)},
+      {"error", result.error ? error_json(result.error->message, result.error->file, result.error->line) : Value()}};
+}
+
+void set(Object& object, std::string_view key, Value value) {
+  for (auto& [name, member] : object) {
+    if (name == key) return void(member = std::move(value));
+  }
+  object.emplace_back(key, std::move(value));
 }
 
 // Puts what went wrong into a document that exists already.
-Json failed(Json document, const Error& error) {
-  document["exit_code"] = exit_code(error.kind());
-  const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error);
-  if (recipe != nullptr) document["errors"] = parsed(schema::render_json(recipe->diagnostics()))["errors"];
-  // The first fault stands for the rest.
-  const std::string& message = recipe != nullptr ? recipe->diagnostics().front().message : error.message();
-  document["error"] = error_json(message, error.where().file, error.where().line);
-  return document;
+std::string failed(Object document, const Error& error) {
+  set(document, "exit_code", exit_code(error.kind()));
+  std::string message = error.message();
+  if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
+    message = recipe->diagnostics().front().message;  // stands for the rest
+    const Value faults = parse_json(schema::render_json(recipe->diagnostics()));
+    for (const auto& [name, member] : members_of(faults)) {
+      if (name == "errors") set(document, name, member);
+    }
+  }
+  set(document, "error", error_json(message, error.where().file, error.where().line));
+  return json_text(document);
 }
 
-Json run_row_json(const store::RunRow& run) {
+Object run_row_json(const store::RunRow& run) {
   return {{"run", run.uid},
           {"name", run.name},
-          {"status", store::to_string(run.status)},
+          {"status", std::string(store::to_string(run.status))},
           {"exit_code", or_null(run.exit_code)},
           {"reason", or_null(run.reason)},
           {"created", utc_time(run.created_ms)},
@@ -106,12 +81,12 @@ Json run_row_json(const store::RunRow& run) {
           {"parent", or_null(run.parent)},
           {"attempts", run.attempts},
           {"dropped_points", run.dropped_points},
-          {"tags", run.tags}};
+          {"tags", list_of(run.tags)}};
 }
 
-Json state_json(const store::StateInfo& state) {
-  Json metrics = Json::object();
-  for (const auto& [name, value] : state.metrics) metrics[name] = value;
+Object state_json(const store::StateInfo& state) {
+  Object metrics;
+  for (const auto& [name, value] : state.metrics) metrics.emplace_back(name, value);
   return {{"state", state.id},
           {"run", state.run},
           {"attempt", state.attempt},
@@ -126,7 +101,7 @@ Json state_json(const store::StateInfo& state) {
           {"metrics", std::move(metrics)}};
 }
 
-Json metric_json(const store::MetricSummary& metric) {
+Object metric_json(const store::MetricSummary& metric) {
   const int64_t finite = metric.n - metric.nan_count - metric.inf_count;
   return {{"name", metric.name},
           {"points", metric.n},
@@ -138,44 +113,43 @@ Json metric_json(const store::MetricSummary& metric) {
           {"min_step", metric.min_step},
           {"max", metric.max},
           {"max_step", metric.max_step},
-          {"mean", finite > 0 ? Json(metric.sum / static_cast<double>(finite)) : Json()},
+          {"mean", finite > 0 ? Value(metric.sum / static_cast<double>(finite)) : Value()},
           {"nan_count", metric.nan_count},
           {"inf_count", metric.inf_count}};
 }
 
-Json points_json(std::span<const store::Point> points) {
-  return list_of(points, [](const store::Point& point) { return Json::array({point.step, point.value}); });
+List points_json(std::span<const store::Point> points) {
+  return list_of(points, [](const store::Point& point) { return List{point.step, point.value}; });
 }
 
-Json attempt_json(const store::AttemptRow& attempt) {
+Object attempt_json(const store::AttemptRow& attempt) {
   return {{"attempt", attempt.no},
           {"start_step", attempt.start_step},
           {"from_state", or_null(attempt.from_state)},
           {"started", utc_time(attempt.started_ms)},
           {"ended", time_or_null(attempt.ended_ms)},
-          {"status", store::to_string(attempt.status)},
+          {"status", std::string(store::to_string(attempt.status))},
           {"superseded_points", attempt.superseded_points}};
 }
 
-Json event_json(const store::EventRow& event) {
+Object event_json(const store::EventRow& event) {
   return {{"time", utc_time(event.time_ms)},
           {"attempt", event.attempt},
           {"level", event.level},
           {"kind", event.kind},
-          {"data", parsed(event.json)}};
+          {"data", parse_json(event.json)}};
 }
 
-Json note_json(const store::Note& note) {
+Object note_json(const store::Note& note) {
   return {{"time", utc_time(note.time_ms)}, {"text", note.text}};
 }
 
-struct ValueJson {
-  Json operator()(std::monostate) const { return nullptr; }
-  Json operator()(const std::vector<std::byte>& bytes) const {
+struct ToValue {
+  Value operator()(const std::vector<std::byte>& bytes) const {
     return hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   }
   template <class T>
-  Json operator()(const T& value) const {
+  Value operator()(const T& value) const {
     return value;
   }
 };
@@ -195,84 +169,77 @@ std::vector<std::string> unique_names(const std::vector<std::string>& columns) {
 }  // namespace
 
 std::string run_document(const train::RunResult& result) {
-  return text_of(run_json(result));
+  return json_text(run_json(result));
 }
 
 std::string failure_document(const Error& error) {
-  return text_of(failed(Json::object(), error));
+  return failed({}, error);
 }
 
 std::string failed_run_document(const Error& error) {
   train::RunResult result;
   result.status = store::RunStatus::kFailed;
-  return text_of(failed(run_json(result), error));
+  return failed(run_json(result), error);
 }
 
 std::string failed_check_document(const Error& error) {
-  return text_of(failed({{"ok", false}, {"errors", Json::array()}}, error));
+  return failed({{"ok", false}, {"errors", List{}}}, error);
 }
 
 std::string runs_document(std::span<const store::RunRow> runs) {
-  return text_of(list_of(runs, run_row_json));
+  return json_text(list_of(runs, run_row_json));
 }
 
 std::string states_document(std::span<const store::StateInfo> states) {
-  return text_of(list_of(states, state_json));
+  return json_text(list_of(states, state_json));
 }
 
 std::string metrics_document(std::span<const store::MetricSummary> metrics) {
-  return text_of(list_of(metrics, metric_json));
+  return json_text(list_of(metrics, metric_json));
 }
 
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points) {
-  return dump({{"run", run.uid}, {"name", metric}, {"points", points_json(points)}}, -1) + '\n';
+  return json_line(Object{{"run", run.uid}, {"name", std::string(metric)}, {"points", points_json(points)}});
 }
 
 std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics) {
-  Json object = Json::object();
-  for (const auto& [name, points] : metrics) object[name] = points_json(points);
-  return dump({{"run", run.uid}, {"name", run.name}, {"metrics", std::move(object)}}, -1) + '\n';
+  Object object;
+  for (const auto& [name, points] : metrics) object.emplace_back(name, points_json(points));
+  return json_line(Object{{"run", run.uid}, {"name", run.name}, {"metrics", std::move(object)}});
 }
 
 std::string show_document(const store::RunDetails& details) {
-  Json document = run_row_json(details.run);
-  Json params = Json::object();
-  for (const store::Param& param : details.params) params[param.key] = std::visit(ValueJson{}, param.value);
-  document.update({{"host", details.run.host},
-                   {"pid", details.run.pid},
-                   {"binary_version", details.run.binary_version},
-                   {"cpu_features", details.run.cpu_features},
-                   {"kernels", parsed(details.run.kernels_json)},
-                   {"recipe_hash", details.recipe.hash},
-                   {"recipe", details.recipe.text},
-                   {"params", std::move(params)},
-                   {"origins", parsed(details.recipe.origins_json)},
-                   {"history", list_of(details.attempts, attempt_json)},
-                   {"metrics", list_of(details.metrics, metric_json)},
-                   {"states", list_of(details.states, state_json)},
-                   {"events", list_of(details.events, event_json)},
-                   {"notes", list_of(details.notes, note_json)},
-                   {"summary", parsed(details.run.summary_json)}});
-  return text_of(document);
+  Object params;
+  for (const store::Param& param : details.params) {
+    params.emplace_back(param.key, std::visit(ToValue{}, param.value));
+  }
+  Object document = run_row_json(details.run);
+  const Object more{{"host", details.run.host},
+                    {"pid", details.run.pid},
+                    {"binary_version", details.run.binary_version},
+                    {"cpu_features", details.run.cpu_features},
+                    {"kernels", parse_json(details.run.kernels_json)},
+                    {"recipe_hash", details.recipe.hash},
+                    {"recipe", details.recipe.text},
+                    {"params", std::move(params)},
+                    {"origins", parse_json(details.recipe.origins_json)},
+                    {"history", list_of(details.attempts, attempt_json)},
+                    {"metrics", list_of(details.metrics, metric_json)},
+                    {"states", list_of(details.states, state_json)},
+                    {"events", list_of(details.events, event_json)},
+                    {"notes", list_of(details.notes, note_json)},
+                    {"summary", parse_json(details.run.summary_json)}};
+  document.insert(document.end(), more.begin(), more.end());
+  return json_text(document);
 }
 
 std::string sql_document(const store::SqlResult& result) {
   const std::vector<std::string> names = unique_names(result.columns);
-  return text_of(list_of(result.rows, [&](const std::vector<store::SqlValue>& row) {
-    Json object = Json::object();
-    for (size_t c = 0; c < names.size(); ++c) object[names[c]] = std::visit(ValueJson{}, row[c]);
+  return json_text(list_of(result.rows, [&](const std::vector<store::SqlValue>& row) {
+    Object object;
+    for (size_t c = 0; c < names.size(); ++c) object.emplace_back(names[c], std::visit(ToValue{}, row[c]));
     return object;
   }));
-}
-
-std::string evaluation_document(const std::string& run, int64_t state, const std::map<std::string, double>& metrics) {
-  return text_of({{"run", run}, {"state", state}, {"metrics", metrics}});
-}
-
-std::string object_document(const std::vector<std::pair<std::string, FieldValue>>& fields) {
-  Json object = Json::object();
-  for (const auto& [name, value] : fields) object[name] = std::visit(ValueJson{}, value);
-  return text_of(object);
 }
 
 }  // namespace runner::report

@@ -4,11 +4,9 @@
 // UTC in ISO 8601.  Each document ends with a newline.  Thread-safe.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "runner/train/run.h"
@@ -37,11 +35,5 @@ using MetricPoints = std::vector<std::pair<std::string, std::vector<store::Point
 std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics);
 // Rows as objects; a column whose name came before gets a number: "x", "x_2".
 std::string sql_document(const store::SqlResult& result);
-
-// eval: {"run", "state", "metrics": {NAME: value}}.
-std::string evaluation_document(const std::string& run, int64_t state, const std::map<std::string, double>& metrics);
-// One object of a few fields: what commands say that only do something.
-using FieldValue = std::variant<std::monostate, int64_t, std::string, std::vector<std::string>>;
-std::string object_document(const std::vector<std::pair<std::string, FieldValue>>& fields);
 
 }  // namespace runner::report

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/format.h"
+#include "runner/report/json.h"
 #include "runner/report/table.h"
 #include "store/queries.h"
 #include "store/sqlite.h"
@@ -150,27 +150,23 @@ std::string environment_text(const Environment& found, bool color) {
 }
 
 std::string environment_document(const Environment& found) {
-  using Json = nlohmann::ordered_json;
-  const Json document = {
-      {"version", found.version},
-      {"compiler", found.compiler},
-      {"build", found.build},
-      {"system", found.system},
-      {"cpu", found.cpu},
-      {"cpu_features", found.cpu_features},
-      {"cores", found.cores},
-      {"memory_bytes", found.memory_bytes},
-      {"memory_free_bytes", found.memory_free_bytes},
-      {"kernels", Json::parse(found.kernels)},
-      {"measured",
-       {{"f32_gflops", found.f32_gflops}, {"bf16_gflops", found.bf16_gflops}, {"copy_gb_per_s", found.copy_gb_per_s}}},
-      {"sqlite", found.sqlite},
-      {"store",
-       {{"path", found.store},
-        {"status", found.store_status},
-        {"bytes", found.store_bytes},
-        {"runs", found.store_runs}}}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  const Object measured{
+      {"f32_gflops", found.f32_gflops}, {"bf16_gflops", found.bf16_gflops}, {"copy_gb_per_s", found.copy_gb_per_s}};
+  const Object store{
+      {"path", found.store}, {"status", found.store_status}, {"bytes", found.store_bytes}, {"runs", found.store_runs}};
+  return json_text(Object{{"version", found.version},
+                          {"compiler", found.compiler},
+                          {"build", found.build},
+                          {"system", found.system},
+                          {"cpu", found.cpu},
+                          {"cpu_features", found.cpu_features},
+                          {"cores", found.cores},
+                          {"memory_bytes", found.memory_bytes},
+                          {"memory_free_bytes", found.memory_free_bytes},
+                          {"kernels", parse_json(found.kernels)},
+                          {"measured", measured},
+                          {"sqlite", found.sqlite},
+                          {"store", store}});
 }
 
 }  // namespace runner::report

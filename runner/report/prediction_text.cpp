@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runner/report/csv.h"
+#include "runner/report/json.h"
 
 namespace runner::report {
 namespace {
@@ -67,21 +67,25 @@ std::string prediction_npy(const train::Prediction& prediction) {
 }
 
 std::string prediction_document(const std::string& run, int64_t state, const train::Prediction& prediction) {
-  using Json = nlohmann::ordered_json;
-  Json classes, predictions, outputs = Json::array();
-  if (has_classes(prediction)) classes = output_names(prediction);
-  for (int64_t sample = 0; sample < prediction.samples; ++sample) {
-    if (has_classes(prediction)) predictions.push_back(predicted_class(prediction, sample));
-    const std::span<const float> row = outputs_of(prediction, sample);
-    outputs.push_back(std::vector<float>(row.begin(), row.end()));
+  Value classes, predictions;
+  if (has_classes(prediction)) {
+    classes = list_of(output_names(prediction));
+    List names;
+    for (int64_t sample = 0; sample < prediction.samples; ++sample) {
+      names.push_back(predicted_class(prediction, sample));
+    }
+    predictions = std::move(names);
   }
-  const Json document = {{"run", run},
-                         {"state", state},
-                         {"samples", prediction.samples},
-                         {"classes", std::move(classes)},
-                         {"predictions", std::move(predictions)},
-                         {"outputs", std::move(outputs)}};
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  List outputs;
+  for (int64_t sample = 0; sample < prediction.samples; ++sample) {
+    outputs.push_back(list_of(outputs_of(prediction, sample), [](float output) { return Value(double{output}); }));
+  }
+  return json_line(Object{{"run", run},
+                          {"state", state},
+                          {"samples", prediction.samples},
+                          {"classes", std::move(classes)},
+                          {"predictions", std::move(predictions)},
+                          {"outputs", std::move(outputs)}});
 }
 
 }  // namespace runner::report

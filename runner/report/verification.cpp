@@ -1,9 +1,9 @@
 #include "runner/report/verification.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runner/report/format.h"
+#include "runner/report/json.h"
 
 namespace runner::report {
 
@@ -19,12 +19,15 @@ std::string verification_text(const train::VerifyReport& verdict) {
 }
 
 std::string verification_document(const train::VerifyReport& verdict) {
-  const nlohmann::ordered_json document = {{"exact", verdict.exact()},          {"optimizer_steps", verdict.steps},
-                                           {"killed_at", verdict.killed_at},    {"resumed_from", verdict.resumed_from},
-                                           {"tensors", verdict.tensors},        {"bytes", verdict.bytes},
-                                           {"points", verdict.points},          {"batches", verdict.batches},
-                                           {"differences", verdict.differences}};
-  return document.dump(2) + '\n';
+  return json_text(Object{{"exact", verdict.exact()},
+                          {"optimizer_steps", verdict.steps},
+                          {"killed_at", list_of(verdict.killed_at)},
+                          {"resumed_from", list_of(verdict.resumed_from)},
+                          {"tensors", verdict.tensors},
+                          {"bytes", verdict.bytes},
+                          {"points", verdict.points},
+                          {"batches", verdict.batches},
+                          {"differences", list_of(verdict.differences)}});
 }
 
 }  // namespace runner::report

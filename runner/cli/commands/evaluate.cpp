@@ -1,8 +1,8 @@
 // eval, predict.
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
-#include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/json.h"
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
 #include "runner/report/write.h"
@@ -36,7 +36,9 @@ int eval(const Options& options, report::Output& out) {
   Model model(options);
   const std::map<std::string, double> metrics = model.model.evaluate(options.data);
   if (options.json) {
-    out.data(report::evaluation_document(model.chosen.run.run.uid, model.chosen.state.info.id, metrics));
+    report::Object values(metrics.begin(), metrics.end());
+    out.data(report::json_text(report::Object{
+        {"run", model.chosen.run.run.uid}, {"state", model.chosen.state.info.id}, {"metrics", std::move(values)}}));
     return 0;
   }
   report::Facts facts;

@@ -4,6 +4,7 @@
 #include "runner/report/csv.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
+#include "runner/report/json.h"
 #include "runner/report/write.h"
 #include "runner/train/stored_model.h"
 
@@ -40,7 +41,7 @@ int export_run(const Options& options, report::Output& out) {
             "export needs --model FILE or --metrics FILE; see `runner export --help`");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
-  report::FieldValue state, model, metrics;
+  report::Value state, model, metrics;
   if (!options.model_file.empty()) {
     const ChosenState chosen = load_chosen_state(options);
     train::export_model(chosen.state, options.model_file);
@@ -54,7 +55,8 @@ int export_run(const Options& options, report::Output& out) {
     metrics = options.metrics_file;
   }
   if (options.json) {
-    out.data(report::object_document({{"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}}));
+    out.data(
+        report::json_text(report::Object{{"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}}));
   }
   return 0;
 }

@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "runner/cli/commands/commands.h"
-#include "runner/report/documents.h"
+#include "runner/report/json.h"
 #include "runner/report/write.h"
 #include "schema/init_recipe.h"
 #include "schema/json_schema.h"
@@ -26,7 +26,8 @@ int init(const Options& options, report::Output& out) {
   report::write_file(schema_file, schema::json_schema());
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));
-  if (options.json) out.data(report::object_document({{"recipe", file.string()}, {"schema", schema_file.string()}}));
+  if (options.json)
+    out.data(report::json_text(report::Object{{"recipe", file.string()}, {"schema", schema_file.string()}}));
   return 0;
 }
 

@@ -1,0 +1,50 @@
+// Documents as values, and their JSON text; json.cpp alone knows the JSON library.  Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "schema/value.h"
+
+namespace runner::report {
+
+using Value = schema::Value;
+using List = schema::ValueList;
+using Object = schema::ValueMap;
+
+// An object is indented by two, a list has one element on each line.  NaN and infinities are null; bytes that are not
+// UTF-8 are replaced, so that names and messages cannot make a document that nobody can read.  Ends with a newline.
+std::string json_text(const Value& document);
+// The same on one line.
+std::string json_line(const Value& document);
+
+// Null where the text is no JSON.
+Value parse_json(const std::string& text);
+
+// The members of an object; none for anything else.
+const Object& members_of(const Value& value);
+
+// Null for an empty text, a missing value.
+inline Value or_null(const std::string& text) {
+  return text.empty() ? Value() : Value(text);
+}
+template <class T>
+Value or_null(const std::optional<T>& value) {
+  return value ? Value(int64_t{*value}) : Value();
+}
+
+// A list of what `convert` makes of each item.
+template <class Items, class Convert>
+List list_of(const Items& items, Convert convert) {
+  List list;
+  for (const auto& item : items) list.push_back(convert(item));
+  return list;
+}
+template <class Items>
+List list_of(const Items& items) {
+  return list_of(items, [](const auto& item) { return Value(item); });
+}
+
+}  // namespace runner::report
