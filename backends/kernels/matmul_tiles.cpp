@@ -33,19 +33,20 @@ const MatmulLoops<double>& matmul_loops() {
   return loops().matmul_f64;
 }
 
+// Room for the packed part of B that one chunk works on, in elements.
 template <class T>
 int64_t panel_elems(const MatmulShape& s) {
-  return (s.inner * matmul_loops<T>().panel_cols + 15) / 16 * 16;
+  return (matmul_loops<T>().panel_elems(s.cols, s.inner) + 15) / 16 * 16;
 }
 
 template <class T>
-void multiply(const MatmulShape& s, const KernelArguments& arguments, T* panel, int64_t matrix, Range rows,
+void multiply(const MatmulShape& s, const KernelArguments& arguments, T* panels, int64_t matrix, Range rows,
               Range cols) {
   const int64_t a_row_stride = s.transpose_a ? 1 : s.inner, b_col_stride = s.transpose_b ? s.inner : 1;
   matmul_loops<T>().multiply({.c = result<T>(arguments) + matrix * s.c_elems() + rows.begin * s.cols + cols.begin,
                               .a = operand<T>(arguments, 0) + matrix * s.a_elems() + rows.begin * a_row_stride,
                               .b = operand<T>(arguments, 1) + matrix * s.b_elems() + cols.begin * b_col_stride,
-                              .panel = panel,
+                              .panels = panels,
                               .c_stride = s.cols,
                               .a_row_stride = a_row_stride,
                               .a_k_stride = s.transpose_a ? s.rows : 1,
@@ -61,19 +62,19 @@ void run_tiled(const TiledMatmul& m, const KernelArguments& arguments) {
   using Cut = TiledMatmul::Cut;
   const MatmulShape& s = m.shape;
   arguments.pool.parallel_for(m.chunks, [&](int64_t chunk) {
-    T* panel = reinterpret_cast<T*>(arguments.scratch) + chunk * panel_elems<T>(s);
+    T* panels = reinterpret_cast<T*>(arguments.scratch) + chunk * panel_elems<T>(s);
     const Range units = part_of(m.units, chunk, m.chunks);
     const auto part = [&](Cut cut, int64_t size) {
       return m.cut == cut ? Range{units.begin * m.unit_size, std::min(size, units.end * m.unit_size)} : Range{0, size};
     };
     const Range batch = part(Cut::kBatch, s.batch);
     for (int64_t g = batch.begin; g < batch.end; ++g)
-      multiply<T>(s, arguments, panel, g, part(Cut::kRows, s.rows), part(Cut::kCols, s.cols));
+      multiply<T>(s, arguments, panels, g, part(Cut::kRows, s.rows), part(Cut::kCols, s.cols));
   });
 }
 
 TiledMatmul cut(const MatmulShape& s, double gflops) {
-  constexpr int64_t kUnitRows = 24, kUnitCols = 64;
+  constexpr int64_t kUnitRows = 96, kUnitCols = 64;
   TiledMatmul m{.shape = s, .cut = TiledMatmul::Cut::kBatch, .units = s.batch, .unit_size = 1, .chunks = 1};
   if (s.batch == 1 && s.cols >= 2 * kUnitCols)
     m = {s, TiledMatmul::Cut::kCols, (s.cols + kUnitCols - 1) / kUnitCols, kUnitCols, 1};

@@ -115,13 +115,14 @@ struct MatmulBlock {
   T* c;
   const T* a;
   const T* b;
-  T* panel;  // room for inner × panel_cols
+  T* panels;  // room for MatmulLoops::panel_elems
   int64_t c_stride, a_row_stride, a_k_stride, b_k_stride, b_col_stride;
   int64_t rows, cols, inner;
 };
 template <class T>
 struct MatmulLoops {
-  int64_t panel_cols;
+  int64_t block_cols;  // columns of B that are packed together
+  int64_t (*panel_elems)(int64_t cols, int64_t inner);
   void (*multiply)(const MatmulBlock<T>& block);
 };
 

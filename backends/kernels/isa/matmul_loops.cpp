@@ -101,32 +101,37 @@ struct TileArguments {
   const T* a;
   const T* b;
   int64_t c_stride, row_stride, k_stride, b_stride, n, inner;
+  bool add;  // to what C holds
 };
 
-// Every index is a constant, so that the sums stay in registers.
+// Every index is a constant, so that the sums stay in registers.  A narrow tile enters and leaves them by way of
+// `edge`: sums that live across a call would live in memory in the loop too.
 template <class T, int vectors, int... row, int... vector>
 RUNNER_INLINE void run_tile(TileArguments<T> t, std::integer_sequence<int, row...>,
                             std::integer_sequence<int, vector...>) {
+  constexpr int64_t kCols = vectors * kWidth<T>;
+  T edge[sizeof...(row) * kCols];
+  const bool narrow = t.n < kCols;
+  const auto row_bytes = static_cast<size_t>(t.n) * sizeof(T);
+  if (narrow && t.add) (std::memcpy(edge + row * kCols, t.c + row * t.c_stride, row_bytes), ...);
+  T* target = narrow ? edge : t.c;
+  const int64_t stride = narrow ? kCols : t.c_stride;
+
   Vector<T> sums[sizeof...(row)][vectors];
-  const auto clear = [](Vector<T>(&sum)[vectors]) { ((sum[vector] = Vector<T>{}), ...); };
-  (clear(sums[row]), ...);
+  const auto start = [&](Vector<T>(&sum)[vectors], const T* from) {
+    ((sum[vector] = t.add ? load(from + vector * kWidth<T>) : Vector<T>{}), ...);
+  };
+  (start(sums[row], target + row * stride), ...);
   for (int64_t k = 0; k < t.inner; ++k, t.b += t.b_stride, t.a += t.k_stride) {
     const Vector<T> b[vectors] = {load(t.b + vector * kWidth<T>)...};
     const auto step = [&](Vector<T>(&sum)[vectors], T factor) { ((sum[vector] += factor * b[vector]), ...); };
     (step(sums[row], t.a[row * t.row_stride]), ...);
   }
-  // A narrow tile leaves its registers by way of memory: sums that live across a call would live in memory in the loop
-  // too.
-  constexpr int64_t kCols = vectors * kWidth<T>;
-  T edge[sizeof...(row) * kCols];
-  T* target = t.n == kCols ? t.c : edge;
-  const int64_t stride = t.n == kCols ? t.c_stride : kCols;
   const auto finish = [&](T* to, const Vector<T>(&sum)[vectors]) {
     (std::memcpy(to + vector * kWidth<T>, &sum[vector], sizeof sum[vector]), ...);
   };
   (finish(target + row * stride, sums[row]), ...);
-  if (t.n == kCols) return;
-  (std::memcpy(t.c + row * t.c_stride, edge + row * kCols, static_cast<size_t>(t.n) * sizeof(T)), ...);
+  if (narrow) (std::memcpy(t.c + row * t.c_stride, edge + row * kCols, row_bytes), ...);
 }
 
 template <class T, int rows, int vectors>
@@ -152,32 +157,68 @@ struct Tiles {
 template <class T>
 constexpr Tiles<T> kTiles;
 
-// A panel is read where it lies if its rows are contiguous and either read once or small enough to stay in cache.
+// ---- blocks --------------------------------------------------------------------------------------------------------
+
+constexpr int64_t kBlockInner = 256;  // a panel of so many rows stays in the first-level cache
+constexpr int64_t kBlockPanels = 4;   // so many of them in the second-level cache
 template <class T>
-void multiply(const MatmulBlock<T>& m) {
+constexpr int64_t kBlockCols = kBlockPanels* kPanelCols<T>;
+
+// Where a panel of B lies: packed, or in B itself.
+template <class T>
+struct Panel {
+  const T* data;
+  int64_t stride, cols;
+  int vectors;
+};
+
+// Panels are read where they lie if their rows are contiguous and either read once or small enough to stay in cache.
+template <class T>
+int prepare_panels(const MatmulBlock<T>& m, const T* b, int64_t cols, int64_t inner, Panel<T> (&panels)[kBlockPanels]) {
   constexpr int64_t kCachedElems = 8192;
-  for (int64_t j = 0; j < m.cols; j += kPanelCols<T>) {
-    const int64_t n = smaller(kPanelCols<T>, m.cols - j);
+  const bool in_place = m.b_col_stride == 1 && (m.rows <= kTileRows || m.inner * m.b_k_stride <= kCachedElems);
+  T* room = m.panels;
+  int count = 0;
+  for (int64_t j = 0; j < cols; j += kPanelCols<T>, ++count, b += kPanelCols<T> * m.b_col_stride) {
+    const int64_t n = smaller(kPanelCols<T>, cols - j);
     const int vectors = n > kWidth<T> ? 2 : 1;
     const int64_t width = vectors * kWidth<T>;
-    const T* b = m.b + j * m.b_col_stride;
-    int64_t b_stride = m.b_k_stride;
-    const bool in_place =
-        m.b_col_stride == 1 && n == width && (m.rows <= kTileRows || m.inner * m.b_k_stride <= kCachedElems);
-    if (!in_place) {
-      pack_panel(m.panel, width, b, m.inner, n, m.b_k_stride, m.b_col_stride);
-      b = m.panel;
-      b_stride = width;
-    }
-    for (int64_t i = 0; i < m.rows; i += kTileRows)
-      kTiles<T>.table[vectors - 1][smaller(kTileRows, m.rows - i) - 1](
-          {m.c + i * m.c_stride + j, m.a + i * m.a_row_stride, b, m.c_stride, m.a_row_stride, m.a_k_stride, b_stride, n,
-           m.inner});
+    panels[count] = {b, m.b_k_stride, n, vectors};
+    if (in_place && n == width) continue;
+    pack_panel(room, width, b, inner, n, m.b_k_stride, m.b_col_stride);
+    panels[count] = {room, width, n, vectors};
+    room += inner * width;
   }
+  return count;
 }
 
 template <class T>
-constexpr MatmulLoops<T> kTable = {kPanelCols<T>, multiply<T>};
+void multiply(const MatmulBlock<T>& m) {
+  for (int64_t j = 0; j < m.cols; j += kBlockCols<T>)
+    for (int64_t k = 0; k < m.inner; k += kBlockInner) {
+      const int64_t cols = smaller(kBlockCols<T>, m.cols - j), inner = smaller(kBlockInner, m.inner - k);
+      Panel<T> panels[kBlockPanels];
+      const int count = prepare_panels(m, m.b + j * m.b_col_stride + k * m.b_k_stride, cols, inner, panels);
+      for (int64_t i = 0; i < m.rows; i += kTileRows) {
+        const int64_t rows = smaller(kTileRows, m.rows - i);
+        const T* a = m.a + i * m.a_row_stride + k * m.a_k_stride;
+        T* c = m.c + i * m.c_stride + j;
+        for (int p = 0; p < count; ++p, c += kPanelCols<T>)
+          kTiles<T>.table[panels[p].vectors - 1][rows - 1]({c, a, panels[p].data, m.c_stride, m.a_row_stride,
+                                                            m.a_k_stride, panels[p].stride, panels[p].cols, inner,
+                                                            k > 0});
+      }
+    }
+}
+
+template <class T>
+int64_t panel_elems(int64_t cols, int64_t inner) {
+  const int64_t padded = (cols + kPanelCols<T> - 1) / kPanelCols<T> * kPanelCols<T>;
+  return smaller(inner, kBlockInner) * smaller(padded, kBlockCols<T>);
+}
+
+template <class T>
+constexpr MatmulLoops<T> kTable = {kBlockCols<T>, panel_elems<T>, multiply<T>};
 
 }  // namespace
 
