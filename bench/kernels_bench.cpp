@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -56,21 +57,25 @@ constexpr int kLanes = 8;
 #endif
 typedef float Vector __attribute__((vector_size(kLanes * 4)));
 
+constexpr int kChains = 24;  // more than latency times ports
+constexpr int64_t kRounds = 200'000;
+
+// This file alone is compiled to contract; every index is a constant, so that the sums stay in registers.
+template <size_t... chain>
+void multiply_add(float factor, std::index_sequence<chain...>) {
+  Vector sums[] = {Vector{} + static_cast<float>(chain)...};
+  const Vector a = Vector{} + 0.999f, b = Vector{} + factor;
+  for (int64_t i = 0; i < kRounds; ++i) ((sums[chain] = sums[chain] * a + b), ...);
+  const Vector total = (sums[chain] + ...);
+  benchmark::DoNotOptimize(total);
+}
+
 // f32 fused multiply-adds, in GFLOP/s.
 double fma_peak(int threads) {
   static std::map<int, double> known;
   if (known.contains(threads)) return known[threads];
-  constexpr int kChains = 24;  // more than latency times ports
-  constexpr int64_t kRounds = 200'000;
-  const double seconds = best_seconds(threads, 50, [](int64_t chunk) {
-    Vector sums[kChains] = {};
-    Vector a{}, b{};
-    a += 0.999f;
-    b += static_cast<float>(chunk + 1);
-    for (int64_t i = 0; i < kRounds; ++i)
-      for (Vector& sum : sums) sum = sum * a + b;  // this file alone is compiled to contract
-    for (const Vector& sum : sums) benchmark::DoNotOptimize(sum);
-  });
+  const double seconds = best_seconds(
+      threads, 50, [](int64_t chunk) { multiply_add(static_cast<float>(chunk), std::make_index_sequence<kChains>{}); });
   return known[threads] = 2.0 * kLanes * kChains * kRounds * threads / seconds * 1e-9;
 }
 

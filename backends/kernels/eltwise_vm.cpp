@@ -16,7 +16,8 @@ namespace {
 
 constexpr int64_t kMaxBlock = 1024;
 constexpr size_t kSlotBytes = 32 << 10;  // all slots together: what stays in the first-level cache
-constexpr int64_t kMinBlock = 16;        // with the most registers a group may have
+constexpr size_t kStagger = 192;  // between slots: at multiples of 4 KiB they would fall on the same lines of the cache
+constexpr int64_t kMinBlock = 16;  // with the most registers a group may have
 static_assert(kSlotBytes / (kMinBlock * 8) >= EltwiseGroup::kMaxRegisters);
 
 // Where a register lives while a block runs.
@@ -266,7 +267,7 @@ class Compiler {
     const int64_t element_bytes = wide ? 8 : 4;
     const int64_t fits = static_cast<int64_t>(kSlotBytes) / (std::max(slots_.used(), 1) * element_bytes);
     const int64_t largest = std::min(kMaxBlock, fits / kMinBlock * kMinBlock);
-    vm_.slot_bytes = static_cast<size_t>(largest * element_bytes);
+    vm_.slot_bytes = static_cast<size_t>(largest * element_bytes) + kStagger;
     vm_.block = largest;
     // Whole rows, so that what is the same in every row stays in its slot; longer rows are loaded block by block.
     if (space_.rank > 1 && space_.inner() <= largest && space_.inner() > 0) {
@@ -333,7 +334,7 @@ void fill(const Constant& constant, std::byte* slot, int64_t n) {
 }
 
 void run_blocks(const Vm& vm, const KernelArguments& arguments, int64_t begin, int64_t end) {
-  alignas(64) std::byte slots[kSlotBytes];
+  alignas(64) std::byte slots[kSlotBytes + EltwiseGroup::kMaxRegisters * kStagger];
   std::array<std::byte*, EltwiseGroup::kMaxRegisters> registers;
   const auto slot_at = [&](int slot) { return slots + static_cast<size_t>(slot) * vm.slot_bytes; };
   const auto load = [&](const LoadedInput& input, int64_t first, int64_t n) {
