@@ -4,14 +4,18 @@
     bench/steps.py --runner build/bin/runner --peak build/bin/peak [--torch PYTHON] [--jax PYTHON]
                    [--workloads small,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3] [--seconds 3]
 
-Contenders run in turn, round after round; the table shows medians.  The floor of a step is its products' flops at the
-FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move (7 × 4 for each parameter) at copy speed, both
-measured in the same run.  runner's figure is that of whole processes, from data to recorded metrics: (seconds −
-seconds to the first step) / steps.
+Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
+floor of a step is its products' flops at the FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move
+(7 × 4 for each parameter) at copy speed, both measured in the same round.  All train on arrays in memory, shuffled anew
+in each epoch.  runner's figure is that of whole processes, from data to recorded metrics: how much longer a run of n
+steps takes than one of n / 4, by step, so that neither its start nor the state that it saves at its end counts.
 """
 import argparse
+import array
 import json
 import os
+import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,14 +33,43 @@ def output_of(command, **more):
     return json.loads(done.stdout.strip().splitlines()[-1]) if not done.stdout.startswith("{\n") else json.loads(done.stdout)
 
 
-def runner_figures(options, name, dtype, ms_guess):
-    steps = max(200, int(options.seconds * 1000 / ms_guess))
+def write_npy(path, dtype, shape, values):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + values.tobytes())
+
+
+def write_workload(folder, name):
+    """Recipe and samples as two .npy files; the values matter little, so blocks of normal ones repeat."""
+    shutil.copy(os.path.join(HERE, "recipes", name + ".yaml"), folder)
+    w, rng = WORKLOADS[name], random.Random(0)
+    count = w["samples"] * w["widths"][0]
+    block = array.array("f", (rng.gauss(0, 1) for _ in range(9973)))  # a prime: no two samples agree
+    write_npy(os.path.join(folder, name + "-x.npy"), "<f4", (w["samples"], w["widths"][0]), (block * (count // 9973 + 1))[:count])
+    labels = array.array("q", (rng.randrange(w["widths"][-1]) for _ in range(w["samples"])))
+    write_npy(os.path.join(folder, name + "-y.npy"), "<i8", (w["samples"],), labels)
+
+
+def run_runner(options, name, dtype, steps):
     with tempfile.TemporaryDirectory() as folder:
-        document = output_of([options.runner, "exec", os.path.join(HERE, "recipes", name + ".yaml"), "--json", "--db",
-                              os.path.join(folder, "bench.db"), f"train.steps={steps}", f"threads={options.threads}",
-                              f"mixed_precision={'bf16' if dtype == 'bf16' else 'no'}"])
-    return {"peer": "runner", "ms": (document["seconds"] - document["first_step_seconds"]) / (steps - 1) * 1e3,
-            "first_step_s": document["first_step_seconds"]}
+        return output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db",
+                          os.path.join(folder, "bench.db"), f"train.steps={steps}", f"threads={options.threads}",
+                          f"mixed_precision={'bf16' if dtype == 'bf16' else 'no'}"])
+
+
+def steps_for(options, name, dtype):
+    """How many steps take about options.seconds."""
+    steps = 200
+    while (seconds := run_runner(options, name, dtype, steps)["seconds"]) < options.seconds / 2:
+        steps *= 2
+    return int(steps * options.seconds / seconds)
+
+
+def runner_figures(options, name, dtype, steps):
+    short, whole = run_runner(options, name, dtype, steps // 4), run_runner(options, name, dtype, steps)
+    return {"peer": "runner", "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
+            "first_step_s": whole["first_step_seconds"]}
 
 
 def floor_ms(name, dtype, peak):
@@ -61,27 +94,30 @@ def main():
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=float, default=3)
     options = ap.parse_args()
+    with tempfile.TemporaryDirectory() as options.folder:
+        compare(options)
 
+
+def compare(options):
+    for name in options.workloads.split(","):
+        write_workload(options.folder, name)
     print(f"{'workload':9}{'dtype':6}{'contender':18}{'ms/step':>9}{'first step s':>14}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
     for name in options.workloads.split(","):
         for dtype in options.dtypes.split(","):
-            guess = runner_figures(argparse.Namespace(**{**vars(options), "seconds": 0.2}), name, dtype, 1.0)["ms"]
-            rows, floors = {}, []
+            steps, rounds = steps_for(options, name, dtype), []
             for _ in range(options.rounds):
-                floors.append(floor_ms(name, dtype, output_of([options.peak, str(options.threads)])))
-                contenders = [runner_figures(options, name, dtype, guess)]
+                rounds.append([runner_figures(options, name, dtype, steps)])
                 for python, script in ((options.torch, "torch_steps.py"), (options.jax, "jax_steps.py")):
                     if python:
-                        contenders.append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads),
+                        rounds[-1].append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads),
                                                      dtype, str(options.seconds)]))
-                for figures in contenders:
-                    rows.setdefault(figures["peer"], []).append(figures)
-            floor = statistics.median(floors)
-            ours = statistics.median(f["ms"] for f in rows["runner"])
-            for peer, figures in rows.items():
-                ms = statistics.median(f["ms"] for f in figures)
-                first = statistics.median(f["first_step_s"] for f in figures)
-                print(f"{name:9}{dtype:6}{peer:18}{ms:9.4f}{first:14.3f}{ms / ours:10.2f}x{floor:10.4f}{floor / ms:10.2f}", flush=True)
+                floor = floor_ms(name, dtype, output_of([options.peak, str(options.threads)]))
+                for figures in rounds[-1]:
+                    figures.update(floor=floor, of_runner=figures["ms"] / rounds[-1][0]["ms"], of_floor=floor / figures["ms"])
+            for contender in zip(*rounds):
+                median = {key: statistics.median(f[key] for f in contender) for key in contender[0] if key != "peer"}
+                print(f"{name:9}{dtype:6}{contender[0]['peer']:18}{median['ms']:9.4f}{median['first_step_s']:14.3f}"
+                      f"{median['of_runner']:10.2f}x{median['floor']:10.4f}{median['of_floor']:10.2f}", flush=True)
 
 
 if __name__ == "__main__":

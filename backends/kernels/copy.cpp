@@ -63,6 +63,17 @@ Box collapsed(const Box& box) {
   return out;
 }
 
+// Moves the axis that the source walks one by one next to the last, which the destination walks so: together they are a
+// plane to transpose.
+Box with_planes(Box box) {
+  const auto last = static_cast<size_t>(box.rank - 1);
+  for (size_t axis = 0; axis + 1 < last; ++axis)
+    if (box.src_strides[axis] == 1)
+      for (Dims* of_axis : {&box.dims, &box.src_strides, &box.dst_strides})
+        std::swap((*of_axis)[axis], (*of_axis)[last - 1]);
+  return box;
+}
+
 // Every element of the result from operand 0 by these strides.
 Box whole_result(const Shape& result, const Dims& src_strides) {
   Box box{.rank = result.rank(), .src_strides = src_strides, .dst_strides = result.strides()};
@@ -149,15 +160,17 @@ void copy_run(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int6
     for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
 }
 
-// A plane whose source walks axis a and whose destination walks axis b: in squares, so that both sides use whole lines.
+// A plane whose source walks axis a and whose destination walks axis b, one by one: transposed.
 template <class T>
-void copy_plane(T* dst, const T* src, int64_t a_size, int64_t a_dst, int64_t a_src, int64_t b_size, int64_t b_dst,
-                int64_t b_src) {
+void copy_plane(T* dst, const T* src, int64_t a_size, int64_t a_dst, int64_t b_size, int64_t b_src) {
+  if constexpr (sizeof(T) == 4) return loops().transpose.bytes_4(dst, a_dst, src, b_src, b_size, a_size);
+  if constexpr (sizeof(T) == 2) return loops().transpose.bytes_2(dst, a_dst, src, b_src, b_size, a_size);
+  // In squares, so that both sides use whole lines.
   constexpr int64_t kSide = 64 / sizeof(T) < 16 ? 16 : 64 / sizeof(T);
   for (int64_t a = 0; a < a_size; a += kSide)
     for (int64_t b = 0; b < b_size; b += kSide)
       for (int64_t i = a; i < std::min(a + kSide, a_size); ++i)
-        copy_run(dst + i * a_dst + b * b_dst, b_dst, src + i * a_src + b * b_src, b_src, std::min(kSide, b_size - b));
+        copy_run(dst + i * a_dst + b, 1, src + i + b * b_src, b_src, std::min(kSide, b_size - b));
 }
 
 // Positions [begin, end) of the outermost axis, the axes between by recursion.
@@ -168,8 +181,8 @@ void copy_box(const Box& box, T* dst, const T* src, size_t axis, int64_t begin, 
   if (axis == last)
     return copy_run(dst + begin * dst_stride, dst_stride, src + begin * src_stride, src_stride, end - begin);
   if (axis + 1 == last && src_stride == 1 && box.dst_strides[last] == 1)
-    return copy_plane(dst + begin * dst_stride, src + begin, end - begin, dst_stride, src_stride, box.dims[last],
-                      int64_t{1}, box.src_strides[last]);
+    return copy_plane(dst + begin * dst_stride, src + begin, end - begin, dst_stride, box.dims[last],
+                      box.src_strides[last]);
   for (int64_t i = begin; i < end; ++i)
     copy_box(box, dst + i * dst_stride, src + i * src_stride, axis + 1, 0, box.dims[axis + 1]);
 }
@@ -206,7 +219,7 @@ Kernel prepare_copy(const KernelRequest& request) {
                 .clear_bytes = request.op == Op::kPad ? request.result.bytes() : 0,
                 .boxes = {}};
   for (const Box& box : boxes_of(request))
-    if (box.elements() > 0) copies.boxes.push_back(collapsed(box));
+    if (box.elements() > 0) copies.boxes.push_back(with_planes(collapsed(box)));
   return make_kernel<run_copies>(fmt::format("copy.{}", name_of(request.op)), std::move(copies));
 }
 

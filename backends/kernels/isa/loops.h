@@ -126,6 +126,13 @@ struct MatmulLoops {
   void (*multiply)(const MatmulBlock<T>& block);
 };
 
+// dst[j · dst_stride + i] = src[i · src_stride + j] for i in [0, rows), j in [0, cols), by element size in bytes.
+struct TransposeLoops {
+  using Transpose = void (*)(void* dst, int64_t dst_stride, const void* src, int64_t src_stride, int64_t rows,
+                             int64_t cols);
+  Transpose bytes_2, bytes_4;
+};
+
 // Elements [0, n) of one sample's dropout mask: 0 or `kept`.
 using DropoutLoop = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
 
@@ -137,6 +144,7 @@ struct Loops {
   const RowLoops<double>& rows_f64;
   const MatmulLoops<float>& matmul_f32;
   const MatmulLoops<double>& matmul_f64;
+  const TransposeLoops& transpose;
   DropoutLoop dropout;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backends/kernels/isa/loops.h"
+#include "backends/kernels/isa/transpose.h"
 #include "backends/kernels/isa/vector_math.h"
 
 namespace runner::backends::RUNNER_ISA {
@@ -48,22 +49,6 @@ RUNNER_INLINE int64_t smaller(int64_t a, int64_t b) {
 
 // ---- packing -------------------------------------------------------------------------------------------------------
 
-typedef float Four __attribute__((vector_size(16)));
-
-// panel[i · stride + j] = b[j · col_stride + i], i and j in 0 … 3.
-RUNNER_INLINE void transpose_four(float* panel, int64_t stride, const float* b, int64_t col_stride) {
-  Four r[4];
-  for (int j = 0; j < 4; ++j) std::memcpy(&r[j], b + j * col_stride, sizeof r[j]);
-  const Four low01 = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
-             low23 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-  const Four high01 = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7),
-             high23 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-  const Four columns[4] = {
-      __builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
-      __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
-  for (int i = 0; i < 4; ++i) std::memcpy(panel + i * stride, &columns[i], sizeof columns[i]);
-}
-
 // One panel of `n` columns, padded with zeros to `width`.
 template <class T>
 void pack_panel(T* panel, int64_t width, const T* b, int64_t inner, int64_t n, int64_t k_stride, int64_t col_stride) {
@@ -75,11 +60,12 @@ void pack_panel(T* panel, int64_t width, const T* b, int64_t inner, int64_t n, i
   }
   int64_t whole_k = 0, whole_n = 0;
   if constexpr (sizeof(T) == 4) {
-    whole_k = k_stride == 1 ? inner / 4 * 4 : 0;
-    whole_n = n / 4 * 4;
-    for (int64_t k = 0; k < whole_k; k += 4)
-      for (int64_t j = 0; j < whole_n; j += 4)
-        transpose_four(panel + k * width + j, width, b + j * col_stride + k, col_stride);
+    constexpr int64_t kSide = kSquare<T>;
+    whole_k = k_stride == 1 ? inner / kSide * kSide : 0;
+    whole_n = n / kSide * kSide;
+    for (int64_t k = 0; k < whole_k; k += kSide)
+      for (int64_t j = 0; j < whole_n; j += kSide)
+        transpose_square(panel + k * width + j, width, b + j * col_stride + k, col_stride);
   }
   for (int64_t k = 0; k < inner; ++k)
     for (int64_t j = k < whole_k ? whole_n : 0; j < n; ++j) panel[k * width + j] = b[k * k_stride + j * col_stride];
