@@ -113,7 +113,7 @@ void Database::sync() {
 
 void Database::configure() {
   set_patience(10'000);
-  // In place of SQLite's own hook: no checkpoint may happen by itself (docs/decisions/store-checkpoints.md).
+  // In place of SQLite's own hook: no checkpoint may happen by itself (docs/decisions/005-store-checkpoints.md).
   sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
   // mmap turns an I/O error into a signal; zeroing freed pages would double the cost of removing states.
   exec(

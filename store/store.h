@@ -3,7 +3,7 @@
 // A Store is one checked connection to that file: it is known to be ours, undamaged as far as opening shows, and of
 // this binary's schema version.  Invariants: (1) a file that is refused is not touched; (2) every write is one BEGIN
 // IMMEDIATE transaction; (3) a write-ahead log is folded into the file only while no one can commit
-// (docs/decisions/store-checkpoints.md).
+// (docs/decisions/005-store-checkpoints.md).
 // Thread safety: one Store belongs to one thread at a time; any number of Stores, in any processes, may share a file.
 #pragma once
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace runner::backends {
@@ -45,7 +46,7 @@ struct DropoutStream {
 
 // An element is dropped when its random word is below this.  p in [0, 1).
 inline uint64_t dropout_threshold(double p) {
-  return static_cast<uint64_t>(p * 4294967296.0 + 0.5);
+  return static_cast<uint64_t>(std::llround(p * 4294967296.0));
 }
 
 }  // namespace runner::backends
