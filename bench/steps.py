@@ -20,17 +20,34 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "peers"))
 from workloads import WORKLOADS  # noqa: E402
 
 
-def output_of(command, **more):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1]) if not done.stdout.startswith("{\n") else json.loads(done.stdout)
+def output_of(command):
+    """What a command prints as its last JSON document; with the peak memory of its process as rss_mb."""
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        if status != 0:
+            errors.seek(0)
+            sys.exit(f"{' '.join(command)} failed:\n{text}{errors.read()}")
+    document = json.loads(text if text.startswith("{\n") else text.strip().splitlines()[-1])
+    return {**document, "rss_mb": usage.ru_maxrss / 1024}
+
+
+def help_ms(runner, rounds=21):
+    """From fork to exit of `runner --help`, the median."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        subprocess.run([runner, "--help"], stdout=subprocess.DEVNULL, check=True)
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)
 
 
 def write_npy(path, dtype, shape, values):
@@ -69,7 +86,7 @@ def steps_for(options, name, dtype):
 def runner_figures(options, name, dtype, steps):
     short, whole = run_runner(options, name, dtype, steps // 4), run_runner(options, name, dtype, steps)
     return {"peer": "runner", "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
-            "first_step_s": whole["first_step_seconds"]}
+            "first_step_s": whole["first_step_seconds"], "rss_mb": whole["rss_mb"]}
 
 
 def floor_ms(name, dtype, peak):
@@ -101,7 +118,8 @@ def main():
 def compare(options):
     for name in options.workloads.split(","):
         write_workload(options.folder, name)
-    print(f"{'workload':9}{'dtype':6}{'contender':18}{'ms/step':>9}{'first step s':>14}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
+    print(f"runner --help: {help_ms(options.runner):.1f} ms")
+    print(f"{'workload':9}{'dtype':6}{'contender':18}{'ms/step':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
     for name in options.workloads.split(","):
         for dtype in options.dtypes.split(","):
             steps, rounds = steps_for(options, name, dtype), []
@@ -116,7 +134,7 @@ def compare(options):
                     figures.update(floor=floor, of_runner=figures["ms"] / rounds[-1][0]["ms"], of_floor=floor / figures["ms"])
             for contender in zip(*rounds):
                 median = {key: statistics.median(f[key] for f in contender) for key in contender[0] if key != "peer"}
-                print(f"{name:9}{dtype:6}{contender[0]['peer']:18}{median['ms']:9.4f}{median['first_step_s']:14.3f}"
+                print(f"{name:9}{dtype:6}{contender[0]['peer']:18}{median['ms']:9.4f}{median['first_step_s']:14.3f}{median['rss_mb']:7.0f}"
                       f"{median['of_runner']:10.2f}x{median['floor']:10.4f}{median['of_floor']:10.2f}", flush=True)
 
 

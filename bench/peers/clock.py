@@ -1,7 +1,6 @@
 """Time since the kernel started this process, and step times."""
 import json
 import os
-import resource
 import time
 
 
@@ -14,7 +13,7 @@ def since_start():
 def measure(step, read, seconds):
     """Calls step() until `seconds` have passed after a warm-up, reading its loss every tenth time as a logger would.
 
-    Returns a dictionary to print: median milliseconds of a step over groups of ten, seconds to the first loss, memory.
+    Returns a dictionary to print: median milliseconds of a step over groups of ten, seconds to the first loss.
     """
     read(step())
     first = since_start()
@@ -28,8 +27,7 @@ def measure(step, read, seconds):
         read(loss)
         groups.append((time.perf_counter() - t) * 100)
     groups.sort()
-    return {"ms": groups[len(groups) // 2], "first_step_s": first,
-            "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {"ms": groups[len(groups) // 2], "first_step_s": first}
 
 
 def report(**figures):
