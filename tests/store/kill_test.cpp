@@ -1,6 +1,6 @@
 // A recording process is killed with SIGKILL at random moments and started again: whatever it had reported is there.
 //
-// RUNNER_KILLS in the environment sets how often; the target store_kill_loop does it a thousand times.
+// RUNNER_KILLS in the environment sets how often; the target kill_loop does it a thousand times.
 
 #include <csignal>
 #include <cstdlib>

@@ -67,7 +67,7 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyStep) {
   }
 }
 
-// RUNNER_KILLS raises the number of kills (the slow target uses 1000).
+// RUNNER_KILLS raises the number of kills (the target kill_loop: 1000).
 int64_t kills() {
   const char* text = std::getenv("RUNNER_KILLS");
   return text ? std::atoll(text) : 20;
