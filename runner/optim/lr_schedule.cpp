@@ -21,6 +21,20 @@ int64_t to_steps(const schema::Length& length, const RunScale& scale) {
   return epochs * scale.steps_per_epoch + rest_steps;
 }
 
+namespace {
+
+bool moves_momentum(const SchedulerSpec& spec) {
+  return spec.type == SchedulerType::kOneCycle && spec.cycle_momentum;
+}
+
+}  // namespace
+
+schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const SchedulerSpec& spec) {
+  // Above 0 if that of any step is.
+  if (moves_momentum(spec)) hyper.momentum = std::max(spec.max_momentum, spec.base_momentum);
+  return hyper;
+}
+
 LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& scale) : spec_(spec), lr_(lr) {
   RUN_CHECK(spec.type != SchedulerType::kOneCycle || lr > 0, ErrorKind::kRecipe,
             "scheduler.max_lr is reached by multiplying optimizer.lr, which is {}: set it above 0", lr);
@@ -112,7 +126,7 @@ double LrSchedule::decay(int64_t position) const {
 }
 
 std::optional<double> LrSchedule::momentum(int64_t step) const {
-  if (spec_.type != SchedulerType::kOneCycle || !spec_.cycle_momentum) return std::nullopt;
+  if (!moves_momentum(spec_)) return std::nullopt;
   return one_cycle(spec_, 1.0, length_, position(step)).momentum;
 }
 

@@ -35,6 +35,10 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
+// The hyperparameters that an optimizer starts with under a schedule.  one_cycle puts its own momentum in the place of
+// the recipe's, so that an optimizer with momentum 0 has one from then on (as torch's OneCycleLR when it is made).
+schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const schema::SchedulerSpec& spec);
+
 class LrSchedule {
  public:
   // `spec`: as the reader checked it.  `lr`: the optimizer's own rate, from which `end`, `max_lr` and `min_lr` are

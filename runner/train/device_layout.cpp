@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/optim/lr_schedule.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -28,7 +29,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Rec
   for (int32_t b = 0; b < count; ++b) {
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
-    const std::vector<optim::Slot> slots = optim::slots(recipe.optimizer.type, hyper_of(recipe.optimizer, group));
+    const std::vector<optim::Slot> slots = optim::slots(recipe.optimizer.type, hyper_of(recipe, group));
     for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
     if (accumulates_) add(Role::kGradients, b, 0, "gradients");
   }
@@ -48,9 +49,10 @@ int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
   return -1;
 }
 
-const schema::OptimizerHyper& hyper_of(const schema::OptimizerSpec& spec, int32_t group) {
+schema::OptimizerHyper hyper_of(const schema::Recipe& recipe, int32_t group) {
+  const schema::OptimizerSpec& spec = recipe.optimizer;
   const auto index = static_cast<size_t>(group);
-  return index < spec.groups.size() ? spec.groups[index].hyper : spec.hyper;
+  return optim::under_schedule(index < spec.groups.size() ? spec.groups[index].hyper : spec.hyper, recipe.scheduler);
 }
 
 }  // namespace runner::train

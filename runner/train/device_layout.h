@@ -48,7 +48,7 @@ class DeviceLayout {
   bool accumulates_;
 };
 
-// The hyperparameters of an optimizer group, as ParameterSet::lay_out numbers them.
-const schema::OptimizerHyper& hyper_of(const schema::OptimizerSpec& spec, int32_t group);
+// The hyperparameters of an optimizer group, as ParameterSet::lay_out numbers them, under the recipe's schedule.
+schema::OptimizerHyper hyper_of(const schema::Recipe& recipe, int32_t group);
 
 }  // namespace runner::train

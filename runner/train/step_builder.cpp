@@ -133,7 +133,7 @@ class StepCompletion {
 
   void update(int32_t buffer, Value gradient) {
     const int32_t group = model_.parameters.buffers()[static_cast<size_t>(buffer)].group;
-    const schema::OptimizerHyper& hyper = hyper_of(recipe_.optimizer, group);
+    const schema::OptimizerHyper hyper = hyper_of(recipe_, group);
     gradient = ops::mul(gradient, factor_);
     if (const auto limit = recipe_.train.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
     const Value parameters = state(Role::kParameters, buffer);

@@ -82,7 +82,7 @@ void Trainer::set_scalars(const WindowRates& rates) {
   size_t next = 0;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
-    const schema::OptimizerHyper& hyper = hyper_of(recipe_.optimizer, buffer.group);
+    const schema::OptimizerHyper hyper = hyper_of(recipe_, buffer.group);
     const optim::StepRates step{.lr = hyper.lr * rates.factor,
                                 .momentum = rates.momentum.value_or(optim::base_momentum(type, hyper))};
     scalars_.resize(next + per_group);

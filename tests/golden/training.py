@@ -113,6 +113,18 @@ CASES = {
         "model": {"hidden": [16], "activation": "relu"},
         "optimizer": {"type": "adamw", "lr": 0.01},
     },
+    "one_cycle_sgd_without_momentum": {
+        "data": ("target", 8),
+        "model": {"hidden": [16], "activation": "tanh"},
+        "optimizer": {"type": "sgd", "lr": 0.01},
+        "scheduler": {"type": "one_cycle", "max_lr": 0.1},
+    },
+    "one_cycle_rmsprop_without_momentum": {
+        "data": ("classes", 16),
+        "model": {"hidden": [16], "activation": "relu"},
+        "optimizer": {"type": "rmsprop", "lr": 0.001},
+        "scheduler": {"type": "one_cycle", "max_lr": 0.002},
+    },
 }
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 OPTIMIZERS |= {"rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}
