@@ -12,8 +12,7 @@
 
 namespace runner::data {
 
-// The values reach states on disk: do not change them.
-enum class LabelKind : uint8_t { kNone = 0, kClass = 1, kTarget = 2 };
+enum class LabelKind : uint8_t { kNone, kClass, kTarget };
 
 struct Encoding {
   backends::Shape feature_shape;  // of one sample
@@ -31,7 +30,7 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
   // One JSON object; numbers survive the round trip exactly.
   std::string to_json() const;
-  // Throws Error(kStore) when the text is not what to_json writes.
+  // Throws Error(kStore), which says what is wrong, when the text is not what to_json writes.
   static Encoding from_json(std::string_view text);
 };
 

@@ -299,8 +299,59 @@ TEST_F(LoadTest, KeepsAnEncodingExactly) {
   spec.normalize = Normalize::kStandard;
   const Encoding encoding = load(spec, 0).encoding;
   EXPECT_EQ(Encoding::from_json(encoding.to_json()), encoding);
-  EXPECT_THROW(Encoding::from_json("{}"), Error);
-  EXPECT_THROW(Encoding::from_json("nonsense"), Error);
+}
+
+TEST_F(LoadTest, WritesAnEncodingInWords) {
+  DataSpec spec = csv("a,l\n1,cat\n3,dog\n");
+  spec.normalize = Normalize::kMinMax;
+  EXPECT_EQ(load(spec, 0).encoding.to_json(),
+            R"({"center":[1.0],"class_names":["cat","dog"],"feature_names":["a"],"feature_shape":[1],"fill":[],)"
+            R"("label_kind":"class","label_name":"l","normalize":"min_max","outputs":2,"spread":[2.0]})");
+  Encoding encoding;
+  for (const LabelKind kind : {LabelKind::kNone, LabelKind::kClass, LabelKind::kTarget}) {
+    encoding.label_kind = kind;
+    EXPECT_EQ(Encoding::from_json(encoding.to_json()).label_kind, kind);
+  }
+  encoding.center = encoding.spread = {1};
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    encoding.normalize = normalize;
+    EXPECT_EQ(Encoding::from_json(encoding.to_json()).normalize, normalize);
+  }
+}
+
+TEST_F(LoadTest, SaysWhatIsDamagedInAnEncoding) {
+  DataSpec spec = csv("a,b,l\n1,2,cat\n3,5,dog\n");
+  spec.normalize = Normalize::kStandard;
+  const std::string good = load(spec, 0).encoding.to_json();
+  const auto damaged = [&](const std::string& part, const std::string& instead) -> std::string {
+    std::string text = good;
+    const size_t at = text.find(part);
+    if (at == std::string::npos) return "no " + part + " in " + good;
+    text.replace(at, part.size(), instead);
+    try {
+      Encoding::from_json(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kStore);
+      const std::string start = "the data encoding is damaged: ";
+      EXPECT_TRUE(error.message().starts_with(start)) << error.message();
+      return error.message().substr(start.size());
+    }
+    return "";
+  };
+  EXPECT_EQ(damaged("\"class\"", "1"), "label_kind is 1, expected one of none, class, target");
+  EXPECT_EQ(damaged("\"class\"", "\"clas\""), "label_kind is \"clas\", expected one of none, class, target");
+  EXPECT_EQ(damaged("\"standard\"", "7"), "normalize is 7, expected one of none, standard, min_max");
+  EXPECT_EQ(damaged("\"standard\"", "\"none\""), "center holds 2 values, expected 0");
+  EXPECT_EQ(damaged("\"spread\":[1.0,1.5]", "\"spread\":[1.0]"), "spread holds 1 values, expected 2");
+  EXPECT_EQ(damaged("\"fill\":[]", "\"fill\":[1]"), "fill holds 1 values, expected 2");
+  EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":3"), "class_names holds 2 values, expected 3");
+  EXPECT_EQ(damaged("\"outputs\":2", "\"outputs\":-2"), "outputs is -2, expected 0 or more");
+  EXPECT_EQ(damaged("[\"a\",\"b\"]", "[\"a\"]"), "feature_names holds 1 values, expected 2");
+  EXPECT_EQ(damaged("\"feature_shape\":[2]", "\"feature_shape\":[-2]"), "a dimension cannot be negative: (-2)");
+  EXPECT_NE(damaged("\"label_name\"", "\"label\"").find("label_name"), std::string::npos);
+  EXPECT_NE(damaged("[2]", "\"x\"").find("array"), std::string::npos);
+  EXPECT_NE(damaged("}", ""), "");
+  EXPECT_NE(damaged("{", "nonsense{"), "");
 }
 
 // ---- Fingerprints
