@@ -77,7 +77,14 @@ int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
 
 }  // namespace
 
+std::string sqlite_version() {
+  return sqlite3_libversion();
+}
+
 Database::Database(const std::filesystem::path& path, OpenMode mode) : path_(path) {
+  if (path.empty() || path == ":memory:")
+    throw SqliteError(SQLITE_CANTOPEN,
+                      fmt::format("a store is a file, and '{}' names none; name one with --db", path.string()));
   const std::string absolute = std::filesystem::absolute(path).string();
   const std::string name = mode == OpenMode::kImmutable ? immutable_uri(absolute) : absolute;
   const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(mode) | SQLITE_OPEN_NOMUTEX, nullptr);

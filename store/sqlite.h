@@ -35,9 +35,13 @@ enum class OpenMode {
   kImmutable,  // must exist; takes no locks and ignores a write-ahead log: for folders where nobody can write
 };
 
+// The version of the SQLite library that this process uses, such as "3.40.1".
+std::string sqlite_version();
+
 class Database {
  public:
-  // Opens the file but neither reads nor locks it: configure() must follow before any statement.  Throws SqliteError.
+  // Opens the file but neither reads nor locks it: configure() must follow before any statement.  SQLite's names that
+  // are no files (":memory:", "") are refused.  Throws SqliteError.
   Database(const std::filesystem::path& path, OpenMode mode);
   ~Database();
   Database(const Database&) = delete;

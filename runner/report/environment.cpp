@@ -122,7 +122,7 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.f32_gflops = product_gflops(backends::DType::kF32, pool);
   found.bf16_gflops = product_gflops(backends::DType::kBf16, pool);
   found.copy_gb_per_s = copy_gb_per_s();
-  found.sqlite = store::Database(":memory:", store::OpenMode::kCreate).query_text("SELECT sqlite_version()");
+  found.sqlite = store::sqlite_version();
   inspect_store(store, found);
   return found;
 }
