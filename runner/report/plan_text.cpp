@@ -1,5 +1,7 @@
 #include "runner/report/plan_text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
@@ -22,14 +24,25 @@ int64_t state_bytes(const train::DeviceLayout& layout) {
   return static_cast<int64_t>(bytes);
 }
 
+// The first step of [low, high] with the highest rate: of a thousand steps evenly spread, then between the neighbours
+// of the best one, and so on, so that a run may be as long as it likes.  Misses a peak narrower than a thousandth of
+// the run.
+template <class Rate>
+int64_t highest(Rate rate, int64_t low, int64_t high) {
+  constexpr int64_t kLooks = 1000;
+  const int64_t stride = (high - low) / kLooks + 1;
+  int64_t top = low;
+  for (int64_t step = low; step <= high; step += std::min(stride, std::max<int64_t>(1, high - step))) {
+    if (rate(step) > rate(top)) top = step;
+  }
+  return stride == 1 ? top : highest(rate, std::max(low, top - stride), std::min(high, top + stride));
+}
+
 // The rate at the start, at its highest and at the end of the run.
 std::string rate_text(const train::Session& session) {
   const auto rate = [&](int64_t step) { return session.recipe.optimizer.hyper.lr * session.schedule.factor(step); };
   const int64_t last = session.scale.total_steps - 1;
-  int64_t top = 0;
-  for (int64_t step = 1; step <= last; ++step) {
-    if (rate(step) > rate(top)) top = step;
-  }
+  const int64_t top = highest(rate, 0, last);
   return fmt::format("{} at first, {} at step {}, {} at the last", number_text(rate(0)), number_text(rate(top)),
                      top + 1, number_text(rate(last)));
 }
