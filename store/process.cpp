@@ -53,6 +53,11 @@ Process read_this_process() {
           start_ticks(pid)};
 }
 
+// Whether /proc could be read when it was looked up.
+bool is_known(const Process& process) {
+  return !process.boot_id.empty() && process.start_ticks >= 0;
+}
+
 }  // namespace
 
 const Process& this_process() {
@@ -63,12 +68,14 @@ const Process& this_process() {
 
 bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms) {
   const Process& self = this_process();
+  const bool shows_life = at_ms - heartbeat_ms < kSilenceMs;
+  if (!is_known(process) || !is_known(self)) return shows_life;
   const bool same_kernel = process.boot_id == self.boot_id;
   if (same_kernel && process.pid_namespace == self.pid_namespace) {
     return start_ticks(process.pid) == process.start_ticks;
   }
   if (!same_kernel && process.host == self.host) return false;  // this host has booted since
-  return at_ms - heartbeat_ms < kSilenceMs;
+  return shows_life;
 }
 
 int64_t now_ms() {

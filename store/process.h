@@ -14,7 +14,7 @@ struct Process {
   std::string boot_id;        // of the kernel's current boot
   std::string pid_namespace;  // process numbers mean nothing outside of it
   int64_t pid = 0;
-  int64_t start_ticks = 0;  // since boot, /proc/PID/stat field 22
+  int64_t start_ticks = 0;  // since boot, /proc/PID/stat field 22; -1: unknown
 
   bool operator==(const Process&) const = default;
 };
@@ -22,8 +22,8 @@ struct Process {
 // This process.  Reads three files of /proc and keeps the answer; a forked child reads them anew.
 const Process& this_process();
 
-// Whether `process` is running.  What cannot be looked up from here (another host or container) counts as running while
-// its last sign of life is less than a minute old at `at_ms`.
+// Whether `process` is running.  What cannot be looked up from here (another host or container, or no /proc there or
+// here) counts as running while its last sign of life is less than a minute old at `at_ms`.
 bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms);
 
 // Milliseconds since 1970, UTC.

@@ -286,6 +286,21 @@ TEST(RunLife, AProcessIsItsBootItsNumberAndItsStart) {
   EXPECT_FALSE(is_running(container, now - 61'000, now));
 }
 
+// A number that no process has, so that looking it up finds as little as a closed /proc does.
+TEST(RunLife, AProcessThatCouldNotReadItselfIsJudgedByItsSignOfLife) {
+  const int64_t now = now_ms();
+  Process blind = this_process();
+  blind.pid = int64_t{1} << 40;
+  EXPECT_FALSE(is_running(blind, now, now));
+  blind.start_ticks = -1;
+  EXPECT_TRUE(is_running(blind, now - 59'000, now));
+  EXPECT_FALSE(is_running(blind, now - 61'000, now));
+  blind = this_process();
+  blind.boot_id.clear();
+  EXPECT_TRUE(is_running(blind, now - 59'000, now));
+  EXPECT_FALSE(is_running(blind, now - 61'000, now));
+}
+
 TEST_F(RunStore, RemovingARunRemovesAllOfIt) {
   const RunHandle parent = create_run(store, sample_run());
   record(parent, "loss", 1, 600, rising);
