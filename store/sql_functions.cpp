@@ -1,6 +1,6 @@
 #include "store/sql_functions.h"
 
-#include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +13,18 @@
 
 namespace runner::store {
 namespace {
+
+// SQLite is C: an exception must not pass through it.  Returns the result code of `work`, or that of what it throws.
+template <class Work>
+int guarded(Work work) noexcept {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return SQLITE_NOMEM;
+  } catch (...) {
+    return SQLITE_ERROR;
+  }
+}
 
 // chunk_points(data): a virtual table that exists by its name alone and whose rows are the points in the bytes `data`.
 // SQLite's C interface casts the base structs back to ours.
@@ -33,12 +45,12 @@ int connect(sqlite3* handle, void*, int, const char* const*, sqlite3_vtab** tabl
   // Innocuous: it only computes, so a view in an untrusted file may use it.
   sqlite3_vtab_config(handle, SQLITE_VTAB_INNOCUOUS);
   const int code = sqlite3_declare_vtab(handle, kDeclaration);
-  if (code == SQLITE_OK) *table = std::make_unique<sqlite3_vtab>().release();
-  return code;
+  if (code == SQLITE_OK) *table = new (std::nothrow) sqlite3_vtab{};
+  return code == SQLITE_OK && *table == nullptr ? SQLITE_NOMEM : code;
 }
 
 int disconnect(sqlite3_vtab* table) {
-  const std::unique_ptr<sqlite3_vtab> owner(table);
+  delete table;
   return SQLITE_OK;
 }
 
@@ -58,26 +70,28 @@ int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
 }
 
 int open_cursor(sqlite3_vtab*, sqlite3_vtab_cursor** cursor) {
-  *cursor = std::make_unique<Cursor>().release();
-  return SQLITE_OK;
+  *cursor = new (std::nothrow) Cursor{};
+  return *cursor == nullptr ? SQLITE_NOMEM : SQLITE_OK;
 }
 
 int close_cursor(sqlite3_vtab_cursor* cursor) {
-  const std::unique_ptr<Cursor> owner(static_cast<Cursor*>(cursor));
+  delete &self(cursor);
   return SQLITE_OK;
 }
 
 int filter(sqlite3_vtab_cursor* cursor, int, const char*, int, sqlite3_value** arguments) {
-  const auto* data = static_cast<const std::byte*>(sqlite3_value_blob(arguments[0]));
-  auto points = decode_points({data, data ? static_cast<size_t>(sqlite3_value_bytes(arguments[0])) : 0});
-  if (!points) {
-    sqlite3_free(cursor->pVtab->zErrMsg);
-    cursor->pVtab->zErrMsg = sqlite3_mprintf("a chunk of metric points is damaged");
-    return SQLITE_CORRUPT_VTAB;
-  }
-  self(cursor).points = std::move(*points);
-  self(cursor).next = 0;
-  return SQLITE_OK;
+  return guarded([&] {
+    const auto* data = static_cast<const std::byte*>(sqlite3_value_blob(arguments[0]));
+    auto points = decode_points({data, data ? static_cast<size_t>(sqlite3_value_bytes(arguments[0])) : 0});
+    if (!points) {
+      sqlite3_free(cursor->pVtab->zErrMsg);
+      cursor->pVtab->zErrMsg = sqlite3_mprintf("a chunk of metric points is damaged");
+      return SQLITE_CORRUPT_VTAB;
+    }
+    self(cursor).points = std::move(*points);
+    self(cursor).next = 0;
+    return SQLITE_OK;
+  });
 }
 
 int next(sqlite3_vtab_cursor* cursor) {
@@ -130,9 +144,13 @@ std::string text_of(sqlite3_value* value) {
 
 // process_runs(host, boot_id, pid_namespace, pid, pid_start, heartbeat_ms)
 void process_runs(sqlite3_context* result, int, sqlite3_value** arguments) {
-  const Process process{text_of(arguments[0]), text_of(arguments[1]), text_of(arguments[2]),
-                        sqlite3_value_int64(arguments[3]), sqlite3_value_int64(arguments[4])};
-  sqlite3_result_int(result, is_running(process, sqlite3_value_int64(arguments[5]), now_ms()));
+  const int code = guarded([&] {
+    const Process process{text_of(arguments[0]), text_of(arguments[1]), text_of(arguments[2]),
+                          sqlite3_value_int64(arguments[3]), sqlite3_value_int64(arguments[4])};
+    sqlite3_result_int(result, is_running(process, sqlite3_value_int64(arguments[5]), now_ms()));
+    return SQLITE_OK;
+  });
+  if (code != SQLITE_OK) sqlite3_result_error_code(result, code);
 }
 
 constexpr const char* kLiveStatus = R"(

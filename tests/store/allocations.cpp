@@ -6,6 +6,12 @@
 namespace {
 
 thread_local int64_t count = 0;
+thread_local int64_t failing = -1;  // the count at which one fails
+
+// Null where it is to fail.
+void* allocate(size_t size) {
+  return count++ == failing ? nullptr : std::malloc(size ? size : 1);
+}
 
 }  // namespace
 
@@ -13,15 +19,17 @@ int64_t runner::store::allocations_of_this_thread() {
   return count;
 }
 
+void runner::store::fail_allocation(int64_t which) {
+  failing = which < 0 ? -1 : count + which;
+}
+
 void* operator new(size_t size) {
-  ++count;
-  if (void* memory = std::malloc(size ? size : 1)) return memory;
+  if (void* memory = allocate(size)) return memory;
   throw std::bad_alloc();
 }
 
 void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  ++count;
-  return std::malloc(size ? size : 1);
+  return allocate(size);
 }
 
 void operator delete(void* memory) noexcept {

@@ -4,9 +4,12 @@
 #include <limits>
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include "store/run_writer.h"
+#include "store/sql_functions.h"
 #include "store/sqlite.h"
+#include "tests/store/allocations.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {
@@ -292,6 +295,33 @@ TEST_F(Queries, SqlSaysWhatIsWrong) {
                         20ms);
             }),
             "usage: the query took longer than 0.02 s and was stopped; narrow it with WHERE");
+}
+
+// SQLite is C, through which no exception may pass: whichever allocation of ours fails below it, it gets a result code.
+TEST_F(Queries, MemoryThatRunsOutBelowSqliteIsAnErrorOfSqlite) {
+  {
+    RunWriter writer(open_to_write(), sample_run());
+    for (int64_t step = 1; step <= 100; ++step) writer.push(writer.series("loss"), step, 0.25);
+    writer.finish({RunStatus::kDone, 0, "", "{}"});
+  }
+  Store store = open_to_write();
+  register_live_status(store.database());
+  for (const char* text : {"SELECT count(*) FROM points",
+                           "SELECT process_runs('a host of a long name', 'a boot of a long name', '', 1, 2, 3)"}) {
+    int failures = 0;
+    for (bool done = false; !done; ++failures) {
+      fail_allocation(failures);
+      try {
+        Statement statement(store.database(), text);
+        fail_allocation(failures);
+        done = statement.step();
+      } catch (const SqliteError& error) {
+        EXPECT_EQ(error.code(), SQLITE_NOMEM) << text << ", allocation " << failures;
+      }
+      fail_allocation(-1);
+    }
+    EXPECT_GT(failures, 1) << text;
+  }
 }
 
 }  // namespace
