@@ -23,7 +23,7 @@ inline constexpr size_t kChunkPoints = 512;
 
 // Steps as runs of equal differences, times as differences, values as the significant bytes of the XOR with the value
 // before (the idea of Gorilla, Pelkonen et al., VLDB 2015, on byte borders), or as they are where that is shorter;
-// CRC-32 at the end.  About 7 bytes a point for losses in f32.  `points`: 1…kChunkPoints.
+// CRC-32 at the end.  `points`: 1…kChunkPoints.
 std::vector<std::byte> encode_points(std::span<const Point> points);
 
 // None: the bytes are damaged.

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include <semaphore.h>
+
 #include "store/point_ring.h"
 #include "store/process.h"
 #include "store/recorder.h"
@@ -30,6 +32,12 @@ int64_t coarse_now_ms() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// A time of steady_clock as CLOCK_MONOTONIC has it: on Linux they are the same clock.
+timespec monotonic_time(Clock::time_point time) {
+  const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  return {.tv_sec = since_boot / 1'000'000'000, .tv_nsec = since_boot % 1'000'000'000};
 }
 
 // Signals are for the training thread: a new thread inherits the mask of the one that makes it.
@@ -87,7 +95,7 @@ class RunWriter::Impl {
   auto counting_failures(Write write);
 
   // From either side.
-  void hurry();
+  void wake() noexcept { ::sem_post(&wake_); }
   void warn(std::string text);
 
   const std::string uid_;
@@ -101,18 +109,18 @@ class RunWriter::Impl {
   PointRing ring_;
   std::atomic<int64_t> committed_{0}, dropped_{0}, commits_{0}, failures_{0};
   std::atomic<bool> warned_{false};
+  sem_t wake_{};  // counts calls to the writer thread; a condition variable's would need a lock to be heard for sure
   std::mutex mutex_;  // guards the rest of this block
-  std::condition_variable wake_, saved_;
+  std::condition_variable saved_;
   std::vector<Task> tasks_;
   std::vector<std::string> names_;  // of the series, by index
   std::vector<std::string> warnings_;
   StateSnapshot spare_;
-  bool hurry_ = false, stopping_ = false, saving_ = false;
+  bool stopping_ = false, saving_ = false;
 
   // The writer thread's own.
   Recorder recorder_;
   bool failing_ = false;
-  int64_t reported_drops_ = 0;
   int64_t pushed_at_last_nap_ = 0;
   Clock::time_point last_nap_ = Clock::now(), last_try_ = last_nap_;
 
@@ -125,6 +133,7 @@ RunWriter::Impl::Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterO
       options_(options),
       ring_(options.ring_points),
       recorder_(std::move(store), std::move(run), options) {
+  ::sem_init(&wake_, /*pshared=*/0, 0);
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { work(); });
 }
@@ -134,8 +143,9 @@ RunWriter::Impl::~Impl() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_one();
+  wake();
   thread_.join();
+  ::sem_destroy(&wake_);
 }
 
 template <class Result, class Work>
@@ -146,7 +156,7 @@ Outcome<Result> RunWriter::Impl::submit(Work work) {
     tasks_.emplace_back(
         [outcome, work = std::move(work)](Recorder& recorder) mutable { outcome.run([&] { return work(recorder); }); });
   }
-  wake_.notify_one();
+  wake();
   return outcome;
 }
 
@@ -164,7 +174,7 @@ bool RunWriter::Impl::push(SeriesIndex series, int64_t step, double value) noexc
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread counts
     return false;
   }
-  if (ring_.half_full()) hurry();
+  if (ring_.half_full()) wake();
   return true;
 }
 
@@ -197,14 +207,6 @@ std::vector<std::string> RunWriter::Impl::take_warnings() {
   return std::exchange(warnings_, {});
 }
 
-void RunWriter::Impl::hurry() {
-  {
-    const std::lock_guard lock(mutex_);
-    hurry_ = true;
-  }
-  wake_.notify_one();
-}
-
 void RunWriter::Impl::warn(std::string text) {
   const std::lock_guard lock(mutex_);
   warnings_.push_back(std::move(text));
@@ -229,10 +231,12 @@ void RunWriter::Impl::work() {
 
 // Sleeps until there is something to do.  Returns whether this is the last round.
 bool RunWriter::Impl::rest() {
-  const milliseconds nap = next_nap();
-  std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, nap, [this] { return stopping_ || hurry_ || !tasks_.empty(); });
-  hurry_ = false;
+  const timespec until = monotonic_time(Clock::now() + next_nap());
+  if (::sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
+    while (::sem_trywait(&wake_) == 0) {
+    }
+  }
+  const std::lock_guard lock(mutex_);
   return stopping_;
 }
 
@@ -278,9 +282,6 @@ void RunWriter::Impl::commit(size_t limit, bool durable) {
   committed_.fetch_add(points);
   commits_.fetch_add(1);
   if (std::exchange(failing_, false)) warn(fmt::format("the store {} can be written again", path_));
-  if (const int64_t lost = dropped - std::exchange(reported_drops_, dropped)) {
-    warn(fmt::format("{} metric points were dropped: the store {} could not be written fast enough", lost, path_));
-  }
   recorder_.checkpoint();
 }
 

@@ -1,7 +1,7 @@
 // Records one run from a thread of its own: metrics, events, states, sign of life, end.
 //
-// The training thread hands points over through a preallocated ring and never waits, allocates or enters the kernel for
-// that.  The writer thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush()
+// The training thread hands points over through a preallocated ring and never waits or allocates for that.  The writer
+// thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush()
 // or finish() is committed with or before it; (2) a failed write is kept and repeated, reported through
 // take_warnings(), and never ends the run; (3) points in memory are bounded: when the store cannot be written for long
 // the newest points are dropped, and counted.
@@ -62,8 +62,9 @@ class RunWriter {
   // The handle of a metric name; the same for the same name.  Allocates for a new name only.
   SeriesIndex series(std::string_view name);
 
-  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  About 10 ns;
-  // no lock, no allocation, no system call.  Returns false if the ring was full and the point was dropped and counted.
+  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  No lock, no
+  // allocation; no system call, but that a burst which half fills the ring wakes the writer thread.  Returns false if
+  // the ring was full and the point was dropped and counted.
   bool push(SeriesIndex series, int64_t step, double value) noexcept;
 
   // Records an event; `json` is a JSON document.  A short lock and an allocation.
@@ -86,7 +87,8 @@ class RunWriter {
 
   WriterCounters counters() const;
 
-  // Texts about failed writes, recoveries and dropped points since the last call; empty (and cheap) nearly always.
+  // Texts about failed writes and recoveries since the last call; empty (and cheap) nearly always.  Dropped points are
+  // counted (counters()), not warned about.
   std::vector<std::string> take_warnings();
 
  private:

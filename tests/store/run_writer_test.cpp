@@ -205,13 +205,9 @@ TEST_F(RunWriting, ARingThatIsFullDropsAndCounts) {
   EXPECT_EQ(counters.committed, counters.pushed);
   EXPECT_EQ(static_cast<int64_t>(points("loss").size()), counters.committed);
   EXPECT_GT(refused, 90'000);
-  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{fmt::format(
-                                        "{} metric points were dropped: the store {} could not be written fast enough",
-                                        refused, path.string())});
-  writer.flush();
+  EXPECT_TRUE(writer.take_warnings().empty()) << "the trainer warns, once and with the total";
   Store store = open_to_read();
   EXPECT_EQ(find_run(store, info.uid).dropped_points, refused);
-  EXPECT_TRUE(writer.take_warnings().empty());
 }
 
 TEST_F(RunWriting, ADestroyedWriterCommitsWithoutAStatus) {
