@@ -22,12 +22,16 @@ store::LoadedState load_newest(store::Store& store, const store::RunDetails& det
 
 }  // namespace
 
+ChosenState load_chosen_state(store::Store& store, const store::RunRow& run, int64_t id) {
+  ChosenState chosen;
+  chosen.run = store::show_run(store, run);
+  chosen.state = id > 0 ? load_named(store, chosen.run, id) : load_newest(store, chosen.run);
+  return chosen;
+}
+
 ChosenState load_chosen_state(const Options& options) {
   store::Store store = open_store(options);
-  ChosenState chosen;
-  chosen.run = store::show_run(store, store::find_run(store, options.run));
-  chosen.state = options.state > 0 ? load_named(store, chosen.run, options.state) : load_newest(store, chosen.run);
-  return chosen;
+  return load_chosen_state(store, store::find_run(store, options.run), options.state);
 }
 
 }  // namespace runner::cli

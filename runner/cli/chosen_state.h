@@ -11,8 +11,9 @@ struct ChosenState {
   store::LoadedState state;
 };
 
-// The run of options.run, with options.state or else its newest state.  Throws Error(kNotFound), or Error(kStore) where
-// the state is damaged.
+// The state `id` of the run, 0 being its newest.  Throws Error(kNotFound), or Error(kStore) where the state is damaged.
+ChosenState load_chosen_state(store::Store& store, const store::RunRow& run, int64_t id);
+// The same for options.run and options.state.
 ChosenState load_chosen_state(const Options& options);
 
 }  // namespace runner::cli

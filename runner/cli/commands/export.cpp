@@ -43,7 +43,7 @@ int export_run(const Options& options, report::Output& out) {
   const store::RunRow run = store::find_run(store, options.run);
   report::Value state, model, metrics;
   if (!options.model_file.empty()) {
-    const ChosenState chosen = load_chosen_state(options);
+    const ChosenState chosen = load_chosen_state(store, run, options.state);  // `run`: @last may be another by now
     train::export_model(chosen.state, options.model_file);
     out.talk(fmt::format("wrote {}: the model of state {}\n", options.model_file, chosen.state.info.id));
     state = chosen.state.info.id;
