@@ -47,7 +47,7 @@ constexpr ErrorIdRow kErrorIds[] = {
     {ErrorId::kMetricNotRecorded, "metric-not-recorded", "a key watches a metric that the run would not record"},
     {ErrorId::kTaskMismatch, "task-mismatch", "a metric or a loss does not fit the kind of labels"},
     {ErrorId::kWarmupTooLong, "warmup-too-long", "the warm-up is longer than the schedule"},
-    {ErrorId::kResumeChange, "resume-change", "a resumed run would differ in a key that only a fork may change"},
+    {ErrorId::kResumeChange, "resume-change", "a resumed run would differ in a key that cannot change"},
 };
 
 struct Style {

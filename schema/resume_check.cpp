@@ -41,7 +41,7 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const bool larger = field.on_resume == OnResume::kLarger;
     d.message = fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
                             text_of(was), text_of(is));
-    d.hint = fmt::format("start a child run instead: runner fork RUN {}={}", path, text_of(is));
+    d.hint = fmt::format("start a new run instead: runner exec RECIPE {}={}", path, text_of(is));
   }
   return diagnostics;
 }

@@ -32,6 +32,20 @@ TEST(Manuals, TourRunsAsItStands) {
   }
 }
 
+// "$ COMMAND" in docs/errors.md, and below it what the program says.
+TEST(Manuals, ErrorsAreShownAsTheProgramPrintsThem) {
+  const Folder folder;
+  fs::create_symlink(RUNNER_SOURCE_DIR "/recipes", folder.path() / "recipes");
+  const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/errors.md");
+  int commands = 0;
+  for (size_t at = text.find("\n$ "); at != std::string::npos; at = text.find("\n$ ", at + 1), ++commands) {
+    const size_t end = text.find('\n', at + 1) + 1;
+    const std::string command = text.substr(at + 3, end - at - 4);
+    EXPECT_EQ(run_command(command, folder.path()).err, text.substr(end, text.find("```", end) - end)) << command;
+  }
+  EXPECT_EQ(commands, 2);
+}
+
 TEST(Manuals, NameEveryCommandAndOption) {
   const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/cli.md");
   std::string missing;

@@ -30,16 +30,16 @@ TEST(ResumeCheck, WhatMayChange) {
 TEST(ResumeCheck, WhatMayNot) {
   EXPECT_EQ(refused({"optimizer.lr=0.5", "seed=1"}),
             "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 [resume-change]\n"
-            "hint: start a child run instead: runner fork RUN optimizer.lr=0.5\n"
+            "hint: start a new run instead: runner exec RECIPE optimizer.lr=0.5\n"
             "command line:2:6: error: seed cannot change when a run is resumed: 0 -> 1 [resume-change]\n"
-            "hint: start a child run instead: runner fork RUN seed=1\n");
+            "hint: start a new run instead: runner exec RECIPE seed=1\n");
   EXPECT_EQ(refused({"train.epochs=2"}),
             "command line:1:14: error: train.epochs can only grow when a run is resumed: 3 -> 2 [resume-change]\n"
-            "hint: start a child run instead: runner fork RUN train.epochs=2\n");
+            "hint: start a new run instead: runner exec RECIPE train.epochs=2\n");
   EXPECT_EQ(refused({"train.clip_grad_norm=1"}),
             "command line:1:22: error: train.clip_grad_norm cannot change when a run is resumed: not set -> 1 "
             "[resume-change]\n"
-            "hint: start a child run instead: runner fork RUN train.clip_grad_norm=1\n");
+            "hint: start a new run instead: runner exec RECIPE train.clip_grad_norm=1\n");
   EXPECT_NE(refused({"train.epochs=null", "train.steps=10"}), "");
 }
 
