@@ -21,6 +21,7 @@ constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
 constexpr std::string_view kSums = "sums";
 constexpr std::string_view kRun = "run";
+constexpr int kRunVersion = 1;  // of the document in that section
 
 std::string meta_of(const backends::TensorType& type) {
   return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
@@ -40,6 +41,7 @@ std::optional<double> optional_number(const json& text) {
 
 std::string run_document(const RunState& state) {
   return json{
+      {"version", kRunVersion},
       {"epoch", state.position.epoch},
       {"batch", state.position.step},
       {"windows", state.counters.windows},
@@ -115,11 +117,24 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
   });
 }
 
+std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot) {
+  for (const store::SectionView& section : snapshot.sections()) {
+    if (!section.name.starts_with(kModel)) continue;
+    const std::span values(reinterpret_cast<const float*>(section.bytes.data()), section.bytes.size() / sizeof(float));
+    const auto found = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+    if (found != values.end()) return fmt::format("parameter {} is {}", section.name.substr(kModel.size()), *found);
+  }
+  return std::nullopt;
+}
+
 RunState run_state_of(const store::LoadedState& loaded) {
   const store::Section& section = loaded.at(kRun);
   try {
     const json document = json::parse(reinterpret_cast<const char*>(section.bytes.data()),
                                       reinterpret_cast<const char*>(section.bytes.data() + section.bytes.size()));
+    const int version = document.at("version");
+    RUN_CHECK(version == kRunVersion, ErrorKind::kStore, "state {} was written by a newer version of runner",
+              loaded.info.id);
     const json& plateau = document.at("plateau");
     const json& early = document.at("early_stopping");
     RunState state;
@@ -178,18 +193,13 @@ std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded) {
   return parameters;
 }
 
-void check_data(const RunState& state, const std::string& train_data, const std::string& eval_data) {
-  const auto check = [](const char* section, const std::string& before, const std::string& now) {
-    if (before == now) return;
-    const std::string what = before.empty() ? "the run had none"
-                             : now.empty()
-                                 ? "it is gone"
-                                 : data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now));
-    fail(ErrorKind::kData, "{} is not what the run was trained on: {}; restore the data, or start a new run", section,
-         what);
-  };
-  check("data.train", state.train_data, train_data);
-  check("data.eval", state.eval_data, eval_data);
+void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy) {
+  if (before == now) return;
+  const std::string what = before.empty() ? "the run had none"
+                           : now.empty()
+                               ? "it is gone"
+                               : data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now));
+  fail(ErrorKind::kData, "{} is not what the run was trained on: {}; {}", section, what, remedy);
 }
 
 }  // namespace runner::train

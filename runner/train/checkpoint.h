@@ -39,6 +39,9 @@ struct RunState {
 // Copies trainer and state into `snapshot`, whose header the caller fills.
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
 
+// "parameter 0.weight is inf" for the first parameter with a value that is not finite.
+std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot);
+
 // The host part of a loaded state.  Throws Error(kStore) naming the state where it is not as capture() wrote it.
 RunState run_state_of(const store::LoadedState& loaded);
 
@@ -54,7 +57,8 @@ struct StoredParameter {
 };
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded);
 
-// Throws Error(kData) saying what changed where data are not those that a state was trained on.
-void check_data(const RunState& state, const std::string& train_data, const std::string& eval_data);
+// Throws Error(kData) saying what changed, and `remedy`, where the data of `section` ("data.train") are not those that
+// a state was trained on.  Fingerprints as text; empty: no such data.
+void check_data(const char* section, const std::string& before, const std::string& now, const char* remedy);
 
 }  // namespace runner::train

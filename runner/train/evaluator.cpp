@@ -5,7 +5,10 @@
 namespace runner::train {
 
 Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe)
-    : trainer_(trainer), dataset_(dataset), recipe_(recipe), plan_(data::eval_plan(recipe, dataset.size())) {}
+    : trainer_(trainer),
+      dataset_(dataset),
+      none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
+      plan_(data::eval_plan(recipe, dataset.size())) {}
 
 template <class Each>
 void Evaluator::each_batch(const Each& each) {
@@ -20,7 +23,7 @@ void Evaluator::each_batch(const Each& each) {
 }
 
 std::map<std::string, double> Evaluator::run() {
-  Metrics metrics(recipe_.eval.metrics, trainer_.encoding().label_kind, trainer_.encoding().outputs);
+  Metrics metrics = none_yet_;
   each_batch([&](const data::Batch& batch, size_t size) {
     losses_.resize(size);
     weights_.resize(size);

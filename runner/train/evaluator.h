@@ -14,7 +14,8 @@ namespace runner::train {
 
 class Evaluator {
  public:
-  // The data set and the trainer must outlive the Evaluator.
+  // The data set and the trainer must outlive the Evaluator.  Throws Error(kRecipe) where eval.metrics does not fit the
+  // data (metrics.h).
   Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe);
 
   // Metrics of the recipe by name, without "eval/".
@@ -29,7 +30,7 @@ class Evaluator {
 
   Trainer& trainer_;
   const data::Dataset& dataset_;
-  const schema::Recipe& recipe_;
+  const Metrics none_yet_;
   const data::DataPlan plan_;
   std::vector<float> outputs_, losses_, weights_;  // of one batch
 };

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/ops.h"
 #include "backends/tensor/float16.h"
 
 namespace runner::train {
@@ -34,6 +35,7 @@ std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents) {
 std::string describe(const StepBuilder::Recorded& recorded, const nn::ParameterSet& parameters, ValueId id,
                      int64_t element, const backends::Arguments& arguments) {
   const Program& program = recorded.program;
+  if (id >= program.size()) return "the sum of the losses";
   for (size_t p = 0; p < recorded.parameters.size(); ++p)
     if (recorded.parameters[p] == id)
       return fmt::format("parameter {}", parameters[static_cast<nn::ParameterId>(p)].name);
@@ -50,8 +52,8 @@ std::string describe(const StepBuilder::Recorded& recorded, const nn::ParameterS
 
 }  // namespace
 
-std::string first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
-                             const nn::ParameterSet& parameters, const backends::Arguments& arguments) {
+std::optional<std::string> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
+                                            const nn::ParameterSet& parameters, const backends::Arguments& arguments) {
   Program program = recorded.program;
   std::vector<ValueId> watched;
   const size_t first_batch = program.inputs().size() - arguments.scalars.size() - kBatchInputCount;
@@ -65,6 +67,8 @@ std::string first_not_finite(backends::Device& device, const StepBuilder::Record
   for (const ValueId id : recorded.parameters)
     if (std::find(watched.begin(), watched.end(), id) == watched.end()) watched.push_back(id);
   std::sort(watched.begin(), watched.end());
+  const backends::Value losses{&program, recorded.losses}, mask{&program, recorded.mask};
+  watched.push_back(backends::ops::sum(backends::ops::mul(losses, mask)).id);
   for (const ValueId id : watched) program.output("watched", id);
 
   const auto executable = device.compile(program);
@@ -77,7 +81,7 @@ std::string first_not_finite(backends::Device& device, const StepBuilder::Record
       return fmt::format("{} is {}", describe(recorded, parameters, watched[i], found->element, arguments),
                          found->value);
   }
-  return "the forward pass is finite, a gradient is not";
+  return std::nullopt;
 }
 
 }  // namespace runner::train

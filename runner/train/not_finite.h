@@ -1,6 +1,7 @@
 // Where a NaN or an infinity came from.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "backends/backend.h"
@@ -10,9 +11,9 @@
 namespace runner::train {
 
 // Runs the recorded forward part once more with every value kept, and names the first that is not finite: a feature or
-// target of a sample, a parameter, the result of an op, or the gradients where the forward part is finite.
+// target of a sample, a parameter, the result of an op, the sum of the losses.  None: all are finite.
 // `arguments`: those of the step that went wrong.  Compiles a Program; not for the steady state.
-std::string first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
-                             const nn::ParameterSet& parameters, const backends::Arguments& arguments);
+std::optional<std::string> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
+                                            const nn::ParameterSet& parameters, const backends::Arguments& arguments);
 
 }  // namespace runner::train

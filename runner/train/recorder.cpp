@@ -18,21 +18,30 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-void Recorder::add(const std::string& name, int64_t step, double value) {
+void Recorder::add(std::string_view name, int64_t step, double value) {
   auto found = series_.find(name);
-  if (found == series_.end()) found = series_.emplace(name, Series{writer_.series(name), {kNan, kNan, kNan}}).first;
-  writer_.push(found->second.index, step, value);
-  MetricRange& range = found->second.range;
-  range = {value, smaller(range.min, value), larger(range.max, value)};
+  if (found == series_.end())
+    found = series_.emplace(name, Series{writer_.series(name), {kNan, kNan, kNan}, step}).first;
+  Series& series = found->second;
+  writer_.push(series.index, step, value);
+  series.range = {value, smaller(series.range.min, value), larger(series.range.max, value)};
+  series.step = step;
 }
 
 void Recorder::resume(const std::string& name, const MetricRange& range) {
-  series_.emplace(name, Series{writer_.series(name), range});
+  series_.emplace(name, Series{writer_.series(name), range, -1});
 }
 
-double Recorder::newest(const std::string& name) const {
+double Recorder::newest(std::string_view name) const {
   const auto found = series_.find(name);
   return found == series_.end() ? kNan : found->second.range.last;
+}
+
+std::map<std::string, double> Recorder::at(int64_t step) const {
+  std::map<std::string, double> values;
+  for (const auto& [name, series] : series_)
+    if (series.step == step) values[name] = series.range.last;
+  return values;
 }
 
 std::map<std::string, MetricRange> Recorder::ranges() const {

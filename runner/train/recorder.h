@@ -3,8 +3,10 @@
 // Not thread-safe; belongs to the training thread.  add() with a known series allocates nothing.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "runner/train/run.h"
 #include "store/run_writer.h"
@@ -16,22 +18,25 @@ class Recorder {
   explicit Recorder(store::RunWriter& writer) : writer_(writer) {}
 
   // Records `name` at `step` and keeps its last, smallest and largest value.
-  void add(const std::string& name, int64_t step, double value);
+  void add(std::string_view name, int64_t step, double value);
   // Continues a series of an earlier attempt.
   void resume(const std::string& name, const MetricRange& range);
 
   // Newest value of a metric; NaN where there is none.
-  double newest(const std::string& name) const;
+  double newest(std::string_view name) const;
+  // The metrics that have a point at `step`.
+  std::map<std::string, double> at(int64_t step) const;
   std::map<std::string, MetricRange> ranges() const;
 
  private:
   struct Series {
     store::SeriesIndex index;
     MetricRange range;
+    int64_t step;  // of the newest point
   };
 
   store::RunWriter& writer_;
-  std::map<std::string, Series> series_;
+  std::map<std::string, Series, std::less<>> series_;
 };
 
 }  // namespace runner::train

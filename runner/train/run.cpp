@@ -1,11 +1,10 @@
 #include "runner/train/run.h"
 
+#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
-#include <deque>
 #include <fstream>
-#include <limits>
+#include <new>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "runner/train/evaluator.h"
 #include "runner/train/recorder.h"
 #include "runner/train/session.h"
+#include "runner/train/state_keeper.h"
 #include "schema/error.h"
 #include "store/queries.h"
 #include "store/run_writer.h"
@@ -32,30 +32,27 @@ bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-store::Retention retention_of(const schema::CheckpointSpec& spec) {
-  store::Retention retention{.keep_last = spec.keep_last, .keep_best = {}};
-  if (spec.keep_best)
-    retention.keep_best =
-        store::Retention::Best{spec.keep_best->metric, spec.keep_best->maximize, spec.keep_best->count};
-  return retention;
-}
-
 // A state that can be resumed from, and the warnings about newer ones that cannot.
 struct Resumable {
   store::LoadedState state;
   std::vector<std::string> warnings;
 };
 
+// The newest that can be read.  Throws Error(kNotFound) where there is none at all, and where none can be read the
+// Error of the newest.
 Resumable newest_state(store::Store& store, const store::RunRow& run) {
   Resumable found;
+  std::optional<Error> newest;
   for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
     try {
       found.state = store::load_state(store, info.id);
       return found;
     } catch (const Error& error) {
+      if (!newest) newest = error;
       found.warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
     }
   }
+  if (newest) throw Error(*newest).note("no state of the run can be read");
   fail(ErrorKind::kNotFound, "run {} has no complete state to resume from", run.uid);
 }
 
@@ -64,7 +61,6 @@ class Run {
   explicit Run(const RunRequest& request)
       : request_(request),
         recipe_(request.recipe),
-        store_(store::Store::open(request.store, store::Access::kWrite)),
         session_(recipe_),
         log_every_(interval(recipe_.log.every, session_.scale)),
         save_every_(interval(recipe_.checkpoint.every, session_.scale)) {
@@ -81,13 +77,19 @@ class Run {
   }
 
   RunResult execute() {
-    request_.resume.empty() ? start() : resume();
+    // Opened, and made where it is missing, only when recipe and data are known to be good.
+    store::Store store = store::Store::open(request_.store, store::Access::kWrite);
+    request_.resume.empty() ? start(std::move(store)) : resume(std::move(store));
     request_.observer.on_start(result_.run, result_.name);
     for (const std::string& text : session_.plan.warnings()) warn(text);
     try {
       train();
     } catch (const Error& error) {
       record_failure(error);
+    } catch (const std::bad_alloc&) {
+      record_failure(Error(ErrorKind::kRun, "out of memory; a smaller data.batch_size or model may help"));
+    } catch (const std::exception& error) {
+      record_failure(Error(ErrorKind::kRun, error.what()));
     }
     finish();
     return std::move(result_);
@@ -108,22 +110,31 @@ class Run {
     return info;
   }
 
-  void start() {
+  void start(store::Store store) {
     store::RunInfo info{.uid = store::new_run_uid(),
                         .name = recipe_.name,
                         .seed = recipe_.seed,
                         .parent = {},
                         .attempt = attempt_info()};
     result_.run = info.uid;
-    writer_.emplace(std::move(store_), std::move(info));
-    recorder_.emplace(*writer_);
+    begin_recording(std::move(store), std::move(info));
   }
 
-  void resume() {
-    const store::RunRow row = store::find_run(store_, request_.resume);
-    const Resumable found = newest_state(store_, row);
+  // `run`: a new RunInfo or the handle of a claimed run.
+  template <class RunOf>
+  void begin_recording(store::Store store, RunOf run) {
+    writer_.emplace(std::move(store), std::move(run));
+    recorder_.emplace(*writer_);
+    keeper_.emplace(*writer_, recipe_.checkpoint);
+  }
+
+  void resume(store::Store store) {
+    const store::RunRow row = store::find_run(store, request_.resume);
+    const Resumable found = newest_state(store, row);
     const RunState state = run_state_of(found.state);
-    check_data(state, session_.train_fingerprint(), session_.eval_fingerprint());
+    constexpr const char* kRemedy = "restore the data, or start a new run";
+    check_data("data.train", state.train_data, session_.train_fingerprint(), kRemedy);
+    check_data("data.eval", state.eval_data, session_.eval_fingerprint(), kRemedy);
     restore(found.state, session_.trainer);
     position_ = state.position;
     session_.schedule.restore(state.plateau);
@@ -133,15 +144,15 @@ class Run {
     store::AttemptInfo info = attempt_info();
     info.start_step = found.state.info.step;
     info.from_state = found.state.info.id;
-    const store::RunHandle handle = store::begin_attempt(store_, row.uid, info);
+    const store::RunHandle handle = store::begin_attempt(store, row.uid, info);
     result_.run = row.uid;
     result_.name = row.name;
-    const std::vector<store::MetricSummary> metrics = store::list_metrics(store_, row.id);
-    writer_.emplace(std::move(store_), handle);
-    recorder_.emplace(*writer_);
+    const std::vector<store::MetricSummary> metrics = store::list_metrics(store, row.id);
+    const std::vector<store::StateInfo> states = store::list_states(store, row.id, /*for_resume=*/true);
+    begin_recording(std::move(store), handle);
     for (const store::MetricSummary& metric : metrics)
       recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
-    saved_at_ = found.state.info.step;
+    keeper_->resume(found.state.info.step, states);
     for (const std::string& text : found.warnings) warn(text);
   }
 
@@ -151,33 +162,45 @@ class Run {
   bool finished() const { return step() >= session_.scale.total_steps || stopped_early_; }
   bool interrupted() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
 
+  // From the next batch on.
+  data::LoaderSpec loader_spec(int64_t prefetch) const {
+    return {.shuffle = recipe_.data.shuffle, .seed = session_.data_seed(), .from = position_, .prefetch = prefetch};
+  }
+
   void train() {
-    data::Loader loader(session_.data.train, session_.plan,
-                        {.shuffle = recipe_.data.shuffle,
-                         .seed = session_.data_seed(),
-                         .from = position_,
-                         .prefetch = recipe_.data.prefetch});
+    data::Loader loader(session_.data.train, session_.plan, loader_spec(recipe_.data.prefetch));
     logged_at_ = std::chrono::steady_clock::now();
     while (!finished() && !interrupted()) {
       window(loader);
       if (result_.first_step_seconds == 0) result_.first_step_seconds = seconds_since_process_start();
-      const bool last = finished();
-      if (due(step(), log_every_) || last) log();
-      if (due(step(), evaluate_every_) || (last && evaluator_)) evaluate();
-      if (due(step(), save_every_) && !finished()) save("schedule");
-      collect_saves(false);
+      const bool logged = due(step(), log_every_) || finished();
+      if (logged) log();
+      if (evaluator_ && (due(step(), evaluate_every_) || finished())) evaluate();
+      if (stopped_early_ && !logged) log();
+      if (const char* reason = reason_to_save()) save(reason);
+      keeper_->collect();
+      for (const std::string& text : writer_->take_warnings()) warn(text);
       request_.observer.on_step(progress());
     }
     const bool done = finished();
-    save_last(done ? "end" : "interrupt");
+    save(done ? "end" : "interrupt");
+    keeper_->wait();
     result_.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
     result_.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
+  }
+
+  // Null: none.  The last state of a run is saved by train().
+  const char* reason_to_save() const {
+    if (finished()) return nullptr;
+    if (due(step(), save_every_)) return "schedule";
+    return newly_evaluated_ && keeper_->is_among_best(recorder_->at(step())) ? "best" : nullptr;
   }
 
   void window(data::Loader& loader) {
     const int64_t applied = session_.trainer.counters.applied;
     const Trainer::WindowRates rates{session_.schedule.factor(applied), session_.schedule.momentum(applied)};
     const Trainer::Window window = session_.trainer.run_window(loader, rates);
+    newly_evaluated_ = false;
     if (!window.finite) not_finite();
     position_ = window.next;
     lr_ = recipe_.optimizer.hyper.lr * rates.factor;
@@ -186,16 +209,24 @@ class Run {
     if (request_.record_batches) recorder_->add(kBatchDigest, step(), static_cast<double>(window.batch_digest >> 11));
   }
 
+  // What was not finite first in the window that begins at position_.
+  std::string explain_not_finite() {
+    data::Loader again(session_.data.train, session_.plan, loader_spec(/*prefetch=*/0));
+    return session_.trainer.explain_not_finite(again);
+  }
+
   void not_finite() {
-    const std::string what = session_.trainer.explain_not_finite();
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
-      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), what));
+      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), explain_not_finite()));
       return;
     }
-    const int64_t failed = step();
-    // The step did nothing, so what is on the device is the model before it: worth keeping.
-    --session_.trainer.counters.windows;
-    if (failed > 1) save("not finite");
+    const std::string what = explain_not_finite();
+    const int64_t failed = step() + 1;
+    // The step did nothing, so what is on the device is the model before it: worth keeping, if it is finite itself.
+    try {
+      if (step() > 0) save("not finite");
+    } catch (const Error&) {  // `what` says it
+    }
     fail(ErrorKind::kRun,
          "the loss of step {} is not finite: {}; a smaller optimizer.lr or train.clip_grad_norm may help, "
          "train.on_nan: skip skips such steps",
@@ -217,6 +248,7 @@ class Run {
     std::map<std::string, double> metrics;
     for (const auto& [name, value] : evaluator_->run()) metrics["eval/" + name] = value;
     for (const auto& [name, value] : metrics) recorder_->add(name, step(), value);
+    newly_evaluated_ = true;
     if (recipe_.scheduler.type == schema::SchedulerType::kPlateau)
       session_.schedule.observe(recorder_->newest(recipe_.scheduler.metric));
     if (recipe_.train.early_stopping) check_patience(*recipe_.train.early_stopping);
@@ -250,45 +282,15 @@ class Run {
   // ---- states -------------------------------------------------------------------------------------------------------
 
   void save(const char* reason) {
-    store::StateSnapshot snapshot = writer_->snapshot();
-    capture(session_.trainer, run_state(), snapshot);
-    snapshot.header = {.step = step(), .epoch = position_.epoch, .reason = reason, .pinned = false, .metrics = {}};
-    for (const auto& [name, range] : recorder_->ranges()) snapshot.header.metrics.emplace_back(name, range.last);
-    saves_.push_back(writer_->save_state(std::move(snapshot), retention_of(recipe_.checkpoint)));
-    saved_at_ = step();
-  }
-
-  // The state that a run ends with is waited for; without it the run cannot be called complete.
-  void save_last(const char* reason) {
-    if (saved_at_ != step()) save(reason);
-    collect_saves(true);
-  }
-
-  RunState run_state() {
-    return {.position = position_,
-            .counters = session_.trainer.counters,
-            .plateau = session_.schedule.plateau(),
-            .patience = patience_,
-            .encoding = session_.data.encoding,
-            .train_data = session_.train_fingerprint(),
-            .eval_data = session_.eval_fingerprint()};
-  }
-
-  // Takes in what became of the saves under way.  A failed one is a warning (of the writer), the newest one an Error if
-  // it is the last of the run.
-  void collect_saves(bool wait) {
-    while (!saves_.empty()) {
-      if (!wait && !saves_.front().ready()) break;
-      const store::Outcome<store::StateInfo> save = saves_.front();
-      saves_.pop_front();
-      try {
-        const store::StateInfo info = save.get();
-        request_.observer.on_state(info.id, info.step, info.bytes);
-      } catch (const Error&) {
-        if (wait && saves_.empty()) throw;
-      }
-    }
-    for (const std::string& text : writer_->take_warnings()) warn(text);
+    keeper_->save(session_.trainer,
+                  {.position = position_,
+                   .counters = session_.trainer.counters,
+                   .plateau = session_.schedule.plateau(),
+                   .patience = patience_,
+                   .encoding = session_.data.encoding,
+                   .train_data = session_.train_fingerprint(),
+                   .eval_data = session_.eval_fingerprint()},
+                  reason, recorder_->at(step()));
   }
 
   // ---- the end ------------------------------------------------------------------------------------------------------
@@ -303,9 +305,8 @@ class Run {
     result_.exit_code = error.kind() == ErrorKind::kStore ? exit_code(ErrorKind::kStore) : exit_code(ErrorKind::kRun);
     result_.error = RunError{error.message(), error.where().file, error.where().line};
     try {
-      collect_saves(true);
-    } catch (const Error& save_error) {
-      warn(save_error.message());
+      keeper_->wait();
+    } catch (const Error&) {  // the writer warns
     }
   }
 
@@ -321,12 +322,11 @@ class Run {
       warn(fmt::format("{} of {} steps were skipped: not finite", result_.skipped_steps, counters.windows));
     try {
       writer_->flush();
+      for (const std::string& text : writer_->take_warnings()) warn(text);
       const store::RunHandle handle = writer_->wait_until_recorded();
       store::Store store = store::Store::open(request_.store, store::Access::kRead);
       for (const store::StateInfo& info : store::list_states(store, handle.id))
         if (!info.superseded) result_.states.insert(result_.states.begin(), info.id);
-      if (const int64_t dropped = writer_->counters().dropped; dropped > 0)
-        warn(fmt::format("{} metric points were dropped: the store could not keep up", dropped));
       writer_->finish({.status = result_.status,
                        .exit_code = result_.exit_code,
                        .reason = result_.error ? result_.error->message : "",
@@ -340,22 +340,21 @@ class Run {
 
   const RunRequest& request_;
   const schema::Recipe& recipe_;
-  store::Store store_;  // until the writer has it
   Session session_;
   const int64_t log_every_, save_every_;
   int64_t evaluate_every_ = 0;
   std::optional<Evaluator> evaluator_;
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
+  std::optional<StateKeeper> keeper_;
 
   data::Position position_;
   Patience patience_;
   bool stopped_early_ = false;
+  bool newly_evaluated_ = false;  // after the newest window
   double lr_ = 0, grad_norm_ = 0;
   int64_t samples_ = 0, logged_samples_ = 0;  // since the process started
   std::chrono::steady_clock::time_point logged_at_;
-  std::deque<store::Outcome<store::StateInfo>> saves_;
-  int64_t saved_at_ = -1;
   RunResult result_;
 };
 

@@ -30,7 +30,6 @@ class Observer {
   virtual void on_start(std::string_view /*run*/, std::string_view /*name*/) {}
   virtual void on_step(const Progress& /*progress*/) {}
   virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
-  virtual void on_state(int64_t /*state*/, int64_t /*step*/, int64_t /*bytes*/) {}
   virtual void on_warning(std::string_view /*text*/) {}
 };
 

@@ -23,8 +23,13 @@ uint64_t seed_of(const schema::Recipe& recipe) {
 }  // namespace
 
 StoredModel::StoredModel(const schema::Recipe& recipe, const store::LoadedState& state)
+    : StoredModel(recipe, state, run_state_of(state)) {}
+
+StoredModel::StoredModel(const schema::Recipe& recipe, const store::LoadedState& state, RunState run)
     : recipe_(recipe),
-      encoding_(run_state_of(state).encoding),
+      encoding_(std::move(run.encoding)),
+      train_data_(std::move(run.train_data)),
+      eval_data_(std::move(run.eval_data)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads))) {
   recipe_.model.init_from.clear();  // the state has the weights
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_);
@@ -49,14 +54,23 @@ data::Dataset StoredModel::read(const std::string& file, bool labels_required) c
   return data::load_encoded(spec, encoding_, seed_of(recipe_), file, labels_required);
 }
 
-std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
-  if (!file.empty()) {
-    const data::Dataset dataset = read(file, true);
-    return Evaluator(*trainer_, dataset, recipe_).run();
+data::Dataset StoredModel::evaluation_data() const {
+  constexpr const char* kRemedy = "restore the data, or name a file: runner eval RUN DATA";
+  if (recipe_.data.eval) {
+    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, seed_of(recipe_), "data.eval", true);
+    check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
+    return eval;
   }
-  const data::Data data = data::load(recipe_.data, seed_of(recipe_), data::labels_as(recipe_.train.loss));
-  RUN_CHECK(data.eval, ErrorKind::kUsage, "the run has no evaluation data; name a file: runner eval RUN DATA");
-  return Evaluator(*trainer_, *data.eval, recipe_).run();
+  RUN_CHECK(recipe_.data.split_eval, ErrorKind::kUsage,
+            "the run has no evaluation data; name a file: runner eval RUN DATA");
+  data::Data data = data::load(recipe_.data, seed_of(recipe_), data::labels_as(recipe_.train.loss));
+  check_data("data.train", train_data_, data.train.fingerprint().to_string(), kRemedy);
+  return std::move(*data.eval);
+}
+
+std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
+  const data::Dataset dataset = file.empty() ? evaluation_data() : read(file, true);
+  return Evaluator(*trainer_, dataset, recipe_).run();
 }
 
 Prediction StoredModel::predict(const std::string& file) {

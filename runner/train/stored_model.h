@@ -28,7 +28,8 @@ class StoredModel {
   ~StoredModel();
 
   // Metrics of the recipe on labelled data.  An empty `file` means the recipe's evaluation data: Error(kUsage) if it
-  // has none.  Throws Error(kData) where the file does not fit the model.
+  // has none, Error(kData) if it is not what it was when the run was trained.  Throws Error(kData) where the file does
+  // not fit the model.
   std::map<std::string, double> evaluate(const std::string& file);
 
   // Outputs for every sample of a file, in its order; labels may be missing.
@@ -38,8 +39,12 @@ class StoredModel {
   // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data.
   data::Dataset read(const std::string& file, bool labels_required) const;
 
+  StoredModel(const schema::Recipe& recipe, const store::LoadedState& state, RunState run);
+  data::Dataset evaluation_data() const;
+
   schema::Recipe recipe_;
   data::Encoding encoding_;
+  std::string train_data_, eval_data_;  // fingerprints
   std::unique_ptr<backends::Device> device_;
   std::unique_ptr<Trainer> trainer_;
 };

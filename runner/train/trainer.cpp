@@ -91,7 +91,12 @@ void Trainer::set_scalars(const WindowRates& rates) {
   }
 }
 
+bool Trainer::ends_window(const data::Batch& batch, int64_t micro) const {
+  return batch.last_of_epoch || micro + 1 == recipe_.gradient_accumulation_steps;
+}
+
 backends::Arguments Trainer::arguments(const data::Batch& batch) {
+  random_key_[1] = batch.position.epoch;
   const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;
   batch_inputs_ = {bytes(batch.features), classes ? bytes(batch.classes) : bytes(batch.targets), bytes(batch.weights),
@@ -120,11 +125,9 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
   bool last = false;
   for (int64_t micro = 0; !last; ++micro) {
     const data::Batch& batch = loader.next();
-    last = batch.last_of_epoch || micro + 1 == recipe_.gradient_accumulation_steps;
+    last = ends_window(batch, micro);
     step = training_step({.batch = batch.size, .first = micro == 0, .last = last});
-    random_key_[1] = batch.position.epoch;
     device_.wait(device_.submit(*step, arguments(batch)));
-    newest_batch_ = batch.size;
     take_in(batch, window);
     window.next = batch.last_of_epoch ? data::Position{batch.position.epoch + 1, 0}
                                       : data::Position{batch.position.epoch, batch.position.step + 1};
@@ -137,6 +140,7 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     device_.read_output(*step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
     window.grad_norm = norm;
   }
+  if (!window.finite && recipe_.train.on_nan == schema::OnNan::kStop) return window;
   ++counters.windows;
   counters.applied += window.finite;
   counters.samples += window.samples;
@@ -154,10 +158,13 @@ double Trainer::take_logged_loss() {
   return sums[1] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[0] / sums[1];
 }
 
-std::string Trainer::explain_not_finite() {
-  const StepBuilder::Recorded recorded = builder_.record(newest_batch_, true);
-  return first_not_finite(device_, recorded, model_.parameters,
-                          {.states = states_, .batch = batch_inputs_, .scalars = scalars_});
+std::string Trainer::explain_not_finite(data::Loader& loader) {
+  for (int64_t micro = 0;; ++micro) {
+    const data::Batch& batch = loader.next();
+    const StepBuilder::Recorded recorded = builder_.record(batch.size, true);
+    if (const auto found = first_not_finite(device_, recorded, model_.parameters, arguments(batch))) return *found;
+    if (ends_window(batch, micro)) return "the forward pass is finite, a gradient is not";
+  }
 }
 
 void Trainer::evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses,

@@ -53,15 +53,16 @@ class Trainer {
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask
   };
 
-  // Takes micro-batches from `loader` up to the end of the window, and steps the optimizer.
+  // Takes micro-batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not
+  // finite counts only if such windows are skipped (train.on_nan).
   Window run_window(data::Loader& loader, const WindowRates& rates);
 
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
 
-  // What was not finite first in the newest batch: "parameter 0.weight", "features of sample 17", "the result of exp
-  // …".
-  std::string explain_not_finite();
+  // What was not finite first in the window that `loader` yields: "parameter 0.weight is inf", "a feature of sample 17
+  // is nan", "the result of exp … is inf".  Nothing must have been updated since that window.
+  std::string explain_not_finite(data::Loader& loader);
 
   // One batch through the model; `outputs` (B, N), `losses` (B), `weights` (B) are overwritten.
   void evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses, std::span<float> weights);
@@ -89,6 +90,7 @@ class Trainer {
   void initialise_parameters();
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch);
+  bool ends_window(const data::Batch& batch, int64_t micro) const;
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
@@ -102,7 +104,6 @@ class Trainer {
   std::vector<double> scalars_;
   std::array<const std::byte*, kBatchInputCount> batch_inputs_{};
   std::array<int64_t, 2> random_key_{};
-  int64_t newest_batch_ = 0;  // size of the newest training batch
 
   backends::PlanCache<Step> cache_;
   std::vector<std::pair<StepShape, Step>> training_steps_;

@@ -87,6 +87,9 @@ class Verifier {
     } catch (const Error& error) {
       fmt::print(stderr, "{}\n", error.what());
       return exit_code(error.kind());
+    } catch (const std::exception& error) {  // nothing may unwind into the parent's half of the stack
+      fmt::print(stderr, "{}\n", error.what());
+      return exit_code(ErrorKind::kRun);
     }
   }
 

@@ -8,6 +8,7 @@
 #include "runner/train/checkpoint.h"
 #include "runner/train/stored_model.h"
 #include "schema/error.h"
+#include "schema/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -121,6 +122,13 @@ TEST_F(RunTest, StopsEarly) {
   EXPECT_EQ(result.epochs, 3);
 }
 
+TEST_F(RunTest, AnEarlyEndIsLogged) {
+  const RunResult result = train(kSmall, {.overrides = {"train.epochs=200", "optimizer.lr=1e-12", "log.every=4 steps",
+                                                        "train.early_stopping={patience: 2, min_delta: 0.001}"}});
+  EXPECT_EQ(result.optimizer_steps, 15);
+  EXPECT_EQ(points("train/loss").back().first, 15);
+}
+
 TEST_F(RunTest, FrozenParametersKeepTheirBits) {
   ASSERT_EQ(train(kSmall, {.store = "start.db", .stop_after = 1}).exit_code, 4);
   ASSERT_EQ(train(kSmall, {.overrides = {"model.freeze=[0.*]"}}).exit_code, 0);
@@ -162,15 +170,6 @@ train: {epochs: 2}
   }
 }
 
-TEST_F(RunTest, KeepsTheNewestAndTheBestStates) {
-  const RunResult result =
-      train(kSmall, {.overrides = {"checkpoint={every: 2 steps, keep_last: 2, keep_best: {metric: eval/loss}}",
-                                   "eval.every=2 steps"}});
-  ASSERT_EQ(result.exit_code, 0);
-  EXPECT_GE(result.states.size(), 2u);
-  EXPECT_LE(result.states.size(), 3u);
-}
-
 TEST_F(RunTest, ClassWeightsThatDoNotFitAreRefusedBeforeTheRun) {
   write("train.csv", "a,label\n1,0\n2,1\n3,2\n");
   const std::string recipe = R"(schema_version: 1
@@ -184,6 +183,65 @@ train: {epochs: 1, class_weights: [1, 2]}
     FAIL() << "trained with two weights for three classes";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "train.class_weights: 2 weights for 3 classes");
+  }
+}
+
+// What is found before the run is recorded leaves no store behind.
+TEST_F(RunTest, MetricsThatDoNotFitAreRefusedBeforeTheRun) {
+  try {
+    train(kSmall, {.overrides = {"eval.metrics=[loss, top_20]"}});
+    FAIL() << "trained towards a top_20 of three classes";
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_code(error.kind()), 2);
+    EXPECT_EQ(error.message(), "eval.metrics: top_20 of 3 classes");
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
+}
+
+class StoredModelTest : public RunFixture {
+ protected:
+  const std::string recipe_ = R"(schema_version: 1
+model: {type: linear}
+data:
+  train: {format: csv, path: train.csv}
+  eval: {format: csv, path: eval.csv}
+  normalize: standard
+  batch_size: 4
+optimizer: {type: adam, lr: 0.1}
+train: {epochs: 20}
+)";
+  static constexpr const char* kTable = "a,b,label\n1,2,0\n2,1,1\n1,3,0\n4,1,1\n1,4,0\n5,2,1\n";
+
+  std::map<std::string, double> evaluate() {
+    const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), {});
+    store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+    const auto states = store::list_states(store, store::find_run(store, "@last").id, true);
+    return StoredModel(read.recipe, store::load_state(store, states[0].id)).evaluate("");
+  }
+};
+
+TEST_F(StoredModelTest, KeepsTheNormalisationOfItsTraining) {
+  write("train.csv", kTable);
+  write("eval.csv", kTable);
+  const RunResult result = train(recipe_);
+  ASSERT_EQ(result.exit_code, 0);
+  EXPECT_EQ(evaluate().at("loss"), result.metrics.at("eval/loss").last);
+  write("train.csv", "a,b,label\n100,2,0\n200,1,1\n");
+  EXPECT_EQ(evaluate().at("loss"), result.metrics.at("eval/loss").last);
+}
+
+TEST_F(StoredModelTest, IsNotEvaluatedOnChangedData) {
+  write("train.csv", kTable);
+  write("eval.csv", kTable);
+  ASSERT_EQ(train(recipe_).exit_code, 0);
+  write("eval.csv", std::string(kTable) + "5,1,1\n");
+  try {
+    evaluate();
+    FAIL() << "evaluated on other data";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "data.eval is not what the run was trained on: 6 samples -> 7; restore the data, or name a file: runner "
+              "eval RUN DATA");
   }
 }
 
