@@ -1,0 +1,96 @@
+// model.init_from: what fits is read exactly, what does not is named.
+#include "runner/nn/initial_weights.h"
+
+#include "runner/data/safetensors.h"
+#include "tests/data/files.h"
+
+namespace runner::nn {
+namespace {
+
+using backends::DType;
+using backends::Shape;
+using data::NamedTensor;
+using Floats = std::vector<float>;
+
+class InitialWeightsTest : public data::FileTest {
+ protected:
+  InitialWeightsTest() {
+    parameters_.add("0.weight", {2, 3}, {});
+    parameters_.add("0.bias", {2}, {});
+  }
+
+  static std::span<const std::byte> view(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
+  NamedTensor weight(DType dtype = DType::kF32, const Shape& shape = {2, 3},
+                     const std::string& name = "0.weight") const {
+    static const std::string zeros(64, '\0');
+    return {name, dtype, shape, view(zeros).first(static_cast<size_t>(shape.elements()) * size_of(dtype))};
+  }
+  NamedTensor bias() const { return weight(DType::kF32, {2}, "0.bias"); }
+
+  std::string error(std::vector<NamedTensor> tensors) const {
+    data::write_safetensors(path("w"), std::move(tensors));
+    return message_of([&] { InitialWeights(path("w"), parameters_); });
+  }
+
+  ParameterSet parameters_;
+};
+
+TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
+  const std::string f32 = data::bytes_of(Floats{0.1f, -2}), f64 = data::bytes_of(std::vector<double>{0.1, -2}),
+                    bf16 = data::bytes_of(std::vector<uint16_t>{0x3f80, 0xc000}),
+                    f16 = data::bytes_of(std::vector<uint16_t>{0x3c00, 0xc000});
+  const struct {
+    DType dtype;
+    const std::string& bytes;
+    Floats expected;
+  } cases[] = {{DType::kF32, f32, {0.1f, -2}},
+               {DType::kF64, f64, {0.1f, -2}},
+               {DType::kBf16, bf16, {1, -2}},
+               {DType::kF16, f16, {1, -2}}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(std::string(name_of(c.dtype)));
+    data::write_safetensors(path("w"), {weight(), {"0.bias", c.dtype, {2}, view(c.bytes)}});
+    const InitialWeights weights(path("w"), parameters_);
+    Floats values(2);
+    EXPECT_TRUE(weights.read(parameters_[1], values));
+    EXPECT_EQ(values, c.expected);
+  }
+}
+
+TEST_F(InitialWeightsTest, ReadsElementsInOrder) {
+  const std::string bytes = data::bytes_of(Floats{1, 2, 3, 4, 5, 6});
+  data::write_safetensors(path("w"), {{"0.weight", DType::kF32, {2, 3}, view(bytes)}, bias()});
+  Floats values(6);
+  EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], values));
+  EXPECT_EQ(values, (Floats{1, 2, 3, 4, 5, 6}));
+}
+
+TEST_F(InitialWeightsTest, LeavesValuesAloneWithoutAFile) {
+  Floats values = {7, 8};
+  EXPECT_FALSE(InitialWeights("", parameters_).read(parameters_[1], values));
+  EXPECT_EQ(values, (Floats{7, 8}));
+}
+
+TEST_F(InitialWeightsTest, NamesWhatDoesNotFit) {
+  EXPECT_EQ(error({weight()}), "model.init_from: w has no tensor 0.bias, which the model wants as (2)");
+  EXPECT_EQ(error({}), "model.init_from: w has no tensor 0.weight, which the model wants as (2, 3)");
+  EXPECT_EQ(error({weight(DType::kF32, {3, 2}), bias()}),
+            "model.init_from: 0.weight in w is (3, 2), the model wants (2, 3)");
+  EXPECT_EQ(error({weight(DType::kF32, {6}), bias()}), "model.init_from: 0.weight in w is (6), the model wants (2, 3)");
+  EXPECT_EQ(error({weight(DType::kI64), bias()}), "model.init_from: 0.weight in w is I64, the model wants floats");
+  EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "2.bias")}),
+            "model.init_from: w has a tensor 2.bias, which the model does not have");
+  data::write_safetensors(path("w"), {{"0.weight", std::nullopt, {2, 3}, view("abcdef")}, bias()});
+  EXPECT_EQ(message_of([&] { InitialWeights(path("w"), parameters_); }),
+            "model.init_from: 0.weight in w is U8, the model wants floats");
+}
+
+TEST_F(InitialWeightsTest, NamesAFileThatCannotBeRead) {
+  EXPECT_EQ(message_of([&] { InitialWeights(path("absent"), parameters_); }),
+            "cannot open absent: No such file or directory");
+  EXPECT_EQ(message_of([&] { InitialWeights(write("w", "x,y\n1,2\n3,4\n"), parameters_); }),
+            "w: the safetensors header claims 734698278355545208 bytes, but 4 follow");
+}
+
+}  // namespace
+}  // namespace runner::nn

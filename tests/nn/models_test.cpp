@@ -1,0 +1,113 @@
+// The built-in models: names, shapes and order of their parameters are PyTorch's.
+#include "runner/nn/models.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+#include "schema/recipe_reader.h"
+#include "tests/golden/golden.h"
+#include "tests/nn/recording.h"
+
+namespace runner::nn {
+namespace {
+
+using backends::Shape;
+using schema::ModelSpec;
+using Texts = std::vector<std::string>;
+
+ModelSpec mlp(std::vector<int64_t> hidden, double dropout = 0, bool layer_norm = false) {
+  ModelSpec spec;
+  spec.hidden = std::move(hidden);
+  spec.dropout = dropout;
+  spec.layer_norm = layer_norm;
+  return spec;
+}
+
+ModelSpec of_type(schema::ModelType type) {
+  ModelSpec spec;
+  spec.type = type;
+  return spec;
+}
+
+Texts names_of(const Model& model) {
+  Texts names;
+  for (const Parameter& p : model.parameters.parameters()) names.push_back(p.name + " " + p.shape.to_string());
+  return names;
+}
+
+TEST(BuildModel, NamesAnMlpAsSequential) {
+  EXPECT_EQ(names_of(build_model(mlp({16, 8}), {4}, 3)), (Texts{"0.weight (16, 4)", "0.bias (16)", "2.weight (8, 16)",
+                                                                "2.bias (8)", "4.weight (3, 8)", "4.bias (3)"}));
+  EXPECT_EQ(names_of(build_model(mlp({}), {4}, 3)), (Texts{"0.weight (3, 4)", "0.bias (3)"}));
+  ModelSpec without_bias = mlp({16});
+  without_bias.bias = false;
+  EXPECT_EQ(names_of(build_model(without_bias, {4}, 3)), (Texts{"0.weight (16, 4)", "2.weight (3, 16)"}));
+}
+
+TEST(BuildModel, CountsLayerNormAndDropoutAsMembers) {
+  EXPECT_EQ(
+      names_of(build_model(mlp({16}, 0, true), {4}, 3)),
+      (Texts{"0.weight (16, 4)", "0.bias (16)", "1.weight (16)", "1.bias (16)", "3.weight (3, 16)", "3.bias (3)"}));
+  EXPECT_EQ(names_of(build_model(mlp({16}, 0.5), {4}, 3)),
+            (Texts{"0.weight (16, 4)", "0.bias (16)", "3.weight (3, 16)", "3.bias (3)"}));
+  EXPECT_EQ(names_of(build_model(mlp({16, 8}, 0.5, true), {4}, 3)),
+            (Texts{"0.weight (16, 4)", "0.bias (16)", "1.weight (16)", "1.bias (16)", "4.weight (8, 16)", "4.bias (8)",
+                   "5.weight (8)", "5.bias (8)", "8.weight (3, 8)", "8.bias (3)"}));
+}
+
+TEST(BuildModel, FlattensSamplesWithoutANameForIt) {
+  EXPECT_EQ(names_of(build_model(of_type(schema::ModelType::kLinear), {28, 28}, 10)),
+            (Texts{"0.weight (10, 784)", "0.bias (10)"}));
+}
+
+// The state dicts that PyTorch trained, for the recipes beside them.
+TEST(BuildModel, HasTheParametersOfPyTorchsModels) {
+  const testing::Golden file = testing::Golden::load("training.json");
+  for (const testing::Golden& item : file.cases()) {
+    SCOPED_TRACE(item.name());
+    const std::string folder = RUNNER_SOURCE_DIR "/tests/golden/training/";
+    const schema::Recipe recipe = schema::read_recipe(folder + item.name() + ".yaml").recipe;
+    const std::string data = item["recipe"]["data"]["train"]["path"].text();
+    const testing::Golden arrays = file["data"][data.substr(0, data.find('.'))];
+    const testing::GoldenTensor labels = arrays["labels"].tensor();
+    const int64_t outputs = !labels.integers.empty() ? 3 : labels.shape.rank() == 1 ? 1 : labels.shape[1];
+    const Model model = build_model(recipe.model, Shape{arrays["features"].tensor().shape[1]}, outputs);
+    std::map<std::string, Shape> ours, torchs;
+    for (const Parameter& p : model.parameters.parameters()) ours[p.name] = p.shape;
+    for (const std::string& name : item["initial"].keys()) torchs[name] = item["initial"][name].tensor().shape;
+    EXPECT_EQ(ours, torchs);
+  }
+}
+
+TEST(BuildModel, IsRandomOnlyWithDropout) {
+  EXPECT_FALSE(build_model(mlp({4}), {4}, 3).module->is_random());
+  EXPECT_TRUE(build_model(mlp({4}, 0.1), {4}, 3).module->is_random());
+}
+
+TEST(BuildModel, ComputesAnMlpOverFlatSamples) {
+  const Model model = build_model(mlp({2}), {2, 2}, 1);
+  Recording recording(*model.module);
+  recording.set_parameter({1, 0, -1, 2, 0, 1, 1, -3});  // (2, 4)
+  recording.set_parameter({0.5, -1});
+  recording.set_parameter({2, -1});  // (1, 2)
+  recording.set_parameter({10});
+  const Value x = recording.input({backends::DType::kF32, Shape{2, 2, 2}}, {1, 2, 3, 4, 0, 1, 2, 0});
+  const auto y = recording.run({recording.forward(x)});
+  // Hidden: (1 − 3 + 8 + 0.5, 2 + 3 − 12 − 1) = (6.5, −8) and (−2 + 0.5, 1 + 2 − 1) = (−1.5, 2).
+  EXPECT_EQ(y[0], (std::vector<double>{10 + 2 * 6.5, 10 - 2}));
+}
+
+TEST(BuildModel, RefusesATypeThatDoesNotExistYet) {
+  try {
+    build_model(of_type(schema::ModelType::kGpt), {4}, 3);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+    EXPECT_EQ(error.message(), "model.type: this type cannot be built yet; available: mlp, linear");
+  }
+}
+
+}  // namespace
+}  // namespace runner::nn

@@ -1,0 +1,155 @@
+// How parameters are found by pattern, and where they lie.
+#include "runner/nn/parameter_set.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+
+namespace runner::nn {
+namespace {
+
+using Patterns = std::vector<std::string>;
+using Groups = std::vector<Patterns>;
+
+TEST(Matches, TakesWholeNames) {
+  struct Case {
+    const char* pattern;
+    const char* name;
+    bool matches;
+  };
+  for (const Case& c : {
+           Case{"0.weight", "0.weight", true},
+           Case{"0.weight", "0.weights", false},
+           Case{"0.weight", "10.weight", false},
+           Case{"0.weight", "0xweight", false},
+           Case{"", "", true},
+           Case{"", "a", false},
+           Case{"*", "", true},
+           Case{"*", "blocks.3.attn.weight", true},
+           Case{"**", "a", true},
+           Case{"*.bias", "0.bias", true},
+           Case{"*.bias", "0.bias.x", false},
+           Case{"*.bias", ".bias", true},
+           Case{"*.bias", "bias", false},
+           Case{"0.*", "0.weight", true},
+           Case{"0.*", "0.", true},
+           Case{"0.*", "10.weight", false},
+           Case{"*.3.*", "blocks.3.bias", true},
+           Case{"*.3.*", "blocks.30.bias", false},
+           Case{"?.bias", "0.bias", true},
+           Case{"?.bias", "10.bias", false},
+           Case{"?.bias", ".bias", false},
+           Case{"*?", "", false},
+           Case{"*?", "a", true},
+           Case{"a*b*c", "aXbYbZc", true},
+           Case{"a*b*c", "aXbYbZ", false},
+           Case{"*ab", "aab", true},
+           Case{"*aab", "aaaab", true},
+           Case{"*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+           Case{"[0].bias", "0.bias", false},
+           Case{"a?", "a", false},
+           Case{"a*", "*", false},
+           Case{"*", "*", true},
+           Case{"?", "*", true},
+           Case{"*bias", "0.bias", true},
+       })
+    EXPECT_EQ(matches(c.pattern, c.name), c.matches) << c.pattern << " " << c.name;
+}
+
+// Linear(2, 3), LayerNorm(3), Linear(3, 1).
+ParameterSet example() {
+  ParameterSet set;
+  set.add("0.weight", {3, 2}, {});
+  set.add("0.bias", {3}, {});
+  set.add("1.weight", {3}, {});
+  set.add("1.bias", {3}, {});
+  set.add("3.weight", {1, 3}, {});
+  set.add("3.bias", {1}, {});
+  return set;
+}
+
+// "GROUP: name@offset …" of each buffer.
+std::vector<std::string> layout(const ParameterSet& set) {
+  std::vector<std::string> text;
+  for (size_t b = 0; b < set.buffers().size(); ++b) {
+    std::string line = fmt::format("{} ({}):", set.buffers()[b].group, set.buffers()[b].elements);
+    for (const ParameterId id : set.in_buffer(static_cast<int32_t>(b))) {
+      EXPECT_EQ(set[id].trainable, set.buffers()[b].group >= 0) << set[id].name;
+      line += fmt::format(" {}@{}", set[id].name, set[id].offset);
+    }
+    text.push_back(line);
+  }
+  return text;
+}
+
+TEST(ParameterSet, LaysAllOutInOneBuffer) {
+  ParameterSet set = example();
+  set.lay_out({}, {});
+  EXPECT_EQ(layout(set), (Patterns{"0 (19): 0.weight@0 0.bias@6 1.weight@9 1.bias@12 3.weight@15 3.bias@18"}));
+  EXPECT_EQ(set.elements(), 19);
+  EXPECT_EQ(set.trainable_elements(), 19);
+}
+
+TEST(ParameterSet, PutsAParameterIntoTheFirstGroupThatMatches) {
+  ParameterSet set = example();
+  const Groups groups = {{"*.bias"}, {"1.*", "3.*"}};
+  set.lay_out({}, groups);
+  EXPECT_EQ(layout(set),
+            (Patterns{"0 (7): 0.bias@0 1.bias@3 3.bias@6", "1 (6): 1.weight@0 3.weight@3", "2 (6): 0.weight@0"}));
+}
+
+TEST(ParameterSet, HasNoBufferForAGroupWithoutParameters) {
+  ParameterSet set = example();
+  const Groups groups = {{"*"}, {"1.*"}};
+  set.lay_out({}, groups);
+  EXPECT_EQ(layout(set), (Patterns{"0 (19): 0.weight@0 0.bias@6 1.weight@9 1.bias@12 3.weight@15 3.bias@18"}));
+}
+
+TEST(ParameterSet, KeepsFrozenParametersApart) {
+  ParameterSet set = example();
+  const Patterns freeze = {"0.*", "3.bias"};
+  const Groups groups = {{"*.bias"}};
+  set.lay_out(freeze, groups);
+  EXPECT_EQ(layout(set),
+            (Patterns{"0 (3): 1.bias@0", "1 (6): 1.weight@0 3.weight@3", "-1 (10): 0.weight@0 0.bias@6 3.bias@9"}));
+  EXPECT_EQ(set.trainable_elements(), 9);
+  EXPECT_EQ(set.elements(), 19);
+  set.lay_out({}, {});  // again, from the start
+  EXPECT_EQ(set.trainable_elements(), 19);
+}
+
+std::string error(const Patterns& freeze, const Groups& groups, ParameterSet set = example()) {
+  try {
+    set.lay_out(freeze, groups);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(ParameterSet, NamesAPatternThatMatchesNothing) {
+  EXPECT_EQ(error({"0.*", "9.*"}, {}),
+            "model.freeze: the pattern '9.*' matches no parameter of the model; they are named like 0.weight");
+  EXPECT_EQ(error({}, {{"*.bias"}, {"weight"}}),
+            "optimizer.groups: the pattern 'weight' matches no parameter of the model; they are named like 0.weight");
+  EXPECT_EQ(error({"*"}, {}, ParameterSet()),
+            "model.freeze: the pattern '*' matches no parameter of the model; they are named like nothing");
+}
+
+TEST(ParameterSet, NeedsSomethingToTrain) {
+  EXPECT_EQ(error({"*"}, {}), "model.freeze leaves no parameter to train");
+}
+
+TEST(ParameterSet, RefusesANameTwice) {
+  ParameterSet set = example();
+  try {
+    set.add("1.bias", {7}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "model: two parameters are named 1.bias");
+  }
+}
+
+}  // namespace
+}  // namespace runner::nn

@@ -1,0 +1,74 @@
+#include "tests/nn/recording.h"
+
+#include "backends/graph/autograd.h"
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+
+namespace runner::nn {
+
+using backends::DType;
+using backends::Shape;
+
+Recording::Recording(Module& module, Autocast autocast) : module_(module), autocast_(autocast) {
+  module_.declare(parameters_, "");
+}
+
+void Recording::set_parameter(const std::vector<double>& values) {
+  const Parameter& parameter = parameters_[static_cast<ParameterId>(parameter_values_.size())];
+  parameter_values_.push_back(input({DType::kF32, parameter.shape}, values));
+}
+
+Value Recording::input(const backends::TensorType& type, const std::vector<double>& values) {
+  RUN_ASSERT(type.shape.elements() == static_cast<int64_t>(values.size()));
+  const size_t size = size_of(type.dtype);
+  std::vector<std::byte> bytes(values.size() * size);
+  for (size_t i = 0; i < values.size(); ++i) backends::store_element(type.dtype, values[i], bytes.data() + i * size);
+  inputs_.push_back(std::move(bytes));
+  return {&program_, program_.input(backends::InputKind::kBatch, "input", type)};
+}
+
+Value Recording::forward(Value x, bool training, const std::vector<double>& sample_ids) {
+  RUN_ASSERT(parameter_values_.size() == parameters_.parameters().size());
+  Forward context{.program = program_,
+                  .parameters = parameter_values_,
+                  .autocast = autocast_,
+                  .training = training,
+                  .dropout_key = {},
+                  .sample_ids = {}};
+  if (training) {
+    context.dropout_key = input({DType::kI64, Shape{2}}, {7, 0});
+    context.sample_ids = input({DType::kI64, Shape{std::ssize(sample_ids)}}, sample_ids);
+  }
+  return module_.forward(context, x);
+}
+
+std::vector<Value> Recording::gradients(Value root, Value seed) {
+  return backends::differentiate(root, seed, parameter_values_);
+}
+
+std::vector<std::vector<double>> Recording::run(const std::vector<Value>& values) {
+  for (const Value& value : values) program_.output("value", value.id);
+  const auto device = backends::make_cpu_device(1);
+  const auto step = device->compile(program_);
+  std::vector<const std::byte*> batch;
+  for (const auto& bytes : inputs_) batch.push_back(bytes.data());
+  device->wait(device->submit(*step, {.states = {}, .batch = batch, .scalars = {}}));
+  std::vector<std::vector<double>> results;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const backends::TensorType type = values[i].type();
+    std::vector<std::byte> bytes(type.bytes());
+    device->read_output(*step, static_cast<int>(i), bytes);
+    std::vector<double>& result = results.emplace_back();
+    for (size_t at = 0; at < bytes.size(); at += size_of(type.dtype))
+      result.push_back(backends::load_element(type.dtype, bytes.data() + at));
+  }
+  return results;
+}
+
+std::vector<double> counting(int64_t elements, double divisor) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < elements; ++i) values.push_back(static_cast<double>(i) / divisor);
+  return values;
+}
+
+}  // namespace runner::nn

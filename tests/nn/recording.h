@@ -1,0 +1,43 @@
+// A module on a device: declares its parameters, records its forward pass and gradients, runs them once.
+#pragma once
+
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/graph/ops.h"
+#include "runner/nn/module.h"
+
+namespace runner::nn {
+
+class Recording {
+ public:
+  // Declares the parameters of `module`, which must live as long.
+  explicit Recording(Module& module, Autocast autocast = {});
+
+  const ParameterSet& parameters() const { return parameters_; }
+
+  // Values that the run starts from.  Each parameter must be set once, in order, before forward().
+  void set_parameter(const std::vector<double>& values);
+  Value input(const backends::TensorType& type, const std::vector<double>& values);
+
+  // Records the module; `sample_ids` are those of dropout, with key {seed 7, step 0}.
+  Value forward(Value x, bool training = false, const std::vector<double>& sample_ids = {});
+  // The gradients of Σ root · seed for each parameter.
+  std::vector<Value> gradients(Value root, Value seed);
+
+  // Runs the program and returns the elements of `values`.
+  std::vector<std::vector<double>> run(const std::vector<Value>& values);
+
+ private:
+  Module& module_;
+  const Autocast autocast_;
+  ParameterSet parameters_;
+  backends::Program program_;
+  std::vector<Value> parameter_values_;
+  std::vector<std::vector<std::byte>> inputs_;
+};
+
+// Elements 0, 1, 2, … of a tensor, divided by `divisor`.
+std::vector<double> counting(int64_t elements, double divisor = 1);
+
+}  // namespace runner::nn
