@@ -3,8 +3,8 @@
 //
 // Register numbering: inputs 0…, then constants, then one register per instruction.  Each instruction computes in the
 // group's compute type (f32 for f32, bf16, f16 and bool; f64; i64 for integers) and rounds to its own dtype, so a fused
-// group gives the bits that the same ops give one by one.  Groups whose code stands in the table of eltwise_named.cpp
-// run as one compiled loop with the same bits.
+// group gives the bits that the same ops give one by one.  Groups whose code stands in the table of
+// isa/named_loops.cpp, whole or in parts, run as compiled loops with the same bits.
 #pragma once
 
 #include <array>

@@ -100,7 +100,7 @@ TEST(KernelAllocations, NoGroupAllocatesWhenItRuns) {
   named.code = {{Op::kAdd, DType::kF32, {0, 1, -1}}};
   named.outputs = {2};
   const Kernel bias = prepare_eltwise(named);
-  EXPECT_EQ(bias.name, "eltwise.bias");
+  EXPECT_EQ(bias.name, "eltwise.add");
   const TensorType flat[] = {{DType::kF32, shape}, {DType::kF32, Shape{500}}};
   EXPECT_EQ(allocations_of(bias, flat, {DType::kF32, shape}), 0);
 }

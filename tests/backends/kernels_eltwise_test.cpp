@@ -481,5 +481,45 @@ TEST(Eltwise, NamedLoopsGiveTheBitsOfTheVm) {
   }
 }
 
+EltwiseGroup flat_group(const char* text, int64_t elements) {
+  return group_of(NamedGroupParser(text).parse(), Shape{elements}, false);
+}
+
+// What a rule of the table does not have before it in one loop runs as several, over blocks.
+TEST(Eltwise, ChainsOfLoopsGiveTheBitsOfTheVm) {
+  constexpr const char* kText =
+      "(f32, f32, f32., f32, f32., bool., const, const, const) r9 = add r0 r1; r10 = mul r9 r2; r11 = lt:bool r10 r6; "
+      "r12 = where r11 r6 r10; r13 = gt:bool r12 r7; r14 = where r13 r7 r12; r15 = mul r3 r8; r16 = add r14 r15; "
+      "r17 = mul r16 r4; r18 = sub r3 r17; r19 = where r5 r18 r3 -> r19";
+  for (const int64_t elements : {1, 63, 1024, 5000, 400'003}) {
+    EltwiseGroup group = flat_group(kText, elements);
+    group.constants = {-0.5, 0.75, 0.125};
+    std::vector<TestTensor> operands;
+    for (size_t k = 0; k < group.inputs.size(); ++k)
+      operands.push_back(random_tensor({group.inputs[k].dtype, group.shape}, k + 1));
+    const auto want = run_kernel(prepare_eltwise_vm(group), operands, result_types(group));
+    if (elements > 1) {
+      EXPECT_EQ(prepare_eltwise(group).name, "eltwise.add+scale_by+clamp+decay+sgd");
+    }
+    EveryIsa isas;
+    isas.run([&](Isa isa) {
+      for (const int threads : {1, 3}) {
+        const auto got = run_kernel(prepare_eltwise(group), operands, result_types(group), threads);
+        EXPECT_TRUE(got[0].same_bits(want[0])) << elements << " elements on " << name_of(isa);
+      }
+    });
+  }
+}
+
+TEST(Eltwise, OnlyOneValueMayPassFromLoopToLoop) {
+  // Two values, an early output, an intermediate of 16 bits: the interpreter's.
+  for (const char* text : {"(f32, f32, f32) r3 = add r0 r1; r4 = mul r0 r2; r5 = sub r3 r4 -> r5",
+                           "(f32, f32, f32) r3 = add r0 r1; r4 = mul r3 r2 -> r3, r4",
+                           "(f32) r1 = cast:bf16 r0; r2 = cast r1; r3 = relu r2 -> r3"})
+    EXPECT_TRUE(prepare_eltwise(flat_group(text, 1000)).name.starts_with("eltwise.vm")) << text;
+  EXPECT_EQ(prepare_eltwise(flat_group("(f32, f32, f32) r3 = add r0 r1; r4 = mul r3 r2 -> r4", 1000)).name,
+            "eltwise.add+mul");
+}
+
 }  // namespace
 }  // namespace runner::backends

@@ -120,7 +120,7 @@ void run(const NamedLoop::Arguments& arguments) {
 
 // clang-format off
 constexpr NamedLoop kNamed[] = {
-    RUNNER_NAMED("bias", "(f32, f32) r2 = add r0 r1 -> r2"),
+    RUNNER_NAMED("add", "(f32, f32) r2 = add r0 r1 -> r2"),
     RUNNER_NAMED("bias_relu", "(f32, f32) r2 = add r0 r1; r3 = relu r2 -> r3"),
     RUNNER_NAMED("bias_relu_mask", "(f32, f32, const) r3 = add r0 r1; r4 = relu r3; r5 = gt:bool r4 r2 -> r4, r5"),
     RUNNER_NAMED("bias_relu_mask_bf16",
@@ -145,74 +145,100 @@ constexpr NamedLoop kNamed[] = {
                  "(f32, f32, f32, const, const, const, const, const) r8 = mul r0 r1; r9 = mul r2 r3; r10 = erf r9; "
                  "r11 = add r10 r4; r12 = mul r11 r5; r13 = mul r2 r2; r14 = mul r13 r6; r15 = exp r14; r16 = mul r15 r7; "
                  "r17 = mul r2 r16; r18 = add r12 r17; r19 = mul r8 r18 -> r19"),
-    // runner/optim/update_rules.cpp, the gradient scaled, a step that is not finite skipped
+    // What happens to a gradient before it is used, in front of an update (eltwise_named.h); "scale_by" is one of them.
+    RUNNER_NAMED("clamp", "(f32, const, const) r3 = lt:bool r0 r1; r4 = where r3 r1 r0; r5 = gt:bool r4 r2; "
+                 "r6 = where r5 r2 r4 -> r6"),
+    RUNNER_NAMED("decay", "(f32, f32, const) r3 = mul r0 r2; r4 = add r1 r3 -> r4"),
+    RUNNER_NAMED("add_square", "(f32, f32) r2 = add r0 r1; r3 = mul r2 r2 -> r2, r3"),
+    // The updates of runner/optim/update_rules.cpp; a step that is not finite is skipped.
     RUNNER_NAMED("sgd",
+                 "(f32, f32., f32, bool.) r4 = mul r0 r1; r5 = sub r2 r4; r6 = where r3 r5 r2 -> r6"),
+    RUNNER_NAMED("sgd_momentum",
+                 "(f32, f32., f32, f32., f32., f32, bool.) r7 = mul r0 r1; r8 = mul r2 r3; r9 = add r8 r7; "
+                 "r10 = mul r9 r4; r11 = sub r5 r10; r12 = where r6 r11 r5; r13 = where r6 r9 r2 -> r12, r13"),
+    RUNNER_NAMED("sgd_nesterov",
+                 "(f32, f32., f32, f32., f32., f32., f32, bool.) r8 = mul r0 r1; r9 = mul r2 r3; r10 = add r9 r8; "
+                 "r11 = mul r10 r4; r12 = add r0 r11; r13 = mul r12 r5; r14 = sub r6 r13; r15 = where r7 r14 r6; "
+                 "r16 = where r7 r10 r2 -> r15, r16"),
+    RUNNER_NAMED("adam",
+                 "(f32, f32, f32., f32, f32., f32., f32, bool., const, const, const) r11 = sub r0 r1; "
+                 "r12 = mul r11 r2; r13 = add r1 r12; r14 = mul r0 r0; r15 = mul r14 r8; r16 = mul r3 r9; "
+                 "r17 = add r16 r15; r18 = sqrt r17; r19 = mul r18 r4; r20 = add r19 r10; r21 = div r13 r20; "
+                 "r22 = mul r21 r5; r23 = sub r6 r22; r24 = where r7 r23 r6; r25 = where r7 r13 r1; "
+                 "r26 = where r7 r17 r3 -> r24, r25, r26"),
+    RUNNER_NAMED("adam_amsgrad",
+                 "(f32, f32, f32., f32, f32, f32., f32., f32, bool., const, const, const) r12 = sub r0 r1; "
+                 "r13 = mul r12 r2; r14 = add r1 r13; r15 = mul r0 r0; r16 = mul r15 r9; r17 = mul r3 r10; "
+                 "r18 = add r17 r16; r19 = max r4 r18; r20 = sqrt r19; r21 = mul r20 r5; r22 = add r21 r11; "
+                 "r23 = div r14 r22; r24 = mul r23 r6; r25 = sub r7 r24; r26 = where r8 r25 r7; "
+                 "r27 = where r8 r14 r1; r28 = where r8 r18 r3; r29 = where r8 r19 r4 -> r26, r27, r28, r29"),
+    RUNNER_NAMED("adamw",
+                 "(f32, f32., f32, f32, f32., f32, f32., f32., bool., const, const, const) r12 = mul r0 r1; "
+                 "r13 = sub r2 r3; r14 = mul r13 r4; r15 = add r3 r14; r16 = mul r2 r2; r17 = mul r16 r9; "
+                 "r18 = mul r5 r10; r19 = add r18 r17; r20 = sqrt r19; r21 = mul r20 r6; r22 = add r21 r11; "
+                 "r23 = div r15 r22; r24 = mul r23 r7; r25 = sub r12 r24; r26 = where r8 r25 r0; "
+                 "r27 = where r8 r15 r3; r28 = where r8 r19 r5 -> r26, r27, r28"),
+    RUNNER_NAMED("adamw_amsgrad",
+                 "(f32, f32., f32, f32, f32., f32, f32, f32., f32., bool., const, const, const) r13 = mul r0 r1; "
+                 "r14 = sub r2 r3; r15 = mul r14 r4; r16 = add r3 r15; r17 = mul r2 r2; r18 = mul r17 r10; "
+                 "r19 = mul r5 r11; r20 = add r19 r18; r21 = max r6 r20; r22 = sqrt r21; r23 = mul r22 r7; "
+                 "r24 = add r23 r12; r25 = div r16 r24; r26 = mul r25 r8; r27 = sub r13 r26; r28 = where r9 r27 r0; "
+                 "r29 = where r9 r16 r3; r30 = where r9 r20 r5; r31 = where r9 r21 r6 -> r28, r29, r30, r31"),
+    RUNNER_NAMED("rmsprop",
+                 "(f32, f32, f32., f32, bool., const, const, const) r8 = mul r0 r0; r9 = mul r8 r5; r10 = mul r1 r6; "
+                 "r11 = add r10 r9; r12 = sqrt r11; r13 = add r12 r7; r14 = div r0 r13; r15 = mul r14 r2; "
+                 "r16 = sub r3 r15; r17 = where r4 r16 r3; r18 = where r4 r11 r1 -> r17, r18"),
+    RUNNER_NAMED("rmsprop_momentum",
+                 "(f32, f32, f32, f32., f32., f32, bool., const, const, const) r10 = mul r0 r0; r11 = mul r10 r7; "
+                 "r12 = mul r1 r8; r13 = add r12 r11; r14 = sqrt r13; r15 = add r14 r9; r16 = div r0 r15; "
+                 "r17 = mul r2 r3; r18 = add r17 r16; r19 = mul r18 r4; r20 = sub r5 r19; r21 = where r6 r20 r5; "
+                 "r22 = where r6 r13 r1; r23 = where r6 r18 r2 -> r21, r22, r23"),
+    RUNNER_NAMED("rmsprop_centered",
+                 "(f32, f32, f32, f32., f32, bool., const, const, const) r9 = mul r0 r0; r10 = mul r9 r6; "
+                 "r11 = mul r1 r7; r12 = add r11 r10; r13 = sub r0 r2; r14 = mul r13 r6; r15 = add r2 r14; "
+                 "r16 = mul r15 r15; r17 = sub r12 r16; r18 = sqrt r17; r19 = add r18 r8; r20 = div r0 r19; "
+                 "r21 = mul r20 r3; r22 = sub r4 r21; r23 = where r5 r22 r4; r24 = where r5 r12 r1; "
+                 "r25 = where r5 r15 r2 -> r23, r24, r25"),
+    RUNNER_NAMED("rmsprop_centered_momentum",
+                 "(f32, f32, f32, f32, f32., f32., f32, bool., const, const, const) r11 = mul r0 r0; "
+                 "r12 = mul r11 r8; r13 = mul r1 r9; r14 = add r13 r12; r15 = sub r0 r2; r16 = mul r15 r8; "
+                 "r17 = add r2 r16; r18 = mul r17 r17; r19 = sub r14 r18; r20 = sqrt r19; r21 = add r20 r10; "
+                 "r22 = div r0 r21; r23 = mul r3 r4; r24 = add r23 r22; r25 = mul r24 r5; r26 = sub r6 r25; "
+                 "r27 = where r7 r26 r6; r28 = where r7 r14 r1; r29 = where r7 r17 r2; "
+                 "r30 = where r7 r24 r3 -> r27, r28, r29, r30"),
+    RUNNER_NAMED("adagrad",
+                 "(f32, f32, f32., f32, bool., const) r6 = mul r0 r0; r7 = add r1 r6; r8 = sqrt r7; r9 = add r8 r5; "
+                 "r10 = div r0 r9; r11 = mul r10 r2; r12 = sub r3 r11; r13 = where r4 r12 r3; "
+                 "r14 = where r4 r7 r1 -> r13, r14"),
+    RUNNER_NAMED("lion",
+                 "(f32, f32., f32, f32., f32., f32, bool., const, const) r9 = mul r0 r1; r10 = mul r2 r3; "
+                 "r11 = add r10 r9; r12 = sign r11; r13 = mul r0 r7; r14 = mul r2 r8; r15 = add r14 r13; "
+                 "r16 = mul r12 r4; r17 = sub r5 r16; r18 = where r6 r17 r5; r19 = where r6 r15 r2 -> r18, r19"),
+    RUNNER_NAMED("lion_decay",
+                 "(f32, f32., f32, f32., f32, f32., f32., bool., const, const) r10 = mul r0 r1; r11 = mul r2 r3; "
+                 "r12 = mul r4 r5; r13 = add r12 r11; r14 = sign r13; r15 = mul r2 r8; r16 = mul r4 r9; "
+                 "r17 = add r16 r15; r18 = mul r14 r6; r19 = sub r10 r18; r20 = where r7 r19 r0; "
+                 "r21 = where r7 r17 r4 -> r20, r21"),
+    // The most used ones with the scaling of the gradient in the same loop.
+    RUNNER_NAMED("scaled_sgd",
                  "(f32, f32., f32., f32, bool.) r5 = mul r0 r1; r6 = mul r5 r2; r7 = sub r3 r6; "
                  "r8 = where r4 r7 r3 -> r8"),
-    RUNNER_NAMED("sgd_decay",
-                 "(f32, f32., f32, f32., bool., const) r6 = mul r0 r1; r7 = mul r2 r5; r8 = add r6 r7; "
-                 "r9 = mul r8 r3; r10 = sub r2 r9; r11 = where r4 r10 r2 -> r11"),
-    RUNNER_NAMED("sgd_momentum_decay",
-                 "(f32, f32., f32, f32., f32, f32., f32., bool., const) r9 = mul r0 r1; r10 = mul r2 r8; "
-                 "r11 = add r9 r10; r12 = mul r11 r3; r13 = mul r4 r5; r14 = add r13 r12; r15 = mul r14 r6; "
-                 "r16 = sub r2 r15; r17 = where r7 r16 r2; r18 = where r7 r14 r4 -> r17, r18"),
-    RUNNER_NAMED("sgd_nesterov_decay",
-                 "(f32, f32., f32, f32., f32, f32., f32., f32., bool., const) r10 = mul r0 r1; r11 = mul r2 r9; "
-                 "r12 = add r10 r11; r13 = mul r12 r3; r14 = mul r4 r5; r15 = add r14 r13; r16 = mul r15 r6; "
-                 "r17 = add r12 r16; r18 = mul r17 r7; r19 = sub r2 r18; r20 = where r8 r19 r2; "
-                 "r21 = where r8 r15 r4 -> r20, r21"),
-    RUNNER_NAMED("sgd_nesterov",
-                 "(f32, f32., f32., f32, f32., f32., f32., f32, bool.) r9 = mul r0 r1; r10 = mul r9 r2; "
-                 "r11 = mul r3 r4; r12 = add r11 r10; r13 = mul r12 r5; r14 = add r9 r13; r15 = mul r14 r6; "
-                 "r16 = sub r7 r15; r17 = where r8 r16 r7; r18 = where r8 r12 r3 -> r17, r18"),
-    RUNNER_NAMED("sgd_momentum",
+    RUNNER_NAMED("scaled_sgd_momentum",
                  "(f32, f32., f32., f32, f32., f32., f32, bool.) r8 = mul r0 r1; r9 = mul r8 r2; r10 = mul r3 r4; "
                  "r11 = add r10 r9; r12 = mul r11 r5; r13 = sub r6 r12; r14 = where r7 r13 r6; "
                  "r15 = where r7 r11 r3 -> r14, r15"),
-    RUNNER_NAMED("adam",
+    RUNNER_NAMED("scaled_adam",
                  "(f32, f32., f32, f32., f32, f32., f32., f32, bool., const, const, const) r12 = mul r0 r1; "
                  "r13 = sub r12 r2; r14 = mul r13 r3; r15 = add r2 r14; r16 = mul r12 r12; r17 = mul r16 r9; "
                  "r18 = mul r4 r10; r19 = add r18 r17; r20 = sqrt r19; r21 = mul r20 r5; r22 = add r21 r11; "
                  "r23 = div r15 r22; r24 = mul r23 r6; r25 = sub r7 r24; r26 = where r8 r25 r7; "
                  "r27 = where r8 r15 r2; r28 = where r8 r19 r4 -> r26, r27, r28"),
-    RUNNER_NAMED("adam_decay",
-                 "(f32, f32., f32, f32, f32., f32, f32., f32., bool., const, const, const, const) r13 = mul r0 r1; "
-                 "r14 = mul r2 r9; r15 = add r13 r14; r16 = sub r15 r3; r17 = mul r16 r4; r18 = add r3 r17; "
-                 "r19 = mul r15 r15; r20 = mul r19 r10; r21 = mul r5 r11; r22 = add r21 r20; r23 = sqrt r22; "
-                 "r24 = mul r23 r6; r25 = add r24 r12; r26 = div r18 r25; r27 = mul r26 r7; r28 = sub r2 r27; "
-                 "r29 = where r8 r28 r2; r30 = where r8 r18 r3; r31 = where r8 r22 r5 -> r29, r30, r31"),
-    RUNNER_NAMED("adamw",
+    RUNNER_NAMED("scaled_adamw",
                  "(f32, f32., f32, f32., f32, f32., f32, f32., f32., bool., const, const, const) r13 = mul r0 r1; "
                  "r14 = mul r2 r3; r15 = sub r13 r4; r16 = mul r15 r5; r17 = add r4 r16; r18 = mul r13 r13; "
                  "r19 = mul r18 r10; r20 = mul r6 r11; r21 = add r20 r19; r22 = sqrt r21; r23 = mul r22 r7; "
-                 "r24 = add r23 r12; r25 = div r17 r24; r26 = mul r25 r8; r27 = sub r14 r26; "
-                 "r28 = where r9 r27 r2; r29 = where r9 r17 r4; r30 = where r9 r21 r6 -> r28, r29, r30"),
-    RUNNER_NAMED("adamw_amsgrad",
-                 "(f32, f32., f32, f32., f32, f32., f32, f32, f32., f32., bool., const, const, const) r14 = mul r0 r1; "
-                 "r15 = mul r2 r3; r16 = sub r14 r4; r17 = mul r16 r5; r18 = add r4 r17; r19 = mul r14 r14; "
-                 "r20 = mul r19 r11; r21 = mul r6 r12; r22 = add r21 r20; r23 = max r7 r22; r24 = sqrt r23; "
-                 "r25 = mul r24 r8; r26 = add r25 r13; r27 = div r18 r26; r28 = mul r27 r9; r29 = sub r15 r28; "
-                 "r30 = where r10 r29 r2; r31 = where r10 r18 r4; r32 = where r10 r22 r6; r33 = where r10 r23 r7"
-                 " -> r30, r31, r32, r33"),
-    RUNNER_NAMED("rmsprop",
-                 "(f32, f32., f32, f32., f32, bool., const, const, const) r9 = mul r0 r1; r10 = mul r9 r9; "
-                 "r11 = mul r10 r6; r12 = mul r2 r7; r13 = add r12 r11; r14 = sqrt r13; r15 = add r14 r8; "
-                 "r16 = div r9 r15; r17 = mul r16 r3; r18 = sub r4 r17; r19 = where r5 r18 r4; "
-                 "r20 = where r5 r13 r2 -> r19, r20"),
-    RUNNER_NAMED("adagrad",
-                 "(f32, f32., f32, f32., f32, bool., const) r7 = mul r0 r1; r8 = mul r7 r7; r9 = add r2 r8; "
-                 "r10 = sqrt r9; r11 = add r10 r6; r12 = div r7 r11; r13 = mul r12 r3; r14 = sub r4 r13; "
-                 "r15 = where r5 r14 r4; r16 = where r5 r9 r2 -> r15, r16"),
-    RUNNER_NAMED("lion",
-                 "(f32, f32., f32., f32, f32., f32., f32, bool., const, const) r10 = mul r0 r1; r11 = mul r10 r2; "
-                 "r12 = mul r3 r4; r13 = add r12 r11; r14 = sign r13; r15 = mul r10 r8; r16 = mul r3 r9; "
-                 "r17 = add r16 r15; r18 = mul r14 r5; r19 = sub r6 r18; r20 = where r7 r19 r6; "
-                 "r21 = where r7 r17 r3 -> r20, r21"),
-    RUNNER_NAMED("lion_decay",
-                 "(f32, f32., f32, f32., f32., f32, f32., f32., bool., const, const) r11 = mul r0 r1; "
-                 "r12 = mul r2 r3; r13 = mul r11 r4; r14 = mul r5 r6; r15 = add r14 r13; r16 = sign r15; "
-                 "r17 = mul r11 r9; r18 = mul r5 r10; r19 = add r18 r17; r20 = mul r16 r7; r21 = sub r12 r20; "
-                 "r22 = where r8 r21 r2; r23 = where r8 r19 r5 -> r22, r23"),
+                 "r24 = add r23 r12; r25 = div r17 r24; r26 = mul r25 r8; r27 = sub r14 r26; r28 = where r9 r27 r2; "
+                 "r29 = where r9 r17 r4; r30 = where r9 r21 r6 -> r28, r29, r30"),
 };
 // clang-format on
 

@@ -1,0 +1,323 @@
+#include "backends/kernels/eltwise_named.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/kernels/isa/loops.h"
+#include "backends/kernels/make_kernel.h"
+#include "backends/kernels/prepare.h"
+
+namespace runner::backends {
+
+namespace {
+
+const NamedLoop* find_loop(const EltwiseGroup& group) {
+  const std::string text = group.to_string();
+  for (const NamedLoop& loop : loops().named)
+    if (loop.text == text) return &loop;
+  return nullptr;
+}
+
+// A piece of one row starts at a multiple of so many elements, so that neighbours share no cache line.
+constexpr int64_t kGrain = 64;
+
+// Chunk `chunk` of `chunks` of [0, elements), cut at multiples of `grain`.
+Range grained_part(int64_t elements, int64_t chunk, int64_t chunks, int64_t grain) {
+  const Range units = part_of((elements + grain - 1) / grain, chunk, chunks);
+  return {std::min(elements, units.begin * grain), std::min(elements, units.end * grain)};
+}
+
+// A compiled loop takes about a quarter of the interpreter's time.
+int64_t chunks_of(const EltwiseGroup& group, int64_t pieces) {
+  return chunk_count(element_cost_ns(group) / 4 * static_cast<double>(group.shape.elements()), pieces);
+}
+
+std::vector<int64_t> output_bytes_of(const EltwiseGroup& group) {
+  std::vector<int64_t> bytes;
+  for (const int16_t output : group.outputs) {
+    const size_t at = static_cast<size_t>(output) - group.inputs.size() - group.constants.size();
+    bytes.push_back(static_cast<int64_t>(size_of(group.code[at].dtype)));
+  }
+  return bytes;
+}
+
+// From one element of an input to the next, 0 where it has one value for a row.
+std::vector<int64_t> element_bytes_of(const EltwiseGroup& group, const CollapsedSpace& space) {
+  std::vector<int64_t> bytes;
+  for (size_t k = 0; k < group.inputs.size(); ++k)
+    bytes.push_back(space.inner_stride(k) * static_cast<int64_t>(size_of(group.inputs[k].dtype)));
+  return bytes;
+}
+
+// ---- one loop for the whole group ----------------------------------------------------------------------------------
+
+// Rows that a compiled loop walks: cols contiguous elements, rows of them.
+struct NamedCall {
+  const NamedLoop* loop;
+  std::vector<double> constants;
+  std::vector<int64_t> row_bytes;      // of each input
+  std::vector<int64_t> element_bytes;  // of each input
+  std::vector<int64_t> output_bytes;   // of an element of each output
+  int64_t rows, cols;
+  int64_t chunks;
+};
+
+// With one row the chunk cuts the row, else it takes whole rows.
+void run_named(const NamedCall& call, const KernelArguments& arguments) {
+  const bool one_row = call.rows == 1;
+  arguments.pool.parallel_for(call.chunks, [&](int64_t chunk) {
+    const Range part = grained_part(one_row ? call.cols : call.rows, chunk, call.chunks, one_row ? kGrain : 1);
+    NamedLoop::Arguments loop;
+    for (size_t k = 0; k < call.row_bytes.size(); ++k) {
+      loop.inputs[k] = arguments.operands[k] + part.begin * (one_row ? call.element_bytes[k] : call.row_bytes[k]);
+      loop.row_bytes[k] = call.row_bytes[k];
+    }
+    for (size_t k = 0; k < call.output_bytes.size(); ++k)
+      loop.outputs[k] = arguments.results[k] + part.begin * (one_row ? 1 : call.cols) * call.output_bytes[k];
+    loop.constants = call.constants.data();
+    loop.rows = one_row ? 1 : part.size();
+    loop.cols = one_row ? part.size() : call.cols;
+    call.loop->run(loop);
+  });
+}
+
+Kernel prepare_named(const NamedLoop& loop, const EltwiseGroup& group, const CollapsedSpace& space) {
+  NamedCall call{.loop = &loop,
+                 .constants = group.constants,
+                 .row_bytes = {},
+                 .element_bytes = element_bytes_of(group, space),
+                 .output_bytes = output_bytes_of(group),
+                 .rows = space.rank == 2 ? space.dims[0] : 1,
+                 .cols = space.inner(),
+                 .chunks = 1};
+  for (size_t k = 0; k < group.inputs.size(); ++k)
+    call.row_bytes.push_back(
+        space.rank == 2 ? space.strides[k][0] * static_cast<int64_t>(size_of(group.inputs[k].dtype)) : 0);
+  call.chunks = chunks_of(group, call.rows > 1 ? call.rows : (call.cols + kGrain - 1) / kGrain);
+  return make_kernel<run_named>(fmt::format("eltwise.{}", loop.name), std::move(call));
+}
+
+// ---- several loops, one behind the other ---------------------------------------------------------------------------
+
+// One loop of a chain.  Its inputs are inputs of the group, and the value that the link before it hands over.
+struct Link {
+  static constexpr int kHanded = -1;
+  const NamedLoop* loop = nullptr;
+  std::vector<double> constants;
+  std::vector<int> inputs;
+};
+
+struct Chain {
+  std::vector<Link> links;  // the last one gives the group's outputs, the others one f32 value each
+  std::vector<int64_t> element_bytes;
+  std::vector<int64_t> output_bytes;
+  int64_t elements;
+  int64_t chunks;
+};
+
+// Elements handed over at a time: 4 KB.
+constexpr int64_t kBlock = 1024;
+
+void run_link(const Chain& chain, const Link& link, const KernelArguments& arguments, const Range& block,
+              float* handed) {
+  NamedLoop::Arguments loop;
+  for (size_t k = 0; k < link.inputs.size(); ++k) {
+    const int input = link.inputs[k];
+    const auto at = static_cast<size_t>(input);
+    loop.inputs[k] = input == Link::kHanded ? reinterpret_cast<const std::byte*>(handed)
+                                            : arguments.operands[at] + block.begin * chain.element_bytes[at];
+    loop.row_bytes[k] = 0;
+  }
+  if (&link != &chain.links.back()) {
+    loop.outputs[0] = reinterpret_cast<std::byte*>(handed);
+  } else {
+    for (size_t k = 0; k < chain.output_bytes.size(); ++k)
+      loop.outputs[k] = arguments.results[k] + block.begin * chain.output_bytes[k];
+  }
+  loop.constants = link.constants.data();
+  loop.rows = 1;
+  loop.cols = block.size();
+  link.loop->run(loop);
+}
+
+void run_chain(const Chain& chain, const KernelArguments& arguments) {
+  arguments.pool.parallel_for(chain.chunks, [&](int64_t chunk) {
+    alignas(64) float handed[kBlock];
+    const Range part = grained_part(chain.elements, chunk, chain.chunks, kGrain);
+    for (int64_t first = part.begin; first < part.end; first += kBlock)
+      for (const Link& link : chain.links)
+        run_link(chain, link, arguments, {first, std::min(first + kBlock, part.end)}, handed);
+  });
+}
+
+// Instructions [first, end) of a group of one row as a group of their own.  Inputs and constants are numbered in the
+// order of their use, as in every group.
+class Part {
+ public:
+  // `handed`: the register before `first` that it may read besides inputs and constants.
+  Part(const EltwiseGroup& group, const CollapsedSpace& space, int first, int end, int handed)
+      : group_(group),
+        space_(space),
+        inputs_(static_cast<int>(group.inputs.size())),
+        first_result_(inputs_ + static_cast<int>(group.constants.size())),
+        first_(first_result_ + first),
+        end_(first_result_ + end),
+        handed_(handed) {
+    part_.shape = Shape{space.inner()};
+  }
+
+  // The compiled loop that computes registers `outputs` of it; nothing where the table has none, or where it would read
+  // or give what it has not.
+  std::optional<Link> link(std::span<const int16_t> outputs) {
+    if (!std::all_of(outputs.begin(), outputs.end(), [this](int reg) { return is_inside(reg); }) || !number_sources())
+      return {};
+    for (int reg = first_; reg < end_; ++reg) {
+      EltwiseInstruction instruction = group_.code[static_cast<size_t>(reg - first_result_)];
+      for (int16_t& source : instruction.sources) source = renumbered(source);
+      part_.code.push_back(instruction);
+    }
+    for (const int16_t output : outputs) part_.outputs.push_back(renumbered(output));
+    link_.loop = find_loop(part_);
+    if (link_.loop == nullptr) return {};
+    link_.constants = part_.constants;
+    return std::move(link_);
+  }
+
+ private:
+  bool is_inside(int reg) const { return reg >= first_ && reg < end_; }
+  bool is_constant(int reg) const { return reg >= inputs_ && reg < first_result_; }
+
+  bool number_sources() {
+    for (int reg = first_; reg < end_; ++reg)
+      for (const int source : group_.code[static_cast<size_t>(reg - first_result_)].sources) {
+        if (source < 0 || is_inside(source)) continue;
+        if (source >= first_result_ && source != handed_) return false;
+        add_source(source);
+      }
+    return true;
+  }
+
+  void add_source(int reg) {
+    if (is_constant(reg)) {
+      if (std::count(constants_.begin(), constants_.end(), reg) > 0) return;
+      constants_.push_back(reg);
+      part_.constants.push_back(group_.constants[static_cast<size_t>(reg - inputs_)]);
+      return;
+    }
+    const int input = reg == handed_ ? Link::kHanded : reg;
+    if (std::count(link_.inputs.begin(), link_.inputs.end(), input) > 0) return;
+    link_.inputs.push_back(input);
+    const auto at = static_cast<size_t>(reg);
+    part_.inputs.push_back(input == Link::kHanded ? EltwiseInput{DType::kF32, {1}}
+                                                  : EltwiseInput{group_.inputs[at].dtype, {space_.inner_stride(at)}});
+  }
+
+  int16_t renumbered(int reg) const {
+    const auto position = [](const std::vector<int>& all, int what) {
+      return std::find(all.begin(), all.end(), what) - all.begin();
+    };
+    if (reg < 0) return static_cast<int16_t>(reg);
+    const auto inputs = std::ssize(link_.inputs), constants = std::ssize(constants_);
+    if (is_inside(reg)) return static_cast<int16_t>(inputs + constants + reg - first_);
+    if (is_constant(reg)) return static_cast<int16_t>(inputs + position(constants_, reg));
+    return static_cast<int16_t>(position(link_.inputs, reg == handed_ ? Link::kHanded : reg));
+  }
+
+  const EltwiseGroup& group_;
+  const CollapsedSpace& space_;
+  const int inputs_, first_result_;  // of the group
+  const int first_, end_, handed_;   // registers of the group
+  std::vector<int> constants_;       // of the part, as registers of the group
+  EltwiseGroup part_{};
+  Link link_{};
+};
+
+// Cuts the code of a group of one row into links: each may read inputs, constants, what it computes and what the link
+// before it hands over; all outputs come from the last.
+class ChainCutter {
+ public:
+  ChainCutter(const EltwiseGroup& group, const CollapsedSpace& space)
+      : group_(group),
+        space_(space),
+        first_result_(static_cast<int>(group.inputs.size() + group.constants.size())),
+        size_(static_cast<int>(group.code.size())),
+        last_read_(group.code.size(), -1) {
+    for (int k = 0; k < size_; ++k)
+      for (const int16_t source : group.code[static_cast<size_t>(k)].sources)
+        if (source >= first_result_) last_read_[static_cast<size_t>(source - first_result_)] = k;
+    for (const int16_t output : group.outputs) last_read_[static_cast<size_t>(output - first_result_)] = size_;
+  }
+
+  // No links: it cannot be cut.
+  std::vector<Link> run() && {
+    cut(0, kNothing);
+    return std::move(links_);
+  }
+
+ private:
+  static constexpr int16_t kNothing = -1;
+  // Add, scale, clamp, decay, update.
+  static constexpr size_t kMostLinks = 5;
+
+  // Adds links for all instructions from `first`, the longest that there are; they may read register `handed`.
+  bool cut(int first, int16_t handed) {
+    if (first == size_) return true;
+    if (links_.size() == kMostLinks) return false;
+    for (int end = size_; end > first; --end) {
+      const int16_t result = end == size_ ? kNothing : handed_over(first, end);
+      if (end < size_ && result == kNothing) continue;
+      const std::span<const int16_t> outputs = end == size_ ? std::span(group_.outputs) : std::span(&result, 1);
+      std::optional<Link> link = Part(group_, space_, first, end, handed).link(outputs);
+      if (!link) continue;
+      links_.push_back(std::move(*link));
+      if (cut(end, result)) return true;
+      links_.pop_back();
+    }
+    return false;
+  }
+
+  // The register of [first, end) that later instructions read, if it is the only one, of f32 and no output.
+  int16_t handed_over(int first, int end) const {
+    int16_t found = kNothing;
+    for (int k = first; k < end; ++k) {
+      const int last_read = last_read_[static_cast<size_t>(k)];
+      if (last_read < end) continue;
+      if (found != kNothing || last_read == size_ || group_.code[static_cast<size_t>(k)].dtype != DType::kF32)
+        return kNothing;
+      found = static_cast<int16_t>(first_result_ + k);
+    }
+    return found;
+  }
+
+  const EltwiseGroup& group_;
+  const CollapsedSpace& space_;
+  const int first_result_, size_;
+  std::vector<int> last_read_;  // the last instruction that reads an instruction's result; size_: it is an output
+  std::vector<Link> links_;
+};
+
+Kernel prepare_chain(std::vector<Link> links, const EltwiseGroup& group, const CollapsedSpace& space) {
+  std::vector<std::string_view> names;
+  for (const Link& link : links) names.push_back(link.loop->name);
+  Chain chain{.links = std::move(links),
+              .element_bytes = element_bytes_of(group, space),
+              .output_bytes = output_bytes_of(group),
+              .elements = space.inner(),
+              .chunks = chunks_of(group, (space.inner() + kGrain - 1) / kGrain)};
+  return make_kernel<run_chain>(fmt::format("eltwise.{}", fmt::join(names, "+")), std::move(chain));
+}
+
+}  // namespace
+
+std::optional<Kernel> prepare_eltwise_named(const EltwiseGroup& group, const CollapsedSpace& space) {
+  if (space.rank > 2) return {};
+  if (const NamedLoop* loop = find_loop(group)) return prepare_named(*loop, group, space);
+  if (space.rank > 1) return {};
+  std::vector<Link> links = ChainCutter(group, space).run();
+  if (links.empty()) return {};
+  return prepare_chain(std::move(links), group, space);
+}
+
+}  // namespace runner::backends
