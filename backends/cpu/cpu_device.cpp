@@ -8,11 +8,10 @@
 #include <cstring>
 #include <vector>
 
-#include <sched.h>
-
 #include "backends/backend.h"
 #include "backends/graph/plan.h"
 #include "backends/runtime/arena.h"
+#include "backends/runtime/cpu_features.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 
@@ -121,12 +120,6 @@ class CpuDevice : public Device {
   Arena arena_;
   Ticket ticket_ = 0;
 };
-
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 }  // namespace
 

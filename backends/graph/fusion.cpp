@@ -205,6 +205,8 @@ class Fuser {
 
 }  // namespace
 
+namespace {
+
 bool is_contiguous_slice(const Program& program, ValueId id) {
   if (program.node(id).op != Op::kSlice) return false;
   const Shape& from = program.type(program.operands(id)[0]).shape;
@@ -219,6 +221,8 @@ bool is_contiguous_slice(const Program& program, ValueId id) {
   }
   return true;
 }
+
+}  // namespace
 
 bool is_view(const Program& program, ValueId id) {
   return program.node(id).op == Op::kReshape || is_contiguous_slice(program, id);

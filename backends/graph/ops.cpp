@@ -105,10 +105,6 @@ Value full_like(Value like, double value) {
   return {like.program, like.program->constant(value, like.type())};
 }
 
-Value scalar(Program& program, double value, DType dtype) {
-  return {&program, program.constant(value, {dtype, {}})};
-}
-
 Value where(Value condition, Value x, Value y) {
   const Shape values = common_shape("where", x, y);
   x = expand(x, values);

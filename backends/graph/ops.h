@@ -117,7 +117,6 @@ inline Value logical_or(Value a, Value b) {
 
 // A constant of the dtype and shape of `like`.
 Value full_like(Value like, double value);
-Value scalar(Program& program, double value, DType dtype = DType::kF32);
 inline Value add(Value a, double b) {
   return add(a, full_like(a, b));
 }

@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/tensor/alignment.h"
 #include "schema/error.h"
 
 namespace runner::backends {
 namespace {
 
 constexpr int32_t kNowhere = -1;
-
-size_t align(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // Byte offset of a contiguous slice in its operand.
 size_t slice_offset(const Program& program, ValueId id) {
@@ -270,10 +267,10 @@ size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
     for (const size_t j : placed) {
       const ArenaBlock& other = blocks[j];
       if (other.first > block.last || block.first > other.last) continue;
-      if (other.offset >= block.offset + align(block.bytes)) break;
-      block.offset = std::max(block.offset, other.offset + align(other.bytes));
+      if (other.offset >= block.offset + aligned(block.bytes)) break;
+      block.offset = std::max(block.offset, other.offset + aligned(other.bytes));
     }
-    total = std::max(total, block.offset + align(block.bytes));
+    total = std::max(total, block.offset + aligned(block.bytes));
     const auto before = [&](size_t a, size_t b) { return blocks[a].offset < blocks[b].offset; };
     placed.insert(std::upper_bound(placed.begin(), placed.end(), i, before), i);
   }

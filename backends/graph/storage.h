@@ -14,8 +14,6 @@
 
 namespace runner::backends {
 
-inline constexpr size_t kAlignment = 64;
-
 // Slot 0 is the arena, slot 1 + i the buffer bound to the Program's input i.
 struct Place {
   int32_t slot = 0;

@@ -7,6 +7,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/alignment.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -130,10 +131,10 @@ struct IdLists {
 };
 
 size_t list_bytes(const Embedding& e) {
-  return (static_cast<size_t>(e.rows + e.ids) * sizeof(int32_t) + 63) / 64 * 64;
+  return aligned(static_cast<size_t>(e.rows + e.ids) * sizeof(int32_t));
 }
 size_t row_buffer_bytes(const Embedding& e) {
-  return (static_cast<size_t>(e.width) * 8 + 63) / 64 * 64;
+  return aligned(static_cast<size_t>(e.width) * 8);
 }
 
 // Each chunk owns a range of the table's rows: it sums the gradients of a row in order and rounds once.

@@ -19,7 +19,7 @@ namespace runner::backends {
 // What a kernel runs on.  Buffers are 64-byte aligned unless they are views into larger ones, then aligned to their
 // dtype.
 struct KernelArguments {
-  std::span<std::byte* const> operands;  // read only, but for in-place reuse (see Kernel::in_place)
+  std::span<std::byte* const> operands;  // read only; a result of an element-wise group may be one of them
   std::span<std::byte* const> results;
   std::byte* scratch;  // Kernel::scratch_bytes, 64-byte aligned, contents undefined
   WorkerPool& pool;

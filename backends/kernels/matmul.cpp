@@ -9,6 +9,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/runtime/cpu_features.h"
+#include "backends/tensor/alignment.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -39,7 +40,7 @@ struct WidenedMatmul {
 };
 
 size_t aligned_bytes(int64_t elems) {
-  return (static_cast<size_t>(elems) * sizeof(float) + 63) / 64 * 64;
+  return aligned(static_cast<size_t>(elems) * sizeof(float));
 }
 
 template <class Convert>

@@ -13,6 +13,7 @@
 
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/matmul.h"
+#include "backends/tensor/alignment.h"
 #include "schema/error.h"
 
 extern "C" void omp_set_num_threads(int threads);
@@ -155,7 +156,7 @@ DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype) {
     });
     if (found == m.kinds.end()) found = m.kinds.insert(found, make_kind(shape, tile, type));
     m.kind_of_tile.push_back(static_cast<size_t>(found - m.kinds.begin()));
-    m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, (found->scratch.get_size() + 63) / 64 * 64);
+    m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, aligned(found->scratch.get_size()));
   }
   return m;
 }

@@ -7,6 +7,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/alignment.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -43,7 +44,7 @@ struct Rows {
   // Of one buffer for a block of rows, and of one for a value for each row or column.
   size_t wide_bytes() const { return padded(block_rows() * cols); }
   size_t narrow_bytes() const { return padded(std::max(block_rows(), cols)); }
-  static size_t padded(int64_t elems) { return (static_cast<size_t>(elems) * 8 + 63) / 64 * 64; }
+  static size_t padded(int64_t elems) { return aligned(static_cast<size_t>(elems) * 8); }
 };
 
 // A block of rows as T: views of the operands where they are T already, widened copies in scratch otherwise.

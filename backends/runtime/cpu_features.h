@@ -20,6 +20,9 @@ struct CpuFeatures {
 };
 const CpuFeatures& cpu_features();
 
+// The cores that this process may run on, at least 1.
+int usable_cores();
+
 // How products of bf16 are computed.
 enum class Bf16Products {
   kNative,    // by the CPU's bf16 dot instructions

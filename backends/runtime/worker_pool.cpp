@@ -47,7 +47,7 @@ struct WorkerPool::Shared {
   std::atomic<uint32_t> wake{0};
   std::atomic<bool> stop{false};
 
-  bool has_work() const { return (claim.load(std::memory_order_acquire) & kLeft) != 0; }
+  bool has_work() const { return (claim.load() & kLeft) != 0; }
 
   // Takes one chunk of the current job; false when there is none.
   bool run_one() {
@@ -74,6 +74,9 @@ struct WorkerPool::Shared {
     pending.fetch_sub(1, std::memory_order_release);
   }
 
+  // Either run() sees this sleeper or the sleeper sees its job: run() writes `claim`, then reads `sleepers`; this
+  // writes `sleepers`, then reads `claim`.  All four must be sequentially consistent, lest each reads before the
+  // other's write and the job runs without this thread.  A wake-up between the last look and wait() has changed `wake`.
   void sleep() {
     sleepers.fetch_add(1);
     const uint32_t seen = wake.load();

@@ -78,14 +78,4 @@ inline double load_element(DType dtype, const void* source) {
   return 0;
 }
 
-// A number as an element of `dtype` holds it; integers and bool are left alone.
-inline double round_to(DType dtype, double value) {
-  switch (dtype) {
-    case DType::kF32: return static_cast<float>(value);
-    case DType::kBf16: return bf16_to_f32(f32_to_bf16(static_cast<float>(value)));
-    case DType::kF16: return f16_to_f32(f32_to_f16(static_cast<float>(value)));
-    default: return value;
-  }
-}
-
 }  // namespace runner::backends

@@ -1,13 +1,19 @@
 #include "backends/tensor/shape.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include <algorithm>
 
 #include "schema/error.h"
 
 namespace runner::backends {
+namespace {
+
+// So many elements of eight bytes are counted by an int64_t.
+constexpr int64_t kMostElements = (int64_t{1} << 60) - 1;
+
+}  // namespace
 
 Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
   RUN_CHECK(dims.size() <= kMaxRank, ErrorKind::kRun, "a tensor has at most {} dimensions, got {}", kMaxRank,
@@ -15,7 +21,7 @@ Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size()
   std::copy(dims.begin(), dims.end(), dims_.begin());
   for (const int64_t dim : dims) {
     RUN_CHECK(dim >= 0, ErrorKind::kRun, "a dimension cannot be negative: ({})", fmt::join(dims, ", "));
-    RUN_CHECK(dim == 0 || elements_ <= (int64_t{1} << 62) / dim, ErrorKind::kRun, "a tensor of shape ({}) is too large",
+    RUN_CHECK(dim == 0 || elements_ <= kMostElements / dim, ErrorKind::kRun, "a tensor of shape ({}) is too large",
               fmt::join(dims, ", "));
     elements_ *= dim;
   }
@@ -52,7 +58,9 @@ Shape Shape::without(int axis) const {
   return Shape(std::span<const int64_t>(dims.data(), n));
 }
 
-std::string Shape::to_string() const { return fmt::format("({})", fmt::join(dims(), ", ")); }
+std::string Shape::to_string() const {
+  return fmt::format("({})", fmt::join(dims(), ", "));
+}
 
 Shape broadcast(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
@@ -60,13 +68,15 @@ Shape broadcast(const Shape& a, const Shape& b) {
   for (int i = 1; i <= rank; ++i) {
     const int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
     const int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
-    RUN_CHECK(x == y || x == 1 || y == 1, ErrorKind::kRun, "shapes {} and {} do not broadcast: {} against {} at axis -{}",
-              a.to_string(), b.to_string(), x, y, i);
+    RUN_CHECK(x == y || x == 1 || y == 1, ErrorKind::kRun,
+              "shapes {} and {} do not broadcast: {} against {} at axis -{}", a.to_string(), b.to_string(), x, y, i);
     dims[static_cast<size_t>(rank - i)] = x == 1 ? y : x;
   }
   return Shape(std::span<const int64_t>(dims.data(), static_cast<size_t>(rank)));
 }
 
-std::string TensorType::to_string() const { return fmt::format("{} {}", shape.to_string(), name_of(dtype)); }
+std::string TensorType::to_string() const {
+  return fmt::format("{} {}", shape.to_string(), name_of(dtype));
+}
 
 }  // namespace runner::backends

@@ -17,7 +17,7 @@ class Shape {
 
   Shape() = default;  // a scalar: rank 0, one element
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
-  // Throws Error(kRun) for more than 8 dimensions, a negative one, or more than 2^62 elements.
+  // Throws Error(kRun) for more than 8 dimensions, a negative one, or 2^60 elements and more: bytes() fits int64_t.
   explicit Shape(std::span<const int64_t> dims);
 
   int rank() const { return rank_; }

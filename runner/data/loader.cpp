@@ -10,19 +10,18 @@
 #include <thread>
 #include <vector>
 
+#include "backends/tensor/alignment.h"
 #include "runner/data/order.h"
 #include "schema/error.h"
 
 namespace runner::data {
 namespace {
 
-constexpr size_t kAlignment = 64;
+using backends::aligned;
+using backends::kAlignment;
+
 constexpr size_t kRingBytes = size_t{256} << 10;  // small batches are prepared ahead up to this, within a core's L2
 constexpr int64_t kMostAhead = 64;
-
-size_t aligned(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 struct Free {
   void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{kAlignment}); }

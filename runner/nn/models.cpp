@@ -14,7 +14,6 @@ class OverFlatSamples : public Module {
   Value forward(Forward& context, Value x) const override {
     return inner_->forward(context, flatten_->forward(context, x));
   }
-  bool is_random() const override { return inner_->is_random(); }
 
  private:
   ModulePtr inner_, flatten_;

@@ -77,8 +77,6 @@ class Dropout : public Module {
     return ops::mul(x, ops::cast(mask, x.dtype()));
   }
 
-  bool is_random() const override { return p_ > 0; }
-
  private:
   const double p_;
 };
@@ -123,12 +121,6 @@ class Sequential : public Module {
   Value forward(Forward& context, Value x) const override {
     for (const ModulePtr& member : members_) x = member->forward(context, x);
     return x;
-  }
-
-  bool is_random() const override {
-    for (const ModulePtr& member : members_)
-      if (member->is_random()) return true;
-    return false;
   }
 
  private:

@@ -46,8 +46,6 @@ class Module {
   // Adds the module's parameters under `prefix` ("", "0.", "blocks.3.").
   virtual void declare(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
   virtual Value forward(Forward& context, Value x) const = 0;
-  // True if it computes something else in training than in evaluation, at random.
-  virtual bool is_random() const { return false; }
 };
 
 using ModulePtr = std::unique_ptr<Module>;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -77,11 +76,6 @@ double copy_gb_per_s() {
   return rate_of(0.05, [&] { std::memcpy(to.data(), from.data(), kBytes); }) * kBytes * 1e-9;
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 std::string system_name() {
   utsname name{};
   return ::uname(&name) == 0 ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "";
@@ -112,7 +106,7 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.build = kBuild;
   found.cpu = backends::cpu_features().brand;
   found.cpu_features = backends::cpu_features().to_string();
-  found.cores = usable_cores();
+  found.cores = backends::usable_cores();
   const int64_t page = ::sysconf(_SC_PAGESIZE);
   found.memory_bytes = ::sysconf(_SC_PHYS_PAGES) * page;
   found.memory_free_bytes = ::sysconf(_SC_AVPHYS_PAGES) * page;

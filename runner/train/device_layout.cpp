@@ -12,8 +12,7 @@ constexpr std::string_view kSumNames[kSumCount] = {"window loss", "window weight
 
 }  // namespace
 
-DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Recipe& recipe)
-    : accumulates_(recipe.gradient_accumulation_steps > 1) {
+DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Recipe& recipe) {
   const auto buffers = parameters.buffers();
   const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
     const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
@@ -31,7 +30,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Rec
     if (group < 0) continue;
     const std::vector<optim::Slot> slots = optim::slots(recipe.optimizer.type, hyper_of(recipe, group));
     for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
-    if (accumulates_) add(Role::kGradients, b, 0, "gradients");
+    if (recipe.gradient_accumulation_steps > 1) add(Role::kGradients, b, 0, "gradients");
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = Role::kSum,

@@ -41,11 +41,9 @@ class DeviceLayout {
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   // Position of an array in arrays(); it must exist.
   int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
-  bool accumulates() const { return accumulates_; }
 
  private:
   std::vector<DeviceArray> arrays_;
-  bool accumulates_;
 };
 
 // The hyperparameters of an optimizer group, as ParameterSet::lay_out numbers them, under the recipe's schedule.

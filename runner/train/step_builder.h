@@ -69,8 +69,6 @@ class StepBuilder {
   // Everything but the recording that decides what complete() makes, for the plan cache.
   backends::StepSpecification specification(const StepShape& shape) const;
 
-  schema::Loss loss() const { return loss_; }
-
  private:
   const schema::Recipe& recipe_;
   const nn::Model& model_;

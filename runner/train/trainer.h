@@ -73,7 +73,6 @@ class Trainer {
   const nn::Model& model() const { return model_; }
   const DeviceLayout& layout() const { return layout_; }
   const data::Encoding& encoding() const { return encoding_; }
-  schema::Loss loss() const { return builder_.loss(); }
   const backends::PlanCacheCounters& plan_cache() const { return cache_.counters(); }
 
   Counters counters;

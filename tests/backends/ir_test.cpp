@@ -10,6 +10,7 @@
 #include "backends/graph/plan.h"
 #include "backends/graph/print.h"
 #include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/scalar.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -31,7 +32,7 @@ struct Builder {
 Program folding() {
   Builder b;
   const Value x = b.batch("x", {2, 3});
-  const Value two = ops::add(ops::scalar(b.program, 0.5), 1.5);
+  const Value two = ops::add(scalar(b.program, 0.5), 1.5);
   Value y = ops::mul(ops::div(ops::sub(ops::mul(x, 1.0), 0.0), 1.0), two);
   y = ops::reshape(ops::reshape(y, {3, 2}), {6});
   const Value yes = ops::full_like(ops::is_finite(y), 1.0);
@@ -113,7 +114,7 @@ Program plain_outputs() {
   const Value x = b.batch("x", {2, 3}), s = b.state("s", {3});
   b.give("x", x);
   b.give("row", ops::slice(x, 0, 1, 2));
-  b.give("one", ops::scalar(b.program, 1.0));
+  b.give("one", scalar(b.program, 1.0));
   const Value y = ops::neg(s);
   b.give("y", y);
   b.give("s", y, 1);

@@ -124,8 +124,6 @@ class Table {
       for (const Shape& shape : shapes()) {
         add("clamp", {{{dtype, shape}}}, [](In x) { return ops::clamp(x[0], -0.7, 1.1); });
         add("full_like", {{{dtype, shape}}}, [](In x) { return ops::full_like(x[0], 0.1); });
-        add("scalar", {{{dtype, shape}}},
-            [](In x) { return ops::add(x[0], ops::scalar(*x[0].program, 0.1, x[0].dtype())); });
       }
     }
   }

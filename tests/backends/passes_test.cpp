@@ -6,6 +6,7 @@
 #include "backends/graph/ops.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/backends/support/run_program.h"
+#include "tests/backends/support/scalar.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -105,7 +106,7 @@ TEST(Passes, LegalisedConstantsMayBeConditionsAndComparedWithEachOther) {
   Program program;
   const TensorType type{DType::kF64, {}};
   const Value x{&program, program.input(InputKind::kBatch, "x", type)};
-  const Value one = ops::full_like(x, 1.0), yes = ops::scalar(program, 1, DType::kBool);
+  const Value one = ops::full_like(x, 1.0), yes = scalar(program, 1, DType::kBool);
   const Value tiny = ops::full_like(x, 1e-300);
   program.output("picked", ops::where(yes, ops::add(x, one), one).id);
   program.output("greater", ops::gt(tiny, ops::full_like(x, 0.0)).id);

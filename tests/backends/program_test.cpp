@@ -6,6 +6,7 @@
 #include "backends/graph/ops.h"
 #include "backends/graph/print.h"
 #include "backends/graph/verify.h"
+#include "schema/error.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -33,6 +34,15 @@ Program build(const Variant& v) {
   const ValueId y = program.record(v.op, operands);
   for (int i = 0; i < v.outputs; ++i) program.output(v.name, y, v.target);
   return program;
+}
+
+// The bytes of any tensor are counted without wrapping around.
+TEST(Program, ShapesHoldLessThanTwoToTheSixty) {
+  constexpr int64_t kLargest = int64_t{1} << 59;
+  EXPECT_EQ((TensorType{DType::kI64, Shape{kLargest}}.bytes()), size_t{1} << 62);
+  EXPECT_EQ((Shape{kLargest, 0, kLargest}.elements()), 0);
+  EXPECT_THROW((Shape{kLargest, 2}), Error);
+  EXPECT_THROW((Shape{2, 2, kLargest}), Error);
 }
 
 TEST(Program, HashAndStructureSeeWhatIsComputed) {

@@ -81,11 +81,6 @@ TEST(BuildModel, HasTheParametersOfPyTorchsModels) {
   }
 }
 
-TEST(BuildModel, IsRandomOnlyWithDropout) {
-  EXPECT_FALSE(build_model(mlp({4}), {4}, 3).module->is_random());
-  EXPECT_TRUE(build_model(mlp({4}, 0.1), {4}, 3).module->is_random());
-}
-
 TEST(BuildModel, ComputesAnMlpOverFlatSamples) {
   const Model model = build_model(mlp({2}), {2, 2}, 1);
   Recording recording(*model.module);

@@ -120,7 +120,6 @@ TEST(Activation, ComputesWhatItIsNamedFor) {
 TEST(Dropout, ScalesWhatItKeepsInTrainingAlone) {
   constexpr int64_t kRows = 200, kWidth = 50;
   const ModulePtr module = dropout(0.25);
-  EXPECT_TRUE(module->is_random());
   Recording recording(*module);
   const Value x = recording.input({DType::kF32, Shape{kRows, kWidth}}, Doubles(kRows * kWidth, 3.0));
   const auto results =
@@ -158,9 +157,8 @@ TEST(Dropout, DependsOnTheSampleAndTheLayer) {
   EXPECT_GT(std::count(both.begin(), both.end(), 0.0), std::count(alone.begin(), alone.end(), 0.0));
 }
 
-TEST(Dropout, OfZeroIsNotRandom) {
+TEST(Dropout, OfZeroDoesNothing) {
   const ModulePtr module = dropout(0);
-  EXPECT_FALSE(module->is_random());
   Recording recording(*module);
   const Value x = recording.input({DType::kF32, Shape{2}}, {1, 2});
   EXPECT_EQ(recording.forward(x, true, {0}).id, x.id);
@@ -177,7 +175,6 @@ TEST(Flatten, KeepsTheFirstAxis) {
 TEST(Sequential, NumbersItsMembersAlsoInsideAnother) {
   const ModulePtr module = sequence(linear(2, 2), activation(schema::Activation::kRelu),
                                     sequence(layer_norm(2), dropout(0.1), linear(2, 1, false)), embedding(3, 2));
-  EXPECT_TRUE(module->is_random());
   ParameterSet set;
   module->declare(set, "blocks.");
   std::vector<std::string> names;
@@ -188,7 +185,6 @@ TEST(Sequential, NumbersItsMembersAlsoInsideAnother) {
 
 TEST(Sequential, AppliesItsMembersInOrder) {
   const ModulePtr module = sequence(linear(1, 1), activation(schema::Activation::kRelu), linear(1, 1));
-  EXPECT_FALSE(module->is_random());
   Recording recording(*module);
   for (const double value : {2.0, -3.0, 5.0, 1.0}) recording.set_parameter({value});
   const Value x = recording.input({DType::kF32, Shape{2, 1}}, {1, 4});

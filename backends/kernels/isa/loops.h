@@ -121,7 +121,6 @@ struct MatmulBlock {
 };
 template <class T>
 struct MatmulLoops {
-  int64_t block_cols;  // columns of B that are packed together
   int64_t (*panel_elems)(int64_t cols, int64_t inner);
   void (*multiply)(const MatmulBlock<T>& block);
 };

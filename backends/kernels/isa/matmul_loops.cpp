@@ -204,7 +204,7 @@ int64_t panel_elems(int64_t cols, int64_t inner) {
 }
 
 template <class T>
-constexpr MatmulLoops<T> kTable = {kBlockCols<T>, panel_elems<T>, multiply<T>};
+constexpr MatmulLoops<T> kTable = {panel_elems<T>, multiply<T>};
 
 }  // namespace
 

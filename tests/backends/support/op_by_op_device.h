@@ -15,6 +15,7 @@
 #include "backends/backend.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/worker_pool.h"
+#include "backends/tensor/alignment.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 #include "tests/backends/support/node_kernel.h"
@@ -169,7 +170,7 @@ class OpByOpDevice : public Device {
 
     size_t take(size_t bytes) {
       const size_t offset = size;
-      size += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      size += aligned(bytes);
       return offset;
     }
 

@@ -6,6 +6,7 @@
 
 #include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
+#include "tests/backends/support/scalar.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -174,7 +175,7 @@ class Generator {
       return v.dtype() == DType::kBool && broadcasts(v.shape(), shape) &&
              broadcast(v.shape(), shape).elements() <= kMostElements;
     });
-    if (chance(10)) return keep(ops::where(ops::scalar(program_, chance(50), DType::kBool), x, y));
+    if (chance(10)) return keep(ops::where(scalar(program_, chance(50), DType::kBool), x, y));
     if (condition) keep(ops::where(condition, x, y));
   }
   void cast() {

@@ -1,0 +1,12 @@
+// A constant without dimensions.
+#pragma once
+
+#include "backends/graph/program.h"
+
+namespace runner::backends::testing {
+
+inline Value scalar(Program& program, double value, DType dtype = DType::kF32) {
+  return {&program, program.constant(value, {dtype, {}})};
+}
+
+}  // namespace runner::backends::testing
