@@ -191,10 +191,10 @@ void take_labels(Storage& storage, const Array& array, LabelsAs as) {
   }
 }
 
-Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(Input&)) {
+Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&)) {
   Storage storage;
   const auto read_file = [&](const std::string& path, auto take) {
-    Input input(path);
+    formats::Input input(path);
     Array array = open(input);
     array.read = [&](std::span<std::byte> out) { input.read_exactly(out, "the elements"); };
     take(array);

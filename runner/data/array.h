@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/data/input.h"
 #include "runner/data/storage.h"
+#include "runner/formats/input.h"
 
 namespace runner::data {
 
@@ -31,8 +31,8 @@ struct Array {
 };
 
 // Read the header of a file and leave `read` empty; `check_shape` is done.
-Array open_idx(Input& input);
-Array open_npy(Input& input);
+Array open_idx(formats::Input& input);
+Array open_npy(formats::Input& input);
 
 // Throws when the shape has no sample, more than 2^31 - 1, more than 8 axes, a negative one, or more bytes than
 // `most_bytes`, which are what the file can hold.  Call it before anything else.
@@ -45,6 +45,6 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
 void take_labels(Storage& storage, const Array& array, LabelsAs as);
 
 // Features and labels from a file each (spec.features_file, spec.labels_file).
-Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(Input&));
+Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&));
 
 }  // namespace runner::data

@@ -6,8 +6,8 @@
 
 #include "runner/data/csv_lexer.h"
 #include "runner/data/csv_value.h"
-#include "runner/data/input.h"
 #include "runner/data/storage.h"
+#include "runner/formats/input.h"
 #include "schema/error.h"
 #include "schema/suggest.h"
 
@@ -53,13 +53,14 @@ class CsvReader {
       const std::string_view name = trim(record[column]);
       float value = 0;
       numbers = numbers && parse_number(name, value) == Field::kNumber;
-      if (!is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, in_quotes(name));
+      if (!is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
       names_.emplace_back(name);
     }
     if (numbers) refuse("the header holds only numbers; {}", kHeaderHint);
     for (size_t column = 0; column < names_.size(); ++column) {
       const auto [first, fresh] = seen.emplace(names_[column], column);
-      if (!fresh) refuse("columns {} and {} are both named {}", first->second, column, in_quotes(names_[column]));
+      if (!fresh)
+        refuse("columns {} and {} are both named {}", first->second, column, formats::in_quotes(names_[column]));
     }
   }
 
@@ -74,12 +75,12 @@ class CsvReader {
   }
 
   std::optional<size_t> locate(const std::string& name, bool required) {
-    if (!spec_.header) refuse("column {} is asked for by name, but header is false", in_quotes(name));
+    if (!spec_.header) refuse("column {} is asked for by name, but header is false", formats::in_quotes(name));
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found != names_.end()) return static_cast<size_t>(found - names_.begin());
     if (!required) return std::nullopt;
     const std::string near = schema::did_you_mean(schema::nearest(name, names_));
-    refuse("no column is named {}{}{}", in_quotes(name), near.empty() ? "" : "; ", near);
+    refuse("no column is named {}{}{}", formats::in_quotes(name), near.empty() ? "" : "; ", near);
   }
 
   void choose_columns() {
@@ -115,7 +116,7 @@ class CsvReader {
   }
 
   std::string describe(size_t column) const {
-    return names_.empty() ? std::to_string(column) : in_quotes(names_[column]);
+    return names_.empty() ? std::to_string(column) : formats::in_quotes(names_[column]);
   }
 
   void add_row(const Record& record) {
@@ -148,8 +149,9 @@ class CsvReader {
           }
           value = std::numeric_limits<float>::quiet_NaN();
           break;
-        case Field::kNotFinite: refuse("column {}: {} is not finite", describe(column), in_quotes(text));
-        case Field::kText: refuse("column {}: {} is not a number, as features are", describe(column), in_quotes(text));
+        case Field::kNotFinite: refuse("column {}: {} is not finite", describe(column), formats::in_quotes(text));
+        case Field::kText:
+          refuse("column {}: {} is not a number, as features are", describe(column), formats::in_quotes(text));
       }
     }
     return true;
@@ -178,7 +180,7 @@ class CsvReader {
 
   const schema::DatasetSpec& spec_;
   const ReadOptions& options_;
-  Input input_;
+  formats::Input input_;
   CsvLexer lexer_;
   size_t width_ = 0;
   std::vector<std::string> names_;  // of all columns; empty without a header

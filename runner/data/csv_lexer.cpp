@@ -13,7 +13,7 @@ constexpr size_t kLongestRecord = size_t{1} << 26;
 
 }  // namespace
 
-CsvLexer::CsvLexer(Input& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
+CsvLexer::CsvLexer(formats::Input& input, char delimiter) : input_(input), delimiter_(delimiter), window_(kWindow) {
   refill();
   const std::string_view start(window_.data(), std::min<size_t>(end_, 3));
   if (start == "\xEF\xBB\xBF") begin_ = 3;
@@ -83,7 +83,7 @@ const char* CsvLexer::lex_quoted(const char* at, std::vector<std::string_view>& 
   }
   if (*at != delimiter_ && *at != '\n') {
     fail(ErrorKind::kData, "{}:{}: text follows a closing quote in field {}; expected {} or the end of the line",
-         input_.path(), line_, fields.size(), in_quotes({&delimiter_, 1}));
+         input_.path(), line_, fields.size(), formats::in_quotes({&delimiter_, 1}));
   }
   return at;
 }

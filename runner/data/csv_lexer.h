@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/data/input.h"
+#include "runner/formats/input.h"
 
 namespace runner::data {
 
 class CsvLexer {
  public:
-  CsvLexer(Input& input, char delimiter);
+  CsvLexer(formats::Input& input, char delimiter);
 
   // The next record, its fields valid until the following call; false at the end of the file.  Throws Error(kData),
   // "FILE:LINE: …", for a quote that is not closed, text after a closing quote, or a record of more than 64 MiB.
@@ -30,7 +30,7 @@ class CsvLexer {
   // Makes room and reads on; false when there is nothing more.
   bool refill();
 
-  Input& input_;
+  formats::Input& input_;
   char delimiter_;
   std::vector<char> window_;
   size_t begin_ = 0;  // of the current record

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "runner/data/input.h"
+#include "runner/formats/input.h"
 #include "schema/error.h"
 #include "schema/source_text.h"
 
@@ -166,7 +166,7 @@ void LabelColumn::finish_names(Storage& storage) {
 }
 
 void LabelColumn::refuse(const Example& label, const char* why) const {
-  fail(ErrorKind::kData, "{}:{}: label {} {}", path_, label.line, in_quotes(label.text), why);
+  fail(ErrorKind::kData, "{}:{}: label {} {}", path_, label.line, formats::in_quotes(label.text), why);
 }
 
 }  // namespace runner::data

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "runner/data/input.h"
 #include "runner/data/storage.h"
+#include "runner/formats/input.h"
 #include "schema/error.h"
 #include "schema/sha256.h"
 
@@ -56,7 +56,7 @@ Fingerprint Fingerprint::parse(std::string_view text) {
   }
   print.outputs = number(outputs);
   print.contents = rest;
-  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "not a fingerprint of data: {}", in_quotes(text));
+  RUN_CHECK(print.to_string() == text, ErrorKind::kStore, "not a fingerprint of data: {}", formats::in_quotes(text));
   return print;
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "runner/data/input.h"
+#include "runner/formats/input.h"
 #include "schema/error.h"
 
 namespace runner::data {
@@ -55,7 +55,7 @@ void fit_min_max(Encoding& encoding, const Storage& storage, std::span<const int
 }
 
 std::string feature_text(const Storage& storage, size_t feature) {
-  return storage.feature_names.empty() ? std::to_string(feature) : in_quotes(storage.feature_names[feature]);
+  return storage.feature_names.empty() ? std::to_string(feature) : formats::in_quotes(storage.feature_names[feature]);
 }
 
 }  // namespace

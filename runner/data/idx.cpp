@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include "runner/data/array.h"
-#include "runner/data/input.h"
+#include "runner/formats/input.h"
 #include "schema/error.h"
 
 namespace runner::data {
 namespace {
 
-Element element_of(const Input& input, unsigned type) {
+Element element_of(const formats::Input& input, unsigned type) {
   switch (type) {
     case 0x08: return Element::kU8;
     case 0x09: return Element::kI8;
@@ -27,7 +27,7 @@ Element element_of(const Input& input, unsigned type) {
 
 }  // namespace
 
-Array open_idx(Input& input) {
+Array open_idx(formats::Input& input) {
   std::array<std::byte, 4> magic;
   input.read_exactly(magic, "the idx header");
   const auto [zero0, zero1, type, axes] = magic;

@@ -8,9 +8,9 @@
 
 #include "runner/data/array.h"
 #include "runner/data/fit.h"
-#include "runner/data/input.h"
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
+#include "runner/formats/input.h"
 #include "schema/error.h"
 
 namespace runner::data {
@@ -68,7 +68,7 @@ void use_names(Storage& storage, const std::vector<std::string>& names, const st
   for (const std::string& label : storage.class_names) {
     const auto found = std::lower_bound(names.begin(), names.end(), label);
     RUN_CHECK(found != names.end() && *found == label, ErrorKind::kData, "{}: class {} is unknown to the model", name,
-              in_quotes(label));
+              formats::in_quotes(label));
     class_of.push_back(found - names.begin());
   }
   for (int64_t& label : storage.classes) label = class_of[static_cast<size_t>(label)];

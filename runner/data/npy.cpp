@@ -1,145 +1,34 @@
-// npy, NumPy's format: magic, version, header length, a Python dict of descr, fortran_order and shape, elements.
-// Format: numpy.lib.format, versions 1.0, 2.0 and 3.0.
-#include <array>
-#include <charconv>
-#include <optional>
+// npy data sets: the element types that features and labels may have.
+#include "runner/formats/npy.h"
 
-#include <fmt/format.h>
+#include <string_view>
+#include <utility>
 
 #include "runner/data/array.h"
-#include "runner/data/input.h"
 #include "schema/error.h"
 
 namespace runner::data {
 namespace {
 
-// Reads the dict of the header, which is written as Python's repr of {str: str | bool | tuple of ints}.
-class HeaderParser {
- public:
-  HeaderParser(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
-
-  void parse(Array& array) {
-    bool descr = false, order = false, shape = false;
-    expect('{');
-    while (!accept('}')) {
-      const std::string key(string());
-      expect(':');
-      if (key == "descr" && !descr) {
-        descr = true;
-        set_type(array, string());
-      } else if (key == "fortran_order" && !order) {
-        order = true;
-        array.column_major = boolean();
-      } else if (key == "shape" && !shape) {
-        shape = true;
-        array.shape = tuple();
-      } else {
-        damaged(fmt::format("unexpected key {}", in_quotes(key)));
-      }
-      if (!accept(',')) {
-        expect('}');
-        break;
-      }
-    }
-    skip_space();
-    if (!rest_.empty()) damaged("text after the dict");
-    if (!descr || !order || !shape) damaged("descr, fortran_order or shape is missing");
+void set_type(Array& array, std::string_view descr) {
+  constexpr std::pair<std::string_view, Element> kTypes[] = {
+      {"f4", Element::kF32}, {"f8", Element::kF64}, {"i4", Element::kI32}, {"i8", Element::kI64}, {"u1", Element::kU8}};
+  for (const auto& [name, element] : kTypes) {
+    if (descr.size() != 3 || descr.substr(1) != name || std::string_view("<>|=").find(descr[0]) > 3) continue;
+    array.element = element;
+    array.big_endian = descr[0] == '>';
+    return;
   }
-
- private:
-  [[noreturn]] void damaged(const std::string& what) {
-    fail(ErrorKind::kData, "{}: damaged npy header: {}", path_, what);
-  }
-  void skip_space() {
-    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n')) rest_.remove_prefix(1);
-  }
-  bool accept(char c) {
-    skip_space();
-    if (!rest_.starts_with(c)) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-  void expect(char c) {
-    if (!accept(c)) damaged(fmt::format("expected '{}' before {}", c, in_quotes(rest_)));
-  }
-  std::string_view string() {
-    const char quote = accept('"') ? '"' : '\'';
-    if (quote == '\'') expect('\'');
-    const size_t end = rest_.find(quote);
-    if (end == std::string_view::npos) damaged("a string does not end");
-    const std::string_view text = rest_.substr(0, end);
-    rest_.remove_prefix(end + 1);
-    return text;
-  }
-  bool boolean() {
-    skip_space();
-    for (const bool value : {true, false}) {
-      const std::string_view word = value ? "True" : "False";
-      if (!rest_.starts_with(word)) continue;
-      rest_.remove_prefix(word.size());
-      return value;
-    }
-    damaged(fmt::format("expected True or False before {}", in_quotes(rest_)));
-  }
-  std::vector<int64_t> tuple() {
-    std::vector<int64_t> dims;
-    expect('(');
-    while (!accept(')')) {
-      skip_space();
-      int64_t dim = 0;
-      const auto [end, status] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), dim);
-      if (status != std::errc()) damaged(fmt::format("expected an axis length before {}", in_quotes(rest_)));
-      rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
-      dims.push_back(dim);
-      if (!accept(',')) {
-        expect(')');
-        break;
-      }
-    }
-    return dims;
-  }
-  void set_type(Array& array, std::string_view descr) {
-    constexpr std::pair<std::string_view, Element> kTypes[] = {{"f4", Element::kF32},
-                                                               {"f8", Element::kF64},
-                                                               {"i4", Element::kI32},
-                                                               {"i8", Element::kI64},
-                                                               {"u1", Element::kU8}};
-    for (const auto& [name, element] : kTypes) {
-      if (descr.size() != 3 || descr.substr(1) != name || std::string_view("<>|=").find(descr[0]) > 3) continue;
-      array.element = element;
-      array.big_endian = descr[0] == '>';
-      return;
-    }
-    fail(ErrorKind::kData, "{}: element type {} is not supported; expected f4, f8, i4, i8 or u1", path_,
-         in_quotes(descr));
-  }
-
-  std::string_view rest_;
-  const std::string& path_;
-};
+  fail(ErrorKind::kData, "{}: element type {} is not supported; expected f4, f8, i4, i8 or u1", array.name,
+       formats::in_quotes(descr));
+}
 
 }  // namespace
 
-Array open_npy(Input& input) {
-  std::array<std::byte, 8> start;
-  input.read_exactly(start, "the npy header");
-  const std::string_view magic(reinterpret_cast<const char*>(start.data()), 6);
-  RUN_CHECK(magic == "\x93NUMPY", ErrorKind::kData, "{} is not npy: it starts with {}, expected {}", input.path(),
-            in_quotes(magic), in_quotes("\x93NUMPY"));
-  const auto version = static_cast<unsigned>(start[6]);
-  RUN_CHECK(version >= 1 && version <= 3, ErrorKind::kData, "{}: npy version {} is unknown; expected 1, 2 or 3",
-            input.path(), version);
-  std::array<std::byte, 4> length_bytes{};
-  input.read_exactly(std::span(length_bytes).first(version == 1 ? 2 : 4), "the npy header");
-  size_t length = 0;
-  for (size_t i = 4; i-- > 0;) length = length << 8 | static_cast<size_t>(length_bytes[i]);
-  RUN_CHECK(static_cast<int64_t>(length) <= input.most_left(), ErrorKind::kData,
-            "{}: the npy header claims {} bytes, but at most {} follow", input.path(), length, input.most_left());
-  std::string header(length, '\0');
-  input.read_exactly(std::as_writable_bytes(std::span(header)), "the npy header");
-
-  Array array{.name = input.path()};
-  HeaderParser(header, input.path()).parse(array);
+Array open_npy(formats::Input& input) {
+  formats::NpyHeader header = formats::read_npy_header(input);
+  Array array{.name = input.path(), .column_major = header.fortran_order, .shape = std::move(header.shape)};
+  set_type(array, header.descr);
   check_shape(array, input.most_left());
   return array;
 }

@@ -4,25 +4,25 @@
 #include <cstring>
 
 #include "backends/tensor/float16.h"
-#include "runner/data/safetensors.h"
+#include "runner/formats/safetensors.h"
 #include "schema/error.h"
 
 namespace runner::nn {
 
 InitialWeights::InitialWeights(const std::string& path, const ParameterSet& parameters) {
   if (path.empty()) return;
-  file_ = std::make_unique<data::SafetensorsFile>(path);
+  file_ = std::make_unique<formats::SafetensorsFile>(path);
   for (const Parameter& parameter : parameters.parameters()) {
-    const data::NamedTensor* tensor = file_->find(parameter.name);
+    const formats::NamedTensor* tensor = file_->find(parameter.name);
     RUN_CHECK(tensor, ErrorKind::kData, "model.init_from: {} has no tensor {}, which the model wants as {}", path,
               parameter.name, parameter.shape.to_string());
     RUN_CHECK(tensor->shape == parameter.shape, ErrorKind::kData, "model.init_from: {} in {} is {}, the model wants {}",
               parameter.name, path, tensor->shape.to_string(), parameter.shape.to_string());
     RUN_CHECK(tensor->dtype && backends::is_float(*tensor->dtype), ErrorKind::kData,
               "model.init_from: {} in {} is {}, the model wants floats", parameter.name, path,
-              data::safetensors_type(tensor->dtype));
+              formats::safetensors_type(tensor->dtype));
   }
-  for (const data::NamedTensor& tensor : file_->tensors())
+  for (const formats::NamedTensor& tensor : file_->tensors())
     RUN_CHECK(std::any_of(parameters.parameters().begin(), parameters.parameters().end(),
                           [&](const Parameter& parameter) { return parameter.name == tensor.name; }),
               ErrorKind::kData, "model.init_from: {} has a tensor {}, which the model does not have", path,
@@ -33,7 +33,7 @@ InitialWeights::~InitialWeights() = default;
 
 bool InitialWeights::read(const Parameter& parameter, std::span<float> values) const {
   if (!file_) return false;
-  const data::NamedTensor& tensor = *file_->find(parameter.name);
+  const formats::NamedTensor& tensor = *file_->find(parameter.name);
   const size_t size = backends::size_of(*tensor.dtype);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(backends::load_element(*tensor.dtype, tensor.bytes.data() + i * size));

@@ -7,7 +7,7 @@
 
 #include "runner/nn/parameter_set.h"
 
-namespace runner::data {
+namespace runner::formats {
 class SafetensorsFile;
 }
 
@@ -24,7 +24,7 @@ class InitialWeights {
   bool read(const Parameter& parameter, std::span<float> values) const;
 
  private:
-  std::unique_ptr<data::SafetensorsFile> file_;
+  std::unique_ptr<formats::SafetensorsFile> file_;
 };
 
 }  // namespace runner::nn

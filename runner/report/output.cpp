@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "runner/report/write.h"
+#include "runner/formats/write.h"
 #include "schema/error.h"
 
 namespace runner::report {
@@ -55,13 +55,13 @@ Output::Output(ColorMode mode, int data_fd, int talk_fd)
 
 void Output::data(std::string_view text) {
   if (reader_left_) return;
-  const int error = write_all(data_fd_, text);
+  const int error = formats::write_all(data_fd_, text);
   reader_left_ = error == EPIPE;
   if (error != 0 && !reader_left_) fail(ErrorKind::kRun, "cannot write to standard output: {}", std::strerror(error));
 }
 
 void Output::talk(std::string_view text) noexcept {
-  write_all(talk_fd_, text);
+  formats::write_all(talk_fd_, text);
 }
 
 int Output::data_width() const {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/formats/npy.h"
 #include "runner/report/csv.h"
 #include "runner/report/json.h"
 
@@ -52,17 +53,8 @@ std::string prediction_csv(const train::Prediction& prediction) {
 }
 
 std::string prediction_npy(const train::Prediction& prediction) {
-  // Magic, version, length of the header; the header ends with a newline at a multiple of 64 bytes
-  // (numpy.org, "NEP 1 — A Simple File Format for NumPy Arrays").
-  constexpr size_t kPrefix = 10, kAlign = 64;
-  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
-                                   prediction.samples, prediction.outputs);
-  header.resize((kPrefix + header.size() + kAlign) / kAlign * kAlign - kPrefix - 1, ' ');
-  header += '\n';
-  std::string text("\x93NUMPY\x01\x00", 8);
-  text += static_cast<char>(header.size() & 0xFF);
-  text += static_cast<char>(header.size() >> 8);
-  text += header;
+  const int64_t shape[] = {prediction.samples, prediction.outputs};
+  std::string text = formats::npy_header("<f4", shape);
   return text.append(reinterpret_cast<const char*>(prediction.values.data()), prediction.values.size() * sizeof(float));
 }
 

@@ -1,6 +1,6 @@
 #include "runner/train/stored_model.h"
 
-#include "runner/data/safetensors.h"
+#include "runner/formats/safetensors.h"
 #include "runner/train/evaluator.h"
 #include "schema/error.h"
 
@@ -84,10 +84,10 @@ Prediction StoredModel::predict(const std::string& file) {
 }
 
 void export_model(const store::LoadedState& state, const std::string& file) {
-  std::vector<data::NamedTensor> tensors;
+  std::vector<formats::NamedTensor> tensors;
   for (const StoredParameter& parameter : parameters_of(state))
     tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
-  data::write_safetensors(file, std::move(tensors));
+  formats::write_safetensors(file, std::move(tensors));
 }
 
 }  // namespace runner::train

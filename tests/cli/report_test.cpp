@@ -13,7 +13,6 @@
 #include "runner/report/progress.h"
 #include "runner/report/summary.h"
 #include "runner/report/table.h"
-#include "runner/report/write.h"
 #include "schema/error.h"
 #include "tests/cli/command.h"
 
@@ -300,28 +299,6 @@ TEST(Summary, ShowsWhatWasSkippedAndEveryWarning) {
             "warning: 7 samples are padding\n"
             "\n"
             "next: runner resume 0f3k2m9x7q\n");
-}
-
-TEST(WriteFile, ReplacesAsAWholeOrRefuses) {
-  const cli::testing::Folder folder;
-  const auto path = folder.path() / "x";
-  write_new_file(path, "one");
-  EXPECT_EQ(cli::testing::read_text(path), "one");
-  write_file(path, "two");
-  EXPECT_EQ(cli::testing::read_text(path), "two");
-  try {
-    write_new_file(path, "three");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), path.string() + " exists already; name another file, or remove it");
-  }
-  try {
-    write_file(folder.path() / "no" / "x", "four");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "cannot write " + (folder.path() / "no" / "x").string() + ": No such file or directory");
-  }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
 }  // namespace

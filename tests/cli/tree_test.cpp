@@ -67,6 +67,21 @@ TEST(Tree, FoldersIncludeOnlyWhatStandsBelowThem) {
   }
 }
 
+// The folders of the run loop's parts, which include no other part.
+TEST(Tree, PartsOfTheRunnerAreSiblings) {
+  const std::vector<std::string> upper{"runner/nn/",    "runner/optim/",  "runner/data/", "runner/formats/",
+                                       "runner/train/", "runner/report/", "runner/cli/"};
+  for (const Source& source : sources()) {
+    for (const std::string part : {"runner/nn/", "runner/optim/", "runner/data/", "runner/formats/"}) {
+      if (!source.path.starts_with(part)) continue;
+      for (const std::string& name : source.includes) {
+        EXPECT_TRUE(name.starts_with(part) || !starts_with_any(name, upper) || name.starts_with("runner/formats/"))
+            << source.path << " includes " << name;
+      }
+    }
+  }
+}
+
 TEST(Tree, LibrariesStayWhereTheyBelong) {
   struct Library {
     std::string header;

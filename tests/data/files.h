@@ -1,86 +1,14 @@
-// A folder for the files of one test, and what reading them says.
+// The sections of a recipe that name the files of one test.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include <gtest/gtest.h>
-#include <stdlib.h>
-#include <zlib.h>
-
-#include "schema/error.h"
 #include "schema/recipe.h"
+#include "tests/formats/files.h"
 
 namespace runner::data {
 
-class FileTest : public testing::Test {
- protected:
-  FileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "runner-data-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~FileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return folder_ + "/" + name; }
-
-  // Writes the file and returns its path.
-  std::string write(const std::string& name, std::string_view bytes) const {
-    std::filesystem::remove(path(name));  // truncating it instead makes some file systems flush
-    std::FILE* file = std::fopen(path(name).c_str(), "wb");
-    EXPECT_NE(file, nullptr);
-    EXPECT_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file), bytes.size());
-    std::fclose(file);
-    return path(name);
-  }
-
-  // The message of the Error that `read` throws, without the folder; "" if it throws none.
-  template <class Read>
-  std::string message_of(Read read) const {
-    try {
-      read();
-    } catch (const Error& error) {
-      EXPECT_EQ(exit_code(error.kind()), error.kind() == ErrorKind::kRun ? 1 : 2);
-      std::string message = error.message();
-      for (size_t at; (at = message.find(folder_ + "/")) != std::string::npos;) message.erase(at, folder_.size() + 1);
-      return message;
-    }
-    return "";
-  }
-
-  std::string folder_;
-};
-
-// One gzip member.
-inline std::string gzip(std::string_view bytes) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, static_cast<uLong>(bytes.size())), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-// The bytes of values as they lie in memory, or the other way round.
-template <class T>
-std::string bytes_of(const std::vector<T>& values, bool swap = false) {
-  std::string bytes(values.size() * sizeof(T), '\0');
-  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  for (size_t i = 0; swap && i < bytes.size(); i += sizeof(T)) {
-    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(i), bytes.begin() + static_cast<ptrdiff_t>(i + sizeof(T)));
-  }
-  return bytes;
-}
+using formats::bytes_of;
+using formats::FileTest;
+using formats::gzip;
 
 inline schema::DatasetSpec csv_spec(const std::string& path) {
   schema::DatasetSpec spec;

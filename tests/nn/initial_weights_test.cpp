@@ -1,18 +1,18 @@
 // model.init_from: what fits is read exactly, what does not is named.
 #include "runner/nn/initial_weights.h"
 
-#include "runner/data/safetensors.h"
-#include "tests/data/files.h"
+#include "runner/formats/safetensors.h"
+#include "tests/formats/files.h"
 
 namespace runner::nn {
 namespace {
 
 using backends::DType;
 using backends::Shape;
-using data::NamedTensor;
+using formats::NamedTensor;
 using Floats = std::vector<float>;
 
-class InitialWeightsTest : public data::FileTest {
+class InitialWeightsTest : public formats::FileTest {
  protected:
   InitialWeightsTest() {
     parameters_.add("0.weight", {2, 3}, {});
@@ -28,7 +28,7 @@ class InitialWeightsTest : public data::FileTest {
   NamedTensor bias() const { return weight(DType::kF32, {2}, "0.bias"); }
 
   std::string error(std::vector<NamedTensor> tensors) const {
-    data::write_safetensors(path("w"), std::move(tensors));
+    formats::write_safetensors(path("w"), std::move(tensors));
     return message_of([&] { InitialWeights(path("w"), parameters_); });
   }
 
@@ -36,9 +36,9 @@ class InitialWeightsTest : public data::FileTest {
 };
 
 TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
-  const std::string f32 = data::bytes_of(Floats{0.1f, -2}), f64 = data::bytes_of(std::vector<double>{0.1, -2}),
-                    bf16 = data::bytes_of(std::vector<uint16_t>{0x3f80, 0xc000}),
-                    f16 = data::bytes_of(std::vector<uint16_t>{0x3c00, 0xc000});
+  const std::string f32 = formats::bytes_of(Floats{0.1f, -2}), f64 = formats::bytes_of(std::vector<double>{0.1, -2}),
+                    bf16 = formats::bytes_of(std::vector<uint16_t>{0x3f80, 0xc000}),
+                    f16 = formats::bytes_of(std::vector<uint16_t>{0x3c00, 0xc000});
   const struct {
     DType dtype;
     const std::string& bytes;
@@ -49,7 +49,7 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
                {DType::kF16, f16, {1, -2}}};
   for (const auto& c : cases) {
     SCOPED_TRACE(std::string(name_of(c.dtype)));
-    data::write_safetensors(path("w"), {weight(), {"0.bias", c.dtype, {2}, view(c.bytes)}});
+    formats::write_safetensors(path("w"), {weight(), {"0.bias", c.dtype, {2}, view(c.bytes)}});
     const InitialWeights weights(path("w"), parameters_);
     Floats values(2);
     EXPECT_TRUE(weights.read(parameters_[1], values));
@@ -58,8 +58,8 @@ TEST_F(InitialWeightsTest, ReadsEveryFloatType) {
 }
 
 TEST_F(InitialWeightsTest, ReadsElementsInOrder) {
-  const std::string bytes = data::bytes_of(Floats{1, 2, 3, 4, 5, 6});
-  data::write_safetensors(path("w"), {{"0.weight", DType::kF32, {2, 3}, view(bytes)}, bias()});
+  const std::string bytes = formats::bytes_of(Floats{1, 2, 3, 4, 5, 6});
+  formats::write_safetensors(path("w"), {{"0.weight", DType::kF32, {2, 3}, view(bytes)}, bias()});
   Floats values(6);
   EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], values));
   EXPECT_EQ(values, (Floats{1, 2, 3, 4, 5, 6}));
@@ -80,7 +80,7 @@ TEST_F(InitialWeightsTest, NamesWhatDoesNotFit) {
   EXPECT_EQ(error({weight(DType::kI64), bias()}), "model.init_from: 0.weight in w is I64, the model wants floats");
   EXPECT_EQ(error({weight(), bias(), weight(DType::kF32, {2}, "2.bias")}),
             "model.init_from: w has a tensor 2.bias, which the model does not have");
-  data::write_safetensors(path("w"), {{"0.weight", std::nullopt, {2, 3}, view("abcdef")}, bias()});
+  formats::write_safetensors(path("w"), {{"0.weight", std::nullopt, {2, 3}, view("abcdef")}, bias()});
   EXPECT_EQ(message_of([&] { InitialWeights(path("w"), parameters_); }),
             "model.init_from: 0.weight in w is U8, the model wants floats");
 }

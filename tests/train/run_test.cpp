@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/data/safetensors.h"
+#include "runner/formats/safetensors.h"
 #include "runner/train/checkpoint.h"
 #include "runner/train/stored_model.h"
 #include "schema/error.h"

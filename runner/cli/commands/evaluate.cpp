@@ -1,11 +1,11 @@
 // eval, predict.
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/formats/write.h"
 #include "runner/report/format.h"
 #include "runner/report/json.h"
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
-#include "runner/report/write.h"
 #include "runner/train/stored_model.h"
 #include "schema/recipe_reader.h"
 
@@ -54,7 +54,7 @@ int predict(const Options& options, report::Output& out) {
   if (options.output.empty()) {
     out.data(text);
   } else {
-    report::write_file(options.output, text);
+    formats::write_file(options.output, text);
     out.talk(fmt::format("wrote {}: {}\n", options.output, report::count_text(prediction.samples, "sample")));
   }
   return 0;

@@ -1,11 +1,11 @@
 #include "runner/cli/access.h"
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/formats/write.h"
 #include "runner/report/csv.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/json.h"
-#include "runner/report/write.h"
 #include "runner/train/stored_model.h"
 
 namespace runner::cli {
@@ -31,7 +31,7 @@ void export_metrics(store::Store& store, const store::RunRow& run, const std::st
   for (const store::MetricSummary& metric : store::list_metrics(store, run.id)) {
     metrics.emplace_back(metric.name, store::metric_points(store, run, metric.name));
   }
-  report::write_file(file, csv ? points_csv(metrics) : report::all_points_document(run, metrics));
+  formats::write_file(file, csv ? points_csv(metrics) : report::all_points_document(run, metrics));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "runner/cli/commands/commands.h"
+#include "runner/formats/write.h"
 #include "runner/report/json.h"
-#include "runner/report/write.h"
 #include "schema/init_recipe.h"
 #include "schema/json_schema.h"
 
@@ -21,9 +21,9 @@ int schema(const Options& /*options*/, report::Output& out) {
 
 int init(const Options& options, report::Output& out) {
   const std::filesystem::path file = options.file.empty() ? "recipe.yaml" : options.file;
-  report::write_new_file(file, schema::init_recipe(file.stem().string()));
+  formats::write_new_file(file, schema::init_recipe(file.stem().string()));
   const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
-  report::write_file(schema_file, schema::json_schema());
+  formats::write_file(schema_file, schema::json_schema());
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));
   if (options.json)

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-namespace runner::data {
+namespace runner::formats {
 
 class Input {
  public:
@@ -49,4 +49,4 @@ class Input {
 // `text` for a message: in quotes, cut after 40 bytes, other than printable ASCII as \xNN.
 std::string in_quotes(std::string_view text);
 
-}  // namespace runner::data
+}  // namespace runner::formats

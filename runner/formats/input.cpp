@@ -1,4 +1,4 @@
-#include "runner/data/input.h"
+#include "runner/formats/input.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 #include "schema/error.h"
 
-namespace runner::data {
+namespace runner::formats {
 
 struct Input::Gzip {
   Gzip() {
@@ -139,4 +139,4 @@ std::string in_quotes(std::string_view text) {
   return result + (text.size() > kShown ? "...'" : "'");
 }
 
-}  // namespace runner::data
+}  // namespace runner::formats

@@ -1,11 +1,11 @@
-#include "runner/data/input.h"
+#include "runner/formats/input.h"
 
 #include <algorithm>
 #include <span>
 
-#include "tests/data/files.h"
+#include "tests/formats/files.h"
 
-namespace runner::data {
+namespace runner::formats {
 namespace {
 
 using InputTest = FileTest;
@@ -108,4 +108,4 @@ TEST(InQuotes, ShowsAnyBytesOnOneShortLine) {
 }
 
 }  // namespace
-}  // namespace runner::data
+}  // namespace runner::formats

@@ -15,7 +15,7 @@
 #include "backends/tensor/dtype.h"
 #include "backends/tensor/shape.h"
 
-namespace runner::data {
+namespace runner::formats {
 
 // A tensor's name, type, shape and bytes.  dtype is empty for U8, which the engine lacks.
 struct NamedTensor {
@@ -45,8 +45,8 @@ class SafetensorsFile {
   std::vector<NamedTensor> tensors_;
 };
 
-// Writes a file beside `path` and renames it, so that `path` is the old or the new file, never half of one.  Names must
-// be unique.  Throws Error(kRun) when the file cannot be written.
+// Replaces `path` as write_file does (runner/formats/write.h).  Names must be unique.  Throws Error(kRun) when the file
+// cannot be written.
 void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors);
 
-}  // namespace runner::data
+}  // namespace runner::formats

@@ -1,0 +1,171 @@
+#include "runner/formats/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/formats/input.h"
+#include "runner/formats/write.h"
+#include "schema/error.h"
+
+namespace runner::formats {
+namespace {
+
+using backends::DType;
+using nlohmann::json;
+
+struct Type {
+  std::string_view name;
+  std::optional<DType> dtype;
+};
+
+constexpr Type kTypes[] = {
+    {"F32", DType::kF32}, {"F64", DType::kF64}, {"BF16", DType::kBf16}, {"F16", DType::kF16},
+    {"I32", DType::kI32}, {"I64", DType::kI64}, {"BOOL", DType::kBool}, {"U8", std::nullopt},
+};
+
+size_t size_of(std::optional<DType> dtype) {
+  return dtype ? backends::size_of(*dtype) : 1;
+}
+
+constexpr int64_t kLengthBytes = 8;
+constexpr int64_t kMostHeader = 100'000'000;  // the format's own limit
+
+std::vector<std::byte> read_file(const std::string& path) {
+  Input input(path);
+  std::vector<std::byte> contents;
+  constexpr size_t kChunk = 1 << 20;
+  for (size_t got = kChunk; got == kChunk;) {  // grows with what is really there
+    const size_t size = contents.size();
+    contents.resize(size + kChunk);
+    got = input.read(std::span(contents).subspan(size));
+    contents.resize(size + got);
+  }
+  return contents;
+}
+
+// The entry of one tensor, checked against the `data` that follows the header.
+NamedTensor parse_tensor(const std::string& path, const std::string& name, const json& entry,
+                         std::span<const std::byte> data) {
+  const auto damaged = [&](const std::string& what) {
+    fail(ErrorKind::kData, "{}: tensor {}: {}", path, in_quotes(name), what);
+  };
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
+    damaged("dtype, shape or data_offsets is missing");
+  }
+  const auto integers = [&](const char* key) {
+    std::vector<int64_t> values;
+    if (!entry[key].is_array()) damaged(fmt::format("{} is not a list", key));
+    for (const json& value : entry[key]) {
+      if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) {
+        damaged(fmt::format("{} holds something else than integers from 0", key));
+      }
+      values.push_back(value.get<int64_t>());
+    }
+    return values;
+  };
+  const json& written = entry["dtype"];
+  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                 [&](const Type& t) { return written.is_string() && written == t.name; });
+  if (type == std::end(kTypes)) {
+    damaged(fmt::format("type {} is not supported", written.is_string() ? written.get<std::string>() : "?"));
+  }
+
+  const std::vector<int64_t> shape = integers("shape"), offsets = integers("data_offsets");
+  if (shape.size() > backends::Shape::kMaxRank) damaged(fmt::format("{} axes; at most 8 are possible", shape.size()));
+  if (offsets.size() != 2) damaged("data_offsets is not a pair");
+  if (offsets[0] > offsets[1] || offsets[1] > static_cast<int64_t>(data.size())) {
+    damaged(fmt::format("data_offsets {} do not lie within the {} bytes of data", entry["data_offsets"].dump(),
+                        data.size()));
+  }
+  const int64_t bytes = offsets[1] - offsets[0];
+  int64_t needed = static_cast<int64_t>(size_of(type->dtype));
+  for (const int64_t dim : shape) needed = dim == 0 || needed <= INT64_MAX / dim ? needed * dim : INT64_MAX;
+  if (needed != bytes) {
+    damaged(fmt::format("shape {} of {} needs {} bytes, data_offsets {} span {}", entry["shape"].dump(), type->name,
+                        needed, entry["data_offsets"].dump(), bytes));
+  }
+  return {name, type->dtype, backends::Shape(shape),
+          data.subspan(static_cast<size_t>(offsets[0]), static_cast<size_t>(bytes))};
+}
+
+// Every byte of the data belongs to exactly one tensor.
+void check_cover(const std::string& path, std::span<const NamedTensor> tensors, std::span<const std::byte> data) {
+  std::vector<std::span<const std::byte>> parts;
+  for (const NamedTensor& tensor : tensors) parts.push_back(tensor.bytes);
+  std::sort(parts.begin(), parts.end(),
+            [](auto a, auto b) { return std::pair(a.data(), a.size()) < std::pair(b.data(), b.size()); });
+  const std::byte* covered = data.data();
+  const auto stray = std::find_if(parts.begin(), parts.end(), [&](std::span<const std::byte> part) {
+    const bool follows = part.data() == covered;
+    covered += follows ? part.size() : 0;
+    return !follows;
+  });
+  RUN_CHECK(stray == parts.end() && covered == data.data() + data.size(), ErrorKind::kData,
+            "{}: the data has a gap or overlap at byte {} after the header", path, covered - data.data());
+}
+
+json parse_header(const std::string& path, std::string_view text) {
+  json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  RUN_CHECK(header.is_object(), ErrorKind::kData, "{}: the safetensors header is not a JSON object: {}", path,
+            in_quotes(text));
+  return header;
+}
+
+}  // namespace
+
+std::string_view safetensors_type(std::optional<DType> dtype) {
+  return std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Type& type) { return type.dtype == dtype; })
+      ->name;
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), contents_(read_file(path)) {
+  const auto size = static_cast<int64_t>(contents_.size());
+  RUN_CHECK(size >= kLengthBytes, ErrorKind::kData, "{}: {} bytes are too few for a safetensors file", path, size);
+  uint64_t length = 0;
+  std::memcpy(&length, contents_.data(), kLengthBytes);
+  RUN_CHECK(length <= static_cast<uint64_t>(std::min(size - kLengthBytes, kMostHeader)), ErrorKind::kData,
+            "{}: the safetensors header claims {} bytes, but {} follow", path, length, size - kLengthBytes);
+  const std::span<const std::byte> contents(contents_);
+  const auto header = contents.subspan(kLengthBytes, length);
+  const auto data = contents.subspan(kLengthBytes + length);
+  const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+  const json parsed = parse_header(path, text);
+  for (const auto& [name, entry] : parsed.items()) {
+    if (name != "__metadata__") tensors_.push_back(parse_tensor(path, name, entry, data));
+  }
+  check_cover(path, tensors_, data);
+}
+
+const NamedTensor* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == name; });
+  return found == tensors_.end() ? nullptr : &*found;
+}
+
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  json header = json::object();
+  size_t offset = 0;
+  for (const NamedTensor& tensor : tensors) {
+    RUN_ASSERT(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * size_of(tensor.dtype));
+    RUN_ASSERT(!header.contains(tensor.name));
+    const std::vector<int64_t> shape(tensor.shape.dims().begin(), tensor.shape.dims().end());
+    header[tensor.name] = {{"dtype", safetensors_type(tensor.dtype)},
+                           {"shape", shape},
+                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
+    offset += tensor.bytes.size();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // the data starts aligned
+  const uint64_t length = text.size();
+
+  std::vector<std::string_view> parts = {{reinterpret_cast<const char*>(&length), kLengthBytes}, text};
+  for (const NamedTensor& tensor : tensors) {
+    parts.emplace_back(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  write_file(path, parts);
+}
+
+}  // namespace runner::formats

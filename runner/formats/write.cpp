@@ -1,0 +1,89 @@
+#include "runner/formats/write.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "schema/error.h"
+
+namespace runner::formats {
+namespace {
+
+namespace fs = std::filesystem;
+using Parts = std::span<const std::string_view>;
+
+constexpr mode_t kMode = 0666;  // less the umask
+
+// Opens `path` with `flags` and writes `parts`.  Returns 0, or errno.
+int write_parts(const char* path, int flags, Parts parts) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC | flags, kMode);
+  if (fd < 0) return errno;
+  int error = 0;
+  for (size_t i = 0; i < parts.size() && error == 0; ++i) error = write_all(fd, parts[i]);
+  if (::close(fd) != 0 && error == 0) error = errno;
+  return error;
+}
+
+// Makes a file that does not exist yet.  Returns 0, or errno; what could not be written whole is removed.
+int create(const char* path, Parts parts) {
+  const int error = write_parts(path, O_CREAT | O_EXCL, parts);
+  if (error != 0 && error != EEXIST) ::unlink(path);
+  return error;
+}
+
+void check(int error, const fs::path& path) {
+  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot write {}: {}", path.string(), std::strerror(error));
+}
+
+// Writes a new file beside `path`, under a name that no other file has.
+std::string write_beside(const fs::path& path, Parts parts) {
+  constexpr int kMostNames = 1000;
+  std::string beside;
+  int error = EEXIST;
+  for (int i = 0; i < kMostNames && error == EEXIST; ++i) {
+    beside = fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), i);
+    error = create(beside.c_str(), parts);
+  }
+  check(error, path);
+  return beside;
+}
+
+}  // namespace
+
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+void write_file(const fs::path& path, Parts parts) {
+  std::error_code ignored;  // of a path that leads nowhere: writing says why
+  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
+  // What is there but no file to replace, a link to nothing too, is written through.
+  if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
+    return check(write_parts(target.c_str(), O_CREAT, parts), path);
+  }
+  const std::string beside = write_beside(target, parts);
+  if (std::rename(beside.c_str(), target.c_str()) == 0) return;
+  const int error = errno;
+  ::unlink(beside.c_str());
+  check(error, path);
+}
+
+void write_new_file(const fs::path& path, std::string_view contents) {
+  const int error = create(path.c_str(), std::span(&contents, 1));
+  RUN_CHECK(error != EEXIST, ErrorKind::kUsage, "{} exists already; name another file, or remove it", path.string());
+  check(error, path);
+}
+
+}  // namespace runner::formats

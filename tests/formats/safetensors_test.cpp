@@ -1,0 +1,112 @@
+// Files written byte by byte, every way they can be damaged, and what is written.
+#include "runner/formats/safetensors.h"
+
+#include "runner/formats/input.h"
+#include "tests/formats/files.h"
+
+namespace runner::formats {
+namespace {
+
+using SafetensorsTest = FileTest;
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+
+TEST_F(SafetensorsTest, NamesDamage) {
+  const auto st_error = [&](const std::string& file) {
+    return message_of([&] { SafetensorsFile tensors(write("f", file)); });
+  };
+  const std::string four = bytes_of(Floats{1});
+  const auto header_error = [&](const std::string& header) { return st_error(safetensors(header, four)); };
+  EXPECT_EQ(st_error("1234567"), "f: 7 bytes are too few for a safetensors file");
+  EXPECT_EQ(st_error(bytes_of(std::vector<uint64_t>{uint64_t{1} << 60}) + "{}"),
+            "f: the safetensors header claims 1152921504606846976 bytes, but 2 follow");
+  EXPECT_EQ(header_error("nonsense"), "f: the safetensors header is not a JSON object: 'nonsense'");
+  EXPECT_EQ(header_error("[1]"), "f: the safetensors header is not a JSON object: '[1]'");
+  EXPECT_EQ(header_error("{}"), "f: the data has a gap or overlap at byte 0 after the header");
+  EXPECT_EQ(header_error("{\"w\":1}"), "f: tensor 'w': dtype, shape or data_offsets is missing");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "U16", "[1]", "[0,4]") + "}"),
+            "f: tensor 'w': type U16 is not supported");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "7", "[0,4]") + "}"), "f: tensor 'w': shape is not a list");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[-1]", "[0,4]") + "}"),
+            "f: tensor 'w': shape holds something else than integers from 0");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[18446744073709551615]", "[0,4]") + "}"),
+            "f: tensor 'w': shape holds something else than integers from 0");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0]") + "}"),
+            "f: tensor 'w': data_offsets is not a pair");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[0,8]") + "}"),
+            "f: tensor 'w': data_offsets [0,8] do not lie within the 4 bytes of data");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1]", "[4,0]") + "}"),
+            "f: tensor 'w': data_offsets [4,0] do not lie within the 4 bytes of data");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[2]", "[0,4]") + "}"),
+            "f: tensor 'w': shape [2] of F32 needs 8 bytes, data_offsets [0,4] span 4");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[4611686018427387904,4611686018427387904]", "[0,4]") + "}"),
+            "f: tensor 'w': shape [4611686018427387904,4611686018427387904] of F32 needs 9223372036854775807 bytes, "
+            "data_offsets [0,4] span 4");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]") + "}"),
+            "f: tensor 'w': 9 axes; at most 8 are possible");
+  EXPECT_EQ(
+      st_error(safetensors(
+          "{" + tensor_entry("a", "F32", "[1]", "[0,4]") + "," + tensor_entry("b", "F32", "[1]", "[0,4]") + "}", four)),
+      "f: the data has a gap or overlap at byte 4 after the header");
+  const std::string deep(100000, '[');
+  EXPECT_TRUE(header_error("{" + tensor_entry("w", "F32", deep + std::string(deep.size(), ']'), "[0,4]") + "}")
+                  .starts_with("f: tensor 'w': shape holds"));
+}
+
+std::span<const std::byte> view(const std::string& bytes) {
+  return std::as_bytes(std::span(bytes));
+}
+
+TEST_F(SafetensorsTest, WritesWhatItReads) {
+  using backends::DType;
+  const std::string f = bytes_of(Floats{1, 2, 3, 4, 5, 6}), h = bytes_of(std::vector<uint16_t>{1, 2, 3}),
+                    i = bytes_of(Ints{7}), u = "abc", none;
+  const std::string file = path("w.safetensors");
+  write_safetensors(file, {{"2.weight", DType::kF32, {2, 3}, view(f)},
+                           {"0.half", DType::kBf16, {3}, view(h)},
+                           {"scalar", DType::kI64, {}, view(i)},
+                           {"raw", std::nullopt, {3}, view(u)},
+                           {"empty", DType::kF32, {0, 4}, view(none)}});
+  const SafetensorsFile read(file);
+  ASSERT_EQ(read.tensors().size(), 5u);
+  const auto text = [](const NamedTensor& t) {
+    return fmt::format("{} {} {}", t.name, safetensors_type(t.dtype), t.shape.to_string());
+  };
+  EXPECT_EQ(text(read.tensors()[0]), "0.half BF16 (3)");
+  EXPECT_EQ(text(read.tensors()[1]), "2.weight F32 (2, 3)");
+  EXPECT_EQ(text(read.tensors()[2]), "empty F32 (0, 4)");
+  EXPECT_EQ(text(read.tensors()[3]), "raw U8 (3)");
+  EXPECT_EQ(text(read.tensors()[4]), "scalar I64 ()");
+  const NamedTensor* weight = read.find("2.weight");
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(weight->bytes.data()), weight->bytes.size()), f);
+  EXPECT_EQ(read.find("absent"), nullptr);
+  EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+}
+
+TEST_F(SafetensorsTest, WritesTheSameBytesForTheSameTensors) {
+  using backends::DType;
+  const std::string a = bytes_of(Floats{1}), b = bytes_of(Floats{2});
+  const auto contents = [&](const char* name) {
+    std::string bytes;
+    Input input(path(name));
+    bytes.resize(static_cast<size_t>(input.most_left()));
+    input.read_exactly(std::as_writable_bytes(std::span(bytes)), "all");
+    return bytes;
+  };
+  write_safetensors(path("1"), {{"a", DType::kF32, {1}, view(a)}, {"b", DType::kF32, {1}, view(b)}});
+  write_safetensors(path("2"), {{"b", DType::kF32, {1}, view(b)}, {"a", DType::kF32, {1}, view(a)}});
+  EXPECT_EQ(contents("1"), contents("2"));
+  const std::string header =
+      "{\"a\":{\"data_offsets\":[0,4],\"dtype\":\"F32\",\"shape\":[1]},"
+      "\"b\":{\"data_offsets\":[4,8],\"dtype\":\"F32\",\"shape\":[1]}}";
+  EXPECT_EQ(contents("1"), safetensors(header + std::string(8 - header.size() % 8, ' '), a + b));
+}
+
+TEST_F(SafetensorsTest, NamesAFileThatCannotBeWritten) {
+  EXPECT_EQ(message_of([&] { write_safetensors(path("no/folder"), {}); }),
+            "cannot write no/folder: No such file or directory");
+}
+
+}  // namespace
+}  // namespace runner::formats

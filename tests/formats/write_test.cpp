@@ -1,0 +1,88 @@
+#include "runner/formats/write.h"
+
+#include <fstream>
+#include <iterator>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/formats/files.h"
+
+namespace runner::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WriteTest : public FileTest {
+ protected:
+  std::string contents(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  int64_t files() const { return std::distance(fs::directory_iterator(folder_), {}); }
+};
+
+TEST_F(WriteTest, ReplacesAFileAsAWhole) {
+  write_file(path("x"), "one");
+  EXPECT_EQ(contents("x"), "one");
+  const std::string_view parts[] = {"two", "", " and three"};
+  write_file(path("x"), parts);
+  EXPECT_EQ(contents("x"), "two and three");
+  write_file(path("x"), "");
+  EXPECT_EQ(contents("x"), "");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteTest, TouchesNoOtherFile) {
+  const std::string first = fmt::format("x.{}.0.tmp", ::getpid());
+  for (const std::string& name : {std::string("x.tmp"), first}) write(name, "the user's");
+  write_file(path("x"), "new");
+  EXPECT_EQ(contents("x"), "new");
+  EXPECT_EQ(contents("x.tmp"), "the user's");
+  EXPECT_EQ(contents(first), "the user's");
+  EXPECT_EQ(files(), 3);
+}
+
+TEST_F(WriteTest, KeepsALinkAndReplacesWhatItPointsTo) {
+  fs::create_directory(path("there"));
+  write("there/x", "old");
+  fs::create_symlink("there/x", path("link"));
+  write_file(path("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(contents("there/x"), "new");
+  fs::create_symlink("there/y", path("dangling"));
+  write_file(path("dangling"), "made");
+  EXPECT_EQ(contents("there/y"), "made");
+}
+
+TEST_F(WriteTest, WritesToWhatIsNoRegularFile) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const int keep = ::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC);  // so that the writer need not wait
+  ASSERT_GE(keep, 0);
+  write_file(path("pipe"), "data");
+  char got[4];
+  ASSERT_EQ(::read(keep, got, 4), 4);
+  ::close(keep);
+  EXPECT_EQ(std::string(got, 4), "data");
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteTest, NamesAFileThatCannotBeWritten) {
+  EXPECT_EQ(message_of([&] { write_file(path("no/x"), "four"); }), "cannot write no/x: No such file or directory");
+  fs::create_directory(path("folder"));
+  EXPECT_EQ(message_of([&] { write_file(path("folder"), "four"); }), "cannot write folder: Is a directory");
+  EXPECT_EQ(message_of([&] { write_file("/dev/full", "four"); }), "cannot write /dev/full: No space left on device");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(WriteTest, RefusesToReplaceWhatMustBeNew) {
+  write_new_file(path("x"), "one");
+  EXPECT_EQ(message_of([&] { write_new_file(path("x"), "two"); }), "x exists already; name another file, or remove it");
+  EXPECT_EQ(contents("x"), "one");
+  EXPECT_EQ(message_of([&] { write_new_file(path("no/x"), ""); }), "cannot write no/x: No such file or directory");
+}
+
+}  // namespace
+}  // namespace runner::formats
