@@ -14,7 +14,7 @@ struct Process {
   std::string boot_id;        // of the kernel's current boot
   std::string pid_namespace;  // process numbers mean nothing outside of it
   int64_t pid = 0;
-  int64_t start_ticks = 0;  // since boot, /proc/PID/stat field 22; -1: unknown
+  int64_t start_ticks = 0;  // of sysconf(_SC_CLK_TCK), since boot (CLOCK_BOOTTIME); -1: unknown
 
   bool operator==(const Process&) const = default;
 };

@@ -11,14 +11,14 @@
 namespace runner::store {
 namespace {
 
-constexpr std::string_view kRunColumns =
-    "SELECT run.id, run.uid, run.name, a.status, a.exit_code, a.reason, a.backend, a.num_processes, run.seed, "
-    "parent.uid, "
-    "run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms, "
-    "(SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.host, a.pid, a.cpu_features, a.kernels, "
-    "a.binary_version, a.summary, a.boot_id, a.pid_namespace, a.pid_start "
-    "FROM run JOIN attempt AS a ON a.run_id = run.id AND a.no = run.attempts "
-    "LEFT JOIN run AS parent ON parent.id = run.parent_id ";
+constexpr std::string_view kRunColumns = R"sql(
+  SELECT run.id, run.uid, run.name, a.status, a.exit_code, a.reason, a.backend, a.num_processes, run.seed, parent.uid,
+    run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms,
+    (SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.host, a.pid, a.cpu_features, a.kernels,
+    a.binary_version, a.summary, a.boot_id, a.pid_namespace, a.pid_start
+  FROM run JOIN attempt AS a ON a.run_id = run.id AND a.no = run.attempts
+  LEFT JOIN run AS parent ON parent.id = run.parent_id
+)sql";
 
 RunStatus status_of(std::string_view text) {
   for (const RunStatus status : {RunStatus::kDone, RunStatus::kFailed, RunStatus::kInterrupted}) {

@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "store/metrics.h"
+#include "store/metric_tables.h"
 #include "store/run_store.h"
 #include "store/state_store.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "schema/sha256.h"
-#include "store/metrics.h"
+#include "store/metric_tables.h"
 #include "store/process.h"
 #include "store/sqlite.h"
 
@@ -60,13 +60,10 @@ void put_params(Database& database, int64_t run_id, const std::vector<Param>& pa
 void put_attempt(Database& database, const RunHandle& run, const AttemptInfo& info, int64_t superseded_points) {
   const Process& process = this_process();
   const int64_t now = now_ms();
-  Statement(database,
-            "INSERT INTO attempt(run_id, no, recipe_id, start_step, from_state, backend, num_processes, cpu_features, "
-            "kernels, "
-            "binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, "
-            "superseded_points) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, "
-            "'running', "
-            "?17)")
+  Statement(database, R"sql(
+    INSERT INTO attempt(run_id, no, recipe_id, start_step, from_state, backend, num_processes, cpu_features, kernels,
+      binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, superseded_points)
+    VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, 'running', ?17))sql")
       .bind(run.id, run.attempt, put_recipe(database, info.recipe), info.start_step, info.from_state, info.backend,
             info.num_processes, info.cpu_features, info.kernels_json, info.binary_version, process.host, process.pid,
             process.start_ticks, process.boot_id, process.pid_namespace, now, superseded_points)

@@ -15,7 +15,7 @@
 
 #include "store/point_ring.h"
 #include "store/process.h"
-#include "store/recorder.h"
+#include "store/run_recording.h"
 
 namespace runner::store {
 namespace {
@@ -65,7 +65,7 @@ class RunWriter::Impl {
 
   const std::string& uid() const { return uid_; }
 
-  // Does `work(recorder)` on the writer thread.
+  // Does `work(recording)` on the writer thread.
   template <class Result = std::monostate, class Work>
   Outcome<Result> submit(Work work);
 
@@ -80,7 +80,7 @@ class RunWriter::Impl {
   std::vector<std::string> take_warnings();
 
  private:
-  using Task = std::function<void(Recorder&)>;
+  using Task = std::function<void(RunRecording&)>;
 
   // The writer thread, and what it and its tasks call.
   void work();
@@ -119,7 +119,7 @@ class RunWriter::Impl {
   bool stopping_ = false, saving_ = false;
 
   // The writer thread's own.
-  Recorder recorder_;
+  RunRecording recording_;
   bool failing_ = false;
   int64_t pushed_at_last_nap_ = 0;
   Clock::time_point last_nap_ = Clock::now(), last_try_ = last_nap_;
@@ -132,7 +132,7 @@ RunWriter::Impl::Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterO
       path_(store.path().string()),
       options_(options),
       ring_(options.ring_points),
-      recorder_(std::move(store), std::move(run), options) {
+      recording_(std::move(store), std::move(run), options) {
   ::sem_init(&wake_, /*pshared=*/0, 0);
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { work(); });
@@ -153,8 +153,9 @@ Outcome<Result> RunWriter::Impl::submit(Work work) {
   Outcome<Result> outcome;
   {
     const std::lock_guard lock(mutex_);
-    tasks_.emplace_back(
-        [outcome, work = std::move(work)](Recorder& recorder) mutable { outcome.run([&] { return work(recorder); }); });
+    tasks_.emplace_back([outcome, work = std::move(work)](RunRecording& recording) mutable {
+      outcome.run([&] { return work(recording); });
+    });
   }
   wake();
   return outcome;
@@ -191,9 +192,8 @@ Outcome<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention
     saved_.wait(lock, [this] { return !saving_; });
     saving_ = true;
   }
-  return submit<StateInfo>([this, snapshot = std::move(snapshot), retention = std::move(retention)](Recorder&) mutable {
-    return save(std::move(snapshot), retention);
-  });
+  return submit<StateInfo>([this, snapshot = std::move(snapshot), retention = std::move(retention)](
+                               RunRecording&) mutable { return save(std::move(snapshot), retention); });
 }
 
 WriterCounters RunWriter::Impl::counters() const {
@@ -224,7 +224,7 @@ void RunWriter::Impl::work() {
       tasks.swap(tasks_);
     }
     take_points(limit);
-    for (Task& task : tasks) task(recorder_);
+    for (Task& task : tasks) task(recording_);
     if (stopping || Clock::now() - last_try_ >= options_.flush_every) try_to_commit(stopping ? kAll : limit);
   }
 }
@@ -251,10 +251,10 @@ milliseconds RunWriter::Impl::next_nap() {
   return std::clamp(std::chrono::duration_cast<milliseconds>(nap), kShortestNap, options_.flush_every);
 }
 
-// Moves points into the recorder until it holds `limit` that are not committed.
+// Moves points into the recording until it holds `limit` that are not committed.
 void RunWriter::Impl::take_points(size_t limit) {
-  if (!recorder_.begun()) return;
-  SeriesWriter& series = recorder_.series();
+  if (!recording_.begun()) return;
+  SeriesWriter& series = recording_.series();
   {
     const std::lock_guard lock(mutex_);
     while (series.count() < names_.size()) series.add_series(names_[series.count()]);
@@ -275,14 +275,14 @@ auto RunWriter::Impl::counting_failures(Write write) {
 
 void RunWriter::Impl::commit(size_t limit, bool durable) {
   const int64_t dropped = dropped_.load();
-  counting_failures([&] { recorder_.begin(); });
+  counting_failures([&] { recording_.begin(); });
   take_points(limit);
-  const int64_t points = recorder_.series().pending();
-  if (!counting_failures([&] { return recorder_.commit(dropped, durable); })) return;
+  const int64_t points = recording_.series().pending();
+  if (!counting_failures([&] { return recording_.commit(dropped, durable); })) return;
   committed_.fetch_add(points);
   commits_.fetch_add(1);
   if (std::exchange(failing_, false)) warn(fmt::format("the store {} can be written again", path_));
-  recorder_.checkpoint();
+  recording_.checkpoint();
 }
 
 void RunWriter::Impl::try_to_commit(size_t limit) {
@@ -299,14 +299,14 @@ void RunWriter::Impl::try_to_commit(size_t limit) {
 StateInfo RunWriter::Impl::save(StateSnapshot snapshot, const Retention& retention) {
   try {
     commit(kAll, /*durable=*/false);
-    StateInfo state = counting_failures([&] { return recorder_.save(snapshot); });
+    StateInfo state = counting_failures([&] { return recording_.save(snapshot); });
     give_back(std::move(snapshot));
     try {
-      counting_failures([&] { recorder_.prune(retention); });
+      counting_failures([&] { recording_.prune(retention); });
     } catch (const std::exception& error) {
       warn(fmt::format("old states were not removed: {}", error.what()));
     }
-    recorder_.checkpoint();
+    recording_.checkpoint();
     return state;
   } catch (const std::exception& error) {
     warn(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
@@ -337,7 +337,7 @@ const std::string& RunWriter::uid() const {
 }
 
 RunHandle RunWriter::wait_until_recorded() {
-  return impl_->submit<RunHandle>([](Recorder& recorder) { return recorder.begin(); }).get();
+  return impl_->submit<RunHandle>([](RunRecording& recording) { return recording.begin(); }).get();
 }
 
 SeriesIndex RunWriter::series(std::string_view name) {
@@ -349,8 +349,8 @@ bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
 }
 
 void RunWriter::event(Level level, std::string kind, std::string json) {
-  Recorder::Event event{now_ms(), level, std::move(kind), std::move(json)};
-  impl_->submit([event = std::move(event)](Recorder& recorder) mutable { recorder.add_event(std::move(event)); });
+  RunRecording::Event event{now_ms(), level, std::move(kind), std::move(json)};
+  impl_->submit([event = std::move(event)](RunRecording& recording) mutable { recording.add_event(std::move(event)); });
 }
 
 StateSnapshot RunWriter::snapshot() {
@@ -362,13 +362,13 @@ Outcome<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention reten
 }
 
 void RunWriter::flush() {
-  impl_->submit([this](Recorder&) { impl_->commit_all(/*durable=*/true); }).get();
+  impl_->submit([this](RunRecording&) { impl_->commit_all(/*durable=*/true); }).get();
 }
 
 void RunWriter::finish(const RunEnd& end) {
-  const auto write = [this, &end](Recorder& recorder) {
+  const auto write = [this, &end](RunRecording& recording) {
     impl_->commit_all(/*durable=*/false);
-    recorder.finish(end);
+    recording.finish(end);
   };
   impl_->submit(write).get();
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "store/metrics.h"
+#include "store/metric_tables.h"
 
 namespace runner::store {
 

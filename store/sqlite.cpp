@@ -191,14 +191,6 @@ void Statement::reset() {
   sqlite3_clear_bindings(handle_);
 }
 
-int Statement::columns() const {
-  return sqlite3_column_count(handle_);
-}
-
-std::string Statement::column_name(int column) const {
-  return sqlite3_column_name(handle_, column);
-}
-
 bool Statement::is_null(int column) const {
   return sqlite3_column_type(handle_, column) == SQLITE_NULL;
 }

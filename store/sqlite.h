@@ -105,8 +105,6 @@ class Statement {
   void reset();
 
   // Columns count from 0.  A NULL reads as 0, NaN or empty.
-  int columns() const;
-  std::string column_name(int column) const;
   bool is_null(int column) const;
   int64_t int64(int column) const;
   std::optional<int64_t> optional_int64(int column) const;

@@ -235,8 +235,4 @@ StateInfo find_state(Store& store, int64_t state_id) {
   return state;
 }
 
-void pin_state(Store& store, int64_t state_id, bool pinned) {
-  Statement(store.database(), "UPDATE state SET pinned = ?2 WHERE id = ?1").bind(state_id, pinned).run();
-}
-
 }  // namespace runner::store

@@ -103,6 +103,4 @@ std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume
 // Throws Error(kNotFound).
 StateInfo find_state(Store& store, int64_t state_id);
 
-void pin_state(Store& store, int64_t state_id, bool pinned);
-
 }  // namespace runner::store

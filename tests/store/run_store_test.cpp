@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/metrics.h"
+#include "store/metric_tables.h"
 #include "store/process.h"
 #include "store/removal.h"
 #include "store/series_writer.h"

@@ -187,7 +187,7 @@ TEST_F(StateStore, RetentionKeepsTheLastTheBestAndThePinned) {
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = 0}), 1);
   EXPECT_EQ(steps(), (std::vector<int64_t>{7, 1}));
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = {}, .keep_best = Retention::Best{"no/such", true, 2}}), 0);
-  pin_state(store, list_states(store, run.id)[1].id, false);
+  store.database().exec("UPDATE state SET pinned = 0");
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 1);
   EXPECT_EQ(steps(), std::vector<int64_t>{7});
   EXPECT_EQ(count("content"), 1);

@@ -16,7 +16,7 @@
 
 namespace runner::store {
 
-class Recorder {
+class RunRecording {
  public:
   struct Event {
     int64_t time_ms = 0;
@@ -25,7 +25,7 @@ class Recorder {
   };
 
   // `run`: a run to create, or one that is there.
-  Recorder(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options);
+  RunRecording(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options);
 
   // Makes sure that the run is in the store; costs nothing afterwards.  Call it before series() is used.
   const RunHandle& begin();

@@ -1,4 +1,4 @@
-#include "store/recorder.h"
+#include "store/run_recording.h"
 
 #include <array>
 #include <string_view>
@@ -15,21 +15,21 @@ std::string_view to_string(Level level) {
   return kLevelNames[static_cast<size_t>(level)];
 }
 
-Recorder::Recorder(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options)
+RunRecording::RunRecording(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options)
     : store_(std::move(store)), run_(std::move(run)), options_(options) {}
 
-const RunHandle& Recorder::begin() {
+const RunHandle& RunRecording::begin() {
   if (const auto* info = std::get_if<RunInfo>(&run_)) run_ = create_run(store_, *info);
   const RunHandle& run = std::get<RunHandle>(run_);
   if (!series_) series_.emplace(store_.database(), run.id);
   return run;
 }
 
-bool Recorder::heartbeat_due() const {
+bool RunRecording::heartbeat_due() const {
   return !finished_ && std::chrono::steady_clock::now() - last_heartbeat_ >= options_.heartbeat_every;
 }
 
-void Recorder::write_events() {
+void RunRecording::write_events() {
   if (events_.empty()) return;
   const RunHandle& run = std::get<RunHandle>(run_);
   Statement insert(store_.database(),
@@ -39,7 +39,7 @@ void Recorder::write_events() {
   }
 }
 
-bool Recorder::commit(int64_t dropped_points, bool durable) {
+bool RunRecording::commit(int64_t dropped_points, bool durable) {
   const RunHandle& run = begin();
   if (!durable && series_->pending() == 0 && events_.empty() && !heartbeat_due()) return false;
   Transaction transaction(store_.database(), Transaction::Kind::kWrite, durable);
@@ -53,20 +53,20 @@ bool Recorder::commit(int64_t dropped_points, bool durable) {
   return true;
 }
 
-StateInfo Recorder::save(const StateSnapshot& snapshot) {
+StateInfo RunRecording::save(const StateSnapshot& snapshot) {
   return save_state(store_, begin(), snapshot.header, snapshot.sections(), options_.state_chunk_bytes);
 }
 
-void Recorder::prune(const Retention& retention) {
+void RunRecording::prune(const Retention& retention) {
   prune_states(store_, begin().id, retention);
 }
 
-void Recorder::finish(const RunEnd& end) {
+void RunRecording::finish(const RunEnd& end) {
   finish_run(store_, begin(), end);
   finished_ = true;
 }
 
-void Recorder::checkpoint() {
+void RunRecording::checkpoint() {
   store_.checkpoint(options_.checkpoint_pages);
 }
 

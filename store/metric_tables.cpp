@@ -1,4 +1,4 @@
-#include "store/metrics.h"
+#include "store/metric_tables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,10 +39,10 @@ int64_t max_step(std::span<const Point> points) {
 }
 
 std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id) {
-  Statement rows(
-      database,
-      "SELECT name, n, first_step, last_step, first_value, last_value, min_value, min_step, max_value, max_step, "
-      "sum, nan_count, inf_count FROM series WHERE run_id = ?1 ORDER BY name");
+  Statement rows(database, R"sql(
+    SELECT name, n, first_step, last_step, first_value, last_value, min_value, min_step, max_value, max_step,
+      sum, nan_count, inf_count
+    FROM series WHERE run_id = ?1 ORDER BY name)sql");
   rows.bind(run_id);
   std::vector<MetricSummary> summaries;
   while (rows.step()) {
@@ -73,11 +73,11 @@ std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::st
   while (rows.step()) {
     auto points = decode_points(rows.bytes(1));
     if (!points) {
-      fail(ErrorKind::kStore,
-           "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a copy, the other "
-           "metrics can "
-           "still be read",
-           database.path().string(), rows.int64(0), metric);
+      fail(
+          ErrorKind::kStore,
+          "the store {} is damaged: chunk {} of the points of {} fails its checksum; restore a copy, the other metrics "
+          "can still be read",
+          database.path().string(), rows.int64(0), metric);
     }
     chunks.push_back({rows.int64(0), std::move(*points)});
   }
@@ -86,17 +86,17 @@ std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::st
 
 MetricTables::MetricTables(Database& database)
     : database_(database),
-      put_summary_(
-          database,
-          "INSERT INTO series(run_id, name, n, first_step, last_step, first_value, last_value, min_value, min_step, "
-          "max_value, max_step, sum, nan_count, inf_count) "
-          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) "
-          "ON CONFLICT(run_id, name) DO UPDATE SET n = ?3, first_step = ?4, last_step = ?5, first_value = ?6, "
-          "last_value = ?7, min_value = ?8, min_step = ?9, max_value = ?10, max_step = ?11, sum = ?12, "
-          "nan_count = ?13, inf_count = ?14 RETURNING id"),
-      put_chunk_(database,
-                 "INSERT INTO chunk(series_id, no, n, max_step, data) VALUES(?1, ?2, ?3, ?4, ?5) "
-                 "ON CONFLICT(series_id, no) DO UPDATE SET n = ?3, max_step = ?4, data = ?5") {}
+      put_summary_(database, R"sql(
+        INSERT INTO series(run_id, name, n, first_step, last_step, first_value, last_value, min_value, min_step,
+          max_value, max_step, sum, nan_count, inf_count)
+        VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        ON CONFLICT(run_id, name) DO UPDATE SET n = ?3, first_step = ?4, last_step = ?5, first_value = ?6,
+          last_value = ?7, min_value = ?8, min_step = ?9, max_value = ?10, max_step = ?11, sum = ?12,
+          nan_count = ?13, inf_count = ?14
+        RETURNING id)sql"),
+      put_chunk_(database, R"sql(
+        INSERT INTO chunk(series_id, no, n, max_step, data) VALUES(?1, ?2, ?3, ?4, ?5)
+        ON CONFLICT(series_id, no) DO UPDATE SET n = ?3, max_step = ?4, data = ?5)sql") {}
 
 int64_t MetricTables::put_summary(int64_t run_id, const MetricSummary& s) {
   put_summary_.bind(run_id, s.name, s.n, s.first_step, s.last_step, s.first, s.last, s.min, s.min_step, s.max,
