@@ -1,6 +1,6 @@
 #include "schema/diagnostic.h"
 
-#include <nlohmann/json.hpp>
+#include "schema/json.h"
 
 namespace runner::schema {
 namespace {
@@ -103,19 +103,16 @@ std::string render_text(std::span<const Diagnostic> diagnostics, bool colour) {
 }
 
 std::string render_json(std::span<const Diagnostic> diagnostics) {
-  auto errors = nlohmann::ordered_json::array();
-  for (const Diagnostic& d : diagnostics) {
-    errors.push_back({{"id", name_of(d.id)},
-                      {"file", d.where.file},
-                      {"line", d.where.line},
-                      {"column", d.where.column},
-                      {"key", d.key},
-                      {"message", d.message},
-                      {"hint", d.hint}});
-  }
-  const nlohmann::ordered_json document = {{"ok", diagnostics.empty()}, {"errors", std::move(errors)}};
-  // File names and arguments may be any bytes.
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto error = [](const Diagnostic& d) {
+    return json::Object{{"id", std::string(name_of(d.id))},
+                        {"file", d.where.file},
+                        {"line", d.where.line},
+                        {"column", d.where.column},
+                        {"key", d.key},
+                        {"message", d.message},
+                        {"hint", d.hint}};
+  };
+  return json::text(json::Object{{"ok", diagnostics.empty()}, {"errors", json::list_of(diagnostics, error)}});
 }
 
 RecipeError::RecipeError(std::vector<Diagnostic> diagnostics)

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "schema/field_words.h"
+#include "schema/json.h"
 #include "schema/suggest.h"
-#include "schema/value_json.h"
 
 namespace runner::schema {
 namespace {
@@ -127,29 +127,30 @@ std::string explain_text(const ReadResult& result, const std::string& key) {
 std::string explain_json(const ReadResult& result, const std::string& key) {
   const Explanation found = find(result, key);
   const Field& field = *found.field;
-  Json value, fallback;
+  Value value, fallback;
   if (is_group(field) && result.find(key) == nullptr) {
-    value = Json::object();
+    ValueMap members;
     for (const Leaf* leaf : leaves_below(result, key)) {
-      value[leaf->path.substr(key.size() + 1)] = to_json(*leaf->field, leaf->value);
+      members.emplace_back(leaf->path.substr(key.size() + 1), as_written(*leaf->field, leaf->value));
     }
+    value = std::move(members);
   } else {
-    if (found.leaf != nullptr) value = to_json(field, found.leaf->value);
-    fallback = to_json(field, default_value(result, found));
+    if (found.leaf != nullptr) value = as_written(field, found.leaf->value);
+    fallback = as_written(field, default_value(result, found));
   }
   const std::string unit = unit_of(found);
   const bool placed = in_file(found.leaf);
-  const Json document = {{"key", key},
-                         {"value", value},
-                         {"type", type_name(field)},
-                         {"default", fallback},
-                         {"unit", unit.empty() ? Json() : Json(unit)},
-                         {"origin",
-                          {{"kind", name_of(found.leaf != nullptr ? found.leaf->origin : OriginKind::kDefault)},
-                           {"file", placed ? Json(found.leaf->mark.file) : Json()},
-                           {"line", placed ? Json(found.leaf->mark.line) : Json()}}},
-                         {"text", field.text}};
-  return dump(document);
+  const json::Object origin{
+      {"kind", std::string(name_of(found.leaf != nullptr ? found.leaf->origin : OriginKind::kDefault))},
+      {"file", placed ? Value(found.leaf->mark.file) : Value()},
+      {"line", placed ? Value(found.leaf->mark.line) : Value()}};
+  return json::text(json::Object{{"key", key},
+                                 {"value", value},
+                                 {"type", type_name(field)},
+                                 {"default", fallback},
+                                 {"unit", json::or_null(unit)},
+                                 {"origin", origin},
+                                 {"text", std::string(field.text)}});
 }
 
 }  // namespace runner::schema

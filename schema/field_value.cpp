@@ -4,13 +4,11 @@
 #include <cmath>
 
 #include "schema/field_words.h"
+#include "schema/metric_names.h"
 #include "schema/suggest.h"
 
 namespace runner::schema {
 namespace {
-
-constexpr std::string_view kMetrics[] = {"loss",      "accuracy", "f1_macro", "f1_micro",
-                                         "f1_binary", "mse",      "mae",      "perplexity"};
 
 // "12 steps" -> 12, "steps".
 struct Quantity {
@@ -262,15 +260,16 @@ class ValueReader {
   }
 
   std::optional<Value> read_metric() {
-    for (const std::string_view name : kMetrics)
-      if (name == node_.text) return node_.text;
     if (node_.text.starts_with("top_")) {
       const Quantity quantity = split_quantity(std::string_view(node_.text).substr(4));
       const bool good = quantity.count && *quantity.count > 0 && *quantity.count <= INT32_MAX;
       if (good && quantity.unit.empty() && !quantity.leading_zero) return node_.text;
     }
-    std::vector<std::string> names(std::begin(kMetrics), std::end(kMetrics));
-    names.insert(names.begin() + 2, "top_K");
+    std::vector<std::string> names;
+    for (const MetricName& metric : kMetricNames) {
+      if (metric.name == node_.text && metric.name != "top_K") return node_.text;
+      names.emplace_back(metric.name);
+    }
     return unknown_choice(names);
   }
 

@@ -85,6 +85,11 @@ std::string size_text(int64_t bytes) {
   return {};
 }
 
+Value as_written(const Field& field, const Value& value) {
+  const bool is_size = field.type == FieldType::kSize && value.integer() != nullptr;
+  return is_size ? Value(size_text(*value.integer())) : value;
+}
+
 std::string child_path(std::string_view section, std::string_view name) {
   return section.empty() ? std::string(name) : std::string(section) + "." + std::string(name);
 }

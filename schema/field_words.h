@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/field_table.h"
+#include "schema/value.h"
 #include "schema/yaml_tree.h"
 
 namespace runner::schema {
@@ -25,6 +26,9 @@ std::vector<std::string> choice_names(const Field& field);
 // A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
 std::string length_text(int64_t count, std::string_view unit);
 std::string size_text(int64_t bytes);
+
+// A value of this field as it would be written in a recipe: sizes with their unit.
+Value as_written(const Field& field, const Value& value);
 
 // The units of sizes, largest first.
 struct SizeUnit {

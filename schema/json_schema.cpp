@@ -5,79 +5,89 @@
 
 #include "schema/field_value.h"
 #include "schema/field_words.h"
-#include "schema/value_json.h"
+#include "schema/json.h"
+#include "schema/metric_names.h"
 
 namespace runner::schema {
 namespace {
 
-Json section_schema(const std::string& path);
+using json::List;
+using json::Object;
+
+Object section_schema(const std::string& path);
 
 // Bounds of a number; a range is open where its end is not allowed.
-void add_range(Json& schema, const Range& range) {
-  if (!std::isinf(range.low)) schema[range.low_open ? "exclusiveMinimum" : "minimum"] = range.low;
-  if (!std::isinf(range.high)) schema[range.high_open ? "exclusiveMaximum" : "maximum"] = range.high;
+void add_range(Object& schema, const Range& range) {
+  if (!std::isinf(range.low)) schema.emplace_back(range.low_open ? "exclusiveMinimum" : "minimum", range.low);
+  if (!std::isinf(range.high)) schema.emplace_back(range.high_open ? "exclusiveMaximum" : "maximum", range.high);
 }
 
-Json choices_schema(const Field& field) {
-  Json names = Json::array();
-  for (const std::string& name : choice_names(field)) names.push_back(name);
-  return {{"enum", names}};
+std::string metric_pattern() {
+  std::string pattern;
+  for (const auto& [name, labels] : kMetricNames) {
+    pattern += pattern.empty() ? "^(" : "|";
+    pattern += name == "top_K" ? "top_[1-9][0-9]*" : name;
+  }
+  return pattern + ")$";
 }
 
-Json one_value_schema(const Field& field) {
+Object one_value_schema(const Field& field) {
   switch (field.type) {
     case FieldType::kSection: return section_schema(field.path() + (field.is_list ? "[]" : ""));
     case FieldType::kBoolean: return {{"type", "boolean"}};
     case FieldType::kInteger:
       return {{"type", "integer"}, {"minimum", field.range.least}, {"maximum", field.range.most}};
     case FieldType::kNumber: {
-      Json schema = {{"type", "number"}};
+      Object schema{{"type", "number"}};
       add_range(schema, field.range);
       return schema;
     }
     case FieldType::kText:
     case FieldType::kPath: return {{"type", "string"}, {"minLength", 1}};
-    case FieldType::kChoice: return choices_schema(field);
+    case FieldType::kChoice: return {{"enum", json::list_of(choice_names(field))}};
     case FieldType::kLength: return {{"type", "string"}, {"pattern", "^[0-9]+ *(steps?|epochs?|samples?)$"}};
     case FieldType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+ *(B|KiB|MiB|GiB)$"}};
-    case FieldType::kCharacter: return {{"type", {"string", "integer"}}, {"maxLength", 1}};
-    case FieldType::kColumn: return {{"type", {"string", "integer"}}};
-    case FieldType::kMetric:
-      return {{"type", "string"},
-              {"pattern", "^(loss|accuracy|top_[1-9][0-9]*|f1_macro|f1_micro|f1_binary|mse|mae|perplexity)$"}};
+    case FieldType::kCharacter: return {{"type", List{"string", "integer"}}, {"maxLength", 1}};
+    case FieldType::kColumn: return {{"type", List{"string", "integer"}}};
+    case FieldType::kMetric: return {{"type", "string"}, {"pattern", metric_pattern()}};
     case FieldType::kFree: return {{"type", "object"}};
   }
   return {};
 }
 
-Json value_schema(const Field& field) {
-  Json one = one_value_schema(field);
+Object substitution() {
+  return {{"$ref", "#/$defs/substitution"}};
+}
+
+Object value_schema(const Field& field) {
+  Object one = one_value_schema(field);
   if (!field.is_list) return one;
-  if (!field.is_section()) one = {{"anyOf", {one, {{"$ref", "#/$defs/substitution"}}}}};
-  Json list = {{"type", "array"}, {"items", std::move(one)}};
-  if (field.nonempty) list["minItems"] = 1;
-  if (field.count > 0) list["minItems"] = list["maxItems"] = field.count;
+  if (!field.is_section()) one = {{"anyOf", List{std::move(one), substitution()}}};
+  Object list{{"type", "array"}, {"items", std::move(one)}};
+  const auto least = field.count > 0 ? int64_t{field.count} : int64_t{field.nonempty};
+  if (least > 0) list.emplace_back("minItems", least);
+  if (field.count > 0) list.emplace_back("maxItems", least);
   return list;
 }
 
 // The fields that share a path: any of them, or a ${…}, or null for the default.
-Json property_schema(std::span<const Field> rows) {
-  Json any = Json::array();
-  for (const Field& row : rows) any.push_back(value_schema(row));
-  if (rows[0].path() == "include") any.push_back({{"type", "string"}});
-  any.push_back({{"$ref", "#/$defs/substitution"}});
-  Json property = {{"description", rows[0].text}};
+Object property_schema(std::span<const Field> rows) {
+  List any = json::list_of(rows, value_schema);
+  if (rows[0].path() == "include") any.push_back(Object{{"type", "string"}});
+  any.push_back(substitution());
+  Object property{{"description", std::string(rows[0].text)}};
   const auto usual = std::find_if(rows[0].defaults.begin(), rows[0].defaults.end(),
                                   [](const FieldDefault& fallback) { return fallback.when.empty(); });
-  if (usual != rows[0].defaults.end()) property["default"] = to_json(rows[0], read_default(rows[0], *usual));
-  property["anyOf"] = std::move(any);
+  if (usual != rows[0].defaults.end())
+    property.emplace_back("default", as_written(rows[0], read_default(rows[0], *usual)));
+  property.emplace_back("anyOf", std::move(any));
   return property;
 }
 
-Json section_schema(const std::string& path) {
-  Json properties = Json::object();
+Object section_schema(const std::string& path) {
+  Object properties;
   for (const std::span<const Field> rows : fields_by_path(path)) {
-    properties[std::string(rows[0].name)] = property_schema(rows);
+    properties.emplace_back(rows[0].name, property_schema(rows));
   }
   return {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
 }
@@ -169,14 +179,16 @@ A recipe is one YAML document of at most 1 MiB.  Only `schema_version`, `model` 
 }  // namespace
 
 std::string json_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "runner recipe"}};
-  schema.update(section_schema(""));
+  Object schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "runner recipe"}};
+  for (auto& member : section_schema("")) schema.push_back(std::move(member));
   // Included files may hold the required keys.
-  schema["if"] = {{"not", {{"required", {"include"}}}}};
-  schema["then"] = {{"required", {"schema_version", "data", "optimizer", "train"}}};
-  schema["$defs"]["substitution"] = {{"description", "${vars.NAME}, ${env:NAME:default}, or null for the default"},
-                                     {"anyOf", {{{"type", "null"}}, {{"type", "string"}, {"pattern", "\\$\\{"}}}}};
-  return dump(schema) + "\n";
+  schema.emplace_back("if", Object{{"not", Object{{"required", List{"include"}}}}});
+  schema.emplace_back("then", Object{{"required", List{"schema_version", "data", "optimizer", "train"}}});
+  const Object text{{"type", "string"}, {"pattern", "\\$\\{"}};
+  const Object substitution{{"description", "${vars.NAME}, ${env:NAME:default}, or null for the default"},
+                            {"anyOf", List{Object{{"type", "null"}}, text}}};
+  schema.emplace_back("$defs", Object{{"substitution", substitution}});
+  return json::text(schema);
 }
 
 std::string recipe_reference() {

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "schema/field_words.h"
+#include "schema/metric_names.h"
 #include "schema/recipe_build.h"
 #include "schema/suggest.h"
 
 namespace runner::schema {
 namespace {
-
-enum class Task { kUnknown, kClasses, kNumbers };
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -24,7 +23,7 @@ class Checker {
     check_required();
     check_eval_data();
     for (const std::string_view dataset : {"data.train", "data.eval"}) check_dataset(std::string(dataset));
-    check_task();
+    check_labels();
     check_watched_metrics();
     check_momentum("optimizer");
     for (int i = 0; settings_.section(group(i)) != nullptr; ++i) check_momentum(group(i));
@@ -112,23 +111,23 @@ class Checker {
   }
 
   // What the labels are, where the recipe alone tells.
-  Task task() const {
+  Labels labels() const {
     const std::string_view loss = settings_.text("train.loss").value_or("");
-    if (has("hooks") || broken("data.train") || broken("train.loss")) return Task::kUnknown;
-    if (loss == "cross_entropy") return Task::kClasses;
-    if (is_one_of(loss, {"mse", "l1", "huber"})) return Task::kNumbers;
-    if (loss != "auto") return Task::kUnknown;
-    if (has("data.train.classes")) return Task::kClasses;
-    return has("data.train.targets") ? Task::kNumbers : Task::kUnknown;
+    if (has("hooks") || broken("data.train") || broken("train.loss")) return Labels::kAny;
+    if (loss == "cross_entropy") return Labels::kClasses;
+    if (is_one_of(loss, {"mse", "l1", "huber"})) return Labels::kNumbers;
+    if (loss != "auto") return Labels::kAny;
+    if (has("data.train.classes")) return Labels::kClasses;
+    return has("data.train.targets") ? Labels::kNumbers : Labels::kAny;
   }
 
-  void check_task() {
+  void check_labels() {
     if (settings_.text("train.loss") == "cross_entropy" && has("data.train.targets")) {
       fault(ErrorId::kTaskMismatch, "train.loss", "train.loss cross_entropy needs classes, and data.train has targets",
             "use mse, l1 or huber, or data.train.classes");
     }
-    const Task known = task();
-    if (known == Task::kNumbers) {
+    const Labels known = labels();
+    if (known == Labels::kNumbers) {
       for (const std::string_view path : {"train.class_weights", "train.label_smoothing", "train.ignore_index"}) {
         if (settings_.is_written(path) && settings_.number(path) != 0.0) {
           fault(ErrorId::kTaskMismatch, path, fmt::format("{} needs classes, and the labels are numbers", path));
@@ -138,7 +137,7 @@ class Checker {
     check_metrics(known);
   }
 
-  void check_metrics(Task known) {
+  void check_metrics(Labels known) {
     const Setting* metrics = settings_.find("eval.metrics");
     if (metrics == nullptr) return;
     const ValueList& list = *metrics->value.list();
@@ -147,12 +146,10 @@ class Checker {
       if (std::count(list.begin(), list.begin() + static_cast<ptrdiff_t>(i), list[i]) > 0) {
         fault(ErrorId::kConflictingKeys, "eval.metrics", fmt::format("eval.metrics names {} twice", name));
       }
-      const bool of_numbers = is_one_of(name, {"mse", "mae"});
-      const bool of_classes = !of_numbers && name != "loss";
-      if (known == Task::kNumbers && of_classes) {
+      if (known == Labels::kNumbers && labels_of(name) == Labels::kClasses) {
         fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs classes, and the labels are numbers", name),
               "use mse or mae");
-      } else if (known == Task::kClasses && of_numbers) {
+      } else if (known == Labels::kClasses && labels_of(name) == Labels::kNumbers) {
         fault(ErrorId::kTaskMismatch, "eval.metrics", fmt::format("{} needs numbers, and the labels are classes", name),
               "use accuracy, top_K or f1_macro");
       }
@@ -162,7 +159,7 @@ class Checker {
   // Names of the metrics that an evaluation records: those of eval.metrics, else loss, and accuracy for classes.
   std::vector<std::string> recorded_metrics() const {
     const Setting* metrics = settings_.find("eval.metrics");
-    if (metrics == nullptr && task() == Task::kNumbers) return {"eval/loss"};
+    if (metrics == nullptr && labels() == Labels::kNumbers) return {"eval/loss"};
     if (metrics == nullptr) return {"eval/loss", "eval/accuracy"};
     std::vector<std::string> names;
     for (const Value& name : *metrics->value.list()) names.push_back("eval/" + *name.text());

@@ -1,25 +1,40 @@
 #include "schema/recipe_identity.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "schema/compose.h"
 #include "schema/field_words.h"
+#include "schema/json.h"
 #include "schema/sha256.h"
-#include "schema/value_json.h"
 
 namespace runner::schema {
 namespace {
 
+// A member of an object and an element of a list, made if need be.
+Value& member(Value& object, std::string_view key) {
+  if (object.is_null()) object = ValueMap();
+  auto& members = std::get<ValueMap>(object);
+  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& m) { return m.first == key; });
+  return found != members.end() ? found->second : members.emplace_back(std::string(key), Value()).second;
+}
+Value& element(Value& list, size_t index) {
+  if (list.is_null()) list = ValueList();
+  auto& elements = std::get<ValueList>(list);
+  if (index >= elements.size()) elements.resize(index + 1);
+  return elements[index];
+}
+
 // The member of `document` that "a.b[0].c" names, made if need be.
-Json& member_at(Json& document, std::string_view path) {
-  Json* at = &document;
+Value& member_at(Value& document, std::string_view path) {
+  Value* at = &document;
   while (!path.empty()) {
     const size_t end = std::min(path.find_first_of(".["), path.size());
-    at = &(*at)[std::string(path.substr(0, end))];
+    at = &member(*at, path.substr(0, end));
     path.remove_prefix(end);
     if (path.starts_with('[')) {
       const size_t close = path.find(']');
-      at = &(*at)[std::stoul(std::string(path.substr(1, close - 1)))];
+      at = &element(*at, std::stoul(std::string(path.substr(1, close - 1))));
       path.remove_prefix(close + 1);
     }
     if (path.starts_with('.')) path.remove_prefix(1);
@@ -64,28 +79,28 @@ std::string recipe_hash(const ReadResult& result) {
 }
 
 std::string resolved_json(const ReadResult& result) {
-  Json document = Json::object();
+  Value document = ValueMap();
   for (const Leaf& section : result.sections) {
-    if (!section.path.empty()) member_at(document, section.path) = Json::object();
+    if (!section.path.empty()) member_at(document, section.path) = ValueMap();
   }
   for (const Leaf& leaf : result.leaves) {
     const bool is_path = leaf.field->type == FieldType::kPath && leaf.value.text() != nullptr;
     member_at(document, leaf.path) =
-        is_path ? Json(absolute(result.folder, *leaf.value.text())) : to_json(*leaf.field, leaf.value);
+        is_path ? Value(absolute(result.folder, *leaf.value.text())) : as_written(*leaf.field, leaf.value);
   }
-  return dump(document);
+  return json::text(document);
 }
 
 std::string origins_json(const ReadResult& result) {
-  Json document = Json::object();
+  json::Object document;
   for (const Leaf& leaf : result.leaves) {
-    Json& origin = document[leaf.path] = {{"kind", name_of(leaf.origin)}};
     const bool in_file = leaf.origin != OriginKind::kDefault && leaf.origin != OriginKind::kCommandLine;
-    origin["file"] = in_file ? Json(leaf.mark.file) : Json();
-    origin["line"] = in_file ? Json(leaf.mark.line) : Json();
-    origin["column"] = in_file ? Json(leaf.mark.column) : Json();
+    document.emplace_back(leaf.path, json::Object{{"kind", std::string(name_of(leaf.origin))},
+                                                  {"file", in_file ? Value(leaf.mark.file) : Value()},
+                                                  {"line", in_file ? Value(leaf.mark.line) : Value()},
+                                                  {"column", in_file ? Value(leaf.mark.column) : Value()}});
   }
-  return dump(document);
+  return json::text(document);
 }
 
 std::vector<FlatSetting> flat_settings(const ReadResult& result) {

@@ -31,7 +31,7 @@ size_t utf8_length(std::string_view text, size_t at) {
 namespace {
 
 // Text as it can be shown: a tab would move the caret away from its character, other bytes could harm a terminal.
-std::string printable(std::string_view text) {
+std::string showable(std::string_view text) {
   std::string shown;
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at);
@@ -83,9 +83,9 @@ SourceMark Report::mark(const Place& place) const {
 
 void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
                  std::string_view hint) {
-  const std::string line = printable(source(place.source).line(place.line));
+  const std::string line = showable(source(place.source).line(place.line));
   const int width = std::clamp(place.width, 1, std::max(1, count_characters(line) - place.column + 1));
-  found_.push_back({place, {id, mark(place), width, printable(key), printable(message), printable(hint), line}});
+  found_.push_back({place, {id, mark(place), width, showable(key), showable(message), showable(hint), line}});
 }
 
 std::vector<Diagnostic> Report::take() {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "runner/report/json.h"
+#include "schema/json.h"
 #include "schema/recipe_identity.h"
 
 namespace runner::cli {
@@ -24,16 +24,16 @@ store::RecipeRecord record_of(const schema::ReadResult& recipe) {
 
 store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after) {
   store::RecipeRecord record = record_of(after);
-  const report::Value then = report::parse_json(before.origins_json), now = report::parse_json(record.origins_json);
-  const std::map<std::string, report::Value> former(report::members_of(then).begin(), report::members_of(then).end());
-  report::Object origins;
-  for (const auto& [key, origin] : report::members_of(now)) {
+  const json::Value then = json::parse(before.origins_json), now = json::parse(record.origins_json);
+  const std::map<std::string, json::Value> former(json::members_of(then).begin(), json::members_of(then).end());
+  json::Object origins;
+  for (const auto& [key, origin] : json::members_of(now)) {
     const schema::Leaf* leaf = after.find(key);
     const bool set_now = leaf != nullptr && leaf->origin == schema::OriginKind::kCommandLine;
     origins.emplace_back(key, set_now || !former.contains(key) ? origin : former.at(key));
   }
   record.text = before.text;
-  record.origins_json = report::json_line(origins);
+  record.origins_json = json::line(origins);
   return record;
 }
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
-#include "runner/report/json.h"
 #include "runner/report/run_text.h"
+#include "schema/json.h"
 
 namespace runner::report {
 namespace {
@@ -52,12 +52,12 @@ std::vector<Comparison::Metric> metrics_of(const store::RunDetails& a, const sto
 }
 
 std::string value_text(double value) {
-  return std::isnan(value) ? "" : number_text(value);
+  return std::isnan(value) ? "" : rounded_text(value);
 }
 
-Object differences_json(const std::vector<Comparison::Difference>& differences) {
-  Object object;
-  for (const auto& [key, a, b] : differences) object.emplace_back(key, List{or_null(a), or_null(b)});
+json::Object differences_json(const std::vector<Comparison::Difference>& differences) {
+  json::Object object;
+  for (const auto& [key, a, b] : differences) object.emplace_back(key, json::List{json::or_null(a), json::or_null(b)});
   return object;
 }
 
@@ -84,13 +84,13 @@ std::string comparison_text(const Comparison& comparison, int width, bool color)
 }
 
 std::string comparison_document(const Comparison& comparison) {
-  Object metrics;
-  for (const Comparison::Metric& m : comparison.metrics) metrics.emplace_back(m.name, List{m.a, m.b});
-  return json_text(Object{{"a", comparison.a},
-                          {"b", comparison.b},
-                          {"params", differences_json(comparison.params)},
-                          {"environment", differences_json(comparison.environment)},
-                          {"metrics", std::move(metrics)}});
+  json::Object metrics;
+  for (const Comparison::Metric& m : comparison.metrics) metrics.emplace_back(m.name, json::List{m.a, m.b});
+  return json::text(json::Object{{"a", comparison.a},
+                                 {"b", comparison.b},
+                                 {"params", differences_json(comparison.params)},
+                                 {"environment", differences_json(comparison.environment)},
+                                 {"metrics", std::move(metrics)}});
 }
 
 }  // namespace runner::report

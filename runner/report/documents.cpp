@@ -5,46 +5,47 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
-#include "runner/report/json.h"
 #include "schema/diagnostic.h"
+#include "schema/json.h"
 #include "schema/sha256.h"
 
 namespace runner::report {
 namespace {
 
-Value time_or_null(std::optional<int64_t> ms) {
-  return ms ? Value(utc_time(*ms)) : Value();
+json::Value time_or_null(std::optional<int64_t> ms) {
+  return ms ? json::Value(utc_time(*ms)) : json::Value();
 }
 
-Value error_json(const std::string& message, const std::string& file, int line) {
-  return Object{{"message", message}, {"file", or_null(file)}, {"line", line > 0 ? Value(line) : Value()}};
+json::Value error_json(const std::string& message, const std::string& file, int line) {
+  return json::Object{
+      {"message", message}, {"file", json::or_null(file)}, {"line", line > 0 ? json::Value(line) : json::Value()}};
 }
 
-Object run_json(const train::RunResult& result) {
-  Object metrics;
+json::Object run_json(const train::RunResult& result) {
+  json::Object metrics;
   for (const auto& [name, range] : result.metrics) {
-    metrics.emplace_back(name, Object{{"last", range.last}, {"min", range.min}, {"max", range.max}});
+    metrics.emplace_back(name, json::Object{{"last", range.last}, {"min", range.min}, {"max", range.max}});
   }
-  return {
-      {"run", or_null(result.run)},
-      {"name", or_null(result.name)},
-      {"status", std::string(store::to_string(result.status))},
-      {"exit_code", result.exit_code},
-      {"backend", or_null(result.backend)},
-      {"num_processes", result.num_processes},
-      {"epochs", result.epochs},
-      {"optimizer_steps", result.optimizer_steps},
-      {"skipped_steps", result.skipped_steps},
-      {"samples", result.samples},
-      {"seconds", result.seconds},
-      {"first_step_seconds", result.first_step_seconds},
-      {"metrics", std::move(metrics)},
-      {"states", list_of(result.states)},
-      {"warnings", list_of(result.warnings)},
-      {"error", result.error ? error_json(result.error->message, result.error->file, result.error->line) : Value()}};
+  return {{"run", json::or_null(result.run)},
+          {"name", json::or_null(result.name)},
+          {"status", std::string(store::to_string(result.status))},
+          {"exit_code", result.exit_code},
+          {"backend", json::or_null(result.backend)},
+          {"num_processes", result.num_processes},
+          {"epochs", result.epochs},
+          {"optimizer_steps", result.optimizer_steps},
+          {"skipped_steps", result.skipped_steps},
+          {"samples", result.samples},
+          {"seconds", result.seconds},
+          {"first_step_seconds", result.first_step_seconds},
+          {"metrics", std::move(metrics)},
+          {"states", json::list_of(result.states)},
+          {"warnings", json::list_of(result.warnings)},
+          {"error",
+           result.error ? error_json(result.error->message, result.error->file, result.error->line) : json::Value()}};
 }
 
-void set(Object& object, std::string_view key, Value value) {
+void set(json::Object& object, std::string_view key, json::Value value) {
   for (auto& [name, member] : object) {
     if (name == key) return void(member = std::move(value));
   }
@@ -52,40 +53,40 @@ void set(Object& object, std::string_view key, Value value) {
 }
 
 // Puts what went wrong into a document that exists already.
-std::string failed(Object document, const Error& error) {
+std::string failed(json::Object document, const Error& error) {
   set(document, "exit_code", exit_code(error.kind()));
   std::string message = error.message();
   if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
     message = recipe->diagnostics().front().message;  // stands for the rest
-    const Value faults = parse_json(schema::render_json(recipe->diagnostics()));
-    for (const auto& [name, member] : members_of(faults)) {
+    const json::Value faults = json::parse(schema::render_json(recipe->diagnostics()));
+    for (const auto& [name, member] : json::members_of(faults)) {
       if (name == "errors") set(document, name, member);
     }
   }
   set(document, "error", error_json(message, error.where().file, error.where().line));
-  return json_text(document);
+  return json::text(document);
 }
 
-Object run_row_json(const store::RunRow& run) {
+json::Object run_row_json(const store::RunRow& run) {
   return {{"run", run.uid},
           {"name", run.name},
           {"status", std::string(store::to_string(run.status))},
-          {"exit_code", or_null(run.exit_code)},
-          {"reason", or_null(run.reason)},
+          {"exit_code", json::or_null(run.exit_code)},
+          {"reason", json::or_null(run.reason)},
           {"created", utc_time(run.created_ms)},
           {"started", utc_time(run.started_ms)},
           {"ended", time_or_null(run.ended_ms)},
           {"backend", run.backend},
           {"num_processes", run.num_processes},
           {"seed", run.seed},
-          {"parent", or_null(run.parent)},
+          {"parent", json::or_null(run.parent)},
           {"attempts", run.attempts},
           {"dropped_points", run.dropped_points},
-          {"tags", list_of(run.tags)}};
+          {"tags", json::list_of(run.tags)}};
 }
 
-Object state_json(const store::StateInfo& state) {
-  Object metrics;
+json::Object state_json(const store::StateInfo& state) {
+  json::Object metrics;
   for (const auto& [name, value] : state.metrics) metrics.emplace_back(name, value);
   return {{"state", state.id},
           {"run", state.run},
@@ -101,7 +102,7 @@ Object state_json(const store::StateInfo& state) {
           {"metrics", std::move(metrics)}};
 }
 
-Object metric_json(const store::MetricSummary& metric) {
+json::Object metric_json(const store::MetricSummary& metric) {
   const int64_t finite = metric.n - metric.nan_count - metric.inf_count;
   return {{"name", metric.name},
           {"points", metric.n},
@@ -113,43 +114,43 @@ Object metric_json(const store::MetricSummary& metric) {
           {"min_step", metric.min_step},
           {"max", metric.max},
           {"max_step", metric.max_step},
-          {"mean", finite > 0 ? Value(metric.sum / static_cast<double>(finite)) : Value()},
+          {"mean", finite > 0 ? json::Value(metric.sum / static_cast<double>(finite)) : json::Value()},
           {"nan_count", metric.nan_count},
           {"inf_count", metric.inf_count}};
 }
 
-List points_json(std::span<const store::Point> points) {
-  return list_of(points, [](const store::Point& point) { return List{point.step, point.value}; });
+json::List points_json(std::span<const store::Point> points) {
+  return json::list_of(points, [](const store::Point& point) { return json::List{point.step, point.value}; });
 }
 
-Object attempt_json(const store::AttemptRow& attempt) {
+json::Object attempt_json(const store::AttemptRow& attempt) {
   return {{"attempt", attempt.no},
           {"start_step", attempt.start_step},
-          {"from_state", or_null(attempt.from_state)},
+          {"from_state", json::or_null(attempt.from_state)},
           {"started", utc_time(attempt.started_ms)},
           {"ended", time_or_null(attempt.ended_ms)},
           {"status", std::string(store::to_string(attempt.status))},
           {"superseded_points", attempt.superseded_points}};
 }
 
-Object event_json(const store::EventRow& event) {
+json::Object event_json(const store::EventRow& event) {
   return {{"time", utc_time(event.time_ms)},
           {"attempt", event.attempt},
           {"level", event.level},
           {"kind", event.kind},
-          {"data", parse_json(event.json)}};
+          {"data", json::parse(event.json)}};
 }
 
-Object note_json(const store::Note& note) {
+json::Object note_json(const store::Note& note) {
   return {{"time", utc_time(note.time_ms)}, {"text", note.text}};
 }
 
 struct ToValue {
-  Value operator()(const std::vector<std::byte>& bytes) const {
+  json::Value operator()(const std::vector<std::byte>& bytes) const {
     return hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   }
   template <class T>
-  Value operator()(const T& value) const {
+  json::Value operator()(const T& value) const {
     return value;
   }
 };
@@ -169,7 +170,7 @@ std::vector<std::string> unique_names(const std::vector<std::string>& columns) {
 }  // namespace
 
 std::string run_document(const train::RunResult& result) {
-  return json_text(run_json(result));
+  return json::text(run_json(result));
 }
 
 std::string failure_document(const Error& error) {
@@ -183,60 +184,60 @@ std::string failed_run_document(const Error& error) {
 }
 
 std::string failed_check_document(const Error& error) {
-  return failed({{"ok", false}, {"errors", List{}}}, error);
+  return failed({{"ok", false}, {"errors", json::List{}}}, error);
 }
 
 std::string runs_document(std::span<const store::RunRow> runs) {
-  return json_text(list_of(runs, run_row_json));
+  return json::text(json::list_of(runs, run_row_json));
 }
 
 std::string states_document(std::span<const store::StateInfo> states) {
-  return json_text(list_of(states, state_json));
+  return json::text(json::list_of(states, state_json));
 }
 
 std::string metrics_document(std::span<const store::MetricSummary> metrics) {
-  return json_text(list_of(metrics, metric_json));
+  return json::text(json::list_of(metrics, metric_json));
 }
 
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points) {
-  return json_line(Object{{"run", run.uid}, {"name", std::string(metric)}, {"points", points_json(points)}});
+  return json::line(json::Object{{"run", run.uid}, {"name", std::string(metric)}, {"points", points_json(points)}});
 }
 
 std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics) {
-  Object object;
+  json::Object object;
   for (const auto& [name, points] : metrics) object.emplace_back(name, points_json(points));
-  return json_line(Object{{"run", run.uid}, {"name", run.name}, {"metrics", std::move(object)}});
+  return json::line(json::Object{{"run", run.uid}, {"name", run.name}, {"metrics", std::move(object)}});
 }
 
 std::string show_document(const store::RunDetails& details) {
-  Object params;
+  json::Object params;
   for (const store::Param& param : details.params) {
     params.emplace_back(param.key, std::visit(ToValue{}, param.value));
   }
-  Object document = run_row_json(details.run);
-  const Object more{{"host", details.run.host},
-                    {"pid", details.run.pid},
-                    {"binary_version", details.run.binary_version},
-                    {"cpu_features", details.run.cpu_features},
-                    {"kernels", parse_json(details.run.kernels_json)},
-                    {"recipe_hash", details.recipe.hash},
-                    {"recipe", details.recipe.text},
-                    {"params", std::move(params)},
-                    {"origins", parse_json(details.recipe.origins_json)},
-                    {"history", list_of(details.attempts, attempt_json)},
-                    {"metrics", list_of(details.metrics, metric_json)},
-                    {"states", list_of(details.states, state_json)},
-                    {"events", list_of(details.events, event_json)},
-                    {"notes", list_of(details.notes, note_json)},
-                    {"summary", parse_json(details.run.summary_json)}};
+  json::Object document = run_row_json(details.run);
+  const json::Object more{{"host", details.run.host},
+                          {"pid", details.run.pid},
+                          {"binary_version", details.run.binary_version},
+                          {"cpu_features", details.run.cpu_features},
+                          {"kernels", json::parse(details.run.kernels_json)},
+                          {"recipe_hash", details.recipe.hash},
+                          {"recipe", details.recipe.text},
+                          {"params", std::move(params)},
+                          {"origins", json::parse(details.recipe.origins_json)},
+                          {"history", json::list_of(details.attempts, attempt_json)},
+                          {"metrics", json::list_of(details.metrics, metric_json)},
+                          {"states", json::list_of(details.states, state_json)},
+                          {"events", json::list_of(details.events, event_json)},
+                          {"notes", json::list_of(details.notes, note_json)},
+                          {"summary", json::parse(details.run.summary_json)}};
   document.insert(document.end(), more.begin(), more.end());
-  return json_text(document);
+  return json::text(document);
 }
 
 std::string sql_document(const store::SqlResult& result) {
   const std::vector<std::string> names = unique_names(result.columns);
-  return json_text(list_of(result.rows, [&](const std::vector<store::SqlValue>& row) {
-    Object object;
+  return json::text(json::list_of(result.rows, [&](const std::vector<store::SqlValue>& row) {
+    json::Object object;
     for (size_t c = 0; c < names.size(); ++c) object.emplace_back(names[c], std::visit(ToValue{}, row[c]));
     return object;
   }));

@@ -13,8 +13,8 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/format.h"
-#include "runner/report/json.h"
 #include "runner/report/table.h"
+#include "schema/json.h"
 #include "store/queries.h"
 #include "store/sqlite.h"
 
@@ -144,23 +144,23 @@ std::string environment_text(const Environment& found, bool color) {
 }
 
 std::string environment_document(const Environment& found) {
-  const Object measured{
+  const json::Object measured{
       {"f32_gflops", found.f32_gflops}, {"bf16_gflops", found.bf16_gflops}, {"copy_gb_per_s", found.copy_gb_per_s}};
-  const Object store{
+  const json::Object store{
       {"path", found.store}, {"status", found.store_status}, {"bytes", found.store_bytes}, {"runs", found.store_runs}};
-  return json_text(Object{{"version", found.version},
-                          {"compiler", found.compiler},
-                          {"build", found.build},
-                          {"system", found.system},
-                          {"cpu", found.cpu},
-                          {"cpu_features", found.cpu_features},
-                          {"cores", found.cores},
-                          {"memory_bytes", found.memory_bytes},
-                          {"memory_free_bytes", found.memory_free_bytes},
-                          {"kernels", parse_json(found.kernels)},
-                          {"measured", measured},
-                          {"sqlite", found.sqlite},
-                          {"store", store}});
+  return json::text(json::Object{{"version", found.version},
+                                 {"compiler", found.compiler},
+                                 {"build", found.build},
+                                 {"system", found.system},
+                                 {"cpu", found.cpu},
+                                 {"cpu_features", found.cpu_features},
+                                 {"cores", found.cores},
+                                 {"memory_bytes", found.memory_bytes},
+                                 {"memory_free_bytes", found.memory_free_bytes},
+                                 {"kernels", json::parse(found.kernels)},
+                                 {"measured", measured},
+                                 {"sqlite", found.sqlite},
+                                 {"store", store}});
 }
 
 }  // namespace runner::report

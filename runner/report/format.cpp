@@ -61,7 +61,7 @@ std::string formatted_time(int64_t ms, bool utc, const char* format) {
 
 }  // namespace
 
-std::string number_text(double value) {
+std::string rounded_text(double value) {
   return fmt::format("{:.6g}", value);
 }
 
@@ -132,7 +132,7 @@ std::string shortened(std::string_view text, int width) {
   return std::string(text.substr(0, end)) + "…";
 }
 
-std::string printable(std::string_view text) {
+std::string on_one_line(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {

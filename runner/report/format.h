@@ -10,7 +10,7 @@
 namespace runner::report {
 
 // Six significant digits: "0.981481", "1e-08", "nan".
-std::string number_text(double value);
+std::string rounded_text(double value);
 
 // A rate with three digits and a magnitude: "812", "52.3k", "1.20M".
 std::string short_text(double value);
@@ -36,6 +36,6 @@ int display_width(std::string_view text);
 std::string shortened(std::string_view text, int width);
 
 // The text on one line: control characters, which could move the cursor, become spaces.
-std::string printable(std::string_view text);
+std::string on_one_line(std::string_view text);
 
 }  // namespace runner::report

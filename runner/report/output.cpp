@@ -41,7 +41,7 @@ int width_of(int fd) {
 }  // namespace
 
 std::string painted(std::string_view text, Color color, bool enabled) {
-  constexpr std::array<std::string_view, 7> kCodes{"", "1", "2", "31", "32", "33", "34"};
+  constexpr std::array<std::string_view, 6> kCodes{"", "1", "31", "32", "33", "34"};
   if (!enabled || color == Color::kNone || text.empty()) return std::string(text);
   return fmt::format("\033[{}m{}\033[0m", kCodes[static_cast<size_t>(color)], text);
 }

@@ -12,7 +12,7 @@ namespace runner::report {
 
 enum class ColorMode { kAuto, kAlways, kNever };
 
-enum class Color { kNone, kBold, kDim, kRed, kGreen, kYellow, kBlue };
+enum class Color { kNone, kBold, kRed, kGreen, kYellow, kBlue };
 
 // `text` in a colour; as it is for kNone or where `enabled` is false.
 std::string painted(std::string_view text, Color color, bool enabled);

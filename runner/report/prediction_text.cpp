@@ -6,7 +6,7 @@
 
 #include "runner/formats/npy.h"
 #include "runner/report/csv.h"
-#include "runner/report/json.h"
+#include "schema/json.h"
 
 namespace runner::report {
 namespace {
@@ -59,25 +59,26 @@ std::string prediction_npy(const train::Prediction& prediction) {
 }
 
 std::string prediction_document(const std::string& run, int64_t state, const train::Prediction& prediction) {
-  Value classes, predictions;
+  json::Value classes, predictions;
   if (has_classes(prediction)) {
-    classes = list_of(output_names(prediction));
-    List names;
+    classes = json::list_of(output_names(prediction));
+    json::List names;
     for (int64_t sample = 0; sample < prediction.samples; ++sample) {
       names.push_back(predicted_class(prediction, sample));
     }
     predictions = std::move(names);
   }
-  List outputs;
+  json::List outputs;
   for (int64_t sample = 0; sample < prediction.samples; ++sample) {
-    outputs.push_back(list_of(outputs_of(prediction, sample), [](float output) { return Value(double{output}); }));
+    outputs.push_back(
+        json::list_of(outputs_of(prediction, sample), [](float output) { return json::Value(double{output}); }));
   }
-  return json_line(Object{{"run", run},
-                          {"state", state},
-                          {"samples", prediction.samples},
-                          {"classes", std::move(classes)},
-                          {"predictions", std::move(predictions)},
-                          {"outputs", std::move(outputs)}});
+  return json::line(json::Object{{"run", run},
+                                 {"state", state},
+                                 {"samples", prediction.samples},
+                                 {"classes", std::move(classes)},
+                                 {"predictions", std::move(predictions)},
+                                 {"outputs", std::move(outputs)}});
 }
 
 }  // namespace runner::report

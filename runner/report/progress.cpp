@@ -27,7 +27,7 @@ std::string bar(double done) {
 
 std::string metric_words(const std::map<std::string, double>& metrics) {
   std::string text;
-  for (const auto& [name, value] : metrics) text += fmt::format("  {} {}", name, number_text(value));
+  for (const auto& [name, value] : metrics) text += fmt::format("  {} {}", name, rounded_text(value));
   return text;
 }
 
@@ -45,7 +45,7 @@ ProgressReporter::~ProgressReporter() {
 }
 
 void ProgressReporter::on_start(std::string_view run, std::string_view name) {
-  if (!quiet_) print(fmt::format("run {}  {}", run, printable(name)));
+  if (!quiet_) print(fmt::format("run {}  {}", run, on_one_line(name)));
   next_ = clock_() + (live_ ? 0 : kLineSeconds);
 }
 

@@ -155,8 +155,8 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
                {"step", Align::kRight},
                {"nan", Align::kRight}});
   for (const store::MetricSummary& metric : metrics) {
-    table.add({metric.name, std::to_string(metric.n), number_text(metric.last), std::to_string(metric.last_step),
-               number_text(metric.min), std::to_string(metric.min_step), number_text(metric.max),
+    table.add({metric.name, std::to_string(metric.n), rounded_text(metric.last), std::to_string(metric.last_step),
+               rounded_text(metric.min), std::to_string(metric.min_step), rounded_text(metric.max),
                std::to_string(metric.max_step), metric.nan_count > 0 ? std::to_string(metric.nan_count) : ""});
   }
   return table;

@@ -23,7 +23,7 @@ struct CsvText {
 };
 
 std::string cell_text(const store::SqlValue& value) {
-  if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
+  if (const auto* number = std::get_if<double>(&value)) return rounded_text(*number);
   if (const auto* bytes = std::get_if<std::vector<std::byte>>(&value)) return fmt::format("<{} bytes>", bytes->size());
   return std::visit(CsvText{}, value);
 }

@@ -16,7 +16,7 @@ std::string next_command(const train::RunResult& result) {
 Table ranges_table(const std::map<std::string, train::MetricRange>& metrics) {
   Table table({{"metric"}, {"last", Align::kRight}, {"min", Align::kRight}, {"max", Align::kRight}});
   for (const auto& [name, range] : metrics) {
-    table.add({name, number_text(range.last), number_text(range.min), number_text(range.max)});
+    table.add({name, rounded_text(range.last), rounded_text(range.min), rounded_text(range.max)});
   }
   return table;
 }
@@ -28,14 +28,14 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   if (result.skipped_steps > 0) steps += fmt::format(" ({} skipped)", result.skipped_steps);
   std::string text =
       fmt::format("run {}  {}  {} after {}, first step after {}\n", painted(result.run, Color::kBold, color),
-                  printable(result.name), painted(store::to_string(result.status), color_of(result.status), color),
+                  on_one_line(result.name), painted(store::to_string(result.status), color_of(result.status), color),
                   duration_text(result.seconds), duration_text(result.first_step_seconds));
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, count_text(result.samples, "sample"));
   if (!result.metrics.empty()) text += '\n' + ranges_table(result.metrics).render(width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));
   for (const std::string& warning : result.warnings) {
-    text += fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), printable(warning));
+    text += fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), on_one_line(warning));
   }
   return text + fmt::format("\nnext: {}\n", next_command(result));
 }

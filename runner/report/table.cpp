@@ -31,7 +31,7 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Table::add(std::vector<Cell> cells) {
   RUN_ASSERT(cells.size() == columns_.size());
-  for (Cell& cell : cells) cell.text = printable(cell.text);
+  for (Cell& cell : cells) cell.text = on_one_line(cell.text);
   rows_.push_back(std::move(cells));
 }
 

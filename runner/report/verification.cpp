@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
-#include "runner/report/json.h"
+#include "schema/json.h"
 
 namespace runner::report {
 
@@ -19,15 +19,15 @@ std::string verification_text(const train::VerifyReport& verdict) {
 }
 
 std::string verification_document(const train::VerifyReport& verdict) {
-  return json_text(Object{{"exact", verdict.exact()},
-                          {"optimizer_steps", verdict.steps},
-                          {"killed_at", list_of(verdict.killed_at)},
-                          {"resumed_from", list_of(verdict.resumed_from)},
-                          {"tensors", verdict.tensors},
-                          {"bytes", verdict.bytes},
-                          {"points", verdict.points},
-                          {"batches", verdict.batches},
-                          {"differences", list_of(verdict.differences)}});
+  return json::text(json::Object{{"exact", verdict.exact()},
+                                 {"optimizer_steps", verdict.steps},
+                                 {"killed_at", json::list_of(verdict.killed_at)},
+                                 {"resumed_from", json::list_of(verdict.resumed_from)},
+                                 {"tensors", verdict.tensors},
+                                 {"bytes", verdict.bytes},
+                                 {"points", verdict.points},
+                                 {"batches", verdict.batches},
+                                 {"differences", json::list_of(verdict.differences)}});
 }
 
 }  // namespace runner::report

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "schema/error.h"
+#include "schema/metric_names.h"
 
 namespace runner::train {
 namespace {
@@ -36,14 +37,6 @@ size_t largest(std::span<const float> outputs) {
   return best;
 }
 
-bool wants_classes(const std::string& name) {
-  return name == "accuracy" || name == "perplexity" || name.starts_with("top_") || name.starts_with("f1_");
-}
-
-bool wants_targets(const std::string& name) {
-  return name == "mse" || name == "mae";
-}
-
 }  // namespace
 
 Metrics::Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs)
@@ -59,9 +52,9 @@ Metrics::Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int
     if (classes_) wanted_.push_back({.name = "accuracy"});
   }
   for (const schema::Metric& metric : wanted_) {
-    RUN_CHECK(classes_ ? !wants_targets(metric.name) : !wants_classes(metric.name), ErrorKind::kRecipe,
-              "eval.metrics: {} needs {}, the data has {}", metric.name, classes_ ? "targets" : "classes",
-              classes_ ? "classes" : "targets");
+    RUN_CHECK(schema::labels_of(metric.name) != (classes_ ? schema::Labels::kNumbers : schema::Labels::kClasses),
+              ErrorKind::kRecipe, "eval.metrics: {} needs {}, the data has {}", metric.name,
+              classes_ ? "targets" : "classes", classes_ ? "classes" : "targets");
     RUN_CHECK(metric.k <= outputs, ErrorKind::kRecipe, "eval.metrics: {} of {} classes", metric.name, outputs);
     RUN_CHECK(metric.name != "f1_binary" || outputs == 2, ErrorKind::kRecipe,
               "eval.metrics: f1_binary needs 2 classes, the data has {}; use f1_macro or f1_micro", outputs);

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <new>
 
 #include <fmt/format.h>
@@ -17,6 +16,7 @@
 #include "runner/train/session.h"
 #include "runner/train/state_keeper.h"
 #include "schema/error.h"
+#include "store/process.h"
 #include "store/queries.h"
 #include "store/run_writer.h"
 
@@ -365,16 +365,8 @@ RunResult run(const RunRequest& request) {
 }
 
 double seconds_since_process_start() {
-  // Field 22 of /proc/self/stat: start time in clock ticks after boot; fields before it end with the last ')'.
-  static const double started = [] {
-    std::ifstream file("/proc/self/stat");
-    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    size_t at = text.rfind(')');
-    for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-    return at == std::string::npos
-               ? 0.0
-               : std::strtod(text.c_str() + at, nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }();
+  static const double started =
+      static_cast<double>(store::this_process().start_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/cli/help.h"
+#include "runner/cli/help_text.h"
 
 namespace runner::cli {
 namespace {

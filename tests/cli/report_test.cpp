@@ -20,9 +20,9 @@ namespace runner::report {
 namespace {
 
 TEST(Format, Numbers) {
-  EXPECT_EQ(number_text(0.98148148), "0.981481");
-  EXPECT_EQ(number_text(1e-8), "1e-08");
-  EXPECT_EQ(number_text(NAN), "nan");
+  EXPECT_EQ(rounded_text(0.98148148), "0.981481");
+  EXPECT_EQ(rounded_text(1e-8), "1e-08");
+  EXPECT_EQ(rounded_text(NAN), "nan");
   EXPECT_EQ(short_text(812), "812");
   EXPECT_EQ(short_text(52345), "52.3k");
   EXPECT_EQ(short_text(999.6), "1.00k");
@@ -76,10 +76,10 @@ TEST(Format, WidthCountsTerminalColumns) {
 }
 
 TEST(Format, PrintableTextCannotMoveTheCursor) {
-  EXPECT_EQ(printable("a\nb\033[2Jc\x7F"
-                      "d"),
+  EXPECT_EQ(on_one_line("a\nb\033[2Jc\x7F"
+                        "d"),
             "a b [2Jc d");
-  EXPECT_EQ(printable("Größe 数"), "Größe 数");
+  EXPECT_EQ(on_one_line("Größe 数"), "Größe 数");
 }
 
 TEST(Table, AlignsByColumns) {

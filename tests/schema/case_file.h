@@ -2,9 +2,9 @@
 //
 //   # a comment
 //   == name of the case
-//   @recipe                      the text of recipe.yaml up to the next @ line; `@recipe escaped` decodes \xNN, \t and
-//   \n %base                        stands for the five lines of a small valid recipe; `%base - KEY …` leaves lines out
-//   %fill N                      a comment of N characters
+//   @recipe                      the text of recipe.yaml up to the next @ line; `@recipe escaped` decodes \xNN, \t, \n
+//     %base                      stands for the five lines of a small valid recipe; `%base - KEY …` leaves lines out
+//     %fill N                    a comment of N characters
 //   @file sub/other.yaml         another file beside it
 //   @set key=value               a command line argument; `@set escaped` and `@env escaped` decode too
 //   @env NAME=value

@@ -1,7 +1,7 @@
 // tag, note.
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
-#include "runner/report/json.h"
+#include "schema/json.h"
 #include "store/queries.h"
 
 namespace runner::cli {
@@ -11,7 +11,7 @@ int tag(const Options& options, report::Output& out) {
   const store::RunRow run = store::find_run(store, options.run);
   options.remove ? store::remove_tag(store, run.id, options.tag) : store::add_tag(store, run.id, options.tag);
   out.talk(fmt::format("run {} {} {}\n", run.uid, options.remove ? "lost the tag" : "is tagged", options.tag));
-  if (options.json) out.data(report::json_text(report::Object{{"run", run.uid}, {"tag", options.tag}}));
+  if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"tag", options.tag}}));
   return 0;
 }
 
@@ -20,7 +20,7 @@ int note(const Options& options, report::Output& out) {
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);
   out.talk(fmt::format("noted with run {}\n", run.uid));
-  if (options.json) out.data(report::json_text(report::Object{{"run", run.uid}, {"note", options.text}}));
+  if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"note", options.text}}));
   return 0;
 }
 

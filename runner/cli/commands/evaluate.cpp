@@ -3,10 +3,10 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
 #include "runner/report/format.h"
-#include "runner/report/json.h"
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
 #include "runner/train/stored_model.h"
+#include "schema/json.h"
 #include "schema/recipe_reader.h"
 
 namespace runner::cli {
@@ -36,13 +36,13 @@ int eval(const Options& options, report::Output& out) {
   Model model(options);
   const std::map<std::string, double> metrics = model.model.evaluate(options.data);
   if (options.json) {
-    report::Object values(metrics.begin(), metrics.end());
-    out.data(report::json_text(report::Object{
+    json::Object values(metrics.begin(), metrics.end());
+    out.data(json::text(json::Object{
         {"run", model.chosen.run.run.uid}, {"state", model.chosen.state.info.id}, {"metrics", std::move(values)}}));
     return 0;
   }
   report::Facts facts;
-  for (const auto& [name, value] : metrics) facts.add(name, report::number_text(value));
+  for (const auto& [name, value] : metrics) facts.add(name, report::rounded_text(value));
   out.data(facts.render());
   return 0;
 }

@@ -6,7 +6,7 @@ namespace runner::cli {
 
 int explain(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  out.data(options.json ? schema::explain_json(recipe, options.key) + '\n' : schema::explain_text(recipe, options.key));
+  out.data(options.json ? schema::explain_json(recipe, options.key) : schema::explain_text(recipe, options.key));
   return 0;
 }
 

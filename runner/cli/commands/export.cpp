@@ -5,8 +5,8 @@
 #include "runner/report/csv.h"
 #include "runner/report/documents.h"
 #include "runner/report/format.h"
-#include "runner/report/json.h"
 #include "runner/train/stored_model.h"
+#include "schema/json.h"
 
 namespace runner::cli {
 namespace {
@@ -41,7 +41,7 @@ int export_run(const Options& options, report::Output& out) {
             "export needs --model FILE or --metrics FILE; see `runner export --help`");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
-  report::Value state, model, metrics;
+  json::Value state, model, metrics;
   if (!options.model_file.empty()) {
     const ChosenState chosen = load_chosen_state(store, run, options.state);  // `run`: @last may be another by now
     train::export_model(chosen.state, options.model_file);
@@ -55,8 +55,7 @@ int export_run(const Options& options, report::Output& out) {
     metrics = options.metrics_file;
   }
   if (options.json) {
-    out.data(
-        report::json_text(report::Object{{"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}}));
+    out.data(json::text(json::Object{{"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}}));
   }
   return 0;
 }

@@ -1,7 +1,6 @@
 // help, version.
-#include "runner/cli/help.h"
-
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/help_text.h"
 #include "runner/cli/version.h"
 #include "schema/suggest.h"
 

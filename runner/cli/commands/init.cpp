@@ -3,8 +3,8 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
-#include "runner/report/json.h"
 #include "schema/init_recipe.h"
+#include "schema/json.h"
 #include "schema/json_schema.h"
 
 namespace runner::cli {
@@ -26,8 +26,7 @@ int init(const Options& options, report::Output& out) {
   formats::write_file(schema_file, schema::json_schema());
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));
-  if (options.json)
-    out.data(report::json_text(report::Object{{"recipe", file.string()}, {"schema", schema_file.string()}}));
+  if (options.json) out.data(json::text(json::Object{{"recipe", file.string()}, {"schema", schema_file.string()}}));
   return 0;
 }
 

@@ -1,6 +1,6 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/data/order.h"
-#include "runner/report/plan_text.h"
+#include "runner/report/session_text.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
 
@@ -10,7 +10,7 @@ int plan(const Options& options, report::Output& out) {
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const train::Session session(read.recipe);
   if (!options.json) {
-    out.data(report::plan_text(session));
+    out.data(report::session_text(session));
     return 0;
   }
   data::Order order(session.data.train.size(), session.data_seed(), read.recipe.data.shuffle);

@@ -8,6 +8,6 @@
 namespace runner::report {
 
 // Data, batch arithmetic, model, memory, length of the run, learning rate.
-std::string plan_text(const train::Session& session);
+std::string session_text(const train::Session& session);
 
 }  // namespace runner::report

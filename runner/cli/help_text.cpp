@@ -1,4 +1,4 @@
-#include "runner/cli/help.h"
+#include "runner/cli/help_text.h"
 
 #include <array>
 

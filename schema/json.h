@@ -1,4 +1,7 @@
-// Documents as values, and their JSON text; json.cpp alone knows the JSON library.  Thread-safe.
+// JSON documents as values, and their text: every document that the program prints or keeps is written here.
+//
+// json.cpp alone knows the JSON library; what reads formats of others (safetensors) may use it too, in .cpp files.
+// Thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,7 +11,7 @@
 
 #include "schema/value.h"
 
-namespace runner::report {
+namespace runner::json {
 
 using Value = schema::Value;
 using List = schema::ValueList;
@@ -16,12 +19,12 @@ using Object = schema::ValueMap;
 
 // An object is indented by two, a list has one element on each line.  NaN and infinities are null; bytes that are not
 // UTF-8 are replaced, so that names and messages cannot make a document that nobody can read.  Ends with a newline.
-std::string json_text(const Value& document);
+std::string text(const Value& document);
 // The same on one line.
-std::string json_line(const Value& document);
+std::string line(const Value& document);
 
 // Null where the text is no JSON.
-Value parse_json(const std::string& text);
+Value parse(const std::string& text);
 
 // The members of an object; none for anything else.
 const Object& members_of(const Value& value);
@@ -47,4 +50,4 @@ List list_of(const Items& items) {
   return list_of(items, [](const auto& item) { return Value(item); });
 }
 
-}  // namespace runner::report
+}  // namespace runner::json

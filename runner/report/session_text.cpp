@@ -1,4 +1,4 @@
-#include "runner/report/plan_text.h"
+#include "runner/report/session_text.h"
 
 #include <algorithm>
 
@@ -43,13 +43,13 @@ std::string rate_text(const train::Session& session) {
   const auto rate = [&](int64_t step) { return session.recipe.optimizer.hyper.lr * session.schedule.factor(step); };
   const int64_t last = session.scale.total_steps - 1;
   const int64_t top = highest(rate, 0, last);
-  return fmt::format("{} at first, {} at step {}, {} at the last", number_text(rate(0)), number_text(rate(top)),
-                     top + 1, number_text(rate(last)));
+  return fmt::format("{} at first, {} at step {}, {} at the last", rounded_text(rate(0)), rounded_text(rate(top)),
+                     top + 1, rounded_text(rate(last)));
 }
 
 }  // namespace
 
-std::string plan_text(const train::Session& session) {
+std::string session_text(const train::Session& session) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   std::string weights = count_text(parameters.elements(), "parameter");
   const int64_t frozen = parameters.elements() - parameters.trainable_elements();
