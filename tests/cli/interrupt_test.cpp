@@ -1,6 +1,7 @@
 #include "runner/cli/interrupt.h"
 
 #include <csignal>
+#include <cstdio>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -81,6 +82,50 @@ TEST(Interrupt, PutsTheFormerHandlersBack) {
     std::raise(SIGTERM);
   });
   EXPECT_TRUE(WIFSIGNALED(ended.status));
+}
+
+// Ctrl-C in earnest: the program itself, interrupted when it has evaluated once.
+TEST(Interrupt, SigintLetsTheProgramSaveAState) {
+  const testing::Folder folder;
+  testing::write_text(folder.path() / "long.yaml", R"(
+schema_version: 1
+model: {type: linear}
+data: {train: {format: synthetic, samples: 64, features: [4], classes: 2}, split: {eval: 0.25}, batch_size: 8}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1000000}
+eval: {every: 100 epochs}
+)");
+  int talk[2];
+  ASSERT_EQ(::pipe(talk), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(talk[0]);
+    std::signal(SIGINT, SIG_DFL);  // a shell may have started the tests with it ignored
+    if (::chdir(folder.path().c_str()) != 0 || ::dup2(talk[1], 2) != 2 || std::freopen("out", "w", stdout) == nullptr)
+      ::_exit(99);
+    ::execl(RUNNER_BINARY, "runner", "exec", "long.yaml", nullptr);
+    ::_exit(98);
+  }
+  ::close(talk[1]);
+  std::string err;
+  bool interrupted = false;
+  char buffer[4096];
+  for (ssize_t count = 0; (count = ::read(talk[0], buffer, sizeof buffer)) > 0;) {
+    err.append(buffer, static_cast<size_t>(count));
+    if (interrupted || err.find("\nstep") == std::string::npos) continue;
+    interrupted = true;
+    ::kill(child, SIGINT);
+  }
+  ::close(talk[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << err;
+  EXPECT_EQ(WEXITSTATUS(status), 4) << err;
+  EXPECT_NE(err.find("interrupt: finishing the step and saving a state; again to stop now\n"), std::string::npos)
+      << err;
+  const testing::Result states = testing::run_command(
+      "runner sql \"SELECT r.status, s.reason FROM runs r JOIN states s USING (run)\" --format csv", folder.path());
+  EXPECT_EQ(states.out, "status,reason\ninterrupted,interrupt\n");
 }
 
 }  // namespace
