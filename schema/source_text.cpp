@@ -28,6 +28,15 @@ size_t utf8_length(std::string_view text, size_t at) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
 namespace {
 
 // Text as it can be shown: a tab would move the caret away from its character, other bytes could harm a terminal.

@@ -51,6 +51,7 @@ int count_characters(std::string_view text);
 // The bytes of the UTF-8 character at text[at], 1 to 4; 0 where the bytes are not UTF-8 (RFC 3629: no overlong forms,
 // no surrogates).
 size_t utf8_length(std::string_view text, size_t at);
+bool is_utf8(std::string_view text);
 
 class Report {
  public:

@@ -112,11 +112,8 @@ class Substitution {
     if (const char* text = name.empty() ? nullptr : std::getenv(name.c_str())) {
       value.text = text;
       value.from_env = value.loose = true;
-      for (size_t at = 0; at < value.text.size(); at += utf8_length(value.text, at)) {
-        if (utf8_length(value.text, at) > 0) continue;
+      if (!is_utf8(value.text))
         fault(ErrorId::kNotUtf8, user, fmt::format("the environment variable {} is not UTF-8", name));
-        break;
-      }
     } else if (colon != std::string::npos && !name.empty()) {
       value.text = body.substr(colon + 1);
     } else if (name.empty()) {

@@ -130,8 +130,7 @@ void take_targets(Storage& storage, const Array& array) {
             array.name, shape_text(array.shape));
   storage.label_kind = LabelKind::kTarget;
   storage.targets = read_row_major<float>(array);
-  storage.target_axis = array.shape.size() == 2;
-  storage.outputs = storage.target_axis ? array.shape[1] : 1;
+  storage.outputs = array.shape.size() == 2 ? array.shape[1] : 1;
   check_finite(storage.targets, array, "label");
 }
 

@@ -9,6 +9,7 @@
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
 #include "schema/error.h"
+#include "schema/source_text.h"
 #include "schema/suggest.h"
 
 namespace runner::data {
@@ -53,7 +54,7 @@ class CsvReader {
       const std::string_view name = trim(record[column]);
       float value = 0;
       numbers = numbers && parse_number(name, value) == Field::kNumber;
-      if (!is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
+      if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
       names_.emplace_back(name);
     }
     if (numbers) refuse("the header holds only numbers; {}", kHeaderHint);

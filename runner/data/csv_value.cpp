@@ -78,15 +78,6 @@ Field parse_long(std::string_view text, float& value) {
 
 }  // namespace
 
-bool is_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = schema::utf8_length(text, at);
-    if (length == 0) return false;
-    at += length;
-  }
-  return true;
-}
-
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -109,7 +100,7 @@ bool LabelColumn::add(std::string_view text, int64_t line) {
     if (example.line == 0) example = {std::string(text), line};
   };
   if (field == Field::kText) {
-    if (!is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
+    if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
     note(text_);
   } else if (text_.line == 0) {
     int64_t integer = 0;

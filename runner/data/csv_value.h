@@ -16,8 +16,6 @@ enum class Field { kNumber, kMissing, kNotFinite, kText };
 // The text without blanks at its ends.
 std::string_view trim(std::string_view text);
 
-bool is_utf8(std::string_view text);
-
 // Reads a number between blanks, correctly rounded to f32; missing is an empty field, NA, N/A, NaN, null or ?, in any
 // case.
 Field parse_number(std::string_view text, float& value);

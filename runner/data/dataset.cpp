@@ -90,10 +90,6 @@ LabelKind Dataset::label_kind() const {
   return storage_->label_kind;
 }
 
-backends::Shape Dataset::label_shape() const {
-  return storage_->target_axis && label_kind() == LabelKind::kTarget ? backends::Shape{outputs_} : backends::Shape{};
-}
-
 int64_t Dataset::row(int64_t id) const {
   RUN_CHECK(id >= 0 && id < size_, ErrorKind::kRun, "sample {} does not exist in {}, which has {}", id, name_, size_);
   return rows_.empty() ? id : rows_[static_cast<size_t>(id)];

@@ -51,8 +51,6 @@ class Dataset {
   LabelKind label_kind() const;
   // Classes (those of the encoding), or targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
-  // Shape of one sample's label: () for a class or a single target, (K) for K targets.
-  backends::Shape label_shape() const;
 
   // Writes the named samples one after the other.  ids: (B); features: (B, elements of feature_shape) f32, classes: (B)
   // i64, targets: (B, outputs) f32.  Throws Error(kRun) for an id outside [0, size()).  No allocation.

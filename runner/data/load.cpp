@@ -165,6 +165,14 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
   return {std::move(encoding), std::move(train_set), std::move(eval_set)};
 }
 
+Data load(const schema::Recipe& recipe) {
+  return load(recipe.data, data_seed(recipe), labels_as(recipe.train.loss));
+}
+
+uint64_t data_seed(const schema::Recipe& recipe) {
+  return static_cast<uint64_t>(recipe.data.seed.value_or(recipe.seed));
+}
+
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
                      bool labels_required) {
   auto storage = std::make_shared<Storage>(read(spec, same_as(encoding, seed, labels_required), name));

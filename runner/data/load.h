@@ -26,8 +26,12 @@ LabelsAs labels_as(schema::Loss loss);
 
 // Reads data.train and data.eval, or splits train: exactly round(N * split_eval) samples are held out, those with the
 // smallest Philox hash of (seed, index); both parts keep the file's order.  Statistics are of the training part alone.
-// seed: spec.seed if given, else the recipe's.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);
+
+// The same for a recipe, with the seed of its data and the labels that its loss wants.
+Data load(const schema::Recipe& recipe);
+// data.seed, by default the recipe's seed.
+uint64_t data_seed(const schema::Recipe& recipe);
 
 // Reads another file as `encoding` says (runner eval, runner predict).  Its features must have the shape of the
 // encoding (Error(kData) with both shapes) and its classes must be known.  labels_required false: a file without labels

@@ -116,7 +116,7 @@ struct Loader::Ring {
       dataset.gather_targets(ids, targets);
       batch.targets = targets;
     }
-    at = batch.last_of_epoch ? Position{at.epoch + 1, 0} : Position{at.epoch, at.step + 1};
+    at = batch.next();
   }
 
   void produce() {

@@ -33,6 +33,11 @@ struct Batch {
   std::span<const float> targets = {};    // (B, outputs), LabelKind::kTarget
   std::span<const float> weights;         // (B): 1, or 0 for a repeat
   std::span<const int64_t> ids;           // (B): sample index in the data set
+
+  // Where the batch after this one stands.
+  Position next() const {
+    return last_of_epoch ? Position{position.epoch + 1, 0} : Position{position.epoch, position.step + 1};
+  }
 };
 
 struct LoaderSpec {

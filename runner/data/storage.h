@@ -28,7 +28,6 @@ struct Storage {
   std::vector<int64_t> classes;  // (samples)
   std::vector<float> targets;    // (samples, outputs)
   int64_t outputs = 0;           // largest class + 1, or targets per sample
-  bool target_axis = false;      // targets are (N, K), not (N)
 
   std::vector<std::string> feature_names;  // csv with a header
   std::string label_name;                  // the same

@@ -82,7 +82,6 @@ Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& optio
   }
   storage.label_kind = classes > 0 ? LabelKind::kClass : LabelKind::kTarget;
   storage.outputs = classes + targets;
-  storage.target_axis = true;
   storage.rule.emplace(options.seed, options.eval ? Stream::kSyntheticEval : Stream::kSyntheticTrain,
                        storage.feature_shape.elements(), classes, targets);
   return storage;

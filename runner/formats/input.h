@@ -20,8 +20,6 @@ class Input {
   Input& operator=(const Input&) = delete;
 
   const std::string& path() const { return path_; }
-  // Bytes delivered so far.
-  int64_t offset() const { return offset_; }
   // No more than this many bytes can follow: what is left of the file; for gzip, by deflate's limit of 1032 : 1.
   int64_t most_left() const;
 
@@ -41,8 +39,8 @@ class Input {
   std::string path_;
   int file_ = -1;
   int64_t file_size_ = 0;
-  int64_t file_offset_ = 0;  // bytes read from the file
-  int64_t offset_ = 0;
+  int64_t file_offset_ = 0;     // bytes read from the file
+  int64_t offset_ = 0;          // bytes delivered
   std::unique_ptr<Gzip> gzip_;  // null: not compressed
 };
 

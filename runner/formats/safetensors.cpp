@@ -121,7 +121,7 @@ std::string_view safetensors_type(std::optional<DType> dtype) {
       ->name;
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), contents_(read_file(path)) {
+SafetensorsFile::SafetensorsFile(const std::string& path) : contents_(read_file(path)) {
   const auto size = static_cast<int64_t>(contents_.size());
   RUN_CHECK(size >= kLengthBytes, ErrorKind::kData, "{}: {} bytes are too few for a safetensors file", path, size);
   uint64_t length = 0;

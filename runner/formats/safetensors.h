@@ -34,13 +34,11 @@ class SafetensorsFile {
   // Throws Error(kData) naming the file, the tensor, what was found and what was expected.
   explicit SafetensorsFile(const std::string& path);
 
-  const std::string& path() const { return path_; }
   std::span<const NamedTensor> tensors() const { return tensors_; }
   // Null when there is none of that name.
   const NamedTensor* find(std::string_view name) const;
 
  private:
-  std::string path_;
   std::vector<std::byte> contents_;
   std::vector<NamedTensor> tensors_;
 };

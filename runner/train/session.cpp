@@ -1,17 +1,6 @@
 #include "runner/train/session.h"
 
 namespace runner::train {
-namespace {
-
-uint64_t seed_of(const schema::Recipe& recipe) {
-  return static_cast<uint64_t>(recipe.data.seed.value_or(recipe.seed));
-}
-
-data::Data load(const schema::Recipe& recipe) {
-  return data::load(recipe.data, seed_of(recipe), data::labels_as(recipe.train.loss));
-}
-
-}  // namespace
 
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
   optim::RunScale scale;
@@ -25,7 +14,7 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
 
 Session::Session(const schema::Recipe& recipe_)
     : recipe(recipe_),
-      data(load(recipe)),
+      data(data::load(recipe)),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
       device(backends::make_cpu_device(static_cast<int>(recipe.threads))),
@@ -33,7 +22,7 @@ Session::Session(const schema::Recipe& recipe_)
       schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {}
 
 uint64_t Session::data_seed() const {
-  return seed_of(recipe);
+  return data::data_seed(recipe);
 }
 
 const std::string& Session::train_fingerprint() {

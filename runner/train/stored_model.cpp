@@ -16,10 +16,6 @@ bool has_two_files(schema::DataFormat format) {
   return format == schema::DataFormat::kIdx || format == schema::DataFormat::kNpy;
 }
 
-uint64_t seed_of(const schema::Recipe& recipe) {
-  return static_cast<uint64_t>(recipe.data.seed.value_or(recipe.seed));
-}
-
 }  // namespace
 
 StoredModel::StoredModel(const schema::Recipe& recipe, const store::LoadedState& state)
@@ -51,19 +47,19 @@ data::Dataset StoredModel::read(const std::string& file, bool labels_required) c
     RUN_CHECK(!labels_required || !spec.labels_file.empty(), ErrorKind::kUsage,
               "{} has no labels; give two files: FEATURES,LABELS", file);
   }
-  return data::load_encoded(spec, encoding_, seed_of(recipe_), file, labels_required);
+  return data::load_encoded(spec, encoding_, data::data_seed(recipe_), file, labels_required);
 }
 
 data::Dataset StoredModel::evaluation_data() const {
   constexpr const char* kRemedy = "restore the data, or name a file: runner eval RUN DATA";
   if (recipe_.data.eval) {
-    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, seed_of(recipe_), "data.eval", true);
+    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", true);
     check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
     return eval;
   }
   RUN_CHECK(recipe_.data.split_eval, ErrorKind::kUsage,
             "the run has no evaluation data; name a file: runner eval RUN DATA");
-  data::Data data = data::load(recipe_.data, seed_of(recipe_), data::labels_as(recipe_.train.loss));
+  data::Data data = data::load(recipe_);
   check_data("data.train", train_data_, data.train.fingerprint().to_string(), kRemedy);
   return std::move(*data.eval);
 }

@@ -129,8 +129,7 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     step = training_step({.batch = batch.size, .first = micro == 0, .last = last});
     device_.wait(device_.submit(*step, arguments(batch)));
     take_in(batch, window);
-    window.next = batch.last_of_epoch ? data::Position{batch.position.epoch + 1, 0}
-                                      : data::Position{batch.position.epoch, batch.position.step + 1};
+    window.next = batch.next();
   }
   uint8_t finite = 1;
   device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));

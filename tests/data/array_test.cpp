@@ -139,10 +139,8 @@ TEST_F(ArrayTest, ReadsTargets) {
   EXPECT_EQ(s.label_kind, LabelKind::kTarget);
   EXPECT_EQ(s.targets, (Floats{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(s.outputs, 3);
-  EXPECT_TRUE(s.target_axis);
   s = read(DataFormat::kIdx, features, idx(0x0E, {2}, bytes_of(std::vector<double>{0.5, -1}, true)));
   EXPECT_EQ(s.targets, (Floats{0.5, -1}));
-  EXPECT_FALSE(s.target_axis);
   s = read(DataFormat::kIdx, features, idx(8, {2}, {3, 0}), {.labels = LabelsAs::kTargets});
   EXPECT_EQ(s.targets, (Floats{3, 0}));
   s = read(DataFormat::kIdx, features, "", {.labels_required = false});

@@ -278,7 +278,6 @@ TEST_F(CsvTest, DecidesTheKindOfLabels) {
   EXPECT_EQ(targets.label_kind, LabelKind::kTarget);
   EXPECT_EQ(targets.targets, (Floats{3, 0.5, -2}));
   EXPECT_EQ(targets.outputs, 1);
-  EXPECT_FALSE(targets.target_axis);
   const Storage names = read("a,l\n1,dog\n1,cat\n1,dog\n1,\"a, b\"\n");
   EXPECT_EQ(names.class_names, (Texts{"a, b", "cat", "dog"}));
   EXPECT_EQ(names.classes, (Ints{2, 1, 2, 0}));

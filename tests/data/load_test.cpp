@@ -84,7 +84,6 @@ TEST_F(LoadTest, LoadsBothSections) {
   EXPECT_EQ(data.train.outputs(), 3);
   EXPECT_EQ(data.encoding.feature_names, (Texts{"x", "y"}));
   EXPECT_EQ(data.encoding.label_name, "l");
-  EXPECT_EQ(data.train.label_shape(), backends::Shape{});
 }
 
 TEST_F(LoadTest, NumbersNamedClassesOverBothSections) {
@@ -157,6 +156,20 @@ TEST_F(LoadTest, SplitsBySeed) {
   spec.split_eval = 0.5;
   EXPECT_EQ(features_of(load(spec, 1).train), features_of(load(spec, 1).train));
   EXPECT_NE(features_of(load(spec, 1).train), features_of(load(spec, 2).train));
+}
+
+TEST_F(LoadTest, TakesSeedAndLossOfARecipe) {
+  schema::Recipe recipe;
+  recipe.seed = 5;
+  recipe.data = csv(counting(50));
+  recipe.data.split_eval = 0.5;
+  recipe.train.loss = schema::Loss::kMse;
+  EXPECT_EQ(data_seed(recipe), 5u);
+  EXPECT_EQ(features_of(load(recipe).train), features_of(load(recipe.data, 5).train));
+  EXPECT_EQ(load(recipe).encoding.label_kind, LabelKind::kTarget);
+  recipe.data.seed = 6;
+  EXPECT_EQ(data_seed(recipe), 6u);
+  EXPECT_EQ(features_of(load(recipe).train), features_of(load(recipe.data, 6).train));
 }
 
 TEST_F(LoadTest, RefusesASplitThatLeavesOnePartEmpty) {
@@ -435,7 +448,6 @@ TEST_F(LoadTest, SyntheticSectionsShareTheRuleButNoSample) {
 
 TEST_F(LoadTest, SyntheticTargetsAreLinearInTheFeatures) {
   const Data data = load(synthetic(3000, {6}, 0, 2), 3);
-  EXPECT_EQ(data.train.label_shape(), backends::Shape{2});
   const Floats x = features_of(data.train), y = targets_of(data.train);
   const auto [mean, deviation] = moments(y);
   EXPECT_NEAR(static_cast<double>(mean), 0, 0.1);
