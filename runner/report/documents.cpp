@@ -37,10 +37,11 @@ json::Object run_json(const train::RunResult& result) {
           {"skipped_steps", result.skipped_steps},
           {"samples", result.samples},
           {"seconds", result.seconds},
-          {"first_step_seconds", result.first_step_seconds},
+          {"first_step_seconds", result.first_step_seconds ? json::Value(*result.first_step_seconds) : json::Value()},
           {"metrics", std::move(metrics)},
           {"states", json::list_of(result.states)},
           {"warnings", json::list_of(result.warnings)},
+          {"reason", json::or_null(result.reason)},
           {"error",
            result.error ? error_json(result.error->message, result.error->file, result.error->line) : json::Value()}};
 }

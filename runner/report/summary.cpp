@@ -26,12 +26,13 @@ Table ranges_table(const std::map<std::string, train::MetricRange>& metrics) {
 std::string summary_text(const train::RunResult& result, int width, bool color) {
   std::string steps = count_text(result.optimizer_steps, "step");
   if (result.skipped_steps > 0) steps += fmt::format(" ({} skipped)", result.skipped_steps);
-  std::string text =
-      fmt::format("run {}  {}  {} after {}, first step after {}\n", painted(result.run, Color::kBold, color),
-                  on_one_line(result.name), painted(store::to_string(result.status), color_of(result.status), color),
-                  duration_text(result.seconds), duration_text(result.first_step_seconds));
+  std::string text = fmt::format(
+      "run {}  {}  {} after {}{}\n", painted(result.run, Color::kBold, color), on_one_line(result.name),
+      painted(store::to_string(result.status), color_of(result.status), color), duration_text(result.seconds),
+      result.first_step_seconds ? ", first step after " + duration_text(*result.first_step_seconds) : "");
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, count_text(result.samples, "sample"));
+  if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_table(result.metrics).render(width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));
   for (const std::string& warning : result.warnings) {

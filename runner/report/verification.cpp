@@ -1,5 +1,7 @@
 #include "runner/report/verification.h"
 
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
@@ -13,6 +15,8 @@ std::string verification_text(const train::VerifyReport& verdict) {
       count_text(verdict.steps, "step"), fmt::join(verdict.killed_at, ", "), fmt::join(verdict.resumed_from, ", "),
       count_text(verdict.tensors, "tensor"), bytes_text(verdict.bytes), count_text(verdict.points, "metric point"),
       count_text(verdict.batches, "step"));
+  if (const int64_t fewer = verdict.kills - std::ssize(verdict.killed_at); fewer > 0)
+    text += fmt::format("{} fewer than asked: the run is too short for more\n", count_text(fewer, "kill"));
   for (const std::string& difference : verdict.differences) text += "differs: " + difference + '\n';
   return text +
          (verdict.exact() ? "exact: resumed and uninterrupted training are the same, bit for bit\n" : "not exact\n");

@@ -88,7 +88,7 @@ bool is_tensor(const store::Section& section) {
 backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
   try {
     return backends::Shape(json::parse(section.meta).at("shape").get<std::vector<int64_t>>());
-  } catch (const json::exception&) {
+  } catch (const std::exception&) {  // not JSON, or no shape
     fail(ErrorKind::kStore, "state {}: the description of {} is damaged", loaded.info.id, section.name);
   }
 }

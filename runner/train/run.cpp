@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "runner/train/session.h"
 #include "runner/train/state_keeper.h"
 #include "schema/error.h"
+#include "schema/json.h"
 #include "store/process.h"
 #include "store/queries.h"
 #include "store/run_writer.h"
@@ -32,28 +34,40 @@ bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-// A state that can be resumed from, and the warnings about newer ones that cannot.
-struct Resumable {
-  store::LoadedState state;
+// A state that a trainer went on from, and the warnings about newer ones that cannot be used.
+struct Resumed {
+  store::StateInfo info;
+  RunState state;
   std::vector<std::string> warnings;
 };
 
-// The newest that can be read.  Throws Error(kNotFound) where there is none at all, and where none can be read the
-// Error of the newest.
-Resumable newest_state(store::Store& store, const store::RunRow& run) {
-  Resumable found;
+// Restores the newest state that is whole.  Throws Error(kNotFound) where there is none at all, and where none is whole
+// the Error of the newest.
+Resumed restore_newest(store::Store& store, const store::RunRow& run, Trainer& trainer) {
+  std::vector<std::string> warnings;
   std::optional<Error> newest;
   for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
     try {
-      found.state = store::load_state(store, info.id);
-      return found;
+      const store::LoadedState loaded = store::load_state(store, info.id);
+      RunState state = run_state_of(loaded);
+      restore(loaded, trainer);
+      return {info, std::move(state), std::move(warnings)};
     } catch (const Error& error) {
       if (!newest) newest = error;
-      found.warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
+      warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
     }
   }
-  if (newest) throw Error(*newest).note("no state of the run can be read");
+  if (newest) throw Error(*newest).note("no state of the run can be used");
   fail(ErrorKind::kNotFound, "run {} has no complete state to resume from", run.uid);
+}
+
+// Whether a schedule that no length is given for ends with the run.
+bool ends_with_run(const schema::SchedulerSpec& spec) {
+  using schema::SchedulerType;
+  const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
+                     spec.type == SchedulerType::kCosineRestarts || spec.type == SchedulerType::kPolynomial ||
+                     spec.type == SchedulerType::kOneCycle;
+  return whole && !spec.length;
 }
 
 class Run {
@@ -130,20 +144,19 @@ class Run {
 
   void resume(store::Store store) {
     const store::RunRow row = store::find_run(store, request_.resume);
-    const Resumable found = newest_state(store, row);
-    const RunState state = run_state_of(found.state);
+    const Resumed found = restore_newest(store, row, session_.trainer);
+    const RunState& state = found.state;
     constexpr const char* kRemedy = "restore the data, or start a new run";
     check_data("data.train", state.train_data, session_.train_fingerprint(), kRemedy);
     check_data("data.eval", state.eval_data, session_.eval_fingerprint(), kRemedy);
-    restore(found.state, session_.trainer);
     position_ = state.position;
     session_.schedule.restore(state.plateau);
     patience_ = state.patience;
     if (recipe_.train.early_stopping) stopped_early_ = patience_.evaluations >= recipe_.train.early_stopping->patience;
 
     store::AttemptInfo info = attempt_info();
-    info.start_step = found.state.info.step;
-    info.from_state = found.state.info.id;
+    info.start_step = found.info.step;
+    info.from_state = found.info.id;
     const store::RunHandle handle = store::begin_attempt(store, row.uid, info);
     result_.run = row.uid;
     result_.name = row.name;
@@ -152,8 +165,22 @@ class Run {
     begin_recording(std::move(store), handle);
     for (const store::MetricSummary& metric : metrics)
       recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
-    keeper_->resume(found.state.info.step, states);
+    keeper_->resume(found.info.step, states);
     for (const std::string& text : found.warnings) warn(text);
+    warn_of_stretched_schedule(metrics);
+  }
+
+  // A longer run stretches its schedule: the rate jumps back up.
+  void warn_of_stretched_schedule(const std::vector<store::MetricSummary>& metrics) {
+    if (!request_.longer || !ends_with_run(recipe_.scheduler)) return;
+    for (const store::MetricSummary& metric : metrics) {
+      if (metric.name != "train/lr") continue;
+      const double next = recipe_.optimizer.hyper.lr * session_.schedule.factor(session_.trainer.counters.applied);
+      warn(
+          fmt::format("the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
+                      "scheduler.length keeps a schedule as it is",
+                      metric.last, metric.last_step, next, step() + 1));
+    }
   }
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
@@ -172,7 +199,7 @@ class Run {
     logged_at_ = std::chrono::steady_clock::now();
     while (!finished() && !interrupted()) {
       window(loader);
-      if (result_.first_step_seconds == 0) result_.first_step_seconds = seconds_since_process_start();
+      if (!result_.first_step_seconds) result_.first_step_seconds = seconds_since_process_start();
       const bool logged = due(step(), log_every_) || finished();
       if (logged) log();
       if (evaluator_ && (due(step(), evaluate_every_) || finished())) evaluate();
@@ -234,7 +261,13 @@ class Run {
   }
 
   void log() {
-    recorder_->add("train/loss", step(), session_.trainer.take_logged_loss());
+    const double loss = session_.trainer.take_logged_loss();
+    recorder_->add("train/loss", step(), loss);
+    if (std::isnan(loss) && result_.skipped_steps == 0 && !std::exchange(warned_of_no_weight_, true))
+      warn(
+          fmt::format("train/loss of step {} is NaN: no sample since the point before it has a weight; "
+                      "train.class_weights and train.ignore_index decide",
+                      step()));
     recorder_->add("train/lr", step(), lr_);
     if (recipe_.train.clip_grad_norm) recorder_->add("train/grad_norm", step(), grad_norm_);
     const auto now = std::chrono::steady_clock::now();
@@ -265,9 +298,9 @@ class Run {
     }
     if (++patience_.evaluations < spec.patience) return;
     stopped_early_ = true;
-    writer_->event(store::Level::kInfo, "early_stopping",
-                   fmt::format(R"({{"step": {}, "metric": "{}", "evaluations": {}}})", step(), spec.metric,
-                               patience_.evaluations));
+    writer_->event(
+        store::Level::kInfo, "early_stopping",
+        json::line(json::Object{{"step", step()}, {"metric", spec.metric}, {"evaluations", patience_.evaluations}}));
   }
 
   Observer::Progress progress() const {
@@ -297,13 +330,19 @@ class Run {
 
   void warn(const std::string& text) {
     result_.warnings.push_back(text);
+    writer_->event(store::Level::kWarning, "warning", event_json(text));
     request_.observer.on_warning(text);
+  }
+
+  std::string event_json(const std::string& text) const {
+    return json::line(json::Object{{"step", step()}, {"text", text}});
   }
 
   void record_failure(const Error& error) {
     result_.status = store::RunStatus::kFailed;
     result_.exit_code = error.kind() == ErrorKind::kStore ? exit_code(ErrorKind::kStore) : exit_code(ErrorKind::kRun);
     result_.error = RunError{error.message(), error.where().file, error.where().line};
+    writer_->event(store::Level::kError, "failure", event_json(error.message()));
     try {
       keeper_->wait();
     } catch (const Error&) {  // the writer warns
@@ -317,6 +356,10 @@ class Run {
     result_.skipped_steps = counters.windows - counters.applied;
     result_.samples = counters.samples;
     result_.metrics = recorder_->ranges();
+    if (stopped_early_)
+      result_.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
+                                   recipe_.train.early_stopping->metric, patience_.evaluations);
+    if (result_.error) result_.reason = result_.error->message;
     result_.seconds = seconds_since_process_start();
     if (result_.skipped_steps > 0)
       warn(fmt::format("{} of {} steps were skipped: not finite", result_.skipped_steps, counters.windows));
@@ -329,7 +372,7 @@ class Run {
         if (!info.superseded) result_.states.insert(result_.states.begin(), info.id);
       writer_->finish({.status = result_.status,
                        .exit_code = result_.exit_code,
-                       .reason = result_.error ? result_.error->message : "",
+                       .reason = result_.reason,
                        .summary_json = request_.summary(result_)});
     } catch (const Error& error) {
       result_.status = store::RunStatus::kFailed;
@@ -352,6 +395,7 @@ class Run {
   Patience patience_;
   bool stopped_early_ = false;
   bool newly_evaluated_ = false;  // after the newest window
+  bool warned_of_no_weight_ = false;
   double lr_ = 0, grad_norm_ = 0;
   int64_t samples_ = 0, logged_samples_ = 0;  // since the process started
   std::chrono::steady_clock::time_point logged_at_;

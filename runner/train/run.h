@@ -54,11 +54,12 @@ struct RunResult {
   int64_t optimizer_steps = 0;  // windows finished
   int64_t skipped_steps = 0;
   int64_t samples = 0;
-  double seconds = 0;             // from the start of the process until the last state is committed
-  double first_step_seconds = 0;  // from the start of the process until the first window is done
+  double seconds = 0;                        // from the start of the process until the last state is committed
+  std::optional<double> first_step_seconds;  // from the start of the process until the first window is done
   std::map<std::string, MetricRange> metrics;
   std::vector<int64_t> states;  // kept ones, oldest first
   std::vector<std::string> warnings;
+  std::string reason;  // why it ended before its last step; empty otherwise
   std::optional<RunError> error;
 };
 
@@ -67,7 +68,8 @@ struct RunRequest {
   store::RecipeRecord record;        // as it goes into the store
   std::vector<store::Param> params;  // flattened
   std::filesystem::path store;
-  std::string resume;  // id of the run to continue; empty: a new run
+  std::string resume;   // id of the run to continue; empty: a new run
+  bool longer = false;  // resumed, and train.epochs or train.steps is larger than before
   Observer& observer;
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted

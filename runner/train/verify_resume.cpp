@@ -4,11 +4,16 @@
 #include <bit>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 #include "schema/error.h"
 #include "store/queries.h"
@@ -31,26 +36,82 @@ class Killer : public Observer {
   const int64_t step_;
 };
 
-// Every state is kept, several are made between two kills, and the sample ids of each window are recorded.
+// Steps between two states, so that several are made between two kills.
+int64_t state_interval(int64_t steps) {
+  return std::max<int64_t>(1, steps / 16);
+}
+
+// Every state is kept, and the sample ids of each window are recorded.
 schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
   schema::Recipe copy = recipe;
   copy.checkpoint = {};
-  copy.checkpoint.every = schema::Length{std::max<int64_t>(1, steps / 16), schema::Unit::kSteps};
+  copy.checkpoint.every = schema::Length{state_interval(steps), schema::Unit::kSteps};
   return copy;
 }
 
+// While it lives, signals that would end this process are taken by wait() instead, so that nothing is left behind.
+class ChildWatch {
+ public:
+  ChildWatch() {
+    sigemptyset(&watched_);
+    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched_, signal);
+    pthread_sigmask(SIG_BLOCK, &watched_, &former_);
+  }
+  ~ChildWatch() { restore(); }
+  ChildWatch(const ChildWatch&) = delete;
+  ChildWatch& operator=(const ChildWatch&) = delete;
+
+  // In the child: it dies with its parent, and signals do to it what they did to the parent before.
+  void enter_child(pid_t parent) const {
+#if defined(__linux__)
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent) _exit(1);
+    restore();
+  }
+
+  // The child's wait status.  Throws Error(kRun) after a signal, when the child is gone.
+  int wait(pid_t child) const {
+    int status = 0;
+    for (;;) {
+      int signal = 0;
+      sigwait(&watched_, &signal);
+      if (signal == SIGCHLD) {
+        if (waitpid(child, &status, WNOHANG) == child) return status;
+        continue;
+      }
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      fail(ErrorKind::kRun, "interrupted; nothing is left of the trainings");
+    }
+  }
+
+ private:
+  void restore() const {
+    pthread_sigmask(SIG_SETMASK, &former_, nullptr);
+  }
+
+  sigset_t watched_, former_;
+};
+
 class Verifier {
  public:
-  explicit Verifier(const VerifyRequest& request) : request_(request), recipe_(request.recipe) {}
+  explicit Verifier(const VerifyRequest& request)
+      : request_(request), recipe_(request.recipe), failure_(request.folder / "failure") {}
 
   VerifyReport run() {
     const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";
+    report_.kills = request_.kills;
     request_.progress("training in one go");
     train_or_fail(whole);
     report_.steps = last_state(whole).info.step;
     recipe_ = watched(request_.recipe, report_.steps);
-    request_.progress(fmt::format("training {} steps with {} kills", report_.steps, request_.kills));
+    request_.progress(fmt::format("training {} step{} with {} kill{}", report_.steps, report_.steps == 1 ? "" : "s",
+                                  request_.kills, request_.kills == 1 ? "" : "s"));
     train_in_parts(parts);
+    RUN_CHECK(!report_.killed_at.empty() && !report_.resumed_from.empty(), ErrorKind::kRun,
+              "nothing was resumed: the run has {} step{}, and a state is needed before a kill; give it more",
+              report_.steps, report_.steps == 1 ? "" : "s");
     compare_states(whole, parts);
     compare_points(whole, parts);
     return std::move(report_);
@@ -59,13 +120,14 @@ class Verifier {
  private:
   // Trains in a child that is killed after `kill_at` (0: never).  Returns the child's wait status.
   int train(const std::filesystem::path& store, int64_t kill_at) {
+    const pid_t parent = getpid();
     const pid_t child = fork();
     RUN_CHECK(child >= 0, ErrorKind::kRun, "cannot start a process: {}", std::strerror(errno));
-    if (child == 0) _exit(train_here(store, kill_at));
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    if (child == 0) {
+      watch_.enter_child(parent);
+      _exit(train_here(store, kill_at));
     }
-    return status;
+    return watch_.wait(child);
   }
 
   int train_here(const std::filesystem::path& store, int64_t kill_at) {
@@ -82,22 +144,25 @@ class Verifier {
                                            .summary = request_.summary,
                                            .stop = stop,
                                            .record_batches = true});
-      if (result.error) fmt::print(stderr, "{}\n", result.error->message);
+      if (result.error) std::ofstream(failure_) << result.error->message;
       return result.exit_code;
     } catch (const Error& error) {
-      fmt::print(stderr, "{}\n", error.what());
+      std::ofstream(failure_) << error.message();
       return exit_code(error.kind());
     } catch (const std::exception& error) {  // nothing may unwind into the parent's half of the stack
-      fmt::print(stderr, "{}\n", error.what());
+      std::ofstream(failure_) << error.what();
       return exit_code(ErrorKind::kRun);
     }
   }
 
   void train_or_fail(const std::filesystem::path& store) {
     const int status = train(store, 0);
-    RUN_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, ErrorKind::kRun,
-              "the training itself failed with {} {}; nothing to verify", WIFEXITED(status) ? "exit code" : "signal",
-              WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    if (WIFSIGNALED(status)) fail(ErrorKind::kRun, "the training itself was ended by signal {}", WTERMSIG(status));
+    std::ifstream file(failure_);
+    const std::string message((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    fail(WEXITSTATUS(status) == exit_code(ErrorKind::kData) ? ErrorKind::kData : ErrorKind::kRun,
+         "the training itself fails: {}", message);
   }
 
   static bool has_state(const std::filesystem::path& path) {
@@ -108,7 +173,8 @@ class Verifier {
 
   void train_in_parts(const std::filesystem::path& store) {
     for (int64_t kill = 1; kill <= request_.kills; ++kill) {
-      const int64_t at = std::max<int64_t>(1, report_.steps * kill / (request_.kills + 1));
+      // A save waits for the one before it, so after two saves one is committed.
+      const int64_t at = std::max(2 * state_interval(report_.steps), report_.steps * kill / (request_.kills + 1));
       const int status = train(store, at);
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // done before it was killed
       RUN_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, ErrorKind::kRun,
@@ -184,6 +250,8 @@ class Verifier {
 
   const VerifyRequest& request_;
   schema::Recipe recipe_;
+  const std::filesystem::path failure_;  // where a child says what went wrong
+  const ChildWatch watch_;
   VerifyReport report_;
 };
 

@@ -19,14 +19,15 @@ struct VerifyRequest {
   store::RecipeRecord record;
   std::vector<store::Param> params;
   std::filesystem::path folder;  // for the two stores; must exist
-  int64_t kills = 5;
+  int64_t kills = 5;             // at least 1
   std::string (*summary)(const RunResult& result);
   std::function<void(const std::string& line)> progress;  // told what happens
 };
 
 struct VerifyReport {
   int64_t steps = 0;
-  std::vector<int64_t> killed_at;     // steps after which the process was killed
+  int64_t kills = 0;               // asked for
+  std::vector<int64_t> killed_at;  // steps after which the process was killed; fewer where a short run was done before
   std::vector<int64_t> resumed_from;  // steps of the states that training went on from
   int64_t tensors = 0, bytes = 0;     // compared in the last states
   int64_t points = 0;                 // metric points compared
@@ -36,7 +37,8 @@ struct VerifyReport {
   bool exact() const { return differences.empty(); }
 };
 
-// Throws Error(kRun) when a training fails by itself.
+// Throws Error(kRun), or Error(kData), when a training fails by itself; Error(kRun) when nothing was resumed, and after
+// a signal that would have ended the process.
 VerifyReport verify_resume(const VerifyRequest& request);
 
 }  // namespace runner::train

@@ -51,10 +51,19 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .params = {},
               .store = path(options.store),
               .resume = options.resume,
+              .longer = options.longer,
               .observer = observer,
               .summary = [](const RunResult&) { return std::string("{}"); },
               .stop = stop,
               .record_batches = true});
+}
+
+std::vector<std::string> RunFixture::events(const std::string& level) const {
+  store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+  std::vector<std::string> texts;
+  for (const store::EventRow& event : store::show_run(store, store::find_run(store, "@last")).events)
+    if (event.level == level) texts.push_back(event.json);
+  return texts;
 }
 
 std::map<std::string, std::vector<std::byte>> RunFixture::last_state(const std::string& file) const {

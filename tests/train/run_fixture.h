@@ -23,6 +23,7 @@ class RunFixture : public ::testing::Test {
   struct Options {
     std::string store = "runner.db";
     std::string resume = {};
+    bool longer = false;
     std::vector<std::string> overrides = {};
     int64_t stop_after = 0;  // asks to stop when this many windows are done
     std::function<void(const Observer::Progress&)> on_step = {};
@@ -35,6 +36,8 @@ class RunFixture : public ::testing::Test {
   std::filesystem::path path(const std::string& file) const { return folder_ / file; }
   void write(const std::string& file, const std::string& text) const;
 
+  // The JSON texts of the newest run's events of a level.
+  std::vector<std::string> events(const std::string& level) const;
   // The newest state of the newest run, section by section; the points of a metric.
   std::map<std::string, std::vector<std::byte>> last_state(const std::string& store = "runner.db") const;
   std::vector<std::pair<int64_t, double>> points(const std::string& metric,

@@ -120,6 +120,7 @@ TEST_F(RunTest, StopsEarly) {
                                                         "train.early_stopping={patience: 2, min_delta: 0.001}"}});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.epochs, 3);
+  EXPECT_EQ(result.reason, "stopped early: eval/loss has not improved for 2 evaluations");
 }
 
 TEST_F(RunTest, AnEarlyEndIsLogged) {
@@ -184,6 +185,40 @@ train: {epochs: 1, class_weights: [1, 2]}
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "train.class_weights: 2 weights for 3 classes");
   }
+}
+
+TEST_F(RunTest, WarningsAndFailuresAreEvents) {
+  write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
+  const std::string recipe = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1, on_nan: skip}
+)";
+  ASSERT_EQ(train(recipe).warnings.size(), 2u);
+  EXPECT_EQ(events("warning").size(), 2u);
+  ASSERT_EQ(train(recipe, {.overrides = {"train.on_nan=stop"}}).exit_code, 1);
+  ASSERT_EQ(events("error").size(), 1u);
+  EXPECT_NE(events("error")[0].find("\"step\":1"), std::string::npos) << events("error")[0];
+}
+
+TEST_F(RunTest, AStepWithoutAnyWeightIsWarnedOf) {
+  const RunResult result = train(kSmall, {.overrides = {"train.class_weights=[0, 0, 0]"}});
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_EQ(result.warnings[0],
+            "train/loss of step 1 is NaN: no sample since the point before it has a weight; train.class_weights and "
+            "train.ignore_index decide");
+}
+
+TEST_F(RunTest, ALongerRunThatStretchesItsScheduleIsWarnedOf) {
+  ASSERT_EQ(train(kSmall, {.overrides = {"scheduler={type: linear}"}}).exit_code, 0);
+  const RunResult result =
+      train(kSmall, {.resume = "@last", .longer = true, .overrides = {"scheduler={type: linear}", "train.epochs=8"}});
+  EXPECT_EQ(result.optimizer_steps, 40);
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_EQ(result.warnings[0],
+            "the schedule now ends with the longer run: train/lr was 0.0005 at step 20 and is 0.005 at step 21; "
+            "scheduler.length keeps a schedule as it is");
 }
 
 // What is found before the run is recorded leaves no store behind.

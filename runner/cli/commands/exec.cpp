@@ -15,7 +15,7 @@ namespace runner::cli {
 namespace {
 
 int run_and_report(const schema::Recipe& recipe, store::RecipeRecord record, std::vector<store::Param> params,
-                   const std::string& resume, const Options& options, report::Output& out) {
+                   const std::string& resume, bool longer, const Options& options, report::Output& out) {
   train::RunResult result;
   {
     report::ProgressReporter observer(out, options.quiet);
@@ -25,6 +25,7 @@ int run_and_report(const schema::Recipe& recipe, store::RecipeRecord record, std
                          .params = std::move(params),
                          .store = store_path(options),
                          .resume = resume,
+                         .longer = longer,
                          .observer = observer,
                          .summary = report::run_document,
                          .stop = interrupt.count(),
@@ -47,7 +48,7 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
 
 int exec(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe.recipe, record_of(recipe), params_of(recipe), "", options, out);
+  return run_and_report(recipe.recipe, record_of(recipe), params_of(recipe), "", false, options, out);
 }
 
 int resume(const Options& options, report::Output& out) {
@@ -59,13 +60,14 @@ int resume(const Options& options, report::Output& out) {
   const schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
-  if (details.run.status == store::RunStatus::kDone && !is_longer(before.recipe.train, after.recipe.train)) {
+  const bool longer = is_longer(before.recipe.train, after.recipe.train);
+  if (details.run.status == store::RunStatus::kDone && !longer) {
     out.talk(fmt::format("run {} is finished already\n", details.run.uid));
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
   return run_and_report(after.recipe, record_of_resumed(details.recipe, after), params_of(after), details.run.uid,
-                        options, out);
+                        longer, options, out);
 }
 
 int fork(const Options& /*options*/, report::Output& /*out*/) {

@@ -18,9 +18,11 @@ namespace fs = std::filesystem;
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string pattern = (fs::temp_directory_path() / "runner-verify-XXXXXX").string();
-    RUN_CHECK(::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun, "cannot make a folder in {}",
-              fs::temp_directory_path().string());
+    std::error_code missing;
+    const fs::path folder = fs::temp_directory_path(missing);
+    std::string pattern = (folder / "runner-verify-XXXXXX").string();
+    RUN_CHECK(!missing && ::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun,
+              "cannot make a folder for temporary files in {}; TMPDIR names another place", folder.string());
     path_ = pattern;
   }
   ~ScratchFolder() {
@@ -39,6 +41,8 @@ class ScratchFolder {
 }  // namespace
 
 int verify_resume(const Options& options, report::Output& out) {
+  RUN_CHECK(options.kills > 0, ErrorKind::kUsage, "--kills is {}: at least 1 is needed to prove anything",
+            options.kills);
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   const ScratchFolder folder;
   const train::VerifyReport verdict = train::verify_resume({
