@@ -1,6 +1,6 @@
-// JSON documents as values, and their text: every document that the program prints or keeps is written here.
+// JSON documents as values, and their text: what commands print and what the store keeps about recipes and runs.
 //
-// json.cpp alone knows the JSON library; what reads formats of others (safetensors) may use it too, in .cpp files.
+// Apart from json.cpp only the files that hold JSON of their own, safetensors and states, know the JSON library.
 // Thread-safe.
 #pragma once
 
