@@ -83,7 +83,7 @@ enum class Op : uint8_t {
   kLayerNormGradX,      // (x, gamma, grad) attrs: eps
   kLayerNormGradGamma,  // (x, grad) attrs: eps -> (D)
   // random
-  kDropoutMask,  // (key (2) i64 = {seed, step}, sample_ids (B) i64) attrs: layer, p -> (B, …) of 0 or 1/(1−p), f32
+  kDropoutMask,  // (key (2) i64 = {seed, epoch}, sample_ids (B) i64) attrs: layer, p -> (B, …) of 0 or 1/(1−p), f32
 };
 inline constexpr int kOpCount = static_cast<int>(Op::kDropoutMask) + 1;
 

@@ -181,7 +181,7 @@ Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);
 // x: (…, D); gamma, beta: (D).  Biased variance, as torch.nn.LayerNorm.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
-// 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis.  Keyed by (seed, step), the sample's id,
+// 0 or 1/(1−p) for each element of `shape`, f32; axis 0 is the sample axis.  Keyed by {seed, epoch}, the sample's id,
 // the layer and the element's position in the sample, hence the same for any batching.
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);
 

@@ -28,20 +28,20 @@ inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
 }
 
 // The stream of one sample's dropout mask: element e is word e % 4 of the block whose counter starts with e / 4.
-// Seeds of 64 bits are kept whole; the upper halves of step and sample are folded into the key.
+// Seeds of 64 bits are kept whole; the upper halves of epoch and sample are folded into the key.
 struct DropoutStream {
   PhiloxKey key;
-  uint32_t sample, step, layer;
+  uint32_t sample, epoch, layer;
 
-  DropoutStream(uint64_t seed, uint64_t step64, uint64_t sample64, uint32_t layer_)
+  DropoutStream(uint64_t seed, uint64_t epoch64, uint64_t sample64, uint32_t layer_)
       : key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32) ^
-                                             (static_cast<uint32_t>(step64 >> 32) * 0x85EBCA6Bu) ^
+                                             (static_cast<uint32_t>(epoch64 >> 32) * 0x85EBCA6Bu) ^
                                              (static_cast<uint32_t>(sample64 >> 32) * 0xC2B2AE35u)},
         sample(static_cast<uint32_t>(sample64)),
-        step(static_cast<uint32_t>(step64)),
+        epoch(static_cast<uint32_t>(epoch64)),
         layer(layer_) {}
 
-  PhiloxCounter block(uint32_t index) const { return philox4x32({index, sample, step, layer}, key); }
+  PhiloxCounter block(uint32_t index) const { return philox4x32({index, sample, epoch, layer}, key); }
 };
 
 // An element is dropped when its random word is below this.  p in [0, 1).

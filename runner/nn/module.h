@@ -33,7 +33,7 @@ struct Forward {
   std::span<const Value> parameters;  // by ParameterId, in f32
   Autocast autocast;
   bool training = false;
-  Value dropout_key;           // (2) i64 {seed, step}; with training only
+  Value dropout_key;           // (2) i64 {seed, epoch}; with training only
   Value sample_ids;            // (B) i64
   int64_t dropout_layers = 0;  // recorded so far: numbers the layers
 

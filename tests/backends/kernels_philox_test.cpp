@@ -15,8 +15,8 @@ TEST(Philox, KnownAnswers) {
 }
 
 TEST(Philox, EveryPartOfADropoutKeyCounts) {
-  const auto draw = [](uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer) {
-    return DropoutStream(seed, step, sample, layer).block(0);
+  const auto draw = [](uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t layer) {
+    return DropoutStream(seed, epoch, sample, layer).block(0);
   };
   const PhiloxCounter base = draw(1, 2, 3, 4);
   EXPECT_EQ(base, draw(1, 2, 3, 4));
