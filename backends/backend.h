@@ -2,9 +2,9 @@
 //
 // Order: what is submitted to a device takes effect in the order of the calls.  submit() may return before the work is
 // done; read(), read_output(), wait() and synchronize() return when it is.
-// Errors: an op that fails in a submission (an Error with the source line of the op) voids what was submitted behind it.
-// The error is thrown once, by the first call that waits, or by submit() itself on a device that works inside it, as
-// the cpu device does; then the device is ready again, with undefined contents in the states of those submissions.
+// Errors: an op that fails in a submission (an Error with the source line of the op) voids what was submitted behind
+// it. The error is thrown once, by the first call that waits, or by submit() itself on a device that works inside it,
+// as the cpu device does; then the device is ready again, with undefined contents in the states of those submissions.
 // Thread safety: one thread at a time calls a device.
 #pragma once
 
@@ -70,8 +70,5 @@ class Device {
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;
 };
-
-// A cpu device with a worker pool of `threads` (0: one for each core that the process may use).
-std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace runner::backends

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "backends/graph/plan.h"
 #include "backends/graph/print.h"
+#include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "tests/backends/op_cases.h"
 

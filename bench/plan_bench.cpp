@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "backends/graph/passes/passes.h"
-#include "backends/graph/plan.h"
+#include "backends/plan/plan.h"
 #include "tests/backends/support/gpt_step.h"
 
 namespace {

@@ -1,15 +1,11 @@
-// The cpu device: replays Plans on the calling thread and the worker pool.
-//
-// One arena serves all executables of the device, since one runs at a time; it only grows, when an executable that
-// needs more is first run.
+#include "backends/cpu/cpu_device.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
 
-#include "backends/backend.h"
-#include "backends/graph/plan.h"
+#include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/tensor/float16.h"
@@ -73,6 +69,8 @@ class CpuExecutable : public Executable {
   std::vector<std::byte*> slots_;
 };
 
+// One arena serves all executables of the device, since one runs at a time; it only grows, when an executable that
+// needs more is first run.
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(int threads) : pool_(threads) {}

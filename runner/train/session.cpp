@@ -1,5 +1,7 @@
 #include "runner/train/session.h"
 
+#include "backends/cpu/cpu_device.h"
+
 namespace runner::train {
 
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {

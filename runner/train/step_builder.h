@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/plan_cache.h"
+#include "backends/plan/plan_cache.h"
 #include "backends/graph/program.h"
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"

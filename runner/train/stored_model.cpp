@@ -1,5 +1,6 @@
 #include "runner/train/stored_model.h"
 
+#include "backends/cpu/cpu_device.h"
 #include "runner/formats/safetensors.h"
 #include "runner/train/evaluator.h"
 #include "schema/error.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/graph/plan_cache.h"
+#include "backends/plan/plan_cache.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/nn/models.h"

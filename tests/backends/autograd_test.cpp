@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cpu/cpu_device.h"
 #include "backends/graph/print.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/run_program.h"

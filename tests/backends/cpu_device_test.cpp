@@ -1,4 +1,6 @@
 // The cpu device: the same bits on any number of threads, no allocation once it runs, outputs that keep.
+#include "backends/cpu/cpu_device.h"
+
 #include <gtest/gtest.h>
 
 #include "schema/error.h"

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cpu/cpu_device.h"
 #include "tests/backends/support/mlp_step.h"
 
 namespace runner::backends::testing {

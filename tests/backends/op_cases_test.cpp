@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cpu/cpu_device.h"
 #include "backends/graph/autograd.h"
 #include "tests/backends/golden_ops.h"
 #include "tests/backends/support/run_program.h"

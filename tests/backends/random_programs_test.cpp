@@ -6,9 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/graph/passes/passes.h"
-#include "backends/graph/plan.h"
 #include "backends/graph/print.h"
 #include "backends/graph/verify.h"
+#include "backends/graph/views.h"
+#include "backends/plan/plan.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/backends/support/storage_check.h"

@@ -1,6 +1,7 @@
 // A whole training step on the cpu device: it learns.
 #include <gtest/gtest.h>
 
+#include "backends/cpu/cpu_device.h"
 #include "tests/backends/support/mlp_step.h"
 
 namespace runner::backends::testing {

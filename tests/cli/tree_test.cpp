@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
@@ -63,6 +64,31 @@ TEST(Tree, FoldersIncludeOnlyWhatStandsBelowThem) {
     const auto& may = allowed.at(source.path.substr(0, source.path.find('/')));
     for (const std::string& name : source.includes) {
       EXPECT_TRUE(!starts_with_any(name, ours) || starts_with_any(name, may)) << source.path << " includes " << name;
+    }
+  }
+}
+
+// The layers of the engine, and its contract, which stands on the Program alone.
+TEST(Tree, EngineFoldersIncludeOnlyWhatStandsBelowThem) {
+  std::vector<std::string> lower;
+  std::set<std::string> folders;
+  for (const char* folder : {"tensor", "runtime", "graph", "kernels", "plan"}) {
+    lower.push_back(fmt::format("backends/{}/", folder));
+    for (const Source& source : sources()) {
+      if (!source.path.starts_with(lower.back())) continue;
+      folders.insert(folder);
+      for (const std::string& name : source.includes) {
+        EXPECT_TRUE(!name.starts_with("backends/") || starts_with_any(name, lower))
+            << source.path << " includes " << name;
+      }
+    }
+  }
+  EXPECT_EQ(folders.size(), lower.size());
+  for (const Source& source : sources()) {
+    if (source.path != "backends/backend.h") continue;
+    for (const std::string& name : source.includes) {
+      EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/graph/program.h")
+          << source.path << " includes " << name;
     }
   }
 }

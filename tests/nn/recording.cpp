@@ -1,5 +1,6 @@
 #include "tests/nn/recording.h"
 
+#include "backends/cpu/cpu_device.h"
 #include "backends/graph/autograd.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"

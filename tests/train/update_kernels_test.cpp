@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/graph/plan.h"
+#include "backends/plan/plan.h"
 #include "runner/train/step_builder.h"
 
 namespace runner::train {

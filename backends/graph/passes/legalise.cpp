@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "backends/graph/fusion.h"
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/passes/rewriter.h"
+#include "backends/graph/views.h"
 
 namespace runner::backends {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/graph/plan.h"
+#include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "tests/backends/support/host_tensor.h"
 

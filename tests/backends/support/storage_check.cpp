@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/graph/print.h"
+#include "backends/graph/views.h"
 #include "backends/tensor/alignment.h"
 
 namespace runner::backends::testing {

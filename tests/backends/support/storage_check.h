@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/storage.h"
+#include "backends/plan/storage.h"
 
 namespace runner::backends::testing {
 

@@ -1,8 +1,9 @@
-#include "backends/graph/storage.h"
+#include "backends/plan/storage.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "backends/graph/views.h"
 #include "backends/tensor/alignment.h"
 #include "schema/error.h"
 

@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "backends/graph/fusion.h"
 #include "backends/graph/program.h"
+#include "backends/plan/fusion.h"
 
 namespace runner::backends {
 

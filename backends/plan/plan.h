@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "backends/graph/program.h"
-#include "backends/graph/storage.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/kernel.h"
+#include "backends/plan/storage.h"
 
 namespace runner::backends {
 

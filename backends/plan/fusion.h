@@ -23,12 +23,6 @@ struct Group {
   std::vector<ValueId> results;   // the nodes that others, or outputs, need
 };
 
-// Nodes that share their operand's buffer: reshape, and slices that are one run of its elements.
-bool is_view(const Program& program, ValueId id);
-
-// Nodes that cost nothing where they stand: views, and those that readers look through (expand, constant).
-bool is_free(const Program& program, ValueId id);
-
 // Fuses element-wise nodes where no path leaves a group and comes back; `fuse` false puts every node in its own group.
 // Expand and constant nodes that a kernel reads as a tensor become groups of their own (copies).
 std::vector<Group> make_groups(const Program& program, bool fuse = true);

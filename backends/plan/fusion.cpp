@@ -1,10 +1,11 @@
-#include "backends/graph/fusion.h"
+#include "backends/plan/fusion.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "backends/graph/print.h"
+#include "backends/graph/views.h"
 #include "backends/kernels/eltwise.h"
 
 namespace runner::backends {
@@ -204,34 +205,6 @@ class Fuser {
 };
 
 }  // namespace
-
-namespace {
-
-bool is_contiguous_slice(const Program& program, ValueId id) {
-  if (program.node(id).op != Op::kSlice) return false;
-  const Shape& from = program.type(program.operands(id)[0]).shape;
-  const Shape& to = program.type(id).shape;
-  const std::span<const int64_t> cuts = program.attrs(id);
-  // All axes before the first cut one must have size 1 in the result, and the cut must have step 1.
-  bool leading = true;
-  for (int axis = 0; axis < from.rank(); ++axis) {
-    const bool whole = to[axis] == from[axis];
-    if (!whole && (!leading || cuts[static_cast<size_t>(axis) * 3 + 2] != 1)) return false;
-    if (to[axis] != 1) leading = false;
-  }
-  return true;
-}
-
-}  // namespace
-
-bool is_view(const Program& program, ValueId id) {
-  return program.node(id).op == Op::kReshape || is_contiguous_slice(program, id);
-}
-
-bool is_free(const Program& program, ValueId id) {
-  const Op op = program.node(id).op;
-  return op == Op::kExpand || op == Op::kConstant || is_view(program, id);
-}
 
 std::vector<Group> make_groups(const Program& program, bool fuse) {
   return Fuser(program, fuse).run();

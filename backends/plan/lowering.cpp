@@ -1,4 +1,4 @@
-#include "backends/graph/lowering.h"
+#include "backends/plan/lowering.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "backends/graph/plan.h"
+#include "backends/plan/plan.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/fusion.h"
-#include "backends/graph/lowering.h"
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/print.h"
+#include "backends/plan/fusion.h"
+#include "backends/plan/lowering.h"
 #include "backends/runtime/debug.h"
 #include "schema/error.h"
 

@@ -1,0 +1,32 @@
+#include "backends/graph/views.h"
+
+namespace runner::backends {
+namespace {
+
+bool is_contiguous_slice(const Program& program, ValueId id) {
+  if (program.node(id).op != Op::kSlice) return false;
+  const Shape& from = program.type(program.operands(id)[0]).shape;
+  const Shape& to = program.type(id).shape;
+  const std::span<const int64_t> cuts = program.attrs(id);
+  // All axes before the first cut one must have size 1 in the result, and the cut must have step 1.
+  bool leading = true;
+  for (int axis = 0; axis < from.rank(); ++axis) {
+    const bool whole = to[axis] == from[axis];
+    if (!whole && (!leading || cuts[static_cast<size_t>(axis) * 3 + 2] != 1)) return false;
+    if (to[axis] != 1) leading = false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_view(const Program& program, ValueId id) {
+  return program.node(id).op == Op::kReshape || is_contiguous_slice(program, id);
+}
+
+bool is_free(const Program& program, ValueId id) {
+  const Op op = program.node(id).op;
+  return op == Op::kExpand || op == Op::kConstant || is_view(program, id);
+}
+
+}  // namespace runner::backends
