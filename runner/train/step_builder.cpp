@@ -177,6 +177,26 @@ class StepCompletion {
   Value factor_, norm_, finite_;
 };
 
+// ---- words of a specification --------------------------------------------------------------------------------------
+
+enum StepKind : int64_t { kTrainingStep, kForwardStep };
+
+void append(backends::StepSpecification& words, const std::optional<double>& number) {
+  words.push_back(number.has_value());
+  words.push_back(backends::pack_f64(number.value_or(0)));
+}
+
+// All but the rate.  A field more is an error here.
+void append(backends::StepSpecification& words, const schema::OptimizerHyper& hyper) {
+  const auto& [lr, weight_decay, momentum, dampening, nesterov, beta1, beta2, eps, amsgrad, alpha, centered, lr_decay,
+               initial_accumulator_value] = hyper;
+  static_cast<void>(lr);
+  for (const double number :
+       {weight_decay, momentum, dampening, beta1, beta2, eps, alpha, lr_decay, initial_accumulator_value})
+    words.push_back(backends::pack_f64(number));
+  for (const bool flag : {nesterov, amsgrad, centered}) words.push_back(flag);
+}
+
 }  // namespace
 
 StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
@@ -233,8 +253,7 @@ Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) 
   return StepCompletion(recipe_, model_, layout_, recorded, shape).run();
 }
 
-Program StepBuilder::forward(int64_t batch, bool labelled) const {
-  Recorded recorded = record(batch, false);
+Program StepBuilder::forward(Recorded recorded, bool labelled) const {
   recorded.program.output("outputs", recorded.outputs);
   if (labelled) {
     recorded.program.output("losses", recorded.losses);
@@ -243,8 +262,28 @@ Program StepBuilder::forward(int64_t batch, bool labelled) const {
   return std::move(recorded.program);
 }
 
-backends::StepSpecification StepBuilder::specification(const StepShape& shape) const {
-  return {shape.first, shape.last};
+backends::StepSpecification StepBuilder::specification(const Recorded& recorded, const StepShape& shape) const {
+  backends::StepSpecification words = {kTrainingStep,
+                                       shape.first,
+                                       shape.last,
+                                       recorded.losses,
+                                       recorded.weights,
+                                       recorded.mask,
+                                       recipe_.gradient_accumulation_steps > 1,
+                                       static_cast<int64_t>(recipe_.train.on_nan),
+                                       static_cast<int64_t>(recipe_.optimizer.type)};
+  append(words, recipe_.train.clip_grad_norm);
+  append(words, recipe_.train.clip_grad_value);
+  words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    words.push_back(buffer.group >= 0);
+    if (buffer.group >= 0) append(words, hyper_of(recipe_, buffer.group));
+  }
+  return words;
+}
+
+backends::StepSpecification StepBuilder::forward_specification(const Recorded& recorded, bool labelled) const {
+  return {kForwardStep, labelled, recorded.outputs, recorded.losses, recorded.weights};
 }
 
 }  // namespace runner::train

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/plan/plan_cache.h"
 #include "backends/graph/program.h"
+#include "backends/plan/plan_cache.h"
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
@@ -24,7 +24,7 @@ enum BatchInput : int32_t {
   kLabels,     // (B) i64, or targets (B, K) f32
   kMask,       // (B) f32: 1, or 0 for a repeated sample
   kSampleIds,  // (B) i64
-  kRandomKey,  // (2) i64: {seed, step}
+  kRandomKey,  // (2) i64: {seed, epoch}
   kBatchInputCount
 };
 
@@ -63,11 +63,14 @@ class StepBuilder {
 
   // A training step made from a recorded forward part.
   backends::Program complete(const Recorded& recorded, const StepShape& shape) const;
-  // The model alone; returns ForwardOutput.
-  backends::Program forward(int64_t batch, bool labelled) const;
+  // The model alone, made from a forward part recorded for evaluation; returns ForwardOutput.
+  backends::Program forward(Recorded recorded, bool labelled) const;
 
-  // Everything but the recording that decides what complete() makes, for the plan cache.
-  backends::StepSpecification specification(const StepShape& shape) const;
+  // Everything but the recorded Program that decides what complete() makes of it: with that the key of the plan cache.
+  // Equal for steps of different recipes that differ in rates alone, which are scalars.
+  backends::StepSpecification specification(const Recorded& recorded, const StepShape& shape) const;
+  // The same for forward().
+  backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled) const;
 
  private:
   const schema::Recipe& recipe_;

@@ -1,9 +1,13 @@
 #include "runner/train/trainer.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 
+#include <fmt/format.h>
+
+#include "backends/runtime/debug.h"
 #include "runner/nn/initial_weights.h"
 #include "runner/train/not_finite.h"
 #include "schema/error.h"
@@ -57,23 +61,38 @@ void Trainer::initialise_parameters() {
   }
 }
 
+Trainer::~Trainer() {
+  const PlanUse use = plan_use();
+  if (backends::debug_level() >= backends::kDebugPlans)
+    fmt::print(stderr, "-- plan cache: {} hits, {} misses, {} collisions; {} steps held their plan\n", use.cache.hits,
+               use.cache.misses, use.cache.collisions, use.replayed);
+}
+
+Trainer::Step Trainer::step_of(const StepKind& kind) {
+  for (const auto& [known, step] : held_) {
+    if (known != kind) continue;
+    ++replayed_;
+    return step;
+  }
+  return held_.emplace_back(kind, make_step(kind)).second;
+}
+
+Trainer::Step Trainer::make_step(const StepKind& kind) {
+  const StepBuilder::Recorded recorded = builder_.record(kind.shape.batch, kind.training);
+  if (kind.training)
+    return cache_.find_or_make(recorded.program, builder_.specification(recorded, kind.shape),
+                               [&] { return device_.compile(builder_.complete(recorded, kind.shape)); });
+  return cache_.find_or_make(recorded.program, builder_.forward_specification(recorded, kind.labelled),
+                             [&] { return device_.compile(builder_.forward(recorded, kind.labelled)); });
+}
+
 Trainer::Step Trainer::training_step(const StepShape& shape) {
-  for (const auto& [known, step] : training_steps_)
-    if (known == shape) return step;
-  const StepBuilder::Recorded recorded = builder_.record(shape.batch, true);
-  const Step& step = cache_.find_or_make(recorded.program, builder_.specification(shape),
-                                         [&] { return device_.compile(builder_.complete(recorded, shape)); });
-  training_steps_.emplace_back(shape, step);
-  return step;
+  return step_of({.training = true, .labelled = true, .shape = shape});
 }
 
 Trainer::Step Trainer::forward_step(int64_t batch, bool labelled) {
-  const std::pair shape(batch, labelled);
-  for (const auto& [known, step] : forward_steps_)
-    if (known == shape) return step;
-  forward_steps_.emplace_back(shape, device_.compile(builder_.forward(batch, labelled)));
   if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them
-  return forward_steps_.back().second;
+  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch}});
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {

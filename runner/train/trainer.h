@@ -37,6 +37,8 @@ class Trainer {
   // data and weights do not fit each other.  All arguments must outlive the Trainer.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device);
 
+  ~Trainer();
+
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
   void prepare(const StepShape& shape) { training_step(shape); }
 
@@ -73,7 +75,13 @@ class Trainer {
   const nn::Model& model() const { return model_; }
   const DeviceLayout& layout() const { return layout_; }
   const data::Encoding& encoding() const { return encoding_; }
-  const backends::PlanCacheCounters& plan_cache() const { return cache_.counters(); }
+
+  // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
+  struct PlanUse {
+    backends::PlanCacheCounters cache;
+    int64_t replayed = 0;  // steps that held their plan already, without asking the cache
+  };
+  PlanUse plan_use() const { return {cache_.counters(), replayed_}; }
 
   Counters counters;
 
@@ -83,7 +91,15 @@ class Trainer {
 
  private:
   using Step = std::shared_ptr<backends::Executable>;
+  struct StepKind {
+    bool training;
+    bool labelled;    // of a forward step
+    StepShape shape;  // first and last: of a training step
+    bool operator==(const StepKind&) const = default;
+  };
 
+  Step step_of(const StepKind& kind);
+  Step make_step(const StepKind& kind);
   Step training_step(const StepShape& shape);
   Step forward_step(int64_t batch, bool labelled);
   void initialise_parameters();
@@ -105,8 +121,9 @@ class Trainer {
   std::array<int64_t, 2> random_key_{};
 
   backends::PlanCache<Step> cache_;
-  std::vector<std::pair<StepShape, Step>> training_steps_;
-  std::vector<std::pair<std::pair<int64_t, bool>, Step>> forward_steps_;  // by batch size and labelled
+  // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
+  std::vector<std::pair<StepKind, Step>> held_;
+  int64_t replayed_ = 0;
 };
 
 }  // namespace runner::train

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/plan/plan.h"
-#include "runner/train/step_builder.h"
+#include "tests/train/step_fixture.h"
 
 namespace runner::train {
 namespace {
@@ -53,26 +53,14 @@ std::vector<Variant> variants() {
   return found;
 }
 
-data::Encoding three_classes_of_four_features() {
-  data::Encoding encoding;
-  encoding.feature_shape = {4};
-  encoding.label_kind = data::LabelKind::kClass;
-  encoding.outputs = 3;
-  return encoding;
-}
-
 // The kernels of one training step that write arrays as long as the flat buffer of all parameters.
 std::vector<std::string> flat_kernels(const schema::Recipe& recipe, const StepShape& shape) {
-  const data::Encoding encoding = three_classes_of_four_features();
-  nn::Model model = nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
-  model.parameters.lay_out({}, {});
-  const int64_t elements = model.parameters.buffers()[0].elements;
-  const DeviceLayout layout(model.parameters, recipe);
-  const StepBuilder builder(recipe, model, layout, encoding);
-  const backends::Plan plan = backends::build_plan(builder.complete(builder.record(shape.batch, true), shape));
+  const Steps steps(recipe);
+  const backends::Plan plan =
+      backends::build_plan(steps.builder.complete(steps.builder.record(shape.batch, true), shape));
   std::vector<std::string> names;
   for (const backends::PlanStep& step : plan.steps)
-    if (plan.program.type(step.node).shape == backends::Shape{elements}) names.push_back(step.kernel.name);
+    if (plan.program.type(step.node).shape == backends::Shape{steps.parameters()}) names.push_back(step.kernel.name);
   return names;
 }
 
@@ -85,9 +73,7 @@ void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const
 TEST(UpdateKernels, EveryUpdateIsCompiled) {
   for (const Variant& variant : variants())
     for (const char* clip : {"no clipping", "clip_grad_norm", "clip_grad_value"}) {
-      schema::Recipe recipe;
-      recipe.model.type = schema::ModelType::kMlp;
-      recipe.model.hidden = {5};
+      schema::Recipe recipe = Steps::recipe();
       recipe.optimizer = {variant.type, variant.hyper, {}};
       if (clip == std::string("clip_grad_norm")) recipe.train.clip_grad_norm = 1.0;
       if (clip == std::string("clip_grad_value")) recipe.train.clip_grad_value = 0.5;

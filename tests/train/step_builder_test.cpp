@@ -1,0 +1,112 @@
+// What the plan cache is asked with decides the step.
+#include "runner/train/step_builder.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "runner/train/session.h"
+#include "schema/recipe_reader.h"
+#include "tests/train/run_fixture.h"
+#include "tests/train/step_fixture.h"
+
+namespace runner::train {
+namespace {
+
+using Change = void (*)(schema::Recipe& recipe);
+
+// Each changes the step, most of them without changing what is recorded.
+const Change kChanges[] = {
+    [](schema::Recipe&) {},
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdam; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdamW, r.optimizer.hyper.weight_decay = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdagrad; },
+    [](schema::Recipe& r) { r.optimizer.hyper.weight_decay = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.hyper.momentum = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.hyper.momentum = 0.5, r.optimizer.hyper.nesterov = true; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdam, r.optimizer.hyper.beta2 = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdam, r.optimizer.hyper.eps = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kAdam, r.optimizer.hyper.amsgrad = true; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kRmsprop; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kRmsprop, r.optimizer.hyper.alpha = 0.5; },
+    [](schema::Recipe& r) { r.optimizer.type = schema::OptimizerType::kRmsprop, r.optimizer.hyper.centered = true; },
+    [](schema::Recipe& r) { r.train.clip_grad_norm = 1; },
+    [](schema::Recipe& r) { r.train.clip_grad_norm = 2; },
+    [](schema::Recipe& r) { r.train.clip_grad_value = 1; },
+    [](schema::Recipe& r) { r.train.clip_grad_value = 2; },
+    [](schema::Recipe& r) { r.train.on_nan = schema::OnNan::kSkip; },
+    [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; },
+    [](schema::Recipe& r) { r.model.hidden = {6}; },
+    [](schema::Recipe& r) { r.model.freeze = {"0.bias"}; },
+    [](schema::Recipe& r) {
+      r.optimizer.groups = {{{"*.bias"}, {.lr = 0.1}}};
+    },
+    [](schema::Recipe& r) {
+      r.optimizer.groups = {{{"*.bias"}, {.lr = 0.1, .weight_decay = 0.5}}};
+    },
+};
+
+struct Asked {
+  backends::Program recorded;
+  backends::StepSpecification specification;
+  backends::Program step;
+};
+
+Asked ask(Change change, const StepShape& shape) {
+  schema::Recipe recipe = Steps::recipe();
+  change(recipe);
+  const Steps steps(recipe);
+  const StepBuilder::Recorded recorded = steps.builder.record(shape.batch, true);
+  return {recorded.program, steps.builder.specification(recorded, shape), steps.builder.complete(recorded, shape)};
+}
+
+TEST(StepBuilder, RecordingAndSpecificationDecideTheStep) {
+  std::vector<Asked> asked;
+  for (const Change change : kChanges) asked.push_back(ask(change, {.batch = 2}));
+  const Change window = [](schema::Recipe& r) { r.gradient_accumulation_steps = 2; };
+  for (const StepShape& shape : {StepShape{2, true, false}, {2, false, false}, {2, false, true}, {3, true, true}})
+    asked.push_back(ask(window, shape));
+  int recorded_alike = 0;
+  for (size_t i = 0; i < asked.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(asked[i].step.same_structure(asked[j].step)) << i << " and " << j << " are meant to differ";
+      if (!asked[i].recorded.same_structure(asked[j].recorded)) continue;
+      ++recorded_alike;
+      EXPECT_NE(asked[i].specification, asked[j].specification) << i << " and " << j;
+    }
+  EXPECT_GT(recorded_alike, 20);
+}
+
+TEST(StepBuilder, StepsThatDifferInRatesAreFoundAgain) {
+  const Asked one = ask(kChanges[0], {.batch = 2});
+  const Asked other = ask([](schema::Recipe& r) { r.optimizer.hyper.lr = 0.2, r.seed = 7; }, {.batch = 2});
+  EXPECT_TRUE(one.recorded.same_structure(other.recorded));
+  EXPECT_EQ(one.specification, other.specification);
+  EXPECT_TRUE(one.step.same_structure(other.step));
+}
+
+class TrainerTest : public RunFixture {};
+
+// Ten samples in batches of four and windows of two: (4, first), (4, last), then (2, first and last).
+TEST_F(TrainerTest, CompilesEachKindOfStepOnceAndHoldsIt) {
+  write("recipe.yaml", R"(schema_version: 1
+model: {type: mlp, hidden: [8]}
+gradient_accumulation_steps: 2
+data:
+  train: {format: synthetic, samples: 10, features: [5], classes: 3}
+  batch_size: 4
+  prefetch: 0
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 3}
+)");
+  const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), {});
+  Session session(read.recipe);
+  data::Loader loader(session.data.train, session.plan, {});
+  for (int window = 0; window < 6; ++window) session.trainer.run_window(loader, {});
+  EXPECT_EQ(session.trainer.plan_use().cache.misses, 3);
+  EXPECT_EQ(session.trainer.plan_use().cache.hits, 0);
+  EXPECT_EQ(session.trainer.plan_use().replayed, 6);
+}
+
+}  // namespace
+}  // namespace runner::train
