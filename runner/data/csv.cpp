@@ -52,6 +52,7 @@ class CsvReader {
     std::map<std::string_view, size_t> seen;
     for (size_t column = 0; column < record.size(); ++column) {
       const std::string_view name = trim(record[column]);
+      if (name.find('\r') != std::string_view::npos) refuse("lines end in CR alone; save the file with LF or CRLF");
       float value = 0;
       numbers = numbers && parse_number(name, value) == Field::kNumber;
       if (!schema::is_utf8(name)) refuse("the name of column {} is not UTF-8: {}", column, formats::in_quotes(name));
@@ -95,7 +96,8 @@ class CsvReader {
     for (size_t column = 0; all && column < width_; ++column) {
       if (column != label_) features_.push_back(column);
     }
-    if (features_.empty()) refuse("there is no column beside the label");
+    if (features_.empty())
+      refuse("there is no column beside the label; fields are cut at {}", formats::in_quotes({&spec_.delimiter, 1}));
     std::vector<size_t> sorted = features_;
     if (label_.has_value()) sorted.push_back(*label_);
     std::sort(sorted.begin(), sorted.end());
@@ -152,7 +154,8 @@ class CsvReader {
           break;
         case Field::kNotFinite: refuse("column {}: {} is not finite", describe(column), formats::in_quotes(text));
         case Field::kText:
-          refuse("column {}: {} is not a number, as features are", describe(column), formats::in_quotes(text));
+          refuse("column {}: {} is not a number, as features are{}", describe(column), formats::in_quotes(text),
+                 spec_.header || storage_.samples > 0 ? "" : "; if the first row is a header, set header: true");
       }
     }
     return true;

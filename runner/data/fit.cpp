@@ -98,7 +98,10 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
   } else {
     fit_min_max(encoding, storage, rows);
   }
-  std::replace(encoding.spread.begin(), encoding.spread.end(), 0.0, 1.0);
+  for (double& spread : encoding.spread) {
+    // Also where the spread is too small for its inverse, which gather multiplies by, to be an f32.
+    if (!std::isfinite(1 / static_cast<float>(spread))) spread = 1;
+  }
 }
 
 }  // namespace runner::data

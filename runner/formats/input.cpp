@@ -41,6 +41,7 @@ Input::Input(std::string path) : path_(std::move(path)) {
     if (got == 2 && magic[0] == 0x1f && magic[1] == 0x8b) {
       gzip_ = std::make_unique<Gzip>();
     } else if (path_.ends_with(".gz")) {
+      RUN_CHECK(got == 2, ErrorKind::kData, "{} is not gzip: it has {} bytes", path_, file_size_);
       fail(ErrorKind::kData, "{} is not gzip: its first bytes are {:02x} {:02x}, expected 1f 8b", path_, magic[0],
            magic[1]);
     }

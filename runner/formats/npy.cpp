@@ -29,6 +29,9 @@ class HeaderParser {
       expect(':');
       if (key == "descr" && !descr) {
         descr = true;
+        skip_space();
+        RUN_CHECK(!rest_.starts_with('['), ErrorKind::kData, "{}: an array of records is not supported: {}", path_,
+                  in_quotes(rest_));
         header.descr = string();
       } else if (key == "fortran_order" && !order) {
         order = true;

@@ -30,11 +30,24 @@ size_t size_of(std::optional<DType> dtype) {
   return dtype ? backends::size_of(*dtype) : 1;
 }
 
-constexpr int64_t kLengthBytes = 8;
-constexpr int64_t kMostHeader = 100'000'000;  // the format's own limit
+constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMostHeader = 100'000'000;  // the format's own limit
 
-std::vector<std::byte> read_file(const std::string& path) {
-  Input input(path);
+// Checks what the length claims before memory is asked for.
+size_t read_length(Input& input) {
+  uint64_t length = 0;
+  const size_t got = input.read(std::as_writable_bytes(std::span(&length, 1)));
+  RUN_CHECK(got == kLengthBytes, ErrorKind::kData, "{}: {} bytes are too few for a safetensors file", input.path(),
+            got);
+  RUN_CHECK(length <= static_cast<uint64_t>(input.most_left()), ErrorKind::kData,
+            "{}: the safetensors header claims {} bytes, but at most {} follow", input.path(), length,
+            input.most_left());
+  RUN_CHECK(length <= kMostHeader, ErrorKind::kData,
+            "{}: the safetensors header claims {} bytes; at most {} are possible", input.path(), length, kMostHeader);
+  return length;
+}
+
+std::vector<std::byte> read_rest(Input& input) {
   std::vector<std::byte> contents;
   constexpr size_t kChunk = 1 << 20;
   for (size_t got = kChunk; got == kChunk;) {  // grows with what is really there
@@ -70,7 +83,8 @@ NamedTensor parse_tensor(const std::string& path, const std::string& name, const
   const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                  [&](const Type& t) { return written.is_string() && written == t.name; });
   if (type == std::end(kTypes)) {
-    damaged(fmt::format("type {} is not supported", written.is_string() ? written.get<std::string>() : "?"));
+    damaged(fmt::format("type {} is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
+                        in_quotes(written.is_string() ? written.get<std::string>() : written.dump())));
   }
 
   const std::vector<int64_t> shape = integers("shape"), offsets = integers("data_offsets");
@@ -121,17 +135,12 @@ std::string_view safetensors_type(std::optional<DType> dtype) {
       ->name;
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : contents_(read_file(path)) {
-  const auto size = static_cast<int64_t>(contents_.size());
-  RUN_CHECK(size >= kLengthBytes, ErrorKind::kData, "{}: {} bytes are too few for a safetensors file", path, size);
-  uint64_t length = 0;
-  std::memcpy(&length, contents_.data(), kLengthBytes);
-  RUN_CHECK(length <= static_cast<uint64_t>(std::min(size - kLengthBytes, kMostHeader)), ErrorKind::kData,
-            "{}: the safetensors header claims {} bytes, but {} follow", path, length, size - kLengthBytes);
-  const std::span<const std::byte> contents(contents_);
-  const auto header = contents.subspan(kLengthBytes, length);
-  const auto data = contents.subspan(kLengthBytes + length);
-  const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
+SafetensorsFile::SafetensorsFile(const std::string& path) {
+  Input input(path);
+  std::string text(read_length(input), '\0');
+  input.read_exactly(std::as_writable_bytes(std::span(text)), "the safetensors header");
+  data_ = read_rest(input);
+  const std::span<const std::byte> data(data_);
   const json parsed = parse_header(path, text);
   for (const auto& [name, entry] : parsed.items()) {
     if (name != "__metadata__") tensors_.push_back(parse_tensor(path, name, entry, data));

@@ -39,7 +39,7 @@ class SafetensorsFile {
   const NamedTensor* find(std::string_view name) const;
 
  private:
-  std::vector<std::byte> contents_;
+  std::vector<std::byte> data_;
   std::vector<NamedTensor> tensors_;
 };
 

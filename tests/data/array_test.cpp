@@ -160,6 +160,9 @@ TEST_F(ArrayTest, ReadsEveryNpyTypeAndVersion) {
   EXPECT_EQ(features("<f8", bytes_of(std::vector<double>{1, -2, 3, 4}), 3), expected);
   EXPECT_EQ(features("<i4", bytes_of(std::vector<int32_t>{1, -2, 3, 4}), 1), expected);
   EXPECT_EQ(features("=i8", bytes_of(Ints{1, -2, 3, 4}), 1), expected);
+  EXPECT_EQ(features(">f8", bytes_of(std::vector<double>{1, -2, 3, 4}, true), 1), expected);
+  EXPECT_EQ(features(">i4", bytes_of(std::vector<int32_t>{1, -2, 3, 4}, true), 1), expected);
+  EXPECT_EQ(features(">i8", bytes_of(Ints{1, -2, 3, 4}, true), 1), expected);
   const Storage s = read(DataFormat::kNpy, npy(dict("|u1", "(2, 2)"), {1, 2, 3, 4}), labels);
   EXPECT_EQ(s.bytes, (Bytes{1, 2, 3, 4}));
   EXPECT_EQ(s.classes, (Ints{1, 0}));
@@ -223,6 +226,10 @@ TEST_F(ArrayTest, NamesDamageOfNpyFiles) {
   EXPECT_EQ(header_error("{'shape': (1,) 'x'}"), damaged + "expected '}' before ''x'}'");
   EXPECT_EQ(header_error(dict("<f4", "(1,)") + "x"), damaged + "text after the dict");
   EXPECT_EQ(header_error(dict("<c8", "(1,)")), "f: element type '<c8' is not supported; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("<f2", "(1,)")), "f: element type '<f2' is not supported; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error(dict("|b1", "(1,)")), "f: element type '|b1' is not supported; expected f4, f8, i4, i8 or u1");
+  EXPECT_EQ(header_error("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"),
+            "f: an array of records is not supported: '[('a', '<f4')], 'fortran_order': False, ...'");
   EXPECT_EQ(header_error(dict("f4", "(1,)")), "f: element type 'f4' is not supported; expected f4, f8, i4, i8 or u1");
   EXPECT_EQ(header_error(dict("<f4", "()")), "f: shape () has 0 axes; expected (N, …), 1 to 8 axes");
   EXPECT_EQ(header_error(dict("<f4", "(-1,)")), "f: shape (-1) has a negative axis");

@@ -218,7 +218,8 @@ TEST_F(CsvTest, NamesWrongColumns) {
   EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'ash' is chosen twice");
   spec.features = {Column{"", 0}, Column{"alcohol"}};
   EXPECT_EQ(error("alcohol,ash\n1,2\n", spec), "x.csv:1: column 'alcohol' is chosen twice");
-  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: there is no column beside the label");
+  EXPECT_EQ(error("ash\n1\n"), "x.csv:1: there is no column beside the label; fields are cut at ','");
+  EXPECT_EQ(error("alcohol;ash\n1;2\n"), "x.csv:1: there is no column beside the label; fields are cut at ','");
 }
 
 TEST_F(CsvTest, NamesWrongHeaders) {
@@ -228,7 +229,13 @@ TEST_F(CsvTest, NamesWrongHeaders) {
             "x.csv:2: 4 fields, the header has 3; if the header is a row of data, set header: false");
   EXPECT_EQ(error("a,b,a\n1,2,3\n"), "x.csv:1: columns 0 and 2 are both named 'a'");
   EXPECT_EQ(error("a,\xff\n1,2\n"), "x.csv:1: the name of column 1 is not UTF-8: '\\xff'");
+  EXPECT_EQ(error("a,b\r1,2\r"), "x.csv:1: lines end in CR alone; save the file with LF or CRLF");
+  DatasetSpec spec;
+  spec.header = false;
+  EXPECT_EQ(error("a,b\n1,2\n", spec),
+            "x.csv:1: column 0: 'a' is not a number, as features are; if the first row is a header, set header: true");
   EXPECT_EQ(error(""), "x.csv is empty");
+  EXPECT_EQ(error("\xEF\xBB\xBF"), "x.csv is empty");
   EXPECT_EQ(error("a,b\n"), "x.csv has no complete row of data");
 }
 

@@ -96,7 +96,7 @@ TEST_F(LoadTest, NumbersNamedClassesOverBothSections) {
 
 TEST_F(LoadTest, ReadsLaterSectionsAsTheTrainingData) {
   EXPECT_EQ(targets_of(*load(csv("x,l\n1,0.5\n", "x,l\n3,2\n"), 0).eval), (Floats{2}));
-  EXPECT_EQ(features_of(*load(csv("x,y,l\n1,2,0\n", "l,y,x\n0,7,8\n"), 0).eval), (Floats{8, 7}));
+  EXPECT_EQ(features_of(*load(csv("x,y,l\n1,2,1\n", "l,y,x\n0,7,8\n"), 0).eval), (Floats{8, 7}));
   const auto error = [&](std::string_view train, std::string_view eval) {
     return message_of([&] { load(csv(train, eval), 0); });
   };
@@ -106,6 +106,16 @@ TEST_F(LoadTest, ReadsLaterSectionsAsTheTrainingData) {
   DataSpec spec = csv("1,2,0\n", "1,0\n");
   spec.train.header = spec.eval->header = false;
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: samples have features (1), those of the training data (2)");
+}
+
+TEST_F(LoadTest, NeedsTwoClasses) {
+  EXPECT_EQ(message_of([&] { load(csv("x,l\n1,0\n2,0\n"), 0); }),
+            "train.csv: all labels are 0; classification needs two classes");
+  EXPECT_EQ(message_of([&] { load(csv("x,l\n1,cat\n2,cat\n"), 0); }),
+            "train.csv: all labels are 'cat'; classification needs two classes");
+  EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n", "x,l\n1,1\n"), 0).encoding.outputs, 2);
+  EXPECT_EQ(load(csv("x,l\n1,1\n2,1\n"), 0).encoding.outputs, 2);
+  EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n"), 0, LabelsAs::kTargets).encoding.outputs, 1);
 }
 
 TEST_F(LoadTest, NotesTheSectionOfAnError) {
@@ -176,8 +186,11 @@ TEST_F(LoadTest, RefusesASplitThatLeavesOnePartEmpty) {
   DataSpec spec = csv(counting(4));
   spec.split_eval = 0.1;
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.1 of 4 samples leaves one part empty");
-  spec.split_eval = 0.9;
-  EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.split.eval: 0.9 of 4 samples leaves one part empty");
+  for (const double fraction : {0.0, 0.9, 1.0}) {
+    spec.split_eval = fraction;
+    EXPECT_EQ(message_of([&] { load(spec, 0); }),
+              fmt::format("data.split.eval: {} of 4 samples leaves one part empty", fraction));
+  }
 }
 
 // ---- Statistics
@@ -216,6 +229,17 @@ TEST_F(LoadTest, StandardizesByTheTrainingPart) {
       const auto center = static_cast<float>(after.encoding.center[i % 3]);
       EXPECT_EQ(y[i], (x[i] - center) * (1 / static_cast<float>(after.encoding.spread[i % 3])));
     }
+  }
+}
+
+// Such a spread has no inverse in f32.
+TEST_F(LoadTest, TakesATinySpreadAsConstant) {
+  DataSpec spec = csv("a,b,l\n0,1e-45,0\n1e-45,0,1\n");
+  for (const Normalize normalize : {Normalize::kStandard, Normalize::kMinMax}) {
+    spec.normalize = normalize;
+    const Data data = load(spec, 0);
+    EXPECT_EQ(data.encoding.spread, (std::vector<double>{1, 1}));
+    for (const float value : features_of(data.train)) EXPECT_NEAR(value, 0, 1e-44);
   }
 }
 
@@ -258,7 +282,7 @@ TEST_F(LoadTest, FillsGapsWithTheMeanOfTheTrainingPart) {
 
 TEST_F(LoadTest, FillsASplitByItsTrainingPartAlone) {
   std::string text = "a,l\n";
-  for (int i = 0; i < 20; ++i) text += i % 4 == 3 ? ",0\n" : fmt::format("{},0\n", i);
+  for (int i = 0; i < 20; ++i) text += i % 4 == 3 ? ",1\n" : fmt::format("{},1\n", i);
   DataSpec spec = csv(text);
   spec.train.missing = schema::Missing::kMean;
   spec.split_eval = 0.5;
@@ -300,7 +324,7 @@ TEST_F(LoadTest, RefusesFilesThatDoNotFitTheEncoding) {
     spec.train.missing = schema::Missing::kMean;
     return message_of([&] { load_encoded(spec.train, encoding, 0, "other.csv", true); });
   };
-  EXPECT_EQ(error("x,l\n1,cat\n", "x,l\n1,dog\n"), "other.csv: class 'dog' is unknown to the model");
+  EXPECT_EQ(error("x,l\n1,cat\n2,bee\n", "x,l\n1,dog\n"), "other.csv: class 'dog' is unknown to the model");
   EXPECT_EQ(error("x,l\n1,1\n", "x,l\n1,2\n"), "other.csv: label 2 is unknown to the model, which has 2 classes");
   EXPECT_EQ(error("x,l\n1,1\n", "x,l\n,1\n"),
             "other.csv: feature 'x' of sample 0 is missing, and the training data was not read with missing: mean");

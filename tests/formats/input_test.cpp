@@ -58,8 +58,7 @@ TEST_F(InputTest, NamesWhatCannotBeOpened) {
   EXPECT_EQ(message_of([&] { Input input(path("folder")); }), "folder is not a regular file");
   EXPECT_EQ(message_of([&] { Input input(write("a.csv.gz", "label,x\n")); }),
             "a.csv.gz is not gzip: its first bytes are 6c 61, expected 1f 8b");
-  EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }),
-            "a.gz is not gzip: its first bytes are 00 00, expected 1f 8b");
+  EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }), "a.gz is not gzip: it has 0 bytes");
 }
 
 TEST_F(InputTest, NamesTheByteWhereDataEndsEarly) {

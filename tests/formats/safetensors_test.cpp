@@ -19,13 +19,17 @@ TEST_F(SafetensorsTest, NamesDamage) {
   const auto header_error = [&](const std::string& header) { return st_error(safetensors(header, four)); };
   EXPECT_EQ(st_error("1234567"), "f: 7 bytes are too few for a safetensors file");
   EXPECT_EQ(st_error(bytes_of(std::vector<uint64_t>{uint64_t{1} << 60}) + "{}"),
-            "f: the safetensors header claims 1152921504606846976 bytes, but 2 follow");
+            "f: the safetensors header claims 1152921504606846976 bytes, but at most 2 follow");
+  st_error(bytes_of(std::vector<uint64_t>{100'000'001}));
+  std::filesystem::resize_file(path("f"), 100'000'009);  // takes no space
+  EXPECT_EQ(message_of([&] { SafetensorsFile tensors(path("f")); }),
+            "f: the safetensors header claims 100000001 bytes; at most 100000000 are possible");
   EXPECT_EQ(header_error("nonsense"), "f: the safetensors header is not a JSON object: 'nonsense'");
   EXPECT_EQ(header_error("[1]"), "f: the safetensors header is not a JSON object: '[1]'");
   EXPECT_EQ(header_error("{}"), "f: the data has a gap or overlap at byte 0 after the header");
   EXPECT_EQ(header_error("{\"w\":1}"), "f: tensor 'w': dtype, shape or data_offsets is missing");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "U16", "[1]", "[0,4]") + "}"),
-            "f: tensor 'w': type U16 is not supported");
+            "f: tensor 'w': type 'U16' is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "7", "[0,4]") + "}"), "f: tensor 'w': shape is not a list");
   EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[-1]", "[0,4]") + "}"),
             "f: tensor 'w': shape holds something else than integers from 0");
@@ -48,6 +52,9 @@ TEST_F(SafetensorsTest, NamesDamage) {
       st_error(safetensors(
           "{" + tensor_entry("a", "F32", "[1]", "[0,4]") + "," + tensor_entry("b", "F32", "[1]", "[0,4]") + "}", four)),
       "f: the data has a gap or overlap at byte 4 after the header");
+  EXPECT_EQ(header_error("{" + tensor_entry("w", "F32", "[0]", "[2,2]") + "," +
+                         tensor_entry("x", "F32", "[1]", "[0,4]") + "}"),
+            "f: the data has a gap or overlap at byte 4 after the header");
   const std::string deep(100000, '[');
   EXPECT_TRUE(header_error("{" + tensor_entry("w", "F32", deep + std::string(deep.size(), ']'), "[0,4]") + "}")
                   .starts_with("f: tensor 'w': shape holds"));
