@@ -174,8 +174,8 @@ void take_features(Storage& storage, const Array& array, std::optional<double> s
     return;
   }
   storage.values = read_row_major<float>(array);
-  scale_values(storage, scale);
   check_finite(storage.values, array, "feature");
+  scale_values(storage, scale, array.name);
 }
 
 void take_labels(Storage& storage, const Array& array, LabelsAs as) {

@@ -178,7 +178,7 @@ class CsvReader {
     for (const size_t column : features_) {
       if (!names_.empty()) storage_.feature_names.push_back(names_[column]);
     }
-    scale_values(storage_, spec_.scale);
+    scale_values(storage_, spec_.scale, spec_.path);
     return std::move(storage_);
   }
 

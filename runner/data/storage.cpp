@@ -1,6 +1,9 @@
 #include "runner/data/storage.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "schema/error.h"
 
 namespace runner::data {
 
@@ -15,10 +18,16 @@ void Storage::read_row(int64_t row, std::span<float> out) const {
   }
 }
 
-void scale_values(Storage& storage, std::optional<double> scale) {
+void scale_values(Storage& storage, std::optional<double> scale, const std::string& file) {
   if (!scale.has_value()) return;
   const auto factor = static_cast<float>(*scale);
-  for (float& value : storage.values) value *= factor;
+  for (float& value : storage.values) {
+    const float scaled = value * factor;
+    RUN_CHECK(!std::isinf(scaled), ErrorKind::kData, "{}: sample {}, feature {}: {} times scale {} is not finite", file,
+              (&value - storage.values.data()) / storage.width(), (&value - storage.values.data()) % storage.width(),
+              value, *scale);
+    value = scaled;
+  }
 }
 
 }  // namespace runner::data

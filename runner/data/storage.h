@@ -38,8 +38,8 @@ struct Storage {
   void read_row(int64_t row, std::span<float> out) const;
 };
 
-// Multiplies the values by the recipe's `scale`, in f32.
-void scale_values(Storage& storage, std::optional<double> scale);
+// Multiplies the values by the recipe's `scale`, in f32.  Throws Error(kData) naming `file` when one becomes infinite.
+void scale_values(Storage& storage, std::optional<double> scale, const std::string& file);
 
 struct ReadOptions {
   LabelsAs labels = LabelsAs::kAuto;

@@ -346,6 +346,9 @@ TEST_F(CsvTest, AppliesTheScale) {
   DatasetSpec spec;
   spec.scale = 1.0 / 16;
   EXPECT_EQ(read("a,l\n8,0\n1,1\n", spec).values, (Floats{0.5f, 0.0625f}));
+  spec.scale = 1e30;
+  EXPECT_EQ(error("a,b,l\n8,1,0\n1,1e20,1\n", spec),
+            "x.csv: sample 1, feature 1: 1e+20 times scale 1e+30 is not finite");
 }
 
 TEST_F(CsvTest, ReadsGzippedFiles) {
