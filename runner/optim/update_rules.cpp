@@ -13,6 +13,9 @@ using schema::OptimizerHyper;
 using schema::OptimizerType;
 using Values = std::span<const Value>;
 
+// A rule names what would else be recorded in the order in which a compiler evaluates arguments: the kernels of updates are
+// found by what is recorded (docs/decisions/009-compiled-loops.md).
+
 // ---- sgd: scalars lr, momentum, fresh ------------------------------------------------------------------------------
 // b ← μ b + (1 − dampening) g, in the first step b ← g: the host sends μ = 0 and fresh = 1 then.
 
@@ -33,7 +36,8 @@ void sgd_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t st
 Updated sgd(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
   if (hyper.weight_decay != 0) g = ops::add(g, ops::mul(p, hyper.weight_decay));
   if (slots.empty()) return {ops::sub(p, ops::mul(g, s[0])), {}};
-  const Value buffer = ops::add(ops::mul(slots[0], s[1]), ops::mul(g, s[2]));
+  const Value fresh = ops::mul(g, s[2]);
+  const Value buffer = ops::add(ops::mul(slots[0], s[1]), fresh);
   const Value direction = hyper.nesterov ? ops::add(g, ops::mul(buffer, s[3])) : buffer;
   return {ops::sub(p, ops::mul(direction, s[0])), {buffer}};
 }
@@ -67,7 +71,8 @@ Updated adam_family(const OptimizerHyper& hyper, bool decoupled, Value p, Value 
     }
   }
   const Value m = ops::add(slots[0], ops::mul(ops::sub(g, slots[0]), s[2]));
-  const Value v = ops::add(ops::mul(slots[1], hyper.beta2), ops::mul(ops::mul(g, g), 1.0 - hyper.beta2));
+  const Value square = ops::mul(ops::mul(g, g), 1.0 - hyper.beta2);
+  const Value v = ops::add(ops::mul(slots[1], hyper.beta2), square);
   std::vector<Value> updated = {m, v};
   Value second = v;
   if (hyper.amsgrad) updated.push_back(second = ops::maximum(slots[2], v));
@@ -102,7 +107,8 @@ void rmsprop_scalars(const OptimizerHyper&, const StepRates& rates, int64_t, std
 
 Updated rmsprop(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
   if (hyper.weight_decay != 0) g = ops::add(g, ops::mul(p, hyper.weight_decay));
-  const Value square = ops::add(ops::mul(slots[0], hyper.alpha), ops::mul(ops::mul(g, g), 1.0 - hyper.alpha));
+  const Value fresh = ops::mul(ops::mul(g, g), 1.0 - hyper.alpha);
+  const Value square = ops::add(ops::mul(slots[0], hyper.alpha), fresh);
   std::vector<Value> updated = {square};
   Value variance = square;
   if (hyper.centered) {
@@ -151,8 +157,10 @@ void lion_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t, 
 
 Updated lion(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
   if (hyper.weight_decay != 0) p = ops::mul(p, s[1]);
-  const Value direction = ops::sign(ops::add(ops::mul(slots[0], s[2]), ops::mul(g, s[3])));
-  const Value m = ops::add(ops::mul(slots[0], hyper.beta2), ops::mul(g, 1.0 - hyper.beta2));
+  const Value of_direction = ops::mul(g, s[3]);
+  const Value direction = ops::sign(ops::add(ops::mul(slots[0], s[2]), of_direction));
+  const Value of_m = ops::mul(g, 1.0 - hyper.beta2);
+  const Value m = ops::add(ops::mul(slots[0], hyper.beta2), of_m);
   return {ops::sub(p, ops::mul(direction, s[0])), {m}};
 }
 
