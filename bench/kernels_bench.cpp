@@ -221,6 +221,23 @@ void chain(benchmark::State& state) {
 }
 BENCHMARK(chain)->ArgsProduct({{4 << 10, 64 << 10, 16 << 20}, {1, 2}})->UseManualTime()->MinTime(0.05);
 
+// An adagrad update of an accumulated, scaled and clamped gradient: four loops over blocks, or interpreted.
+// interpreted, elements, threads
+void clamped_update(benchmark::State& state) {
+  const NamedGroup text =
+      NamedGroupParser(
+          "(f32, f32, f32., f32, f32., f32, bool., const, const, const) r10 = add r0 r1; r11 = mul r10 r2; "
+          "r12 = lt:bool r11 r7; r13 = where r12 r7 r11; r14 = gt:bool r13 r8; r15 = where r14 r8 r13; "
+          "r16 = mul r15 r15; r17 = add r3 r16; r18 = sqrt r17; r19 = add r18 r9; r20 = div r15 r19; r21 = mul r20 r4; "
+          "r22 = sub r5 r21; r23 = where r6 r22 r5; r24 = where r6 r17 r3 -> r23, r24")
+          .parse();
+  const EltwiseGroup group = group_of(text, Shape{state.range(1)});
+  const Kernel kernel = state.range(0) ? prepare_eltwise_vm(group) : prepare_eltwise(group);
+  run_group(state, group, kernel, static_cast<int>(state.range(2)));
+  state.SetLabel(kernel.name);
+}
+BENCHMARK(clamped_update)->ArgsProduct({{0, 1}, {10'000, 2'000'000}, {1, 2}})->UseManualTime()->MinTime(0.05);
+
 // Every compiled group, by its loop and by the interpreter.  index, interpreted, elements, threads
 void named(benchmark::State& state) {
   const NamedLoop& loop = loops().named[static_cast<size_t>(state.range(0))];
