@@ -112,10 +112,17 @@ std::vector<Param> read_params(Database& database, int64_t run_id) {
 
 RecipeRecord read_recipe(Database& database, const RunRow& run) {
   Statement row(database,
-                "SELECT hash, text, resolved, origins FROM attempt JOIN recipe ON recipe.id = attempt.recipe_id "
-                "WHERE attempt.run_id = ?1 AND attempt.no = ?2");
+                "SELECT hash, text, resolved, origins, digest FROM attempt "
+                "JOIN recipe ON recipe.id = attempt.recipe_id WHERE attempt.run_id = ?1 AND attempt.no = ?2");
   row.bind(run.id, run.attempts).step();
-  return {row.text(0), row.text(1), row.text(2), row.text(3)};
+  RecipeRecord recipe{row.text(0), row.text(1), row.text(2), row.text(3)};
+  const Sha256Digest found = digest_of(recipe);
+  const auto bytes = std::as_bytes(std::span(found));
+  const auto kept = row.bytes(4);
+  RUN_CHECK(std::equal(kept.begin(), kept.end(), bytes.begin(), bytes.end()), ErrorKind::kStore,
+            "the recipe of run {} in {} is damaged: it fails its checksum; use a copy of the store, or start a new run",
+            run.uid, database.path().string());
+  return recipe;
 }
 
 // An attempt that another one followed without ending has crashed; the newest one's status is the run's.

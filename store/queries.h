@@ -85,6 +85,7 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit = 0);
 // Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
 RunRow find_run(Store& store, std::string_view selector);
 
+// Throws Error(kStore) where the recipe of the run is not what was stored.
 RunDetails show_run(Store& store, const RunRow& run);
 
 // By name.

@@ -5,7 +5,6 @@
 #include <random>
 #include <span>
 
-#include "schema/sha256.h"
 #include "store/metric_tables.h"
 #include "store/process.h"
 #include "store/sqlite.h"
@@ -25,11 +24,7 @@ const char* type_name(const Param::Value& value) {
 }
 
 int64_t put_recipe(Database& database, const RecipeRecord& recipe) {
-  Sha256 sha;
-  for (const std::string* text : {&recipe.hash, &recipe.text, &recipe.resolved_json, &recipe.origins_json}) {
-    sha.update(*text).update(std::string_view("\0", 1));
-  }
-  const Sha256Digest digest = sha.finish();
+  const Sha256Digest digest = digest_of(recipe);
   const auto bytes = std::as_bytes(std::span(digest));
   Statement(
       database,
@@ -90,6 +85,14 @@ std::string new_run_uid() {
   std::string uid(10, '0');
   for (size_t i = uid.size(); i-- > 0; bits >>= 5) uid[i] = kBase32[bits & 31];
   return uid;
+}
+
+Sha256Digest digest_of(const RecipeRecord& recipe) {
+  Sha256 sha;
+  for (const std::string* text : {&recipe.hash, &recipe.text, &recipe.resolved_json, &recipe.origins_json}) {
+    sha.update(*text).update(std::string_view("\0", 1));
+  }
+  return sha.finish();
 }
 
 RunHandle create_run(Store& store, const RunInfo& info) {

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "schema/sha256.h"
 #include "store/store.h"
 
 namespace runner::store {
@@ -33,6 +34,9 @@ struct RecipeRecord {
   std::string resolved_json;  // every default filled in
   std::string origins_json;   // key -> where its value comes from
 };
+
+// What the store keeps a recipe under, and checks it by.
+Sha256Digest digest_of(const RecipeRecord& recipe);
 
 // What is known when a process starts to work on a run.  Host, pid, start time and boot are added here.
 struct AttemptInfo {

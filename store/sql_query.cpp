@@ -80,9 +80,12 @@ Query prepare(const Database& database, std::string_view sql, std::chrono::milli
   if (code != SQLITE_OK) fail_query(database, code, limit);
   Query query(handle);
   if (!query) fail(ErrorKind::kUsage, "there is no SQL to run; write a SELECT");
-  const std::string_view left = sql.substr(static_cast<size_t>(rest - sql.data()));
-  if (left.find_first_not_of(" \t\r\n;") != std::string_view::npos) {
-    fail(ErrorKind::kUsage, "`runner sql` runs one statement, and more text follows it: {}", left);
+  for (const char* end = sql.data() + sql.size(); rest < end;) {  // blanks and comments may follow it
+    const std::string_view left(rest, static_cast<size_t>(end - rest));
+    const int more = sqlite3_prepare_v2(database.handle(), rest, static_cast<int>(left.size()), &handle, &rest);
+    const Query next(more == SQLITE_OK ? handle : nullptr);
+    RUN_CHECK(more == SQLITE_OK && !next, ErrorKind::kUsage,
+              "`runner sql` runs one statement, and more text follows it: {}", left);
   }
   return query;
 }

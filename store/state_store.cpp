@@ -35,6 +35,41 @@ Bytes bytes_of(const Sha256Digest& digest) {
   return std::as_bytes(std::span(digest));
 }
 
+bool equal(Bytes a, Bytes b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+// The digest of what a state consists of: its step, its chunks in their order, its sections in theirs.
+class Manifest {
+ public:
+  explicit Manifest(int64_t step) { add(step); }
+
+  void add_chunk(size_t section, Bytes digest) {
+    add(static_cast<int64_t>(section));
+    sha_.update(digest);
+  }
+  void add_section(std::string_view name, std::string_view meta, size_t bytes) {
+    for (const std::string_view text : {name, meta}) {
+      add(std::ssize(text));
+      sha_.update(text);
+    }
+    add(static_cast<int64_t>(bytes));
+  }
+  Sha256Digest finish() { return sha_.finish(); }
+
+ private:
+  void add(int64_t number) { sha_.update(fmt::format("{} ", number)); }
+
+  Sha256 sha_;
+};
+
+Sha256Digest manifest_of(int64_t step, std::span<const SectionView> sections, std::span<const Piece> pieces) {
+  Manifest manifest(step);
+  for (const Piece& piece : pieces) manifest.add_chunk(piece.section, bytes_of(piece.digest));
+  for (const SectionView& section : sections) manifest.add_section(section.name, section.meta, section.bytes.size());
+  return manifest.finish();
+}
+
 // Puts bytes where they are not there yet and finds their row.
 class ContentTable {
  public:
@@ -116,29 +151,40 @@ void read_metrics(Database& database, StateInfo& state) {
   for (rows.bind(state.id); rows.step();) state.metrics.emplace_back(rows.text(0), rows.real(1));
 }
 
-[[noreturn]] void fail_damaged(const Database& database, int64_t state_id, std::string_view section,
-                               std::string_view what) {
-  fail(ErrorKind::kStore, "state {} in {} is damaged: section {} {}; use an earlier state (`runner states`)", state_id,
-       database.path().string(), section, what);
+[[noreturn]] void fail_damaged(const Database& database, int64_t state_id, std::string_view what) {
+  fail(ErrorKind::kStore, "state {} in {} is damaged: {}; use an earlier state (`runner states`)", state_id,
+       database.path().string(), what);
 }
 
 // The sections of a state, their bytes reserved but not read: a damaged size is found before it is believed.
 std::vector<Section> read_sections(Database& database, int64_t state_id) {
   Statement rows(database,
-                 "SELECT name, meta, bytes, (SELECT coalesce(sum(length(data)), 0) FROM section_content AS c "
+                 "SELECT no, name, meta, bytes, (SELECT coalesce(sum(length(data)), 0) FROM section_content AS c "
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = s.state_id AND c.section_no = s.no) "
                  "FROM section AS s WHERE state_id = ?1 ORDER BY no");
   std::vector<Section> sections;
   for (rows.bind(state_id); rows.step();) {
+    if (rows.int64(0) != std::ssize(sections)) {
+      fail_damaged(database, state_id, fmt::format("section number {} is missing", sections.size()));
+    }
     Section& section = sections.emplace_back();
-    section.name = rows.text(0);
-    section.meta = rows.text(1);
-    const int64_t wanted = rows.int64(2), found = rows.int64(3);
-    if (found != wanted)
-      fail_damaged(database, state_id, section.name, fmt::format("has {} bytes instead of {}", found, wanted));
+    section.name = rows.text(1);
+    section.meta = rows.text(2);
+    const int64_t wanted = rows.int64(3), found = rows.int64(4);
+    if (found != wanted) {
+      fail_damaged(database, state_id,
+                   fmt::format("section {} has {} bytes instead of {}", section.name, found, wanted));
+    }
     section.bytes.reserve(static_cast<size_t>(found));
   }
   return sections;
+}
+
+void check_manifest(Database& database, int64_t state_id, const Sha256Digest& found) {
+  Statement row(database, "SELECT manifest FROM state WHERE id = ?1");
+  row.bind(state_id).step();
+  if (row.is_null(0) || equal(row.bytes(0), bytes_of(found))) return;
+  fail_damaged(database, state_id, "its step or its list of sections is not what was saved");
 }
 
 }  // namespace
@@ -178,12 +224,13 @@ StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& head
   RUN_ASSERT(chunk_bytes > 0);
   Database& database = store.database();
   const std::vector<Piece> pieces = cut(sections, chunk_bytes);
+  const Sha256Digest manifest = manifest_of(header.step, sections, pieces);
   Transaction transaction(database, Transaction::Kind::kWrite, /*durable=*/true);
   Statement(database,
-            "INSERT INTO state(run_id, attempt, step, epoch, reason, pinned, bytes, new_bytes, created_ms) "
-            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8)")
+            "INSERT INTO state(run_id, attempt, step, epoch, reason, pinned, bytes, new_bytes, created_ms, manifest) "
+            "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8, ?9)")
       .bind(run.id, run.attempt, header.step, header.epoch, header.reason, header.pinned, total_bytes(sections),
-            now_ms())
+            now_ms(), bytes_of(manifest))
       .run();
   const int64_t id = database.last_insert_id();
   put_sections(database, id, sections);
@@ -199,18 +246,27 @@ LoadedState load_state(Store& store, int64_t state_id) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   LoadedState state{find_state(store, state_id), read_sections(database, state_id)};
+  Manifest manifest(state.info.step);
   Statement rows(database,
                  "SELECT c.section_no, c.no, content.digest, content.data FROM section_content AS c "
                  "JOIN content ON content.id = c.content_id WHERE c.state_id = ?1 ORDER BY c.section_no, c.no");
   for (rows.bind(state_id); rows.step();) {
-    Section& section = state.sections.at(static_cast<size_t>(rows.int64(0)));
-    const Bytes data = rows.bytes(3), digest = rows.bytes(2);
+    const auto no = static_cast<size_t>(rows.int64(0));
+    if (no >= state.sections.size()) fail_damaged(database, state_id, fmt::format("section number {} is missing", no));
+    Section& section = state.sections[no];
+    const Bytes data = rows.bytes(3);
     const Sha256Digest found = sha256(data);
-    if (!std::equal(digest.begin(), digest.end(), bytes_of(found).begin(), bytes_of(found).end())) {
-      fail_damaged(database, state_id, section.name, fmt::format("fails its checksum in chunk {}", rows.int64(1)));
+    if (!equal(rows.bytes(2), bytes_of(found))) {
+      fail_damaged(database, state_id,
+                   fmt::format("section {} fails its checksum in chunk {}", section.name, rows.int64(1)));
     }
+    manifest.add_chunk(no, bytes_of(found));
     section.bytes.insert(section.bytes.end(), data.begin(), data.end());
   }
+  for (const Section& section : state.sections) {
+    manifest.add_section(section.name, section.meta, section.bytes.size());
+  }
+  check_manifest(database, state_id, manifest.finish());
   return state;
 }
 

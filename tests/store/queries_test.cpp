@@ -162,6 +162,22 @@ TEST_F(Queries, SummariesMatchThePoints) {
             "only/nan|1|null|null|null|null|1|0\nx|6|-inf|3|2.3333333333333335|null|2|1");
 }
 
+TEST_F(Queries, NoticesAChangedRecipe) {
+  const std::string uid = run("digits");
+  Store store = open_to_write();
+  const RunRow row = find_run(store, uid);
+  for (const char* column : {"hash", "text", "resolved", "origins"}) {
+    Statement(store.database(), fmt::format("UPDATE recipe SET {0} = {0} || ' '", column)).run();
+    EXPECT_EQ(
+        error_of([&] { show_run(store, row); }),
+        fmt::format("store: the recipe of run {} in {} is damaged: it fails its checksum; use a copy of the store, "
+                    "or start a new run",
+                    uid, path.string()));
+    Statement(store.database(), fmt::format("UPDATE recipe SET {0} = rtrim({0})", column)).run();
+    EXPECT_EQ(show_run(store, row).recipe.text, sample_run().attempt.recipe.text);
+  }
+}
+
 TEST_F(Queries, NamesADamagedChunkOfPoints) {
   const RunInfo info = sample_run();
   {
@@ -290,6 +306,9 @@ TEST_F(Queries, SqlSaysWhatIsWrong) {
   EXPECT_EQ(error_of([&] { sql(" -- nothing"); }), "usage: there is no SQL to run; write a SELECT");
   EXPECT_EQ(error_of([&] { sql("SELECT 1; SELECT 2"); }),
             "usage: `runner sql` runs one statement, and more text follows it:  SELECT 2");
+  for (const char* more : {"; -- c", ";;\n/* c */ ; -- d"}) EXPECT_EQ(sql(std::string("SELECT 1").append(more)), "1");
+  EXPECT_EQ(error_of([&] { sql("SELECT 1; -- c\n SELECT"); }),
+            "usage: `runner sql` runs one statement, and more text follows it:  -- c\n SELECT");
   EXPECT_EQ(error_of([&] {
               sql_query(path, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
                         20ms);

@@ -155,6 +155,48 @@ TEST_F(StateStore, NamesAMissingChunk) {
                         id, path.string()));
 }
 
+// Each of these leaves every chunk with its right checksum.
+TEST_F(StateStore, NoticesWhateverChangedInTheListOfSections) {
+  const std::string a = random_bytes(25, 1), b = random_bytes(25, 2), c = random_bytes(25, 3);
+  const int64_t id = save(9, {{"a", "f32", as_bytes(a)}, {"b", "f32", as_bytes(b)}, {"c", "f32", as_bytes(c)}}, 10).id;
+  Database& database = store.database();
+  const std::pair<const char*, const char*> kDamages[] = {
+      {"DELETE FROM section WHERE no = 0", "section number 0 is missing"},
+      {"DELETE FROM section WHERE no = 1", "section number 1 is missing"},
+      {"DELETE FROM section WHERE no = 2", "section number 2 is missing"},
+      {"DELETE FROM section WHERE no = 2; DELETE FROM section_content WHERE section_no = 2",
+       "its step or its list of sections is not what was saved"},
+      {"UPDATE section SET name = 'x' WHERE no = 0; UPDATE section SET name = 'a' WHERE no = 1;"
+       "UPDATE section SET name = 'b' WHERE no = 0",
+       "its step or its list of sections is not what was saved"},
+      {"UPDATE section SET meta = 'f64' WHERE no = 1", "its step or its list of sections is not what was saved"},
+      {"UPDATE state SET step = 8", "its step or its list of sections is not what was saved"},
+      {"UPDATE section_content SET content_id = content_id + 3 WHERE section_no = 0",
+       "its step or its list of sections is not what was saved"},
+  };
+  for (const auto& [damage, what] : kDamages) {
+    const fs::path copy = folder / "copy.db";
+    database.exec(fmt::format("VACUUM INTO '{}'", copy.string()));
+    {
+      Store damaged = Store::open(copy, Access::kWrite);
+      // As in other programs, which do not know what depends on what.
+      damaged.database().exec("PRAGMA foreign_keys = OFF");
+      damaged.database().exec(damage);
+      EXPECT_EQ(error_of([&] { load_state(damaged, id); }),
+                fmt::format("store: state {} in {} is damaged: {}; use an earlier state (`runner states`)", id,
+                            copy.string(), what))
+          << damage;
+    }
+    fs::remove(copy);
+  }
+}
+
+TEST_F(StateStore, ReadsAStateThatIsOlderThanManifests) {
+  const int64_t id = save_metric(1, 1);
+  store.database().exec("UPDATE state SET manifest = NULL");
+  EXPECT_EQ(text_of(load_state(store, id).at("w")), "1");
+}
+
 TEST_F(StateStore, ListsNewestFirstAndLeavesOutSupersededOnesForResume) {
   for (const int64_t step : {100, 200, 300}) save_metric(step, 1);
   AttemptInfo again = sample_run().attempt;

@@ -41,7 +41,7 @@ TEST_F(StoreOpen, MakesAStoreAndOpensItAgain) {
   const std::string header = read_file(path).substr(0, 100);
   EXPECT_EQ(header.substr(0, 16), std::string("SQLite format 3\0", 16));
   EXPECT_EQ(header.substr(68, 4), "rnnr");
-  EXPECT_EQ(header.substr(60, 4), std::string("\0\0\0\1", 4));
+  EXPECT_EQ(header.substr(60, 4), std::string("\0\0\0\2", 4));
   const RunHandle run = [&] {
     Store store = open_to_write();
     return create_run(store, sample_run());
@@ -62,6 +62,23 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
   EXPECT_EQ(database.query_int64("PRAGMA busy_timeout"), 10'000);
   EXPECT_EQ(database.query_int64("PRAGMA secure_delete"), 0);
   EXPECT_EQ(database.query_int64("PRAGMA wal_autocheckpoint"), 0);
+}
+
+TEST_F(StoreOpen, BringsAnOlderStoreUpToDateWhenItWrites) {
+  {
+    Store store = open_to_write();
+    create_run(store, sample_run());
+    store.database().exec("ALTER TABLE state DROP COLUMN manifest; PRAGMA user_version = 1");
+  }
+  EXPECT_EQ(
+      error_of([&] { open_to_read(); }),
+      fmt::format("store: the store {} has schema version 1, reading needs version 2; `runner gc` brings it up to "
+                  "date",
+                  path.string()));
+  Store store = open_to_write();
+  EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), 2);
+  EXPECT_EQ(store.database().query_int64("SELECT count(manifest) FROM state"), 0);
+  EXPECT_EQ(find_run(store, "@last").name, "digits");
 }
 
 TEST_F(StoreOpen, ReadingAMissingStoreIsAnError) {
@@ -136,7 +153,7 @@ TEST_F(StoreRefuses, AnotherProgramsDatabase) {
 TEST_F(StoreRefuses, ANewerStore) {
   change_header(60, std::string("\0\0\0\x63", 4));
   expect_refused(
-      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 1; use a newer "
+      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 2; use a newer "
                   "runner, or name another store with --db",
                   path.string()));
 }
@@ -147,7 +164,7 @@ TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheLog) {
   newer.database().exec("PRAGMA user_version = 99");
   EXPECT_EQ(
       error_of([&] { open_to_write(); }),
-      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 1; use a newer runner, "
+      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 2; use a newer runner, "
                   "or name another store with --db",
                   path.string()));
 }
