@@ -152,11 +152,6 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
     eval = train;
   }
 
-  RUN_CHECK(encoding.label_kind != LabelKind::kClass || encoding.outputs >= 2, ErrorKind::kData,
-            "{}: all labels are {}; classification needs two classes",
-            spec.train.path.empty() ? spec.train.labels_file : spec.train.path,
-            encoding.class_names.empty() ? "0" : formats::in_quotes(encoding.class_names[0]));
-
   if (spec.train.missing == schema::Missing::kMean || (spec.eval && spec.eval->missing == schema::Missing::kMean)) {
     fit_fill(encoding, *train, parts.train);
     fill_missing(*train, encoding, "data.train");

@@ -96,6 +96,8 @@ class Run {
     request_.resume.empty() ? start(std::move(store)) : resume(std::move(store));
     request_.observer.on_start(result_.run, result_.name);
     for (const std::string& text : session_.plan.warnings()) warn(text);
+    if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
+      warn("all labels are of one class: there is nothing to learn");
     try {
       train();
     } catch (const Error& error) {

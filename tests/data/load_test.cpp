@@ -108,11 +108,8 @@ TEST_F(LoadTest, ReadsLaterSectionsAsTheTrainingData) {
   EXPECT_EQ(message_of([&] { load(spec, 0); }), "data.eval: samples have features (1), those of the training data (2)");
 }
 
-TEST_F(LoadTest, NeedsTwoClasses) {
-  EXPECT_EQ(message_of([&] { load(csv("x,l\n1,0\n2,0\n"), 0); }),
-            "train.csv: all labels are 0; classification needs two classes");
-  EXPECT_EQ(message_of([&] { load(csv("x,l\n1,cat\n2,cat\n"), 0); }),
-            "train.csv: all labels are 'cat'; classification needs two classes");
+TEST_F(LoadTest, CountsTheClassesOfBothSections) {
+  EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n"), 0).encoding.outputs, 1);
   EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n", "x,l\n1,1\n"), 0).encoding.outputs, 2);
   EXPECT_EQ(load(csv("x,l\n1,1\n2,1\n"), 0).encoding.outputs, 2);
   EXPECT_EQ(load(csv("x,l\n1,0\n2,0\n"), 0, LabelsAs::kTargets).encoding.outputs, 1);

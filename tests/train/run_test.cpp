@@ -210,6 +210,18 @@ TEST_F(RunTest, AStepWithoutAnyWeightIsWarnedOf) {
             "train.ignore_index decide");
 }
 
+TEST_F(RunTest, OneClassAloneIsWarnedOf) {
+  write("table.csv", "a,label\n1,0\n2,0\n");
+  const RunResult result = train(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 1}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+)");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.warnings, std::vector<std::string>{"all labels are of one class: there is nothing to learn"});
+}
+
 TEST_F(RunTest, ALongerRunThatStretchesItsScheduleIsWarnedOf) {
   ASSERT_EQ(train(kSmall, {.overrides = {"scheduler={type: linear}"}}).exit_code, 0);
   const RunResult result =
