@@ -41,6 +41,28 @@ ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, In
   return static_cast<ParameterId>(parameters_.size() - 1);
 }
 
+// A group whose every parameter belongs to groups before it would be ignored.
+void ParameterSet::check_none_idle(std::span<const std::string> freeze,
+                                   std::span<const std::vector<std::string>> groups) const {
+  for (size_t later = 1; later < groups.size(); ++later) {
+    size_t taker = groups.size();
+    bool idle = true;
+    for (const Parameter& parameter : parameters_) {
+      if (matches_any(freeze, parameter.name) || !matches_any(groups[later], parameter.name)) continue;
+      const auto first =
+          std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return matches_any(p, parameter.name); });
+      const auto owner = static_cast<size_t>(first - groups.begin());
+      idle = idle && owner < later;
+      taker = std::min(taker, owner);
+    }
+    RUN_CHECK(
+        !idle || taker == groups.size(), ErrorKind::kRecipe,
+        "optimizer.groups[{}] is ignored: its parameters belong to optimizer.groups[{}] before it; put the narrower "
+        "group first",
+        later, taker);
+  }
+}
+
 void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) {
   const auto check_used = [this](const std::string& pattern, const char* key) {
     RUN_CHECK(std::any_of(parameters_.begin(), parameters_.end(),
@@ -58,6 +80,7 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
         std::find_if(groups.begin(), groups.end(), [&](const auto& p) { return matches_any(p, parameter.name); });
     return static_cast<int32_t>(group - groups.begin());
   };
+  check_none_idle(freeze, groups);
   buffers_.clear();
   // Groups in their order, the frozen parameters last; empty ones have no buffer.
   for (int32_t step = 0; step <= static_cast<int32_t>(groups.size()) + 1; ++step) {

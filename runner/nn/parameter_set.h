@@ -45,7 +45,8 @@ class ParameterSet {
 
   // Freezes the parameters that a pattern of `freeze` matches and lays all others out by group: a parameter belongs to
   // the first entry of `groups` with a matching pattern, else to the last group, number groups.size().  Throws
-  // Error(kRecipe) naming a pattern that matches nothing, or when nothing is left to train.
+  // Error(kRecipe) naming a pattern that matches nothing or a group that others before it leave nothing, or when
+  // nothing is left to train.
   void lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups);
 
   std::span<const Parameter> parameters() const { return parameters_; }
@@ -58,6 +59,8 @@ class ParameterSet {
   std::vector<ParameterId> in_buffer(int32_t buffer) const;
 
  private:
+  void check_none_idle(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups) const;
+
   std::vector<Parameter> parameters_;
   std::vector<FlatBuffer> buffers_;
 };

@@ -55,11 +55,25 @@ Value per_element(const schema::TrainSpec& spec, schema::Loss loss, Value output
   }
 }
 
+// Options that cross_entropy alone has.  With any other loss that is written the reader refuses them.
+void refuse_options_of_classes(const schema::TrainSpec& spec) {
+  const char* ignored = !spec.class_weights.empty()     ? "class_weights"
+                        : spec.label_smoothing != 0     ? "label_smoothing"
+                        : spec.ignore_index.has_value() ? "ignore_index"
+                                                        : nullptr;
+  RUN_CHECK(ignored == nullptr, ErrorKind::kRecipe,
+            "train.{} needs classes, and the labels of data.train are numbers; remove it", ignored);
+}
+
 }  // namespace
 
-schema::Loss resolve_loss(schema::Loss declared, data::LabelKind labels) {
+schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels) {
   const bool classes = labels == data::LabelKind::kClass;
-  if (declared == schema::Loss::kAuto) return classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
+  const schema::Loss declared = spec.loss;
+  if (declared == schema::Loss::kAuto) {
+    if (!classes) refuse_options_of_classes(spec);
+    return classes ? schema::Loss::kCrossEntropy : schema::Loss::kMse;
+  }
   RUN_CHECK(classes == (declared == schema::Loss::kCrossEntropy), ErrorKind::kRecipe, "train.loss: {}",
             classes ? "the labels are classes, which wants cross_entropy"
                     : "the labels are targets, which wants mse, l1, huber or bce_with_logits");

@@ -8,8 +8,8 @@
 namespace runner::train {
 
 // The loss that a recipe means: kAuto is cross entropy for classes and mean squared error for targets.  Throws
-// Error(kRecipe) where the loss does not fit the labels.
-schema::Loss resolve_loss(schema::Loss declared, data::LabelKind labels);
+// Error(kRecipe) where the loss, or an option that it would ignore, does not fit the labels.
+schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels);
 
 struct SampleLosses {
   backends::Value losses;   // (B) f32

@@ -1,8 +1,22 @@
 #include "runner/train/session.h"
 
 #include "backends/cpu/cpu_device.h"
+#include "schema/error.h"
+#include "schema/field_words.h"
 
 namespace runner::train {
+namespace {
+
+// A run that ends before its warm-up never has its rate.  Where the recipe alone tells, its reader has said so.
+void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scale) {
+  if (!spec.warmup) return;
+  const int64_t warmup = optim::to_steps(*spec.warmup, scale);
+  const int64_t length = spec.length ? optim::to_steps(*spec.length, scale) : scale.total_steps;
+  RUN_CHECK(warmup <= length, ErrorKind::kRecipe, "scheduler.warmup, {}, is longer than the schedule, {}",
+            schema::length_text(warmup, "steps"), schema::length_text(length, "steps"));
+}
+
+}  // namespace
 
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
   optim::RunScale scale;
@@ -21,7 +35,9 @@ Session::Session(const schema::Recipe& recipe_)
       scale(run_scale(recipe, plan)),
       device(backends::make_cpu_device(static_cast<int>(recipe.threads))),
       trainer(recipe, data.encoding, *device),
-      schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {}
+      schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {
+  check_warmup(recipe.scheduler, scale);
+}
 
 uint64_t Session::data_seed() const {
   return data::data_seed(recipe);

@@ -205,7 +205,7 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       model_(model),
       layout_(layout),
       encoding_(encoding),
-      loss_(resolve_loss(recipe.train.loss, encoding.label_kind)) {}
+      loss_(resolve_loss(recipe.train, encoding.label_kind)) {}
 
 StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training) const {
   Recorded recorded;

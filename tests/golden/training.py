@@ -104,8 +104,8 @@ CASES = {
     "one_cycle_sgd": {
         "data": ("target", 8),
         "model": {"hidden": [16], "activation": "tanh"},
-        "optimizer": {"type": "sgd", "lr": 0.1, "momentum": 0.9},
-        "scheduler": {"type": "one_cycle", "max_lr": 0.2},
+        "optimizer": {"type": "sgd", "momentum": 0.9},
+        "scheduler": {"type": "one_cycle", "max_lr": 0.2, "cycle_momentum": False},
     },
     "bf16": {
         "data": ("classes", 16),
@@ -116,14 +116,21 @@ CASES = {
     "one_cycle_sgd_without_momentum": {
         "data": ("target", 8),
         "model": {"hidden": [16], "activation": "tanh"},
-        "optimizer": {"type": "sgd", "lr": 0.01},
+        "optimizer": {"type": "sgd"},
         "scheduler": {"type": "one_cycle", "max_lr": 0.1},
     },
     "one_cycle_rmsprop_without_momentum": {
         "data": ("classes", 16),
         "model": {"hidden": [16], "activation": "relu"},
-        "optimizer": {"type": "rmsprop", "lr": 0.001},
+        "optimizer": {"type": "rmsprop"},
         "scheduler": {"type": "one_cycle", "max_lr": 0.002},
+    },
+    # Both at once: the norm is scaled first, then each value is bounded.
+    "clip_grad_norm_and_value": {
+        "data": ("classes", 16),
+        "model": {"hidden": [16], "activation": "relu"},
+        "optimizer": {"type": "sgd", "lr": 0.3},
+        "train": {"clip_grad_norm": 0.4, "clip_grad_value": 0.05},
     },
 }
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}

@@ -100,9 +100,10 @@ TEST(ParameterSet, PutsAParameterIntoTheFirstGroupThatMatches) {
 
 TEST(ParameterSet, HasNoBufferForAGroupWithoutParameters) {
   ParameterSet set = example();
-  const Groups groups = {{"*"}, {"1.*"}};
-  set.lay_out({}, groups);
-  EXPECT_EQ(layout(set), (Patterns{"0 (19): 0.weight@0 0.bias@6 1.weight@9 1.bias@12 3.weight@15 3.bias@18"}));
+  const Patterns freeze = {"1.*"};
+  const Groups groups = {{"1.*"}, {"*"}};
+  set.lay_out(freeze, groups);
+  EXPECT_EQ(layout(set), (Patterns{"1 (13): 0.weight@0 0.bias@6 3.weight@9 3.bias@12", "-1 (6): 1.weight@0 1.bias@3"}));
 }
 
 TEST(ParameterSet, KeepsFrozenParametersApart) {
@@ -135,6 +136,17 @@ TEST(ParameterSet, NamesAPatternThatMatchesNothing) {
             "optimizer.groups: the pattern 'weight' matches no parameter of the model; they are named like 0.weight");
   EXPECT_EQ(error({"*"}, {}, ParameterSet()),
             "model.freeze: the pattern '*' matches no parameter of the model; they are named like nothing");
+}
+
+TEST(ParameterSet, RefusesAGroupThatOthersLeaveNothing) {
+  EXPECT_EQ(error({}, {{"*"}, {"1.*"}}),
+            "optimizer.groups[1] is ignored: its parameters belong to optimizer.groups[0] before it; put the narrower "
+            "group first");
+  EXPECT_EQ(error({}, {{"0.weight"}, {"*.bias"}, {"1.bias", "0.weight"}}),
+            "optimizer.groups[2] is ignored: its parameters belong to optimizer.groups[0] before it; put the narrower "
+            "group first");
+  EXPECT_EQ(error({}, {{"1.*"}, {"*"}}), "");
+  EXPECT_EQ(error({"1.*"}, {{"*"}, {"1.*"}}), "");  // frozen, which no other group did
 }
 
 TEST(ParameterSet, NeedsSomethingToTrain) {

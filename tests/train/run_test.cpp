@@ -115,6 +115,48 @@ log: {every: 1 step}
   for (const auto& [step, loss] : points("train/loss")) EXPECT_EQ(std::isfinite(loss), step % 4 != 2) << step;
 }
 
+// Whether labels are numbers is known when they are read.
+TEST_F(RunTest, RefusesOptionsOfClassesForLabelsThatAreNumbers) {
+  write("table.csv", "a,b,label\n1,2,0.5\n3,1,0.25\n2,2,0.125\n1,1,0.5\n");
+  constexpr const char* kNumbers = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 2}
+optimizer: {type: sgd}
+train: {epochs: 1}
+)";
+  EXPECT_EQ(train(kNumbers).exit_code, 0);
+  for (const char* option : {"class_weights=[1]", "label_smoothing=0.1", "ignore_index=0"}) {
+    try {
+      train(kNumbers, {.overrides = {std::string("train.") + option}});
+      ADD_FAILURE() << option;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+      const std::string key(option, std::string_view(option).find('='));
+      EXPECT_EQ(error.message(),
+                "train." + key + " needs classes, and the labels of data.train are numbers; remove it");
+    }
+  }
+}
+
+TEST_F(RunTest, RefusesAWarmupThatTheRunDoesNotSeeTheEndOf) {
+  const auto refused = [&](std::vector<std::string> overrides) -> std::string {
+    overrides.push_back("data.batch_size=10");
+    overrides.push_back("train.epochs=2");
+    try {
+      return train(kSmall, {.overrides = overrides}).exit_code == 0 ? "" : "it failed";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  EXPECT_EQ(refused({"scheduler={type: linear, warmup: 10 steps}"}), "");
+  EXPECT_EQ(refused({"scheduler={type: linear, warmup: 11 steps}"}),
+            "scheduler.warmup, 11 steps, is longer than the schedule, 10 steps");
+  EXPECT_EQ(refused({"scheduler={type: constant, warmup: 101 samples}"}),
+            "scheduler.warmup, 11 steps, is longer than the schedule, 10 steps");
+  EXPECT_EQ(refused({"scheduler={type: cosine, warmup: 6 steps, length: 1 epoch}"}),
+            "scheduler.warmup, 6 steps, is longer than the schedule, 5 steps");
+}
+
 TEST_F(RunTest, StopsEarly) {
   const RunResult result = train(kSmall, {.overrides = {"train.epochs=200", "optimizer.lr=1e-12",
                                                         "train.early_stopping={patience: 2, min_delta: 0.001}"}});
