@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "schema/error.h"
-#include "tests/backends/support/allocations.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
+#include "tests/support/allocations.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -40,9 +40,9 @@ int64_t allocations_of_steps(const Program& program, const Inputs& inputs, int t
   const auto device = make_cpu_device(threads);
   Session session(*device, program, inputs);
   for (int warm_up = 0; warm_up < 2; ++warm_up) session.submit();
-  const int64_t before = allocations();
+  const int64_t before = support::allocations();
   for (int i = 0; i < 10; ++i) session.submit();
-  return allocations() - before;
+  return support::allocations() - before;
 }
 
 TEST(CpuDevice, SteadyStepsAllocateNothing) {

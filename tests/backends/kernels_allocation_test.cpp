@@ -5,7 +5,7 @@
 #include "backends/graph/program.h"
 #include "backends/kernels/eltwise_vm.h"
 #include "tests/backends/kernels_harness.h"
-#include "tests/backends/support/allocations.h"
+#include "tests/support/allocations.h"
 
 namespace runner::backends {
 namespace {
@@ -25,16 +25,16 @@ int64_t allocations_of(const Kernel& kernel, std::span<const TensorType> operand
   const KernelArguments arguments{all.first(operands.size()), all.subspan(operands.size()), scratch.data(), pool_of(2)};
   const WorkerPool::StepScope step(arguments.pool);
   kernel.run(kernel.params.get(), arguments);
-  const int64_t before = testing::allocations();
+  const int64_t before = support::allocations();
   kernel.run(kernel.params.get(), arguments);
-  return testing::allocations() - before;
+  return support::allocations() - before;
 }
 
 TEST(KernelAllocations, TheCounterCounts) {
-  const int64_t before = testing::allocations();
+  const int64_t before = support::allocations();
   std::vector<int> some(10);
   EXPECT_EQ(some.size(), 10u);
-  EXPECT_EQ(testing::allocations(), before + 1);
+  EXPECT_EQ(support::allocations(), before + 1);
 }
 
 TEST(KernelAllocations, NoOpAllocatesWhenItRuns) {

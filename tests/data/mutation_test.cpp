@@ -4,8 +4,8 @@
 #include <random>
 
 #include "runner/data/load.h"
-#include "tests/data/allocations.h"
 #include "tests/data/files.h"
+#include "tests/support/allocations.h"
 
 namespace runner::data {
 namespace {
@@ -20,7 +20,7 @@ class MutationTest : public FileTest {
               const std::function<void(const std::string&)>& read) {
     std::mt19937 random(2024);
     const auto below = [&](size_t bound) { return random() % bound; };
-    largest_allocation = 0;
+    support::take_largest_allocation();
     int read_fine = 0, refused = 0;
     for (int round = 0; round < rounds; ++round) {
       std::string bytes = file;
@@ -47,7 +47,7 @@ class MutationTest : public FileTest {
         FAIL() << "round " << round << ": " << error.what();
       }
     }
-    EXPECT_LT(largest_allocation, 4u << 20);
+    EXPECT_LT(support::take_largest_allocation(), 4u << 20);
     EXPECT_GT(refused, rounds / 20);
     EXPECT_EQ(read_fine + refused, rounds);
   }

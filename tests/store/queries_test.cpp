@@ -9,8 +9,8 @@
 #include "store/run_writer.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
-#include "tests/store/allocations.h"
 #include "tests/store/temp_store.h"
+#include "tests/support/allocations.h"
 
 namespace runner::store {
 namespace {
@@ -329,15 +329,15 @@ TEST_F(Queries, MemoryThatRunsOutBelowSqliteIsAnErrorOfSqlite) {
                            "SELECT process_runs('a host of a long name', 'a boot of a long name', '', 1, 2, 3)"}) {
     int failures = 0;
     for (bool done = false; !done; ++failures) {
-      fail_allocation(failures);
+      support::fail_allocation(failures);
       try {
         Statement statement(store.database(), text);
-        fail_allocation(failures);
+        support::fail_allocation(failures);
         done = statement.step();
       } catch (const SqliteError& error) {
         EXPECT_EQ(error.code(), SQLITE_NOMEM) << text << ", allocation " << failures;
       }
-      fail_allocation(-1);
+      support::fail_allocation(-1);
     }
     EXPECT_GT(failures, 1) << text;
   }

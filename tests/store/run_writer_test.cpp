@@ -14,8 +14,8 @@
 #include "store/point_ring.h"
 #include "store/queries.h"
 #include "store/sqlite.h"
-#include "tests/store/allocations.h"
 #include "tests/store/temp_store.h"
+#include "tests/support/allocations.h"
 
 namespace runner::store {
 namespace {
@@ -251,14 +251,14 @@ TEST_F(RunWriting, PushAllocatesNothing) {
   RunWriter writer(open_to_write(), info);
   const SeriesIndex loss = writer.series("train/loss_of_a_long_name"), lr = writer.series("lr");
   writer.wait_until_recorded();
-  const int64_t before = allocations_of_this_thread();
+  const int64_t before = support::allocations_of_this_thread();
   for (int64_t step = 1; step <= 200'000; ++step) {
     writer.push(loss, step, 0.5);
     writer.push(writer.series("train/loss_of_a_long_name"), step, 0.5);
     writer.push(lr, step, 1e-3);
     if (!writer.take_warnings().empty()) break;
   }
-  EXPECT_EQ(allocations_of_this_thread(), before);
+  EXPECT_EQ(support::allocations_of_this_thread(), before);
 }
 
 // In a child whose training thread the kernel kills at the first system call other than write and exit.
