@@ -1,0 +1,204 @@
+// The trainer executes Plans and nothing else: what a step computes comes from the Programs that the device was given.
+//
+// Shown on a device that records everything: a window is one execution for each micro-batch and the reading of results,
+// and the record replayed op by op, without a plan, gives every bit that training reported and kept.
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "runner/train/checkpoint.h"
+#include "runner/train/session.h"
+#include "schema/recipe_reader.h"
+#include "tests/backends/support/op_by_op_device.h"
+#include "tests/train/recording_device.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+// An epoch is four batches, the last one of 3 samples, in windows of three and one.
+const std::string kRecipe = R"(schema_version: 1
+name: plans
+seed: 5
+gradient_accumulation_steps: 3
+model: {type: mlp, hidden: [12, 9], activation: gelu, layer_norm: true, dropout: 0.25}
+data: {train: {format: synthetic, samples: 27, features: [6], classes: 4}, batch_size: 8, normalize: standard}
+optimizer:
+  type: adamw
+  lr: 0.02
+  amsgrad: true
+  groups:
+    - {params: ["*.bias"], weight_decay: 0, lr: 0.01}
+scheduler: {type: one_cycle, max_lr: 0.05}
+train: {epochs: 3, clip_grad_norm: 0.5}
+log: {every: 1 step}
+)";
+constexpr size_t kBatches = 12, kShapes = 4;
+
+template <class T>
+T value_of(const Bytes& bytes) {
+  T value{};
+  EXPECT_EQ(bytes.size(), sizeof value);
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+// What run.cpp does with a trainer, on a device of our own.
+class RecordedTraining {
+ public:
+  explicit RecordedTraining(const schema::Recipe& recipe)
+      : recipe_(recipe),
+        data_(data::load(recipe.data, static_cast<uint64_t>(recipe.seed), data::labels_as(recipe.train.loss))),
+        plan_(data::train_plan(recipe, data_.train.size())),
+        scale_(run_scale(recipe, plan_)),
+        schedule_(recipe.scheduler, recipe.optimizer.hyper.lr, scale_),
+        trainer_(recipe, data_.encoding, device_),
+        loader_(data_.train, plan_,
+                {.shuffle = recipe.data.shuffle, .seed = static_cast<uint64_t>(recipe.seed), .prefetch = 0}) {}
+
+  Trainer::Window window() {
+    const int64_t applied = trainer_.counters.applied;
+    return trainer_.run_window(loader_, {schedule_.factor(applied), schedule_.momentum(applied)});
+  }
+
+  // The sections of a state that hold tensors.
+  std::map<std::string, Bytes> tensors() {
+    store::StateSnapshot snapshot;
+    RunState state;
+    state.encoding = data_.encoding;
+    capture(trainer_, state, snapshot);
+    std::map<std::string, Bytes> sections;
+    for (const store::SectionView& section : snapshot.sections())
+      if (section.name != "run") sections[std::string(section.name)] = {section.bytes.begin(), section.bytes.end()};
+    return sections;
+  }
+
+  int64_t steps() const { return scale_.total_steps; }
+  const data::Dataset& dataset() const { return data_.train; }
+  RecordingDevice& device() { return device_; }
+  Trainer& trainer() { return trainer_; }
+
+ private:
+  const schema::Recipe& recipe_;
+  const data::Data data_;
+  const data::DataPlan plan_;
+  const optim::RunScale scale_;
+  const optim::LrSchedule schedule_;
+  RecordingDevice device_{backends::make_cpu_device(2)};
+  Trainer trainer_;
+  data::Loader loader_;
+};
+
+class PlansOnly : public RunFixture {
+ protected:
+  void expect_plans_only(const std::vector<std::string>& overrides);
+};
+
+// The calls since event `first`.
+std::vector<Call> calls_since(const RecordingDevice& device, size_t first) {
+  std::vector<Call> calls;
+  for (size_t i = first; i < device.events().size(); ++i)
+    if (device.events()[i].call != Call::kCompile) calls.push_back(device.events()[i].call);
+  return calls;
+}
+
+// What the host gives a step is data and a handful of rates: the rows of the samples as the data set has them.
+void expect_batch_is_data(const data::Dataset& dataset, const Event& submission) {
+  ASSERT_EQ(submission.batch.size(), size_t{kBatchInputCount});
+  const Bytes& id_bytes = submission.batch[kSampleIds];
+  std::vector<int64_t> ids(id_bytes.size() / sizeof(int64_t));
+  std::memcpy(ids.data(), id_bytes.data(), id_bytes.size());
+  std::vector<float> features(ids.size() * static_cast<size_t>(dataset.feature_shape().elements()));
+  dataset.gather_features(ids, features);
+  const auto bytes = std::as_bytes(std::span(features));
+  EXPECT_TRUE(std::ranges::equal(submission.batch[kFeatures], bytes));
+}
+
+void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
+  SCOPED_TRACE(overrides.empty() ? "as written" : overrides[0]);
+  ASSERT_EQ(train(kRecipe, {.overrides = overrides}).exit_code, 0);
+  const auto losses = points("train/loss"), norms = points("train/grad_norm");
+
+  const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), overrides);
+  RecordedTraining training(read.recipe);
+  RecordingDevice& device = training.device();
+  ASSERT_EQ(losses.size(), static_cast<size_t>(training.steps()));
+  size_t batches = 0;
+  for (size_t step = 0; step < losses.size(); ++step) {
+    SCOPED_TRACE("step " + std::to_string(step + 1));
+    const size_t first = device.events().size();
+    const Trainer::Window window = training.window();
+    const size_t micro_batches = step % 2 == 0 ? 3 : 1;
+    batches += micro_batches;
+    std::vector<Call> expected;
+    for (size_t i = 0; i < micro_batches; ++i) expected.insert(expected.end(), {Call::kSubmit, Call::kWait});
+    expected.insert(expected.end(), {Call::kReadOutput, Call::kReadOutput});
+    EXPECT_EQ(calls_since(device, first), expected);
+    for (size_t i = first; i < device.events().size(); ++i)
+      if (device.events()[i].call == Call::kSubmit) expect_batch_is_data(training.dataset(), device.events()[i]);
+
+    // What is reported is what was read, bit by bit; the run's record says the same.
+    EXPECT_EQ(window.finite, value_of<bool>(device.events().end()[-2].bytes));
+    EXPECT_EQ(window.grad_norm, value_of<float>(device.events().back().bytes));
+    EXPECT_EQ(window.grad_norm, norms[step].second);
+    const size_t log = device.events().size();
+    const double loss = training.trainer().take_logged_loss();
+    EXPECT_EQ(calls_since(device, log), (std::vector{Call::kRead, Call::kWrite, Call::kRead, Call::kWrite}));
+    EXPECT_EQ(loss, value_of<double>(device.events()[log].bytes) / value_of<double>(device.events()[log + 2].bytes));
+    EXPECT_EQ(loss, losses[step].second);
+    for (const size_t write : {log + 1, log + 3}) EXPECT_EQ(value_of<double>(device.events()[write].bytes), 0);
+  }
+  EXPECT_EQ(batches, kBatches);
+  EXPECT_EQ(std::ranges::count(device.events(), Call::kCompile, &Event::call), static_cast<int64_t>(kShapes));
+
+  auto stored = last_state();
+  stored.erase("run");
+  EXPECT_EQ(training.tensors(), stored);
+
+  backends::testing::OpByOpDevice op_by_op;
+  const std::vector<size_t> differing = device.replay(op_by_op);
+  EXPECT_TRUE(differing.empty()) << differing.size() << " reads differ, first event " << differing[0];
+}
+
+TEST_F(PlansOnly, InF32) {
+  expect_plans_only({});
+}
+TEST_F(PlansOnly, InBf16) {
+  expect_plans_only({"mixed_precision=bf16"});
+}
+TEST_F(PlansOnly, SkippingStepsThatAreNotFinite) {
+  expect_plans_only({"train.on_nan=skip"});
+}
+TEST_F(PlansOnly, WithAnotherOptimizer) {
+  expect_plans_only(
+      {"optimizer.type=sgd", "optimizer.amsgrad=false", "optimizer.nesterov=true", "optimizer.momentum=0.9"});
+}
+
+// It cannot run kernels: it sees neither them nor the Plans that hold them.
+TEST(Train, SeesNeitherKernelsNorPlans) {
+  // The names of the kernels, for the record; where compiled steps are kept, whatever they are.
+  const std::set<std::string> harmless = {"backends/kernels/kernel_choices.h", "backends/plan/plan_cache.h"};
+  size_t files = 0, includes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(RUNNER_SOURCE_DIR "/runner/train")) {
+    std::ifstream lines(file.path());
+    ++files;
+    for (std::string line; std::getline(lines, line);) {
+      constexpr std::string_view kStart = "#include \"backends/";
+      if (!line.starts_with(kStart)) continue;
+      ++includes;
+      const std::string name = line.substr(10, line.rfind('"') - 10);
+      const bool runs = name.starts_with("backends/kernels/") || name.starts_with("backends/plan/");
+      EXPECT_TRUE(!runs || harmless.contains(name)) << file.path().filename() << " includes " << name;
+    }
+  }
+  EXPECT_GT(files, 20u);
+  EXPECT_GT(includes, 5u);
+}
+
+}  // namespace
+}  // namespace runner::train
