@@ -1,0 +1,91 @@
+// What logging costs a training step: points of many metrics at every step, through the recorder of a run into a store.
+//
+//     logging_bench [STEP_MS] [METRICS] [STEPS]      8 ms (MLP 784-1024-1024-10, batch 256), 50 metrics, 500 steps
+//
+// A step stands for the model's: it takes STEP_MS, and leaves nothing of the recorder in the caches.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runner/train/recorder.h"
+#include "store/store.h"
+
+namespace {
+
+using namespace runner;
+using Clock = std::chrono::steady_clock;
+
+double cpu_us(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
+}
+
+double other_threads_us() {
+  return cpu_us(CLOCK_PROCESS_CPUTIME_ID) - cpu_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
+struct Costs {
+  std::vector<double> log_us;  // by step, on the training thread
+  double writer_us = 0;        // processor time of the writer thread in a step
+  int64_t dropped = 0;
+};
+
+Costs log_steps(const std::filesystem::path& path, double step_ms, size_t metrics, int64_t steps) {
+  store::RunInfo info;
+  info.uid = store::new_run_uid();
+  store::RunWriter writer(store::Store::open(path, store::Access::kWrite), info);
+  train::Recorder recorder(writer);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < metrics; ++i) names.push_back(fmt::format("train/norm of the gradient of layer {}", i));
+  for (const std::string& name : names) recorder.add(name, 0, 0);
+  writer.flush();
+
+  std::vector<char> swept(size_t{64} << 20);
+  Costs costs;
+  const double before = other_threads_us();
+  auto next = Clock::now();
+  for (int64_t step = 1; step <= steps; ++step) {
+    next += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double, std::milli>(step_ms));
+    for (size_t at = 0; at < swept.size() && Clock::now() < next; at += 64) ++swept[at];
+    std::this_thread::sleep_until(next);
+    const auto start = Clock::now();
+    for (const std::string& name : names) recorder.add(name, step, 1.0 / static_cast<double>(step));
+    costs.log_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+  }
+  costs.writer_us = (other_threads_us() - before) / static_cast<double>(steps);
+  costs.dropped = writer.counters().dropped;
+  writer.finish({.status = store::RunStatus::kDone, .exit_code = 0, .reason = "", .summary_json = "{}"});
+  return costs;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const double step_ms = argc > 1 ? std::atof(argv[1]) : 8;
+  const auto metrics = static_cast<size_t>(argc > 2 ? std::atoi(argv[2]) : 50);
+  const int64_t steps = argc > 3 ? std::atoi(argv[3]) : 500;
+  std::string folder = (std::filesystem::temp_directory_path() / "runner_bench_XXXXXX").string();
+  if (step_ms <= 0 || steps <= 0 || mkdtemp(folder.data()) == nullptr) return 2;
+  Costs costs = log_steps(std::filesystem::path(folder) / "runner.db", step_ms, metrics, steps);
+  std::filesystem::remove_all(folder);
+
+  std::sort(costs.log_us.begin(), costs.log_us.end());
+  const double median = costs.log_us[costs.log_us.size() / 2], slowest = costs.log_us.back();
+  const auto share = [&](double us) { return us / (step_ms * 10); };
+  std::printf("%zu metrics at each of %ld steps of %g ms, %ld points dropped\n", metrics, static_cast<long>(steps),
+              step_ms, static_cast<long>(costs.dropped));
+  std::printf("training thread  %8.2f us a step  %6.3f %%   (slowest step %.2f us)\n", median, share(median), slowest);
+  std::printf("writer thread    %8.2f us a step  %6.3f %% of a core\n", costs.writer_us, share(costs.writer_us));
+  std::printf("together         %8.2f us a step  %6.3f %%   (limit 1 %%)\n", median + costs.writer_us,
+              share(median + costs.writer_us));
+}
