@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "schema/field_table.h"
+#include "schema/field_words.h"
 #include "schema/substitute.h"
 
 namespace runner::schema {
@@ -49,6 +51,21 @@ void merge(YamlNode& base, YamlNode&& over, bool keep_places = false) {
     const bool both_sections = old->value.kind == YamlNode::Kind::kMap && member.value.kind == YamlNode::Kind::kMap;
     if (!keep_places || !both_sections) old->place = member.place;
     merge(old->value, std::move(member.value), keep_places);
+  }
+}
+
+// Takes from `base` what excludes something that `over` sets on the command line, unless the command line set it too.
+void drop_excluded(YamlNode& base, const YamlNode& over, const std::string& section, int command_line) {
+  for (const YamlNode::Member& member : over.members) {
+    const std::string path = child_path(section, member.key);
+    const std::span<const Field> field = find_fields(path);
+    if (field.empty() || member.value.is_unset()) continue;
+    const YamlNode::Member* other = field[0].excludes.empty() ? nullptr : base.find(field[0].excludes);
+    if (other != nullptr && other->place.source != command_line) {
+      base.members.erase(base.members.begin() + (other - base.members.data()));
+    }
+    YamlNode::Member* below = base.find(member.key);
+    if (below != nullptr) drop_excluded(below->value, member.value, path, command_line);
   }
 }
 
@@ -238,7 +255,10 @@ YamlTree compose(int source, std::span<const std::string> overrides, Report& rep
   size_t offset = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
     YamlTree given = composer.read_override(command_line, static_cast<int>(i) + 1, offset, arguments[i]);
-    if (given.root.kind == YamlNode::Kind::kMap) merge(tree.root, std::move(given.root), true);
+    if (given.root.kind == YamlNode::Kind::kMap) {
+      drop_excluded(tree.root, given.root, "", command_line);
+      merge(tree.root, std::move(given.root), true);
+    }
     offset += arguments[i].size() + 1;
   }
   substitute(tree.root, report);

@@ -112,16 +112,16 @@ std::string explain_text(const ReadResult& result, const std::string& key) {
   const Explanation found = find(result, key);
   const Field& field = *found.field;
   if (is_group(field) && result.find(key) == nullptr) {
-    std::string text = fmt::format("{}: {}\n", key, field.text);
+    std::string text = fmt::format("{}: {}{}\n", key, field.text, availability_phrase(field));
     for (const Leaf* leaf : leaves_below(result, key)) {
       text += fmt::format("  {} = {}  ({})\n", leaf->path, value_text(*leaf->field, leaf->value), origin_text(leaf));
     }
     return text;
   }
   const Value value = found.leaf != nullptr ? found.leaf->value : Value();
-  return fmt::format("{} = {}\n{}\n{}from: {}\n{}", key, value_text(field, value), field.text,
-                     field.type == FieldType::kFree ? "" : type_text(result, found) + "\n", origin_text(found.leaf),
-                     found.leaf == nullptr ? condition_text(result, field) : "");
+  return fmt::format("{} = {}\n{}{}\n{}from: {}\n{}", key, value_text(field, value), field.text,
+                     availability_phrase(field), field.type == FieldType::kFree ? "" : type_text(result, found) + "\n",
+                     origin_text(found.leaf), found.leaf == nullptr ? condition_text(result, field) : "");
 }
 
 std::string explain_json(const ReadResult& result, const std::string& key) {
@@ -150,7 +150,7 @@ std::string explain_json(const ReadResult& result, const std::string& key) {
                                  {"default", fallback},
                                  {"unit", json::or_null(unit)},
                                  {"origin", origin},
-                                 {"text", std::string(field.text)}});
+                                 {"text", std::string(field.text) + availability_phrase(field)}});
 }
 
 }  // namespace runner::schema

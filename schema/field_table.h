@@ -75,6 +75,7 @@ struct Field {
   std::span<const Condition> when{};
   std::span<const Condition> implied_by{};
   std::span<const FieldDefault> defaults{};  // the first that holds counts
+  std::string_view excludes{};               // a sibling's name: that one cannot be written besides
   std::string_view unit{};
   std::string_view text{};
 

@@ -25,6 +25,7 @@ std::string describe(const YamlNode& node) {
     case YamlNode::Kind::kInvalid: return "nothing";
     case YamlNode::Kind::kScalar: break;
   }
+  if (node.text.empty()) return "an empty text";
   constexpr size_t kLongest = 60;
   const bool text = node.quoted || read_plain_scalar(node.text).value.text() != nullptr;
   const bool cut = node.text.size() > kLongest;
@@ -73,6 +74,17 @@ std::vector<std::string> choice_names(const Field& field) {
     for (const Choice& choice : field.choices)
       if (choice.works == works) names.emplace_back(choice.name);
   return names;
+}
+
+std::string availability_phrase(const Field& field) {
+  std::string text;
+  std::vector<std::string_view> later;
+  for (const Choice& choice : field.choices)
+    if (!choice.works) later.push_back(choice.name);
+  if (!later.empty()) text += fmt::format(" Not yet: {}.", fmt::join(later, ", "));
+  if (field.later != Later::kNo)
+    text += field.defaults.empty() ? " Does not work yet." : " Only the default works yet.";
+  return text;
 }
 
 std::string length_text(int64_t count, std::string_view unit) {

@@ -11,7 +11,7 @@
 
 namespace runner::schema {
 
-// "3", "true", "the text \"x\"", "a list", "a section", "null", "nothing": for "…, got X".
+// "3", "true", "the text \"x\"", "an empty text", "a list", "a section", "null", "nothing": for "…, got X".
 std::string describe(const YamlNode& node);
 
 // The type in words: "an integer", "a list of numbers".
@@ -22,6 +22,9 @@ std::string range_phrase(const Field& field);
 
 // The names of the choices, those that work first; of a field that is no choice: none.
 std::vector<std::string> choice_names(const Field& field);
+
+// What of a field does not work yet, to be put behind its text: " Not yet: gpu, tpu."; "" where all does.
+std::string availability_phrase(const Field& field);
 
 // A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
 std::string length_text(int64_t count, std::string_view unit);

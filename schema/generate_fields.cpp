@@ -92,8 +92,8 @@ class Generator {
 
   void check_attributes(const Row& row) const {
     static const std::set<std::string> kKnown = {
-        "path",     "type",       "range", "count", "nonempty", "default", "default_if", "choices", "required",
-        "optional", "implied_by", "when",  "later", "resume",   "unit",    "like",       "text"};
+        "path",     "type",       "range", "count", "nonempty", "default",  "default_if", "choices", "required",
+        "optional", "implied_by", "when",  "later", "resume",   "excludes", "unit",       "like",    "text"};
     for (const auto& attribute : row.node) {
       const std::string name = attribute.first.as<std::string>();
       if (!kKnown.contains(name)) refuse(row, "unknown attribute " + name);
@@ -168,6 +168,12 @@ class Generator {
     return name == "any" ? "OnResume::kAny" : name == "larger" ? "OnResume::kLarger" : "OnResume::kFixed";
   }
 
+  std::string excludes(const Row& row) const {
+    const std::string name = text_of(row.node, "excludes");
+    if (!name.empty() && !paths_.contains(row.parent + "." + name)) refuse(row, "excludes an unknown sibling " + name);
+    return name;
+  }
+
   // "[a, b)" with either end empty.
   static std::string range(const Row& row) {
     const std::string type = text_of(row.node, "type");
@@ -203,6 +209,7 @@ class Generator {
                                               conditions(row, node["when"]),
                                               conditions(row, node["implied_by"]),
                                               defaults(row),
+                                              quoted(excludes(row)),
                                               quoted(text_of(node, "unit")),
                                               quoted(text_of(node, "text"))};
     fields_ += fmt::format("    {{{}}},\n", fmt::join(columns, ", "));

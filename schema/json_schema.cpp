@@ -121,13 +121,8 @@ std::string meaning_text(const Field& field) {
   for (const Condition& condition : field.when) {
     text += fmt::format(" With `{}: {}`.", condition.path, fmt::join(condition.values, "`, `"));
   }
-  std::vector<std::string_view> later;
-  for (const Choice& choice : field.choices)
-    if (!choice.works) later.push_back(choice.name);
-  if (!later.empty()) text += fmt::format(" Not yet: {}.", fmt::join(later, ", "));
-  if (field.later != Later::kNo)
-    text += field.defaults.empty() ? " Does not work yet." : " Only the default works yet.";
-  return text;
+  if (!field.excludes.empty()) text += fmt::format(" Not with `{}`.", child_path(field.parent, field.excludes));
+  return text + availability_phrase(field);
 }
 
 std::string type_text(const Field& field) {
@@ -172,6 +167,7 @@ A recipe is one YAML document of at most 1 MiB.  Only `schema_version`, `model` 
   its digits or letters.  `${env:NAME:default}` reads the environment in the same way.  `$${` stands for `${`.  Inside
   `{ }` and `[ ]` put quotes around it: `{lr: "${vars.lr}"}`.
 - **`key=value`** after the recipe on the command line wins over all files: `optimizer.lr=3e-4 model.hidden=[64,64]`.
+  Of two keys that exclude each other it takes the other one back: `train.steps=100` the `train.epochs` of the files.
 - An option that the chosen type, backend or mode would ignore is an error, unless it is written with its default.  The
   sections `gpu` and `tpu` may always stand in a recipe.
 )";

@@ -50,10 +50,9 @@ class Checker {
     report_.add(id, place(path), path, message, hint);
   }
 
-  bool both(const std::string& a, const std::string& b) {
-    if (!has(a) || !has(b)) return false;
+  void both(const std::string& a, const std::string& b) {
+    if (!has(a) || !has(b)) return;
     fault(ErrorId::kConflictingKeys, b, fmt::format("{} and {} exclude each other", a, b), "remove one of them");
-    return true;
   }
 
   void missing_one_of(std::string_view section, const std::string& a, const std::string& b,
@@ -65,8 +64,9 @@ class Checker {
   void check_required() {
     missing_one_of("", "model", "hooks", "write model: {type: mlp, hidden: [128]}");
     missing_one_of("train", "train.epochs", "train.steps");
-    both("train.epochs", "train.steps");
-    both("data.eval", "data.split");
+    for (const Field& field : fields()) {
+      if (field.name < field.excludes) both(field.path(), child_path(field.parent, field.excludes));
+    }
   }
 
   bool has_eval_data() const {
@@ -91,7 +91,6 @@ class Checker {
     if (!has(path)) return;
     if (settings_.text(path + ".format") == "synthetic") {
       missing_one_of(path, path + ".classes", path + ".targets");
-      both(path + ".classes", path + ".targets");
     }
     if (settings_.text(path + ".format") == "csv" && has(path + ".header") && !settings_.is_true(path + ".header")) {
       check_headless(path);

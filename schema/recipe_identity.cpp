@@ -42,6 +42,10 @@ Value& member_at(Value& document, std::string_view path) {
   return *at;
 }
 
+bool is_path(const Leaf& leaf) {
+  return leaf.field->type == FieldType::kPath && leaf.value.text() != nullptr;
+}
+
 std::string absolute(const std::string& folder, const std::string& path) {
   std::error_code ignored;
   return std::filesystem::absolute(join_path(folder, path), ignored).lexically_normal().string();
@@ -84,9 +88,8 @@ std::string resolved_json(const ReadResult& result) {
     if (!section.path.empty()) member_at(document, section.path) = ValueMap();
   }
   for (const Leaf& leaf : result.leaves) {
-    const bool is_path = leaf.field->type == FieldType::kPath && leaf.value.text() != nullptr;
     member_at(document, leaf.path) =
-        is_path ? Value(absolute(result.folder, *leaf.value.text())) : as_written(*leaf.field, leaf.value);
+        is_path(leaf) ? Value(absolute(result.folder, *leaf.value.text())) : as_written(*leaf.field, leaf.value);
   }
   return json::text(document);
 }
@@ -95,10 +98,12 @@ std::string origins_json(const ReadResult& result) {
   json::Object document;
   for (const Leaf& leaf : result.leaves) {
     const bool in_file = leaf.origin != OriginKind::kDefault && leaf.origin != OriginKind::kCommandLine;
-    document.emplace_back(leaf.path, json::Object{{"kind", std::string(name_of(leaf.origin))},
-                                                  {"file", in_file ? Value(leaf.mark.file) : Value()},
-                                                  {"line", in_file ? Value(leaf.mark.line) : Value()},
-                                                  {"column", in_file ? Value(leaf.mark.column) : Value()}});
+    json::Object origin{{"kind", std::string(name_of(leaf.origin))},
+                        {"file", in_file ? Value(leaf.mark.file) : Value()},
+                        {"line", in_file ? Value(leaf.mark.line) : Value()},
+                        {"column", in_file ? Value(leaf.mark.column) : Value()}};
+    if (is_path(leaf)) origin.emplace_back("written", leaf.value);
+    document.emplace_back(leaf.path, std::move(origin));
   }
   return json::text(document);
 }

@@ -23,6 +23,7 @@ std::string recipe_hash(const ReadResult& result);
 std::string resolved_json(const ReadResult& result);
 
 // {"optimizer.lr": {"kind", "file", "line", "column"}, …}; file, line and column are null for defaults and arguments.
+// Paths have "written" besides: the path from the recipe's folder, which the resolved form does not tell.
 std::string origins_json(const ReadResult& result);
 
 struct FlatSetting {

@@ -1,5 +1,6 @@
 #include "runner/cli/recipe_record.h"
 
+#include <algorithm>
 #include <map>
 
 #include "schema/json.h"
@@ -32,9 +33,23 @@ store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const s
     const bool set_now = leaf != nullptr && leaf->origin == schema::OriginKind::kCommandLine;
     origins.emplace_back(key, set_now || !former.contains(key) ? origin : former.at(key));
   }
+  record.hash = schema::recipe_hash(with_paths_as_written(before, after));
   record.text = before.text;
   record.origins_json = json::line(origins);
   return record;
+}
+
+schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, schema::ReadResult after) {
+  const json::Value origins = json::parse(before.origins_json);
+  for (const auto& [key, origin] : json::members_of(origins)) {
+    const auto leaf = std::find_if(after.leaves.begin(), after.leaves.end(),
+                                   [&](const schema::Leaf& candidate) { return candidate.path == key; });
+    if (leaf == after.leaves.end() || leaf->origin == schema::OriginKind::kCommandLine) continue;
+    for (const auto& [name, value] : json::members_of(origin)) {
+      if (name == "written") leaf->value = value;
+    }
+  }
+  return after;
 }
 
 std::vector<store::Param> params_of(const schema::ReadResult& recipe) {

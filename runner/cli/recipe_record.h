@@ -14,6 +14,10 @@ store::RecipeRecord record_of(const schema::ReadResult& recipe);
 // this attempt has set says so.
 store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const schema::ReadResult& after);
 
+// `after` with its paths as `before` had them from its folder, where this attempt has not set them: resuming alone
+// changes neither hash nor parameters.
+schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, schema::ReadResult after);
+
 std::vector<store::Param> params_of(const schema::ReadResult& recipe);
 
 }  // namespace runner::cli

@@ -74,6 +74,17 @@ TEST(Explain, TextOfKeysThatAreNotUsed) {
             "from: default\n");
 }
 
+TEST(Explain, WhatDoesNotWorkYet) {
+  EXPECT_EQ(explain_text(read(), "hooks"),
+            "hooks = not set\n"
+            "Lua file whose functions replace or extend parts of the training. Does not work yet.\n"
+            "path; no default\n"
+            "from: default\n");
+  EXPECT_NE(explain_text(read(), "backend").find(" Not yet: gpu, tpu.\n"), std::string::npos);
+  EXPECT_NE(explain_text(read(), "num_processes").find(" Only the default works yet.\n"), std::string::npos);
+  EXPECT_NE(explain_json(read(), "hooks").find(" Does not work yet.\""), std::string::npos);
+}
+
 TEST(Explain, TextOfSections) {
   EXPECT_EQ(explain_text(read(), "gpu"),
             "gpu: The emulated GPUs.\n"

@@ -104,6 +104,8 @@ TEST(RecipeIdentity, OriginsOfEveryLeaf) {
   const Json json = Json::parse(origins_json(result));
   EXPECT_EQ(json["optimizer.lr"], (Json{{"kind", "recipe"}, {"file", "r.yaml"}, {"line", 6}, {"column", 30}}));
   EXPECT_EQ(json["seed"], (Json{{"kind", "command line"}, {"file", nullptr}, {"line", nullptr}, {"column", nullptr}}));
+  EXPECT_EQ(json["data.train.path"],
+            (Json{{"kind", "recipe"}, {"file", "r.yaml"}, {"line", 4}, {"column", 30}, {"written", "d.csv"}}));
   EXPECT_EQ(json["threads"], (Json{{"kind", "default"}, {"file", nullptr}, {"line", nullptr}, {"column", nullptr}}));
   EXPECT_EQ(json.size(), result.leaves.size());
 }

@@ -24,6 +24,8 @@ TEST(ResumeCheck, WhatMayChange) {
   EXPECT_EQ(refused({"log.every=1 step", "checkpoint.every=1 epoch", "checkpoint.keep_last=2",
                      "checkpoint.keep_best={metric: eval/loss}", "train.epochs=4", "num_processes=1", "backend=cpu"}),
             "");
+  // Where the data are found; what they are, a fingerprint holds.
+  EXPECT_EQ(refused({"data.train.path=moved/d.csv", "model.init_from=w.safetensors"}), "");
   EXPECT_EQ(refused({"optimizer.lr=1e-3", "data.shuffle=true", "gpu.capture=false"}), "");
 }
 
@@ -41,6 +43,7 @@ TEST(ResumeCheck, WhatMayNot) {
             "[resume-change]\n"
             "hint: start a new run instead: runner exec RECIPE train.clip_grad_norm=1\n");
   EXPECT_NE(refused({"train.epochs=null", "train.steps=10"}), "");
+  EXPECT_NE(refused({"data.train.label=x"}), "");
 }
 
 }  // namespace

@@ -62,12 +62,15 @@ int resume(const Options& options, report::Output& out) {
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
   const bool longer = is_longer(before.recipe.train, after.recipe.train);
   if (details.run.status == store::RunStatus::kDone && !longer) {
-    out.talk(fmt::format("run {} is finished already\n", details.run.uid));
+    out.talk(fmt::format("run {} is finished already{}\n", details.run.uid,
+                         options.overrides.empty()
+                             ? std::string()
+                             : fmt::format("; nothing was done with {}", fmt::join(options.overrides, " "))));
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
-  return run_and_report(after.recipe, record_of_resumed(details.recipe, after), params_of(after), details.run.uid,
-                        longer, options, out);
+  return run_and_report(after.recipe, record_of_resumed(details.recipe, after),
+                        params_of(with_paths_as_written(details.recipe, after)), details.run.uid, longer, options, out);
 }
 
 int fork(const Options& /*options*/, report::Output& /*out*/) {
