@@ -135,6 +135,7 @@ class CsvReader {
                 INT32_MAX - 1);
     } else {
       storage_.values.resize(start);
+      ++storage_.dropped_rows;
     }
   }
 

@@ -125,6 +125,20 @@ void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targ
   }
 }
 
+std::vector<std::string> Dataset::warnings() const {
+  std::vector<std::string> texts;
+  if (const int64_t dropped = storage_->dropped_rows; dropped > 0) {
+    texts.push_back(fmt::format("{}: {} of {} rows {} dropped: a value is missing", name_, dropped,
+                                dropped + storage_->samples, dropped == 1 ? "was" : "were"));
+  }
+  if (const int64_t filled = storage_->filled_values; filled > 0) {
+    texts.push_back(fmt::format("{}: {} missing {} with the mean of {} column", name_, filled,
+                                filled == 1 ? "value was filled" : "values were filled",
+                                filled == 1 ? "its" : "their"));
+  }
+  return texts;
+}
+
 Fingerprint Dataset::fingerprint() const {
   const Storage& s = *storage_;
   Sha256 hash;

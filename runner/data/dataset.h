@@ -58,6 +58,10 @@ class Dataset {
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
 
+  // What `missing` did when the file was read: "data.train: 3 of 150 rows were dropped: a value is missing".  The parts
+  // of a split say so of the whole file.
+  std::vector<std::string> warnings() const;
+
   // Cost: one pass over the contents, about 1 GB in a second.
   Fingerprint fingerprint() const;
 

@@ -86,6 +86,7 @@ void fill_missing(Storage& storage, const Encoding& encoding, const std::string&
               "{}: feature {} of sample {} is missing, and the training data was not read with missing: mean", name,
               feature_text(storage, i % width), i / width);
     storage.values[i] = static_cast<float>(encoding.fill[i % width]);
+    ++storage.filled_values;
   }
 }
 

@@ -162,7 +162,11 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
   Dataset train_set("data.train", train, std::move(parts.train), encoding);
   std::optional<Dataset> eval_set;
   if (eval) eval_set.emplace("data.eval", eval, std::move(parts.eval), encoding);
-  return {std::move(encoding), std::move(train_set), std::move(eval_set)};
+  std::vector<std::string> warnings = train_set.warnings();
+  if (eval && eval != train) {
+    for (std::string& text : eval_set->warnings()) warnings.push_back(std::move(text));
+  }
+  return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings)};
 }
 
 Data load(const schema::Recipe& recipe) {

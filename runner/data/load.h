@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runner/data/dataset.h"
 #include "runner/data/encoding.h"
@@ -18,6 +19,7 @@ struct Data {
   Encoding encoding;
   Dataset train;
   std::optional<Dataset> eval;
+  std::vector<std::string> warnings = {};  // of the files that were read
 };
 
 // What labels have to be; kAuto: integers and texts are classes, other numbers are targets; kNames: all are texts.

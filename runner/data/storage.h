@@ -29,6 +29,9 @@ struct Storage {
   std::vector<float> targets;    // (samples, outputs)
   int64_t outputs = 0;           // largest class + 1, or targets per sample
 
+  int64_t dropped_rows = 0;   // missing: drop
+  int64_t filled_values = 0;  // missing: mean
+
   std::vector<std::string> feature_names;  // csv with a header
   std::string label_name;                  // the same
   std::vector<std::string> class_names;    // sorted; class i of `classes` is class_names[i]

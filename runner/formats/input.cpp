@@ -27,13 +27,23 @@ struct Input::Gzip {
   std::array<Bytef, size_t{128} << 10> buffer;
 };
 
+namespace {
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  return S_ISFIFO(mode) ? "a pipe" : "a device";
+}
+
+}  // namespace
+
 Input::Input(std::string path) : path_(std::move(path)) {
-  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a pipe that nobody writes to would be waited for here.
+  file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0) fail(ErrorKind::kData, "cannot open {}: {}", path_, std::strerror(errno));
   try {
     struct stat status {};
     if (fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      fail(ErrorKind::kData, "{} is not a regular file", path_);
+      fail(ErrorKind::kData, "{} is {}, not a regular file", path_, kind_of(status.st_mode));
     }
     file_size_ = status.st_size;
     unsigned char magic[2] = {};

@@ -63,6 +63,7 @@ std::string session_text(const train::Session& session) {
   facts.add("run", count_text(session.scale.total_steps, "optimizer step"));
   facts.add("learning rate", rate_text(session));
   std::string text = data::plan_text(session.plan) + facts.render();
+  for (const std::string& warning : session.data.warnings) text += "warning: " + warning + '\n';
   for (const std::string& warning : session.plan.warnings()) text += "warning: " + warning + '\n';
   return text;
 }

@@ -31,29 +31,32 @@ std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents) {
   return std::nullopt;
 }
 
-// "features of sample 17" for a batch input, "0.weight" for a parameter, "the result of exp (32, 10) f32" for the rest.
-std::string describe(const StepBuilder::Recorded& recorded, const nn::ParameterSet& parameters, ValueId id,
-                     int64_t element, const backends::Arguments& arguments) {
+// "a feature of sample 17" for a batch input, "0.weight" for a parameter, "the result of exp (32, 10) f32" for the
+// rest.
+NotFinite describe(const StepBuilder::Recorded& recorded, const nn::ParameterSet& parameters, ValueId id,
+                   int64_t element, const backends::Arguments& arguments) {
   const Program& program = recorded.program;
-  if (id >= program.size()) return "the sum of the losses";
+  if (id >= program.size()) return {"the sum of the losses"};
   for (size_t p = 0; p < recorded.parameters.size(); ++p)
     if (recorded.parameters[p] == id)
-      return fmt::format("parameter {}", parameters[static_cast<nn::ParameterId>(p)].name);
+      return {fmt::format("parameter {}", parameters[static_cast<nn::ParameterId>(p)].name),
+              NotFinite::Source::kParameter};
   for (int i = kFeatures; i <= kLabels; ++i) {
     const size_t first_batch = program.inputs().size() - arguments.scalars.size() - kBatchInputCount;
     if (program.inputs()[first_batch + static_cast<size_t>(i)].value != id) continue;
     const auto* ids = reinterpret_cast<const int64_t*>(arguments.batch[kSampleIds]);
     const int64_t per_sample = program.type(id).shape.elements() / program.type(id).shape[0];
-    return fmt::format("{} of sample {}", i == kFeatures ? "a feature" : "a target", ids[element / per_sample]);
+    return {fmt::format("{} of sample {}", i == kFeatures ? "a feature" : "a target", ids[element / per_sample]),
+            NotFinite::Source::kData};
   }
-  return fmt::format("the result of {} {} in the forward pass", name_of(program.node(id).op),
-                     program.type(id).to_string());
+  return {fmt::format("the result of {} {} in the forward pass", name_of(program.node(id).op),
+                      program.type(id).to_string())};
 }
 
 }  // namespace
 
-std::optional<std::string> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
-                                            const nn::ParameterSet& parameters, const backends::Arguments& arguments) {
+std::optional<NotFinite> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
+                                          const nn::ParameterSet& parameters, const backends::Arguments& arguments) {
   Program program = recorded.program;
   std::vector<ValueId> watched;
   const size_t first_batch = program.inputs().size() - arguments.scalars.size() - kBatchInputCount;
@@ -77,9 +80,11 @@ std::optional<std::string> first_not_finite(backends::Device& device, const Step
     std::vector<std::byte> contents(program.type(watched[i]).bytes());
     device.read_output(*executable, static_cast<int>(i), contents);
     const DType dtype = program.type(watched[i]).dtype;
-    if (const auto found = find(dtype, contents))
-      return fmt::format("{} is {}", describe(recorded, parameters, watched[i], found->element, arguments),
-                         found->value);
+    if (const auto found = find(dtype, contents)) {
+      NotFinite result = describe(recorded, parameters, watched[i], found->element, arguments);
+      result.what += fmt::format(" is {}", found->value);
+      return result;
+    }
   }
   return std::nullopt;
 }

@@ -10,10 +10,16 @@
 
 namespace runner::train {
 
+struct NotFinite {
+  enum class Source { kData, kParameter, kComputed };
+  std::string what;  // "parameter 0.weight is inf"
+  Source source = Source::kComputed;
+};
+
 // Runs the recorded forward part once more with every value kept, and names the first that is not finite: a feature or
 // target of a sample, a parameter, the result of an op, the sum of the losses.  None: all are finite.
 // `arguments`: those of the step that went wrong.  Compiles a Program; not for the steady state.
-std::optional<std::string> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
-                                            const nn::ParameterSet& parameters, const backends::Arguments& arguments);
+std::optional<NotFinite> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
+                                          const nn::ParameterSet& parameters, const backends::Arguments& arguments);
 
 }  // namespace runner::train

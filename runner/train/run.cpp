@@ -95,6 +95,7 @@ class Run {
     store::Store store = store::Store::open(request_.store, store::Access::kWrite);
     request_.resume.empty() ? start(std::move(store)) : resume(std::move(store));
     request_.observer.on_start(result_.run, result_.name);
+    for (const std::string& text : session_.data.warnings) warn(text);
     for (const std::string& text : session_.plan.warnings()) warn(text);
     if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
       warn("all labels are of one class: there is nothing to learn");
@@ -239,27 +240,33 @@ class Run {
   }
 
   // What was not finite first in the window that begins at position_.
-  std::string explain_not_finite() {
+  NotFinite explain_not_finite() {
     data::Loader again(session_.data.train, session_.plan, loader_spec(/*prefetch=*/0));
     return session_.trainer.explain_not_finite(again);
   }
 
   void not_finite() {
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
-      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), explain_not_finite()));
+      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), explain_not_finite().what));
       return;
     }
-    const std::string what = explain_not_finite();
+    const NotFinite found = explain_not_finite();
     const int64_t failed = step() + 1;
     // The step did nothing, so what is on the device is the model before it: worth keeping, if it is finite itself.
     try {
       if (step() > 0) save("not finite");
-    } catch (const Error&) {  // `what` says it
+    } catch (const Error&) {  // `found` says it
     }
-    fail(ErrorKind::kRun,
-         "the loss of step {} is not finite: {}; a smaller optimizer.lr or train.clip_grad_norm may help, "
-         "train.on_nan: skip skips such steps",
-         failed, what);
+    fail(ErrorKind::kRun, "the loss of step {} is not finite: {}; {}", failed, found.what, remedy_of(found));
+  }
+
+  // What the optimizer has done is to blame only if it has done something.
+  std::string remedy_of(const NotFinite& found) const {
+    const bool stepped = session_.trainer.counters.applied > 0;
+    if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
+    const std::string skip = "train.on_nan: skip skips such steps";
+    if (found.source == NotFinite::Source::kData || !stepped) return skip;
+    return "a smaller optimizer.lr or train.clip_grad_norm may help, " + skip;
   }
 
   void log() {

@@ -67,11 +67,13 @@ data::Dataset StoredModel::evaluation_data() const {
 
 std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   const data::Dataset dataset = file.empty() ? evaluation_data() : read(file, true);
+  warnings_ = dataset.warnings();
   return Evaluator(*trainer_, dataset, recipe_).run();
 }
 
 Prediction StoredModel::predict(const std::string& file) {
   const data::Dataset dataset = read(file, false);
+  warnings_ = dataset.warnings();
   Prediction prediction{.samples = dataset.size(),
                         .outputs = encoding_.outputs,
                         .values = Evaluator(*trainer_, dataset, recipe_).predict(),

@@ -35,6 +35,9 @@ class StoredModel {
   // Outputs for every sample of a file, in its order; labels may be missing.
   Prediction predict(const std::string& file);
 
+  // What had to be done to the data that evaluate or predict read last, such as rows that were dropped.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
  private:
   // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data.
   data::Dataset read(const std::string& file, bool labels_required) const;
@@ -47,6 +50,7 @@ class StoredModel {
   std::string train_data_, eval_data_;  // fingerprints
   std::unique_ptr<backends::Device> device_;
   std::unique_ptr<Trainer> trainer_;
+  std::vector<std::string> warnings_;
 };
 
 // Writes a state's parameters under the model's names; the file depends on the weights alone.

@@ -176,12 +176,12 @@ double Trainer::take_logged_loss() {
   return sums[1] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[0] / sums[1];
 }
 
-std::string Trainer::explain_not_finite(data::Loader& loader) {
+NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   for (int64_t micro = 0;; ++micro) {
     const data::Batch& batch = loader.next();
     const StepBuilder::Recorded recorded = builder_.record(batch.size, true);
     if (const auto found = first_not_finite(device_, recorded, model_.parameters, arguments(batch))) return *found;
-    if (ends_window(batch, micro)) return "the forward pass is finite, a gradient is not";
+    if (ends_window(batch, micro)) return {"the forward pass is finite, a gradient is not"};
   }
 }
 

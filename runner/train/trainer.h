@@ -18,6 +18,7 @@
 #include "runner/data/loader.h"
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
+#include "runner/train/not_finite.h"
 #include "runner/train/step_builder.h"
 #include "schema/recipe.h"
 
@@ -64,7 +65,7 @@ class Trainer {
 
   // What was not finite first in the window that `loader` yields: "parameter 0.weight is inf", "a feature of sample 17
   // is nan", "the result of exp … is inf".  Nothing must have been updated since that window.
-  std::string explain_not_finite(data::Loader& loader);
+  NotFinite explain_not_finite(data::Loader& loader);
 
   // One batch through the model; `outputs` (B, N), `losses` (B), `weights` (B) are overwritten.
   void evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses, std::span<float> weights);

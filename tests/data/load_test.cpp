@@ -271,10 +271,27 @@ TEST_F(LoadTest, FillsGapsWithTheMeanOfTheTrainingPart) {
   EXPECT_EQ(data.encoding.fill, (std::vector<double>{2, 6}));
   EXPECT_EQ(features_of(data.train), (Floats{1, 6, 3, 4, 2, 8}));
   EXPECT_EQ(features_of(*data.eval), (Floats{2, 6}));
+  EXPECT_EQ(data.warnings,
+            (std::vector<std::string>{"data.train: 2 missing values were filled with the mean of their column",
+                                      "data.eval: 2 missing values were filled with the mean of their column"}));
   DataSpec empty = csv("a,b,l\n1,,0\n3,,1\n");
   empty.train.missing = schema::Missing::kMean;
   EXPECT_EQ(message_of([&] { load(empty, 0); }),
             "feature 'b' has no value in the training part, so no mean to fill in");
+}
+
+TEST_F(LoadTest, CountsDroppedRows) {
+  DataSpec spec = csv("a,b,l\n1,,0\n3,4,1\n,8,0\n5,6,0\n7,8,\n", "a,b,l\n,,0\n1,2,1\n");
+  spec.train.missing = spec.eval->missing = schema::Missing::kDrop;
+  EXPECT_EQ(load(spec, 0).warnings,
+            (std::vector<std::string>{"data.train: 3 of 5 rows were dropped: a value is missing",
+                                      "data.eval: 1 of 2 rows was dropped: a value is missing"}));
+  DataSpec parts = csv("a,l\n,0\n1,1\n2,0\n");
+  parts.train.missing = schema::Missing::kDrop;
+  parts.split_eval = 0.5;
+  EXPECT_EQ(load(parts, 0).warnings,
+            (std::vector<std::string>{"data.train: 1 of 3 rows was dropped: a value is missing"}));
+  EXPECT_TRUE(load(csv("a,l\n1,1\n"), 0).warnings.empty());
 }
 
 TEST_F(LoadTest, FillsASplitByItsTrainingPartAlone) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include <sys/stat.h>
+
 #include "tests/formats/files.h"
 
 namespace runner::formats {
@@ -55,7 +57,10 @@ TEST_F(InputTest, BoundsWhatCanFollow) {
 TEST_F(InputTest, NamesWhatCannotBeOpened) {
   EXPECT_EQ(message_of([&] { Input input(path("absent.csv")); }), "cannot open absent.csv: No such file or directory");
   std::filesystem::create_directory(path("folder"));
-  EXPECT_EQ(message_of([&] { Input input(path("folder")); }), "folder is not a regular file");
+  EXPECT_EQ(message_of([&] { Input input(path("folder")); }), "folder is a folder, not a regular file");
+  ASSERT_EQ(mkfifo(path("pipe.csv").c_str(), 0600), 0);
+  EXPECT_EQ(message_of([&] { Input input(path("pipe.csv")); }), "pipe.csv is a pipe, not a regular file");
+  EXPECT_EQ(message_of([&] { Input input("/dev/zero"); }), "/dev/zero is a device, not a regular file");
   EXPECT_EQ(message_of([&] { Input input(write("a.csv.gz", "label,x\n")); }),
             "a.csv.gz is not gzip: its first bytes are 6c 61, expected 1f 8b");
   EXPECT_EQ(message_of([&] { Input input(write("a.gz", "")); }), "a.gz is not gzip: it has 0 bytes");

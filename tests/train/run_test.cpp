@@ -98,6 +98,42 @@ train: {epochs: 1}
   EXPECT_EQ(result.states.size(), 1u);  // the model before the step
 }
 
+TEST_F(RunTest, AdvisesAgainstWhatIsNotFiniteOnlyWhatCanHelp) {
+  write("table.csv", "a,label\n1,0.5\n1,0.25\n");
+  constexpr const char* kTable = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv}, batch_size: 1, shuffle: false}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+)";
+  const float weights[] = {NAN}, bias[] = {0};
+  const auto bytes = [](const float* value) { return std::as_bytes(std::span(value, 1)); };
+  formats::write_safetensors(path("w.safetensors").string(),
+                             {{"0.weight", backends::DType::kF32, {1, 1}, bytes(weights)},
+                              {"0.bias", backends::DType::kF32, {1}, bytes(bias)}});
+  const RunResult from = train(kTable, {.overrides = {"model.init_from=w.safetensors"}});
+  ASSERT_TRUE(from.error);
+  EXPECT_EQ(from.error->message,
+            "the loss of step 1 is not finite: parameter 0.weight is nan; it came so from model.init_from");
+  // The first step blows the weights up, which a smaller rate would not.
+  const RunResult blown = train(kTable, {.overrides = {"optimizer.lr=1e38"}});
+  ASSERT_TRUE(blown.error);
+  EXPECT_NE(blown.error->message.find("; a smaller optimizer.lr or train.clip_grad_norm may help, "), std::string::npos)
+      << blown.error->message;
+}
+
+TEST_F(RunTest, WarnsOfMissingValues) {
+  write("table.csv", "a,b,label\n1,,0.5\n3,1,0.25\n2,2,0.125\n,1,\n");
+  constexpr const char* kTable = R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: table.csv, missing: drop}, batch_size: 1}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1}
+)";
+  EXPECT_EQ(train(kTable).warnings,
+            (std::vector<std::string>{"data.train: 2 of 4 rows were dropped: a value is missing"}));
+}
+
 TEST_F(RunTest, SkipsANotFiniteStepWhenAsked) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1e30,0.25\n2,2,0.125\n1,1,0.5\n");
   const RunResult result = train(R"(schema_version: 1

@@ -131,8 +131,8 @@ train: {epochs: 1}
 )");
   ASSERT_TRUE(result.error);
   EXPECT_EQ(result.error->message,
-            "the loss of step 1 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; a smaller "
-            "optimizer.lr or train.clip_grad_norm may help, train.on_nan: skip skips such steps");
+            "the loss of step 1 is not finite: the result of mul (1, 1) f32 in the forward pass is inf; "
+            "train.on_nan: skip skips such steps");
   EXPECT_EQ(result.samples, 0);
   EXPECT_EQ(result.optimizer_steps, 0);
 }

@@ -23,6 +23,10 @@ struct Model {
         model(recipe.recipe, chosen.state) {}
 };
 
+void talk_warnings(const Model& model, report::Output& out) {
+  for (const std::string& text : model.model.warnings()) out.talk(fmt::format("warning: {}\n", text));
+}
+
 std::string prediction_in(std::string_view format, const Model& model, const train::Prediction& prediction) {
   if (format == "json") {
     return report::prediction_document(model.chosen.run.run.uid, model.chosen.state.info.id, prediction);
@@ -35,6 +39,7 @@ std::string prediction_in(std::string_view format, const Model& model, const tra
 int eval(const Options& options, report::Output& out) {
   Model model(options);
   const std::map<std::string, double> metrics = model.model.evaluate(options.data);
+  talk_warnings(model, out);
   if (options.json) {
     json::Object values(metrics.begin(), metrics.end());
     out.data(json::text(json::Object{
@@ -50,6 +55,7 @@ int eval(const Options& options, report::Output& out) {
 int predict(const Options& options, report::Output& out) {
   Model model(options);
   const train::Prediction prediction = model.model.predict(options.data);
+  talk_warnings(model, out);
   const std::string text = prediction_in(options.json ? "json" : options.format, model, prediction);
   if (options.output.empty()) {
     out.data(text);
