@@ -75,6 +75,10 @@ bool is_key_path(const std::string& key) {
   return std::count(key.begin(), key.end(), '.') < kMaxDepth;
 }
 
+std::string key_of(const std::string& argument) {
+  return argument.substr(0, argument.find('='));
+}
+
 class Composer {
  public:
   explicit Composer(Report& report) : report_(report) {}
@@ -101,7 +105,7 @@ class Composer {
   YamlTree read_override(int source, int line, size_t offset, const std::string& argument) {
     const Place place{source, line, 1, std::max(1, count_characters(argument))};
     const size_t equals = argument.find('=');
-    const std::string key = argument.substr(0, equals);
+    const std::string key = key_of(argument);
     if (equals == std::string::npos || !is_key_path(key)) {
       report_.add(ErrorId::kBadOverride, place, "", "an argument after the recipe must be key=value");
       return {};
@@ -120,6 +124,16 @@ class Composer {
     if (!tree.complete) tree.root.kind = YamlNode::Kind::kInvalid;
     nest(tree.root, key, place);
     return tree;
+  }
+
+  // Reports argument `i` where an earlier one sets the same key: it would be lost.
+  void refuse_second(std::span<const std::string> arguments, size_t i, const Place& place) {
+    const std::string key = key_of(arguments[i]);
+    const auto end = arguments.begin() + static_cast<ptrdiff_t>(i);
+    const auto first = std::find_if(arguments.begin(), end, [&](const std::string& a) { return key_of(a) == key; });
+    if (first == end) return;
+    report_.add(ErrorId::kDuplicateKey, place, key, fmt::format("{} is set twice on the command line", key),
+                fmt::format("leave out {} or {}", *first, arguments[i]));
   }
 
  private:
@@ -256,6 +270,7 @@ YamlTree compose(int source, std::span<const std::string> overrides, Report& rep
   for (size_t i = 0; i < arguments.size(); ++i) {
     YamlTree given = composer.read_override(command_line, static_cast<int>(i) + 1, offset, arguments[i]);
     if (given.root.kind == YamlNode::Kind::kMap) {
+      composer.refuse_second(arguments, i, given.root.place);
       drop_excluded(tree.root, given.root, "", command_line);
       merge(tree.root, std::move(given.root), true);
     }

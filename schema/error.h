@@ -38,6 +38,13 @@ class Error : public std::exception {
   // where: message, then one line "  note: …" for each note.
   const char* what() const noexcept override { return what_.c_str(); }
 
+  // The run that it is about, for whoever reads a document instead of the message.  Empty: none.
+  struct Run {
+    std::string id, name;
+  };
+  const Run& run() const { return run_; }
+  void set_run(Run run) { run_ = std::move(run); }
+
   // Adds context while the stack unwinds ("while reading data.train").  Returns *this for `throw e.note(…)`.
   Error& note(std::string text);
 
@@ -46,6 +53,7 @@ class Error : public std::exception {
   std::string message_;
   SourceMark where_;
   std::string what_;
+  Run run_;
 };
 
 template <class... Args>

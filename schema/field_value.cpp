@@ -191,6 +191,9 @@ class ValueReader {
       return wrong_type(fmt::format("write \"{}\"", node_.text));
     }
     if (node_.text.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
+    if (path_ == "name" && node_.text.starts_with('@')) {
+      return fault(ErrorId::kOutOfRange, "name must not begin with @, as @last does", "write " + node_.text.substr(1));
+    }
     return node_.text;
   }
 
