@@ -25,7 +25,7 @@ store::LoadedState load_newest(store::Store& store, const store::RunDetails& det
 ChosenState load_chosen_state(store::Store& store, const store::RunRow& run, int64_t id) {
   ChosenState chosen;
   chosen.run = store::show_run(store, run);
-  chosen.state = id > 0 ? load_named(store, chosen.run, id) : load_newest(store, chosen.run);
+  chosen.state = id == Options::kNotGiven ? load_newest(store, chosen.run) : load_named(store, chosen.run, id);
   return chosen;
 }
 

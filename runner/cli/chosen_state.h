@@ -11,7 +11,8 @@ struct ChosenState {
   store::LoadedState state;
 };
 
-// The state `id` of the run, 0 being its newest.  Throws Error(kNotFound), or Error(kStore) where the state is damaged.
+// The state `id` of the run; Options::kNotGiven: its newest.  Throws Error(kNotFound), or Error(kStore) where the state
+// is damaged.
 ChosenState load_chosen_state(store::Store& store, const store::RunRow& run, int64_t id);
 // The same for options.run and options.state.
 ChosenState load_chosen_state(const Options& options);

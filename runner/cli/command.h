@@ -33,9 +33,10 @@ struct Options {
   bool quiet = false;
   bool batches = false;
   bool remove = false;
-  int64_t epochs = 1;
-  int64_t limit = 0;  // 0: all
-  int64_t state = 0;  // 0: the newest
+  static constexpr int64_t kNotGiven = -1;  // what is given is never negative
+  int64_t epochs = kNotGiven;               // 1
+  int64_t limit = kNotGiven;                // all
+  int64_t state = kNotGiven;                // the newest
   int64_t kills = 5;
   std::string format, output, model_file, metrics_file;
 };

@@ -34,8 +34,8 @@ constexpr Argument kPredict[] = {
     kRun,
     {"DATA", "", "a file like the recipe's data, with or without labels; FEATURES,LABELS for idx and npy",
      &Options::data},
-    {"--format", "csv|npy|json", "of the outputs; default: csv", &Options::format},
-    {"--output", "FILE", "writes there instead of to standard output", &Options::output},
+    {"--format", "csv|npy|json", "of the outputs; default: what FILE ends in, or else csv", &Options::format},
+    {"--output", "FILE", "writes there instead of to standard output, which is -", &Options::output},
     kState};
 constexpr Argument kVerifyResume[] = {
     kRecipe, kOverrides, {"--kills", "N", "how often the process is killed; default: 5", &Options::kills}};
@@ -59,7 +59,8 @@ constexpr Argument kSql[] = {
     {"--format", "table|csv|json", "how to print the rows; default: table", &Options::format}};
 constexpr Argument kExport[] = {
     kRun,
-    {"--model", "FILE", "writes the weights as safetensors, under the model's parameter names", &Options::model_file},
+    {"--model", "FILE", "writes the weights as safetensors, under the model's parameter names; - is standard output",
+     &Options::model_file},
     kState,
     {"--metrics", "FILE", "writes every metric point, as .csv or .json", &Options::metrics_file}};
 constexpr Argument kTag[] = {

@@ -185,6 +185,7 @@ void parse(std::span<const std::string> words, Call& call) {
   if (named && call.command == nullptr) fail_unknown_command(words[at]);
   if (!named && has_word(words, "--version")) {
     call.command = find_command("version");
+    call.options.json = has_word(words, "--json");
   } else if (has_word(words, "--help") || has_word(words, "-h")) {
     call.command = find_command("help");
     if (named) call.options.topic = words[at];

@@ -18,12 +18,18 @@ using Parts = std::span<const std::string_view>;
 
 constexpr mode_t kMode = 0666;  // less the umask
 
+// Returns 0, or errno.
+int write_parts(int fd, Parts parts) {
+  int error = 0;
+  for (size_t i = 0; i < parts.size() && error == 0; ++i) error = write_all(fd, parts[i]);
+  return error;
+}
+
 // Opens `path` with `flags` and writes `parts`.  Returns 0, or errno.
 int write_parts(const char* path, int flags, Parts parts) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC | flags, kMode);
   if (fd < 0) return errno;
-  int error = 0;
-  for (size_t i = 0; i < parts.size() && error == 0; ++i) error = write_all(fd, parts[i]);
+  int error = write_parts(fd, parts);
   if (::close(fd) != 0 && error == 0) error = errno;
   return error;
 }
@@ -67,6 +73,8 @@ int write_all(int fd, std::string_view text) {
 }
 
 void write_file(const fs::path& path, Parts parts) {
+  // By its descriptor: what the shell appends to is no file to replace.
+  if (path == "-" || path == "/dev/stdout") return check(write_parts(STDOUT_FILENO, parts), path);
   std::error_code ignored;  // of a path that leads nowhere: writing says why
   const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
   // What is there but no file to replace, a link to nothing too, is written through.

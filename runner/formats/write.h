@@ -11,8 +11,8 @@ namespace runner::formats {
 int write_all(int fd, std::string_view text);
 
 // Replaces `path` as a whole by `parts`, one after the other: it is the old or the new file, never half of one, and no
-// other file is touched.  A link keeps pointing to what is replaced; what is no regular file (/dev/stdout, a pipe) is
-// written to.  Throws Error(kRun) with the system's reason.
+// other file is touched.  A link keeps pointing to what is replaced; what is no regular file (a pipe) is
+// written to, and "-" is standard output.  Throws Error(kRun) with the system's reason.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
 inline void write_file(const std::filesystem::path& path, std::string_view contents) {
   write_file(path, std::span(&contents, 1));

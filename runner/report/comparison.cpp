@@ -12,30 +12,36 @@
 namespace runner::report {
 namespace {
 
-using Texts = std::map<std::string, std::string>;
+using Facts = std::map<std::string, store::Param::Value>;
 
-Texts params_of(const store::RunDetails& run) {
-  Texts texts;
-  for (const store::Param& param : run.params) texts[param.key] = param_text(param.value);
-  return texts;
+Facts params_of(const store::RunDetails& run) {
+  Facts facts;
+  for (const store::Param& param : run.params) facts[param.key] = param.value;
+  return facts;
 }
 
-Texts environment_of(const store::RunRow& run) {
+Facts environment_of(const store::RunRow& run) {
   return {{"host", run.host},
           {"backend", run.backend},
-          {"num_processes", std::to_string(run.num_processes)},
+          {"num_processes", run.num_processes},
           {"cpu_features", run.cpu_features},
-          {"kernels", run.kernels_json},
+          {"kernels", kernels_text(run.kernels_json)},
           {"binary_version", run.binary_version}};
 }
 
-std::vector<Comparison::Difference> differences(const Texts& a, const Texts& b) {
-  std::map<std::string, std::pair<std::string, std::string>> both;
-  for (const auto& [key, text] : a) both[key].first = text;
-  for (const auto& [key, text] : b) both[key].second = text;
+std::string text_of(const std::optional<store::Param::Value>& value) {
+  return value ? param_text(*value) : "";
+}
+
+std::vector<Comparison::Difference> differences(const Facts& a, const Facts& b) {
+  std::map<std::string, Comparison::Difference> both;
+  for (const auto& [key, value] : a) both[key].a = value;
+  for (const auto& [key, value] : b) both[key].b = value;
   std::vector<Comparison::Difference> found;
-  for (const auto& [key, texts] : both) {
-    if (texts.first != texts.second) found.push_back({key, texts.first, texts.second});
+  for (auto& [key, difference] : both) {
+    if (text_of(difference.a) == text_of(difference.b)) continue;  // as texts: NaN is NaN
+    difference.key = key;
+    found.push_back(std::move(difference));
   }
   return found;
 }
@@ -55,9 +61,14 @@ std::string value_text(double value) {
   return std::isnan(value) ? "" : rounded_text(value);
 }
 
+json::Value json_of(const std::optional<store::Param::Value>& value) {
+  if (!value) return {};
+  return std::visit([](const auto& v) { return json::Value(v); }, *value);
+}
+
 json::Object differences_json(const std::vector<Comparison::Difference>& differences) {
   json::Object object;
-  for (const auto& [key, a, b] : differences) object.emplace_back(key, json::List{json::or_null(a), json::or_null(b)});
+  for (const auto& [key, a, b] : differences) object.emplace_back(key, json::List{json_of(a), json_of(b)});
   return object;
 }
 
@@ -73,7 +84,7 @@ std::string comparison_text(const Comparison& comparison, int width, bool color)
   std::string text;
   for (const auto& [title, found] : {std::pair("parameter", &params), std::pair("environment", &environment)}) {
     Table table({{title}, {a}, {b}});
-    for (const Comparison::Difference& d : *found) table.add({d.key, d.a, d.b});
+    for (const Comparison::Difference& d : *found) table.add({d.key, text_of(d.a), text_of(d.b)});
     text += found->empty() ? fmt::format("no {} differs\n\n", title) : table.render(width, color) + '\n';
   }
   Table table({{"metric"}, {a, Align::kRight}, {b, Align::kRight}, {"difference", Align::kRight}});

@@ -1,6 +1,7 @@
 // Where two runs differ.  Thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,9 @@
 namespace runner::report {
 
 struct Comparison {
-  // A text is empty where a run has none.
   struct Difference {
-    std::string key, a, b;
+    std::string key;
+    std::optional<store::Param::Value> a, b;  // nothing where a run has none
   };
   struct Metric {
     std::string name;

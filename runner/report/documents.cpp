@@ -181,6 +181,8 @@ std::string failure_document(const Error& error) {
 std::string failed_run_document(const Error& error) {
   train::RunResult result;
   result.status = store::RunStatus::kFailed;
+  result.run = error.run().id;
+  result.name = error.run().name;
   return failed(run_json(result), error);
 }
 

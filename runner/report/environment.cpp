@@ -13,6 +13,7 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/format.h"
+#include "runner/report/run_text.h"
 #include "runner/report/table.h"
 #include "schema/json.h"
 #include "store/queries.h"
@@ -130,7 +131,7 @@ std::string environment_text(const Environment& found, bool color) {
   facts.add("features", found.cpu_features);
   facts.add("cores", std::to_string(found.cores));
   facts.add("memory", fmt::format("{}, {} free", bytes_text(found.memory_bytes), bytes_text(found.memory_free_bytes)));
-  facts.add("kernels", found.kernels);
+  facts.add("kernels", kernels_text(found.kernels));
   facts.add("f32 products", fmt::format("{} GFLOP/s", short_text(found.f32_gflops)));
   facts.add("bf16 products", fmt::format("{} GFLOP/s", short_text(found.bf16_gflops)));
   facts.add("copying", fmt::format("{} GB/s", short_text(found.copy_gb_per_s)));

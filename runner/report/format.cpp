@@ -27,6 +27,8 @@ Character character_at(std::string_view text, size_t at) {
   return {code, length};
 }
 
+constexpr std::string_view kReplacement = "\uFFFD";  // for a byte that is not UTF-8
+
 struct Interval {
   char32_t first, last;
 };
@@ -138,7 +140,11 @@ std::string on_one_line(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);
     const bool control = c.code < 0x20 || (c.code >= 0x7F && c.code < 0xA0);
-    control ? out += ' ' : out += text.substr(at, c.bytes);
+    if (schema::utf8_length(text, at) == 0) {
+      out += kReplacement;
+    } else {
+      control ? out += ' ' : out += text.substr(at, c.bytes);
+    }
     at += c.bytes;
   }
   return out;

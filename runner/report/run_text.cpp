@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "schema/json.h"
 
 namespace runner::report {
 namespace {
@@ -50,7 +51,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("recipe hash", details.recipe.hash);
   facts.add("host", fmt::format("{}, process {}", run.host, run.pid));
   facts.add("cpu features", run.cpu_features);
-  facts.add("kernels", run.kernels_json);
+  facts.add("kernels", kernels_text(run.kernels_json));
   facts.add("version", run.binary_version);
   if (run.dropped_points > 0) facts.add("dropped points", std::to_string(run.dropped_points), Color::kYellow);
   return facts.render(color);
@@ -114,6 +115,15 @@ Color color_of(store::RunStatus status) {
 
 std::string param_text(const store::Param::Value& value) {
   return std::visit(ParamText{}, value);
+}
+
+std::string kernels_text(const std::string& kernels_json) {
+  const json::Value kernels = json::parse(kernels_json);
+  std::vector<std::string> texts;
+  for (const auto& [work, kernel] : json::members_of(kernels)) {
+    if (kernel.text() != nullptr) texts.push_back(work + ' ' + *kernel.text());
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 Table runs_table(std::span<const store::RunRow> runs) {

@@ -14,6 +14,9 @@ Color color_of(store::RunStatus status);
 // A parameter's value: text as it is, numbers with every digit.
 std::string param_text(const store::Param::Value& value);
 
+// Which kernel computes what, from the JSON that the store keeps: "products_f32 oneDNN, …".
+std::string kernels_text(const std::string& kernels_json);
+
 Table runs_table(std::span<const store::RunRow> runs);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);

@@ -30,6 +30,8 @@ TEST(Manuals, TourRunsAsItStands) {
   for (const char* file : {"digits.safetensors", "digits.csv", "digits-predicted.csv", "first.yaml"}) {
     EXPECT_TRUE(fs::exists(folder.path() / file)) << file;
   }
+  // The two runs that it compares are two.
+  EXPECT_NE(result.out.find("\noptimizer.lr  0.005       0.002\n"), std::string::npos) << result.out;
 }
 
 // "$ COMMAND" in docs/errors.md, and below it what the program says.

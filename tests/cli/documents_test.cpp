@@ -192,7 +192,7 @@ TEST_F(Documents, Sql) {
 TEST_F(Documents, Diff) {
   with_sample_store();
   const Json document = run("diff wine 0000000bbb --json");
-  EXPECT_EQ(document["params"], Json::parse(R"({"optimizer.lr": ["0.001", "0.5"]})"));
+  EXPECT_EQ(document["params"], Json::parse(R"({"optimizer.lr": [0.001, 0.5]})"));
   EXPECT_EQ(document["environment"], Json::object());
   EXPECT_EQ(document["metrics"]["train/loss"], Json::parse("[0.1, null]"));
 }

@@ -60,7 +60,16 @@ TEST(Install, TheInstalledProgramTrainsTheInstalledRecipes) {
           build.string()),
       folder.path());
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "here\nhere/bin\nhere/bin/runner\nhere/share\nhere/share/runner\nhere/share/runner/recipes\n");
+  EXPECT_EQ(result.out,
+            "here\nhere/bin\nhere/bin/runner\nhere/share\nhere/share/runner\nhere/share/runner/recipes\n"
+            "here/share/runner/schema\n");
+  const fs::path recipes = folder.path() / "here/share/runner/recipes";
+  for (const char* recipe : {"digits.yaml", "wine.yaml", "regression.yaml"}) {
+    const std::string text = read_text(recipes / recipe);
+    constexpr std::string_view kMark = "$schema=";
+    const size_t at = text.find(kMark) + kMark.size();
+    EXPECT_TRUE(fs::is_regular_file(recipes / text.substr(at, text.find('\n') - at))) << text.substr(0, 80);
+  }
 }
 
 }  // namespace

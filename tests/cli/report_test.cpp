@@ -80,6 +80,7 @@ TEST(Format, PrintableTextCannotMoveTheCursor) {
                         "d"),
             "a b [2Jc d");
   EXPECT_EQ(on_one_line("Größe 数"), "Größe 数");
+  EXPECT_EQ(on_one_line("a\xFF\xE6\x95"), "a\uFFFD\uFFFD\uFFFD");
 }
 
 TEST(Table, AlignsByColumns) {

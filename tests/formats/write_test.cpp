@@ -69,6 +69,21 @@ TEST_F(WriteTest, WritesToWhatIsNoRegularFile) {
   EXPECT_EQ(files(), 1);
 }
 
+// The file behind a descriptor that was opened to append keeps what it has.
+TEST_F(WriteTest, WritesToStandardOutputByItsDescriptor) {
+  write("log", "before ");
+  const int saved = ::dup(STDOUT_FILENO);
+  const int log = ::open(path("log").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  ASSERT_GE(log, 0);
+  ASSERT_EQ(::dup2(log, STDOUT_FILENO), STDOUT_FILENO);
+  write_file("-", "one ");
+  write_file("/dev/stdout", "two");
+  ::dup2(saved, STDOUT_FILENO);
+  for (const int fd : {saved, log}) ::close(fd);
+  EXPECT_EQ(contents("log"), "before one two");
+  EXPECT_EQ(files(), 1);
+}
+
 TEST_F(WriteTest, NamesAFileThatCannotBeWritten) {
   EXPECT_EQ(message_of([&] { write_file(path("no/x"), "four"); }), "cannot write no/x: No such file or directory");
   fs::create_directory(path("folder"));

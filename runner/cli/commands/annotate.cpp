@@ -1,21 +1,52 @@
 // tag, note.
+#include <algorithm>
+
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "schema/json.h"
+#include "schema/source_text.h"
 #include "store/queries.h"
 
 namespace runner::cli {
+namespace {
+
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = schema::utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+// `ls` and the view runs show tags with blanks between them.
+bool is_word(std::string_view text) {
+  const auto separates = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
+  return !text.empty() && is_utf8(text) && std::none_of(text.begin(), text.end(), separates);
+}
+
+void untag(store::Store& store, const store::RunRow& run, const std::string& tag) {
+  RUN_CHECK(std::find(run.tags.begin(), run.tags.end(), tag) != run.tags.end(), ErrorKind::kNotFound,
+            "run {} has no tag {}; it has {}", run.uid, tag,
+            run.tags.empty() ? "none" : fmt::format("{}", fmt::join(run.tags, ", ")));
+  store::remove_tag(store, run.id, tag);
+}
+
+}  // namespace
 
 int tag(const Options& options, report::Output& out) {
+  RUN_CHECK(options.remove || is_word(options.tag), ErrorKind::kUsage,
+            "a tag is one word in UTF-8, without blanks and control characters; `runner note` keeps a text");
   store::Store store = open_store(options, store::Access::kWrite);
   const store::RunRow run = store::find_run(store, options.run);
-  options.remove ? store::remove_tag(store, run.id, options.tag) : store::add_tag(store, run.id, options.tag);
+  options.remove ? untag(store, run, options.tag) : store::add_tag(store, run.id, options.tag);
   out.talk(fmt::format("run {} {} {}\n", run.uid, options.remove ? "lost the tag" : "is tagged", options.tag));
   if (options.json) out.data(json::text(json::Object{{"run", run.uid}, {"tag", options.tag}}));
   return 0;
 }
 
 int note(const Options& options, report::Output& out) {
+  RUN_CHECK(is_utf8(options.text), ErrorKind::kUsage, "the note is not UTF-8; write it in UTF-8");
   store::Store store = open_store(options, store::Access::kWrite);
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);

@@ -27,6 +27,22 @@ void talk_warnings(const Model& model, report::Output& out) {
   for (const std::string& text : model.model.warnings()) out.talk(fmt::format("warning: {}\n", text));
 }
 
+bool goes_to_stdout(const std::string& output) {
+  return output.empty() || output == "-";
+}
+
+// What the outputs are written as.
+std::string format_of(const Options& options) {
+  if (options.json && goes_to_stdout(options.output)) {
+    RUN_CHECK(options.format.empty() || options.format == "json", ErrorKind::kUsage,
+              "--json prints JSON, and --format says {}; leave one out, or name a file with --output", options.format);
+    return "json";
+  }
+  if (!options.format.empty()) return options.format;
+  if (options.output.ends_with(".json")) return "json";
+  return options.output.ends_with(".npy") ? "npy" : "csv";
+}
+
 std::string prediction_in(std::string_view format, const Model& model, const train::Prediction& prediction) {
   if (format == "json") {
     return report::prediction_document(model.chosen.run.run.uid, model.chosen.state.info.id, prediction);
@@ -40,12 +56,16 @@ int eval(const Options& options, report::Output& out) {
   Model model(options);
   const std::map<std::string, double> metrics = model.model.evaluate(options.data);
   talk_warnings(model, out);
+  const store::RunRow& run = model.chosen.run.run;
+  const store::StateInfo& state = model.chosen.state.info;
   if (options.json) {
     json::Object values(metrics.begin(), metrics.end());
     out.data(json::text(json::Object{
-        {"run", model.chosen.run.run.uid}, {"state", model.chosen.state.info.id}, {"metrics", std::move(values)}}));
+        {"run", run.uid}, {"state", state.id}, {"data", json::or_null(options.data)}, {"metrics", std::move(values)}}));
     return 0;
   }
+  out.talk(fmt::format("run {} ({}), state {} of step {}, on {}\n", run.uid, report::on_one_line(run.name), state.id,
+                       state.step, options.data.empty() ? "the recipe's evaluation data" : options.data));
   report::Facts facts;
   for (const auto& [name, value] : metrics) facts.add(name, report::rounded_text(value));
   out.data(facts.render());
@@ -53,15 +73,23 @@ int eval(const Options& options, report::Output& out) {
 }
 
 int predict(const Options& options, report::Output& out) {
+  const std::string format = format_of(options);
   Model model(options);
   const train::Prediction prediction = model.model.predict(options.data);
   talk_warnings(model, out);
-  const std::string text = prediction_in(options.json ? "json" : options.format, model, prediction);
-  if (options.output.empty()) {
+  const std::string text = prediction_in(format, model, prediction);
+  if (goes_to_stdout(options.output)) {
     out.data(text);
-  } else {
-    formats::write_file(options.output, text);
-    out.talk(fmt::format("wrote {}: {}\n", options.output, report::count_text(prediction.samples, "sample")));
+    return 0;
+  }
+  formats::write_file(options.output, text);
+  out.talk(fmt::format("wrote {}: {}\n", options.output, report::count_text(prediction.samples, "sample")));
+  if (options.json) {
+    out.data(json::text(json::Object{{"run", model.chosen.run.run.uid},
+                                     {"state", model.chosen.state.info.id},
+                                     {"samples", prediction.samples},
+                                     {"output", options.output},
+                                     {"format", format}}));
   }
   return 0;
 }

@@ -44,18 +44,7 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
   return after.epochs > before.epochs || after.steps > before.steps;
 }
 
-}  // namespace
-
-int exec(const Options& options, report::Output& out) {
-  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe.recipe, record_of(recipe), params_of(recipe), "", false, options, out);
-}
-
-int resume(const Options& options, report::Output& out) {
-  store::RunDetails details = [&] {
-    store::Store store = open_store(options);
-    return store::show_run(store, store::find_run(store, options.run));
-  }();
+int resume_run(const store::RunDetails& details, const Options& options, report::Output& out) {
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
   const schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
@@ -71,6 +60,28 @@ int resume(const Options& options, report::Output& out) {
   }
   return run_and_report(after.recipe, record_of_resumed(details.recipe, after),
                         params_of(with_paths_as_written(details.recipe, after)), details.run.uid, longer, options, out);
+}
+
+}  // namespace
+
+int exec(const Options& options, report::Output& out) {
+  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  return run_and_report(recipe.recipe, record_of(recipe), params_of(recipe), "", false, options, out);
+}
+
+int resume(const Options& options, report::Output& out) {
+  store::RunRow run;
+  try {
+    const store::RunDetails details = [&] {
+      store::Store store = open_store(options);
+      run = store::find_run(store, options.run);
+      return store::show_run(store, run);
+    }();
+    return resume_run(details, options, out);
+  } catch (Error& error) {
+    error.set_run({run.uid, run.name});
+    throw;
+  }
 }
 
 int fork(const Options& /*options*/, report::Output& /*out*/) {

@@ -39,6 +39,8 @@ void export_metrics(store::Store& store, const store::RunRow& run, const std::st
 int export_run(const Options& options, report::Output& out) {
   RUN_CHECK(!options.model_file.empty() || !options.metrics_file.empty(), ErrorKind::kUsage,
             "export needs --model FILE or --metrics FILE; see `runner export --help`");
+  RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
+            "--json and the model cannot both go to standard output; name a file with --model");
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
   json::Value state, model, metrics;

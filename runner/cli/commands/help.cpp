@@ -2,6 +2,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/help_text.h"
 #include "runner/cli/version.h"
+#include "schema/json.h"
 #include "schema/suggest.h"
 
 namespace runner::cli {
@@ -18,8 +19,8 @@ int help(const Options& options, report::Output& out) {
   return 0;
 }
 
-int version(const Options& /*options*/, report::Output& out) {
-  out.data(version() + '\n');
+int version(const Options& options, report::Output& out) {
+  out.data(options.json ? json::text(json::Object{{"version", version()}}) : version() + '\n');
   return 0;
 }
 

@@ -6,6 +6,7 @@
 namespace runner::cli {
 
 int ls(const Options& options, report::Output& out) {
+  RUN_CHECK(options.limit != 0, ErrorKind::kUsage, "--limit is 0: at least 1; without it all runs are listed");
   store::Store store = open_store(options);
   const std::vector<store::RunRow> runs = store::list_runs(store, options.limit);
   if (options.json) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runner/cli/commands/commands.h"
 #include "runner/data/order.h"
 #include "runner/report/session_text.h"
@@ -6,7 +8,29 @@
 
 namespace runner::cli {
 
+namespace {
+
+constexpr int64_t kMostIndices = 100'000'000;  // about a gigabyte of text
+
+void check_options(const Options& options) {
+  RUN_CHECK(!options.batches || options.json, ErrorKind::kUsage, "--batches is for --json; add it, or leave it out");
+  RUN_CHECK(options.epochs == Options::kNotGiven || options.batches, ErrorKind::kUsage,
+            "--epochs is for --batches; add it, or set train.epochs=N");
+  RUN_CHECK(options.epochs != 0, ErrorKind::kUsage, "--epochs is 0: at least 1");
+}
+
+int64_t epochs_of(const Options& options, const data::DataPlan& plan) {
+  const int64_t epochs = options.epochs == Options::kNotGiven ? 1 : options.epochs;
+  const int64_t most = std::max<int64_t>(1, kMostIndices / std::max<int64_t>(1, plan.samples_per_epoch()));
+  RUN_CHECK(epochs <= most, ErrorKind::kUsage, "--epochs is {}: at most {} of {} samples each can be printed", epochs,
+            most, plan.samples_per_epoch());
+  return epochs;
+}
+
+}  // namespace
+
 int plan(const Options& options, report::Output& out) {
+  check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const train::Session session(read.recipe);
   if (!options.json) {
@@ -14,7 +38,7 @@ int plan(const Options& options, report::Output& out) {
     return 0;
   }
   data::Order order(session.data.train.size(), session.data_seed(), read.recipe.data.shuffle);
-  out.data(data::plan_json(session.plan, order, options.epochs, options.batches) + '\n');
+  out.data(data::plan_json(session.plan, order, epochs_of(options, session.plan), options.batches) + '\n');
   return 0;
 }
 

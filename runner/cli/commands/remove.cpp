@@ -1,4 +1,6 @@
 // rm, gc.
+#include <algorithm>
+
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/format.h"
@@ -11,7 +13,11 @@ namespace runner::cli {
 int rm(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kWrite);
   std::vector<store::RunRow> runs;  // all are found before the first is removed
-  for (const std::string& selector : options.runs) runs.push_back(store::find_run(store, selector));
+  for (const std::string& selector : options.runs) {
+    store::RunRow run = store::find_run(store, selector);
+    const auto same = [&](const store::RunRow& other) { return other.id == run.id; };
+    if (std::none_of(runs.begin(), runs.end(), same)) runs.push_back(std::move(run));
+  }
   json::List removed;
   for (const store::RunRow& run : runs) {
     store::remove_run(store, run.id);
