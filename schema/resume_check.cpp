@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "schema/field_words.h"
+
 namespace runner::schema {
 namespace {
 
@@ -34,6 +36,9 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     if (was == nullptr && is->value == after.default_of(*is->field)) continue;
     const Field& field = *(is != nullptr ? is : was)->field;
     if (may_change(field, was, is)) continue;
+    // It went because of the one that excludes it, which is reported.
+    if (is == nullptr && !field.excludes.empty() && after.find(child_path(field.parent, field.excludes)) != nullptr)
+      continue;
     Diagnostic& d = diagnostics.emplace_back();
     d.id = ErrorId::kResumeChange;
     d.where = after.mark_of(path);
@@ -41,7 +46,8 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const bool larger = field.on_resume == OnResume::kLarger;
     d.message = fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
                             text_of(was), text_of(is));
-    d.hint = fmt::format("start a new run instead: runner exec RECIPE {}={}", path, text_of(is));
+    d.hint = fmt::format("start a new run instead: runner exec RECIPE {}={}", path,
+                         is != nullptr ? display_text(is->value) : "null");
   }
   return diagnostics;
 }

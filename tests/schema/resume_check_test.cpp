@@ -42,7 +42,11 @@ TEST(ResumeCheck, WhatMayNot) {
             "command line:1:22: error: train.clip_grad_norm cannot change when a run is resumed: not set -> 1 "
             "[resume-change]\n"
             "hint: start a new run instead: runner exec RECIPE train.clip_grad_norm=1\n");
-  EXPECT_NE(refused({"train.epochs=null", "train.steps=10"}), "");
+  EXPECT_EQ(refused({"train.steps=10"}),  // which takes train.epochs back
+            "command line:1:13: error: train.steps can only grow when a run is resumed: not set -> 10 [resume-change]\n"
+            "hint: start a new run instead: runner exec RECIPE train.steps=10\n");
+  EXPECT_NE(refused({"data.split=null", "eval.every=null"}).find("runner exec RECIPE data.split.eval=null\n"),
+            std::string::npos);
   EXPECT_NE(refused({"data.train.label=x"}), "");
 }
 
