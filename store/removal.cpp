@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include <sqlite3.h>
+
 #include "store/run_store.h"
 #include "store/sqlite.h"
 #include "store/state_store.h"
@@ -73,6 +75,20 @@ std::set<int64_t> kept_states(Store& store, int64_t run_id, const Retention& ret
   return kept;
 }
 
+// On a full disk the usual advice, to remove something, is what is being done.
+template <class Work>
+auto removing(const Store& store, Work work) {
+  try {
+    return work();
+  } catch (const SqliteError& error) {
+    if (error.code() != SQLITE_FULL) throw;
+    fail(ErrorKind::kStore,
+         "the disk of the store {} is full, and removing writes before it frees anything; free some space there, or "
+         "move the store to another disk first",
+         store.path().string());
+  }
+}
+
 }  // namespace
 
 int64_t prune_states(Store& store, int64_t run_id, const Retention& retention) {
@@ -89,30 +105,34 @@ int64_t prune_states(Store& store, int64_t run_id, const Retention& retention) {
 }
 
 void remove_run(Store& store, int64_t run_id) {
-  Database& database = store.database();
-  Transaction transaction(database, Transaction::Kind::kWrite);
-  check_not_running(store, run_id, "remove");
-  Statement states(database, "SELECT id FROM state WHERE run_id = ?1");
-  remove_states(database, ids(states.bind(run_id)));
-  Statement(database, "DELETE FROM run WHERE id = ?1").bind(run_id).run();
-  transaction.commit();
+  removing(store, [&] {
+    Database& database = store.database();
+    Transaction transaction(database, Transaction::Kind::kWrite);
+    check_not_running(store, run_id, "remove");
+    Statement states(database, "SELECT id FROM state WHERE run_id = ?1");
+    remove_states(database, ids(states.bind(run_id)));
+    Statement(database, "DELETE FROM run WHERE id = ?1").bind(run_id).run();
+    transaction.commit();
+  });
 }
 
 int64_t collect_garbage(Store& store) {
-  Database& database = store.database();
-  const auto size = [&] { return static_cast<int64_t>(std::filesystem::file_size(store.path())); };
-  {
-    Transaction transaction(database, Transaction::Kind::kWrite);
-    database.exec(
-        "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM section_content);"
-        "DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt);");
-    transaction.commit();
-  }
-  store.checkpoint(1);
-  const int64_t before = size();
-  database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // its copy may not fit into memory
-  store.checkpoint(1);
-  return before - size();
+  return removing(store, [&] {
+    Database& database = store.database();
+    const auto size = [&] { return static_cast<int64_t>(std::filesystem::file_size(store.path())); };
+    {
+      Transaction transaction(database, Transaction::Kind::kWrite);
+      database.exec(
+          "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM section_content);"
+          "DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt);");
+      transaction.commit();
+    }
+    store.checkpoint(1);
+    const int64_t before = size();
+    database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // its copy may not fit into memory
+    store.checkpoint(1);
+    return before - size();
+  });
 }
 
 }  // namespace runner::store

@@ -121,6 +121,7 @@ class RunWriter::Impl {
   // The writer thread's own.
   RunRecording recording_;
   bool failing_ = false;
+  int64_t unsaved_ = 0;  // states in a row
   int64_t pushed_at_last_nap_ = 0;
   Clock::time_point last_nap_ = Clock::now(), last_try_ = last_nap_;
 
@@ -301,6 +302,9 @@ StateInfo RunWriter::Impl::save(StateSnapshot snapshot, const Retention& retenti
     commit(kAll, /*durable=*/false);
     StateInfo state = counting_failures([&] { return recording_.save(snapshot); });
     give_back(std::move(snapshot));
+    if (unsaved_ > 1)
+      warn(fmt::format("{} states in a row were not saved before that of step {}", unsaved_, state.step));
+    unsaved_ = 0;
     try {
       counting_failures([&] { recording_.prune(retention); });
     } catch (const std::exception& error) {
@@ -309,7 +313,8 @@ StateInfo RunWriter::Impl::save(StateSnapshot snapshot, const Retention& retenti
     recording_.checkpoint();
     return state;
   } catch (const std::exception& error) {
-    warn(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
+    if (++unsaved_ == 1)
+      warn(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
     give_back(std::move(snapshot));
     throw;
   }

@@ -42,7 +42,9 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
     if (const int error = handle ? sqlite3_system_errno(handle) : errno)
       detail += fmt::format(", {}", std::strerror(error));
   }
-  return {primary, fmt::format("the store {} {}: {}; {}", path.string(), meaning.what, detail, meaning.advice)};
+  // Of a full disk SQLite says the same again.
+  const std::string what = primary == SQLITE_FULL ? meaning.what : fmt::format("{}: {}", meaning.what, detail);
+  return {primary, fmt::format("the store {} {}; {}", path.string(), what, meaning.advice)};
 }
 
 // A URI because only a URI can say that the file is immutable.

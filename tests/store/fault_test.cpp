@@ -195,30 +195,55 @@ TEST_F(Faults, TheTrainerHearsOfAFullDiskAndOfItsEnd) {
   writer.push(loss, 2, 0.5);
   std::vector<std::string> warnings;
   while (warnings.empty()) warnings = writer.take_warnings();
-  EXPECT_EQ(
-      warnings,
-      std::vector<std::string>{fmt::format(
-          "the store {} cannot grow, its disk is full: database or disk is full; free some space, or name a store "
-          "on another disk with --db; metrics wait in memory until it can be written again",
-          path.string())});
+  EXPECT_EQ(warnings, std::vector<std::string>{
+                          fmt::format("the store {} cannot grow, its disk is full; free some space, or name a store "
+                                      "on another disk with --db; metrics wait in memory until it can be written again",
+                                      path.string())});
   StateSnapshot snapshot = writer.snapshot();
   snapshot.header.step = 2;
   auto save = writer.save_state(std::move(snapshot));
   const std::string error = fmt::format(
-      "the store {} cannot grow, its disk is full: database or disk is full; free some space, or name a store on "
+      "the store {} cannot grow, its disk is full; free some space, or name a store on "
       "another disk "
       "with --db",
       path.string());
   EXPECT_EQ(error_of([&] { save.get(); }), "store: " + error);
   EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{"the state of step 2 was not saved: " + error});
   EXPECT_GE(writer.counters().failures, 2);
+  const auto save_step = [&](int64_t step) {
+    StateSnapshot next = writer.snapshot();
+    next.header.step = step;
+    return error_of([&] { writer.save_state(std::move(next)).get(); });
+  };
+  for (const int64_t step : {3, 4}) EXPECT_EQ(save_step(step), "store: " + error);
+  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{});  // it has been said
   vfs.disarm();
   while (warnings = writer.take_warnings(), warnings.empty()) {
   }
   EXPECT_EQ(warnings, std::vector<std::string>{fmt::format("the store {} can be written again", path.string())});
+  EXPECT_EQ(save_step(5), "no error");
+  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{"3 states in a row were not saved before that of step 5"});
   writer.finish({RunStatus::kDone, 0, "", "{}"});
   Store store = Store::open(path, Access::kRead);
   EXPECT_EQ(metric_points(store, find_run(store, "@last"), "loss").size(), 2u);
+}
+
+TEST_F(Faults, RemovingOnAFullDiskSaysThatItNeedsSpace) {
+  info = sample_run();
+  ASSERT_TRUE(record(false).finished);
+  Store store = Store::open(path, Access::kWrite);
+  const RunRow run = find_run(store, "@last");
+  vfs.arm({.budget = 0});
+  const std::string full = fmt::format(
+      "store: the disk of the store {} is full, and removing writes before it frees anything; free some space there, "
+      "or "
+      "move the store to another disk first",
+      path.string());
+  EXPECT_EQ(error_of([&] { remove_run(store, run.id); }), full);
+  EXPECT_EQ(error_of([&] { collect_garbage(store); }), full);
+  vfs.disarm();
+  EXPECT_EQ(find_run(store, "@last").uid, run.uid);
+  remove_run(store, run.id);
 }
 
 }  // namespace
