@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "schema/field_value.h"
 #include "schema/field_words.h"
 #include "schema/metric_names.h"
 #include "schema/recipe_build.h"
@@ -29,7 +28,6 @@ class Checker {
     check_momentum("optimizer");
     for (int i = 0; settings_.section(group(i)) != nullptr; ++i) check_momentum(group(i));
     check_scheduler();
-    check_one_cycle();
     check_warmup();
   }
 
@@ -214,60 +212,15 @@ class Checker {
             fmt::format("scheduler.end must be less than optimizer.lr, got {} and {}", number_text(*end),
                         number_text(*lr)));
     }
+    if (lr && *lr == 0 && has("scheduler.max_lr")) {
+      fault(ErrorId::kOutOfRange, "optimizer.lr",
+            "optimizer.lr must be greater than 0 with scheduler.type one_cycle, got 0");
+    }
     if (cycles_momentum() && settings_.text("optimizer.type") == "adagrad") {
       fault(ErrorId::kNeedsOption, "scheduler.type",
             "scheduler.cycle_momentum needs an optimizer with momentum or betas",
             "set scheduler.cycle_momentum: false");
     }
-  }
-
-  bool differs_from_default(std::string_view path) const {
-    const Setting* setting = settings_.find(path);
-    if (setting == nullptr || setting->origin == OriginKind::kDefault) return false;
-    const auto holds = [&](const Condition& condition) {
-      const auto choice = settings_.text(condition.path);
-      return choice && std::find(condition.values.begin(), condition.values.end(), *choice) != condition.values.end();
-    };
-    for (const FieldDefault& fallback : setting->field->defaults)
-      if (std::all_of(fallback.when.begin(), fallback.when.end(), holds))
-        return setting->value != read_default(*setting->field, fallback);
-    return true;
-  }
-
-  // torch's OneCycleLR puts its own rate and momentum in the place of the optimizer's.  The optimizer's rate then only
-  // says which part of the peak a group with a rate of its own gets.
-  void check_one_cycle() {
-    if (settings_.text("scheduler.type") != "one_cycle") return;
-    bool groups_with_rate = false;
-    for (int i = 0; settings_.section(group(i)) != nullptr; ++i)
-      groups_with_rate |= has(group(i) + ".lr") || broken(group(i) + ".lr");
-    if (groups_with_rate && settings_.number("optimizer.lr") == 0.0) {
-      fault(ErrorId::kOutOfRange, "optimizer.lr",
-            "optimizer.lr must be greater than 0 with scheduler.type one_cycle, got 0");
-    } else if (!groups_with_rate && differs_from_default("optimizer.lr")) {
-      fault(ErrorId::kIgnoredOption, "optimizer.lr", "optimizer.lr is ignored with scheduler.type: one_cycle",
-            "remove it; scheduler.max_lr is the rate at the peak");
-    }
-    if (!cycles_momentum()) return;
-    check_cycled("optimizer");
-    for (int i = 0; settings_.section(group(i)) != nullptr; ++i) check_cycled(group(i));
-  }
-
-  // The momentum of an optimizer or group whose momentum the schedule sets.
-  void check_cycled(const std::string& section) {
-    constexpr std::string_view kHint = "remove it, or set scheduler.cycle_momentum: false to keep it";
-    if (differs_from_default(section + ".momentum")) {
-      fault(ErrorId::kIgnoredOption, section + ".momentum",
-            fmt::format("{}.momentum is ignored with scheduler.cycle_momentum: true", section), kHint);
-    }
-    const std::string betas = section + ".betas";
-    if (!settings_.is_written(betas)) return;
-    const double first = *(*settings_.find(betas)->value.list())[0].number();
-    constexpr double kDefault = 0.9;  // of every optimizer with betas
-    if (first == kDefault) return;
-    fault(ErrorId::kIgnoredOption, betas,
-          fmt::format("the first of {} is ignored with scheduler.cycle_momentum: true", betas),
-          "write 0.9 for it, or set scheduler.cycle_momentum: false to keep it");
   }
 
   // The length of the schedule where it is written in some unit.

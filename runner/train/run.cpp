@@ -95,6 +95,7 @@ class Run {
     store::Store store = store::Store::open(request_.store, store::Access::kWrite);
     request_.resume.empty() ? start(std::move(store)) : resume(std::move(store));
     request_.observer.on_start(result_.run, result_.name);
+    for (const std::string& text : request_.warnings) warn(text);
     for (const std::string& text : session_.data.warnings) warn(text);
     for (const std::string& text : session_.plan.warnings()) warn(text);
     if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)

@@ -65,8 +65,9 @@ struct RunResult {
 
 struct RunRequest {
   const schema::Recipe& recipe;
-  store::RecipeRecord record;        // as it goes into the store
-  std::vector<store::Param> params;  // flattened
+  store::RecipeRecord record;              // as it goes into the store
+  std::vector<store::Param> params;        // flattened
+  std::vector<std::string> warnings = {};  // of the recipe
   std::filesystem::path store;
   std::string resume;   // id of the run to continue; empty: a new run
   bool longer = false;  // resumed, and train.epochs or train.steps is larger than before

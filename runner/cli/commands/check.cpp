@@ -1,10 +1,13 @@
 #include "runner/cli/commands/commands.h"
-#include "schema/recipe_reader.h"
+#include "runner/report/format.h"
+#include "schema/recipe_warnings.h"
 
 namespace runner::cli {
 
 int check(const Options& options, report::Output& out) {
-  schema::read_recipe(options.recipe, options.overrides);
+  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  for (const std::string& text : schema::recipe_warnings(recipe))
+    out.talk(fmt::format("{} {}\n", report::painted("warning:", report::Color::kYellow, out.talk_color()), text));
   out.data(options.json ? schema::render_json({}) : fmt::format("{} is a valid recipe\n", options.recipe));
   return 0;
 }

@@ -9,20 +9,22 @@
 #include "runner/report/progress.h"
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
+#include "schema/recipe_warnings.h"
 #include "schema/resume_check.h"
 
 namespace runner::cli {
 namespace {
 
-int run_and_report(const schema::Recipe& recipe, store::RecipeRecord record, std::vector<store::Param> params,
+int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record, std::vector<store::Param> params,
                    const std::string& resume, bool longer, const Options& options, report::Output& out) {
   train::RunResult result;
   {
     report::ProgressReporter observer(out, options.quiet);
     const Interrupt interrupt(out.live());
-    result = train::run({.recipe = recipe,
+    result = train::run({.recipe = recipe.recipe,
                          .record = std::move(record),
                          .params = std::move(params),
+                         .warnings = schema::recipe_warnings(recipe),
                          .store = store_path(options),
                          .resume = resume,
                          .longer = longer,
@@ -58,7 +60,7 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
-  return run_and_report(after.recipe, record_of_resumed(details.recipe, after),
+  return run_and_report(after, record_of_resumed(details.recipe, after),
                         params_of(with_paths_as_written(details.recipe, after)), details.run.uid, longer, options, out);
 }
 
@@ -66,7 +68,7 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
 
 int exec(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe.recipe, record_of(recipe), params_of(recipe), "", false, options, out);
+  return run_and_report(recipe, record_of(recipe), params_of(recipe), "", false, options, out);
 }
 
 int resume(const Options& options, report::Output& out) {

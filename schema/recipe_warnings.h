@@ -1,0 +1,15 @@
+// What a valid recipe says that will have no effect, where refusing it would refuse what people are used to write.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/recipe_reader.h"
+
+namespace runner::schema {
+
+// Texts with file and line.  one_cycle puts its own rate and momentum in the place of the optimizer's, as torch's
+// OneCycleLR, whose optimizers have to be given a rate all the same.  Thread-safe.
+std::vector<std::string> recipe_warnings(const ReadResult& recipe);
+
+}  // namespace runner::schema
