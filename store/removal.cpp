@@ -6,8 +6,6 @@
 #include <set>
 #include <vector>
 
-#include <sqlite3.h>
-
 #include "store/run_store.h"
 #include "store/sqlite.h"
 #include "store/state_store.h"
@@ -81,7 +79,7 @@ auto removing(const Store& store, Work work) {
   try {
     return work();
   } catch (const SqliteError& error) {
-    if (error.code() != SQLITE_FULL) throw;
+    if (!error.is_disk_full()) throw;
     fail(ErrorKind::kStore,
          "the disk of the store {} is full, and removing writes before it frees anything; free some space there, or "
          "move the store to another disk first",

@@ -79,6 +79,10 @@ int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
 
 }  // namespace
 
+bool SqliteError::is_disk_full() const {
+  return code_ == SQLITE_FULL;
+}
+
 std::string sqlite_version() {
   return sqlite3_libversion();
 }

@@ -23,6 +23,7 @@ class SqliteError : public Error {
  public:
   SqliteError(int code, std::string message) : Error(ErrorKind::kStore, std::move(message)), code_(code) {}
   int code() const { return code_; }
+  bool is_disk_full() const;
 
  private:
   int code_;
