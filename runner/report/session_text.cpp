@@ -6,6 +6,7 @@
 
 #include "runner/report/format.h"
 #include "runner/report/table.h"
+#include "schema/json.h"
 
 namespace runner::report {
 namespace {
@@ -38,13 +39,32 @@ int64_t highest(Rate rate, int64_t low, int64_t high) {
   return stride == 1 ? top : highest(rate, std::max(low, top - stride), std::min(high, top + stride));
 }
 
-// The rate at the start, at its highest and at the end of the run.
-std::string rate_text(const train::Session& session) {
+// The rate at the start, at its highest (where a warm-up ends) and at the end of the run.
+struct Rates {
+  double first = 0, highest = 0, last = 0;
+  int64_t highest_step = 1;
+};
+
+Rates rates_of(const train::Session& session) {
   const auto rate = [&](int64_t step) { return session.recipe.optimizer.hyper.lr * session.schedule.factor(step); };
   const int64_t last = session.scale.total_steps - 1;
   const int64_t top = highest(rate, 0, last);
-  return fmt::format("{} at first, {} at step {}, {} at the last", rounded_text(rate(0)), rounded_text(rate(top)),
-                     top + 1, rounded_text(rate(last)));
+  return {.first = rate(0), .highest = rate(top), .last = rate(last), .highest_step = top + 1};
+}
+
+std::string rate_text(const Rates& rates) {
+  return fmt::format("{} at first, {} at step {}, {} at the last", rounded_text(rates.first),
+                     rounded_text(rates.highest), rates.highest_step, rounded_text(rates.last));
+}
+
+// "name  value" lines as rows, so that all values stand below each other.
+void add_lines(Facts& facts, std::string_view lines) {
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    const size_t gap = line.find("  ");
+    facts.add(line.substr(0, gap), std::string(line.substr(line.find_first_not_of(' ', gap))));
+    lines.remove_prefix(line.size() + 1);
+  }
 }
 
 }  // namespace
@@ -56,16 +76,32 @@ std::string session_text(const train::Session& session) {
   if (frozen > 0) weights += fmt::format(", {} of them frozen", frozen);
 
   Facts facts;
+  add_lines(facts, data::plan_text(session.plan));
   facts.add("data", data_text(session.data));
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer and gradients kept between steps",
                                   bytes_text(state_bytes(session.trainer.layout()))));
   facts.add("run", count_text(session.scale.total_steps, "optimizer step"));
-  facts.add("learning rate", rate_text(session));
-  std::string text = data::plan_text(session.plan) + facts.render();
+  facts.add("learning rate", rate_text(rates_of(session)));
+  std::string text = facts.render();
   for (const std::string& warning : session.data.warnings) text += "warning: " + warning + '\n';
   for (const std::string& warning : session.plan.warnings()) text += "warning: " + warning + '\n';
   return text;
+}
+
+std::string session_document(const train::Session& session, std::string plan) {
+  const nn::ParameterSet& parameters = session.trainer.model().parameters;
+  const Rates rates = rates_of(session);
+  const std::string more = json::line(json::Object{{"parameters", parameters.elements()},
+                                                   {"trainable_parameters", parameters.trainable_elements()},
+                                                   {"memory_bytes", state_bytes(session.trainer.layout())},
+                                                   {"optimizer_steps", session.scale.total_steps},
+                                                   {"learning_rate", json::Object{{"first", rates.first},
+                                                                                  {"highest", rates.highest},
+                                                                                  {"highest_step", rates.highest_step},
+                                                                                  {"last", rates.last}}}});
+  plan.back() = ',';  // the brace that closes it
+  return plan + more.substr(1);
 }
 
 }  // namespace runner::report

@@ -1,4 +1,4 @@
-// `runner plan` for people.  Thread-safe.
+// What `runner plan` prints.  Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,5 +9,8 @@ namespace runner::report {
 
 // Data, batch arithmetic, model, memory, length of the run, learning rate.
 std::string session_text(const train::Session& session);
+
+// `plan` (data::plan_json) with model size, memory, length of the run and learning rate added to it.
+std::string session_document(const train::Session& session, std::string plan);
 
 }  // namespace runner::report

@@ -220,7 +220,18 @@ TEST_F(Documents, CheckAndExplainAndPlan) {
   EXPECT_EQ(plan["epochs"][0]["batches"][0].size(), 4U);
   EXPECT_EQ(plan["epochs"][0]["padding"], Json::parse("[[[], [], [], []]]"));
   EXPECT_NE(plan["epochs"][0]["batches"], plan["epochs"][1]["batches"]);
-  EXPECT_FALSE(run("plan tiny.yaml --json").contains("epochs"));
+  const Json short_plan = run("plan tiny.yaml scheduler.type=linear scheduler.warmup='2 steps' --json");
+  EXPECT_FALSE(short_plan.contains("epochs"));
+  const int64_t steps = short_plan["optimizer_steps"];
+  EXPECT_EQ(steps % 4, 0);
+  const double lr = run("explain tiny.yaml optimizer.lr --json")["value"];
+  EXPECT_EQ(short_plan["learning_rate"],
+            Json({{"first", 0.0},
+                  {"highest", lr},
+                  {"highest_step", 3},
+                  {"last", lr * static_cast<double>(1) / static_cast<double>(steps - 2)}}));
+  EXPECT_EQ(short_plan["parameters"], short_plan["trainable_parameters"]);
+  EXPECT_GE(short_plan["memory_bytes"], 4 * short_plan["parameters"].get<int64_t>());
 }
 
 TEST_F(Documents, CommandsThatOnlyDoSomething) {

@@ -38,7 +38,8 @@ int plan(const Options& options, report::Output& out) {
     return 0;
   }
   data::Order order(session.data.train.size(), session.data_seed(), read.recipe.data.shuffle);
-  out.data(data::plan_json(session.plan, order, epochs_of(options, session.plan), options.batches) + '\n');
+  out.data(report::session_document(
+      session, data::plan_json(session.plan, order, epochs_of(options, session.plan), options.batches)));
   return 0;
 }
 
