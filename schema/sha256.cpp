@@ -109,6 +109,7 @@ Sha256::Sha256(Kernel kernel)
                                                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
 
 Sha256& Sha256::update(std::span<const std::byte> data) {
+  if (data.empty()) return *this;
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.data());
   size_t left = data.size();
   const size_t waiting = size_ % 64;

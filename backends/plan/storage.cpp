@@ -238,8 +238,8 @@ class StoragePlanner {
       storage_.scratch.push_back({0, block < 0 ? 0 : storage_.blocks[static_cast<size_t>(block)].offset});
     for (const Output* output : late_) {
       const int32_t slot = output->state + 1;
-      storage_.copies.push_back(
-          {storage_.places[static_cast<size_t>(output->value)], {slot, 0}, program_.type(output->value).bytes()});
+      const size_t bytes = program_.type(output->value).bytes();
+      if (bytes > 0) storage_.copies.push_back({storage_.places[static_cast<size_t>(output->value)], {slot, 0}, bytes});
     }
   }
 

@@ -120,9 +120,11 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot) {
   for (const store::SectionView& section : snapshot.sections()) {
     if (!section.name.starts_with(kModel)) continue;
-    const std::span values(reinterpret_cast<const float*>(section.bytes.data()), section.bytes.size() / sizeof(float));
-    const auto found = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
-    if (found != values.end()) return fmt::format("parameter {} is {}", section.name.substr(kModel.size()), *found);
+    for (size_t at = 0; at < section.bytes.size(); at += sizeof(float)) {
+      float value = 0;  // sections begin anywhere
+      std::memcpy(&value, section.bytes.data() + at, sizeof value);
+      if (!std::isfinite(value)) return fmt::format("parameter {} is {}", section.name.substr(kModel.size()), value);
+    }
   }
   return std::nullopt;
 }
