@@ -82,6 +82,7 @@ class Run {
     result_.backend = session_.device->name();
     result_.num_processes = recipe_.num_processes;
     const int64_t first_batch = session_.plan.slice(0, 0).size();
+    session_.trainer.allocate();
     session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
     if (session_.data.eval) {
       evaluator_.emplace(session_.trainer, *session_.data.eval, recipe_);

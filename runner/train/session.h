@@ -18,7 +18,8 @@ namespace runner::train {
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan);
 
 struct Session {
-  // Reads the data and builds the model.  Throws Error(kRecipe) or Error(kData).  The recipe must outlive the session.
+  // Reads the data and lays the model out; Trainer::allocate() gives it memory.  Throws Error(kRecipe) or Error(kData).
+  // The recipe must outlive the session.
   explicit Session(const schema::Recipe& recipe);
 
   const schema::Recipe& recipe;

@@ -30,6 +30,7 @@ StoredModel::StoredModel(const schema::Recipe& recipe, const store::LoadedState&
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads))) {
   recipe_.model.init_from.clear();  // the state has the weights
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_);
+  trainer_->allocate();
   restore(state, *trainer_);
 }
 

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/debug.h"
-#include "runner/nn/initial_weights.h"
 #include "runner/train/not_finite.h"
 #include "schema/error.h"
 
@@ -35,8 +34,13 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       encoding_(encoding),
       device_(device),
       model_(make_model(recipe, encoding)),
+      weights_(recipe.model.init_from, model_.parameters),
       layout_(model_.parameters, recipe),
       builder_(recipe, model_, layout_, encoding) {
+  random_key_[0] = recipe.seed;
+}
+
+void Trainer::allocate() {
   for (const DeviceArray& array : layout_.arrays()) {
     arrays_.push_back(device_.allocate(array.type.bytes()));
     states_.push_back(arrays_.back().get());
@@ -45,16 +49,14 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                                     static_cast<float>(array.initial));
     device_.write(*arrays_.back(), 0, std::as_bytes(std::span(filled)));
   }
-  random_key_[0] = recipe.seed;
-  initialise_parameters();
+  write_initial_weights();
 }
 
-void Trainer::initialise_parameters() {
-  const nn::InitialWeights weights(recipe_.model.init_from, model_.parameters);
+void Trainer::write_initial_weights() {
   std::vector<float> values;
   for (const nn::Parameter& parameter : model_.parameters.parameters()) {
     values.resize(static_cast<size_t>(parameter.elements()));
-    if (!weights.read(parameter, values)) nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values);
+    if (!weights_.read(parameter, values)) nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values);
     const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
     device_.write(*arrays_[array], static_cast<size_t>(parameter.offset) * sizeof(float),
                   std::as_bytes(std::span(values)));
@@ -115,6 +117,7 @@ bool Trainer::ends_window(const data::Batch& batch, int64_t micro) const {
 }
 
 backends::Arguments Trainer::arguments(const data::Batch& batch) {
+  RUN_ASSERT(!states_.empty());  // allocate() comes first
   random_key_[1] = batch.position.epoch;
   const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;

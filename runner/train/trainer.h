@@ -16,6 +16,7 @@
 #include "backends/plan/plan_cache.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
+#include "runner/nn/initial_weights.h"
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
 #include "runner/train/not_finite.h"
@@ -34,11 +35,14 @@ struct Counters {
 
 class Trainer {
  public:
-  // Builds the model and its arrays, with the initial parameters.  Throws Error(kRecipe) or Error(kData) where recipe,
-  // data and weights do not fit each other.  All arguments must outlive the Trainer.
+  // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
+  // not fit each other.  All arguments must outlive the Trainer.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device);
 
   ~Trainer();
+
+  // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
+  void allocate();
 
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
   void prepare(const StepShape& shape) { training_step(shape); }
@@ -103,7 +107,7 @@ class Trainer {
   Step make_step(const StepKind& kind);
   Step training_step(const StepShape& shape);
   Step forward_step(int64_t batch, bool labelled);
-  void initialise_parameters();
+  void write_initial_weights();
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch);
   bool ends_window(const data::Batch& batch, int64_t micro) const;
@@ -112,6 +116,7 @@ class Trainer {
   const data::Encoding& encoding_;
   backends::Device& device_;
   nn::Model model_;
+  const nn::InitialWeights weights_;
   const DeviceLayout layout_;
   const StepBuilder builder_;
 

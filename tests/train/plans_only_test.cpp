@@ -59,7 +59,9 @@ class RecordedTraining {
         schedule_(recipe.scheduler, recipe.optimizer.hyper.lr, scale_),
         trainer_(recipe, data_.encoding, device_),
         loader_(data_.train, plan_,
-                {.shuffle = recipe.data.shuffle, .seed = static_cast<uint64_t>(recipe.seed), .prefetch = 0}) {}
+                {.shuffle = recipe.data.shuffle, .seed = static_cast<uint64_t>(recipe.seed), .prefetch = 0}) {
+    trainer_.allocate();
+  }
 
   Trainer::Window window() {
     const int64_t applied = trainer_.counters.applied;

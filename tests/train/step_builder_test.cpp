@@ -102,6 +102,7 @@ train: {epochs: 3}
   const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), {});
   Session session(read.recipe);
   data::Loader loader(session.data.train, session.plan, {});
+  session.trainer.allocate();
   for (int window = 0; window < 6; ++window) session.trainer.run_window(loader, {});
   EXPECT_EQ(session.trainer.plan_use().cache.misses, 3);
   EXPECT_EQ(session.trainer.plan_use().cache.hits, 0);

@@ -21,7 +21,9 @@ class SteppedTraining {
       : read_(schema::read_recipe(recipe)),
         session_(read_.recipe),
         loader_(session_.data.train, session_.plan,
-                {.shuffle = read_.recipe.data.shuffle, .seed = session_.data_seed(), .prefetch = 0}) {}
+                {.shuffle = read_.recipe.data.shuffle, .seed = session_.data_seed(), .prefetch = 0}) {
+    session_.trainer.allocate();
+  }
 
   struct Step {
     double loss, grad_norm, lr;
