@@ -47,7 +47,9 @@ int report_failure(const Error& error, const Call& call, bool json, report::Outp
 
 int run_program(int argc, const char* const* argv) {
   occupy_standard_descriptors();
-  std::signal(SIGPIPE, SIG_IGN);  // writing says so instead
+  // Writing to a closed pipe or past a limit on the size of files says so instead.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   report::Output out;

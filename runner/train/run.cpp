@@ -211,7 +211,7 @@ class Run {
       if (stopped_early_ && !logged) log();
       if (const char* reason = reason_to_save()) save(reason);
       keeper_->collect();
-      for (const std::string& text : writer_->take_warnings()) warn(text);
+      pass_on_warnings();
       request_.observer.on_step(progress());
     }
     const bool done = finished();
@@ -345,6 +345,11 @@ class Run {
     request_.observer.on_warning(text);
   }
 
+  // Those of the writer thread.
+  void pass_on_warnings() {
+    for (const std::string& text : writer_->take_warnings()) warn(text);
+  }
+
   std::string event_json(const std::string& text) const {
     return json::line(json::Object{{"step", step()}, {"text", text}});
   }
@@ -376,7 +381,7 @@ class Run {
       warn(fmt::format("{} of {} steps were skipped: not finite", result_.skipped_steps, counters.windows));
     try {
       writer_->flush();
-      for (const std::string& text : writer_->take_warnings()) warn(text);
+      pass_on_warnings();
       const store::RunHandle handle = writer_->wait_until_recorded();
       store::Store store = store::Store::open(request_.store, store::Access::kRead);
       for (const store::StateInfo& info : store::list_states(store, handle.id))
@@ -386,6 +391,7 @@ class Run {
                        .reason = result_.reason,
                        .summary_json = request_.summary(result_)});
     } catch (const Error& error) {
+      pass_on_warnings();
       result_.status = store::RunStatus::kFailed;
       result_.exit_code = exit_code(ErrorKind::kStore);
       if (!result_.error) result_.error = RunError{error.message(), error.where().file, error.where().line};

@@ -1,0 +1,293 @@
+// What is wrong below a run, through the program: a disk that fills up at any moment, states and stores that are
+// damaged.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <span>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runner/cli/program.h"
+#include "schema/error.h"
+#include "store/queries.h"
+#include "store/sqlite.h"
+#include "store/store.h"
+#include "tests/cli/command.h"
+#include "tests/store/fault_vfs.h"
+
+namespace runner::cli::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// 8 windows, a state after every second.
+constexpr const char* kRecipe = R"(schema_version: 1
+name: small
+model: {type: mlp, hidden: [8], dropout: 0.25}
+data: {train: {format: synthetic, samples: 32, features: [4], classes: 2}, batch_size: 4}
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 1}
+checkpoint: {every: 2 steps, keep_last: 3}
+log: {every: 1 step}
+)";
+constexpr int64_t kSteps = 8;
+
+class Faults : public ::testing::Test {
+ protected:
+  void SetUp() override { write_text(file("r.yaml"), kRecipe); }
+
+  fs::path file(const std::string& name) const { return folder_.path() / name; }
+  Result run(const std::string& command) const { return run_command(command, folder_.path()); }
+
+  // The weights at the end of the newest run.
+  std::string model() const {
+    const Result result = run("runner export @last --model m.safetensors");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return read_text(file("m.safetensors"));
+  }
+
+  // Those of a training without faults; `overrides`: more of the command line.
+  std::string reference_model(const std::string& overrides = "") const {
+    const Folder other;
+    write_text(other.path() / "r.yaml", kRecipe);
+    EXPECT_EQ(run_command("runner exec r.yaml --quiet " + overrides, other.path()).exit_code, 0);
+    EXPECT_EQ(run_command("runner export @last --model m.safetensors", other.path()).exit_code, 0);
+    return read_text(other.path() / "m.safetensors");
+  }
+
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> contents;
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      contents[entry.path().filename()] = read_text(entry.path());
+    return contents;
+  }
+
+ private:
+  Folder folder_;
+};
+
+// ---- a disk that fills up ------------------------------------------------------------------------------------------
+
+struct Ended {
+  int exit_code = 0;
+  bool fired = false;  // the fault came
+  bool trained = false;
+  std::string err;
+};
+
+class FullDisk : public Faults {
+ protected:
+  // `runner exec` in a child process on a file system with faults.
+  Ended exec(const store::FaultVfs::Plan& plan) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(exec_here(plan));
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << status;
+    return {WEXITSTATUS(status), fs::remove(file("fired")), !read_text(file("out")).empty(), read_text(file("err"))};
+  }
+
+  // Every state that was due is in the store, or a warning says why not.
+  void expect_no_state_is_lost_in_silence(const Ended& ended) const {
+    if (!ended.trained) return;
+    const std::set<int64_t> saved = saved_steps();
+    for (int64_t step = saved.contains(kSteps) ? 4 : 2; step <= kSteps; step += 2) {  // the last one removes the first
+      const std::string warning = fmt::format("warning: the state of step {} was not saved: ", step);
+      EXPECT_TRUE(saved.contains(step) || ended.err.find(warning) != std::string::npos) << step << "\n" << ended.err;
+    }
+  }
+
+  // The disk works again: the run is finished from what was committed, or begun anew where nothing was.
+  void finish() {
+    const Result resumed = run("runner resume @last --quiet");
+    if (resumed.exit_code != 0) {
+      EXPECT_TRUE(resumed.exit_code == 3 || resumed.exit_code == 5) << resumed.err;
+      const Result again = run("runner exec r.yaml --quiet");
+      EXPECT_EQ(again.exit_code, 0) << again.err;
+    }
+    EXPECT_EQ(model(), reference_);
+    store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
+    EXPECT_EQ(store::metric_points(store, store::find_run(store, "@last"), "train/loss").size(), size_t{kSteps});
+    EXPECT_EQ(store.database().query_text("PRAGMA integrity_check"), "ok");
+  }
+
+  std::set<int64_t> saved_steps() const {
+    std::set<int64_t> steps;
+    try {
+      store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
+      for (const store::StateInfo& state : store::list_states(store, store::find_run(store, "@last").id))
+        steps.insert(state.step);
+    } catch (const Error&) {  // no store or no run: no state
+    }
+    return steps;
+  }
+
+  void clear() {
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(file(std::string("runner.db") + suffix));
+  }
+
+  const std::string reference_ = reference_model();
+
+ private:
+  int exec_here(const store::FaultVfs::Plan& plan) {
+    fs::current_path(file("."));
+    if (std::freopen("out", "w", stdout) == nullptr || std::freopen("err", "w", stderr) == nullptr) return 99;
+    store::FaultVfs vfs;
+    vfs.arm(plan);
+    const char* words[] = {"runner", "exec", "r.yaml", "--quiet"};
+    const int code = run_program(4, words);
+    if (vfs.fired()) write_text("fired", "");
+    std::fflush(nullptr);
+    return code;
+  }
+};
+
+// A moment costs at most the state that was being saved then, and what is saved is whole.
+TEST_F(FullDisk, ForAMoment) {
+  int64_t went_on = 0, warned = 0;
+  for (int64_t n = 1;; n += 7) {
+    SCOPED_TRACE(fmt::format("operation {} fails", n));
+    clear();
+    const Ended ended = exec({.fail_at = n, .code = SQLITE_FULL});
+    if (!ended.fired) break;
+    EXPECT_TRUE(ended.exit_code == 0 || ended.exit_code == 5) << ended.exit_code;
+    if (ended.exit_code == 5) {
+      EXPECT_NE(ended.err.find("error: the store runner.db cannot grow, its disk is full: "), std::string::npos)
+          << ended.err;
+    } else {
+      ++went_on;
+      warned += ended.err.find("warning: ") != std::string::npos;
+    }
+    expect_no_state_is_lost_in_silence(ended);
+    finish();
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(went_on, 10);
+  EXPECT_GT(warned, 5);
+}
+
+TEST_F(FullDisk, ForGood) {
+  int64_t failed = 0;
+  for (int64_t n = 1;; n += 11) {
+    SCOPED_TRACE(fmt::format("operations from {} on fail", n));
+    clear();
+    const Ended ended = exec({.fail_at = n, .code = SQLITE_FULL, .for_good = true});
+    if (!ended.fired) break;
+    // The last operations tidy the log away; the run is complete before them.
+    failed += ended.exit_code == 5;
+    EXPECT_TRUE(ended.exit_code == 5 || (ended.exit_code == 0 && ended.err.empty())) << ended.err;
+    expect_no_state_is_lost_in_silence(ended);
+    finish();
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(failed, 5);
+}
+
+// ---- damaged states ------------------------------------------------------------------------------------------------
+
+class DamagedState : public Faults {
+ protected:
+  // Ids of the states of the newest run, newest first.
+  std::vector<int64_t> states() const {
+    store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
+    std::vector<int64_t> ids;
+    for (const store::StateInfo& state : store::list_states(store, store::find_run(store, "@last").id))
+      ids.push_back(state.id);
+    return ids;
+  }
+
+  // Flips one bit of the first weights of a state, where they lie in the file.
+  void flip_a_bit(int64_t state) const {
+    const std::string weights = [&] {
+      store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
+      const auto bytes = store::load_state(store, state).at("model/0.weight").bytes;
+      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }();
+    std::string contents = read_text(file("runner.db"));
+    int copies = 0;  // pages that are free may hold old ones
+    for (size_t at = 0; (at = contents.find(weights.substr(0, 64), at)) != std::string::npos; ++copies)
+      contents[at] = static_cast<char>(contents[at] ^ 1);
+    ASSERT_GT(copies, 0);
+    write_text(file("runner.db"), contents);
+  }
+
+  std::string damage_of(int64_t state) const {
+    return fmt::format("state {} in runner.db is damaged: section model/0.weight fails its checksum in chunk 0; ",
+                       state);
+  }
+};
+
+TEST_F(DamagedState, IsNamedAndTheOneBeforeItIsUsed) {
+  ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
+  const std::vector<int64_t> ids = states();
+  ASSERT_EQ(ids.size(), 3u);
+  flip_a_bit(ids[0]);
+
+  const Result exported = run("runner export @last --model m.safetensors");
+  EXPECT_EQ(exported.exit_code, 5);
+  EXPECT_TRUE(exported.err.starts_with("error: " + damage_of(ids[0]))) << exported.err;
+  EXPECT_EQ(run(fmt::format("runner export @last --model m.safetensors --state {}", ids[1])).exit_code, 0);
+
+  const Result resumed = run("runner resume @last train.epochs=2 --quiet");
+  EXPECT_EQ(resumed.exit_code, 0);
+  EXPECT_TRUE(resumed.err.starts_with("warning: " + damage_of(ids[0]))) << resumed.err;
+  EXPECT_EQ(std::ranges::count(resumed.err, '\n'), 1) << resumed.err;
+  EXPECT_EQ(model(), reference_model("train.epochs=2"));
+  EXPECT_EQ(std::ranges::count(run("runner metrics @last train/loss").out, '\n'), 2 * kSteps);
+}
+
+TEST_F(DamagedState, EndsTheResumingWhereThereIsNoOther) {
+  ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
+  const std::vector<int64_t> ids = states();
+  for (const int64_t id : ids) flip_a_bit(id);
+  const auto before = files();
+  const Result resumed = run("runner resume @last train.epochs=2 --quiet");
+  EXPECT_EQ(resumed.exit_code, 5);
+  EXPECT_TRUE(resumed.err.starts_with("error: " + damage_of(ids[0]))) << resumed.err;
+  EXPECT_TRUE(files() == before);
+}
+
+// ---- damaged stores ------------------------------------------------------------------------------------------------
+
+std::string with(std::string bytes, size_t at, const std::string& patch) {
+  return bytes.replace(at, patch.size(), patch);
+}
+
+// Every command says which file is wrong and why, and leaves all files alone.
+TEST_F(Faults, AStoreThatCannotBeUsedIsNamedAndNotTouched) {
+  ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
+  const std::string good = read_text(file("runner.db"));
+  constexpr size_t kVersionAt = 60, kProgramAt = 68, kPage = 4096;  // sqlite.org/fileformat2.html
+  const std::string damaged = "the store runner.db is damaged: ";
+  const std::pair<std::string, std::string> stores[] = {
+      {with(good, kVersionAt, {0, 0, 0, 99}),
+       "the store runner.db has schema version 99, this runner knows versions up to "},
+      {with(good, kProgramAt, "abcd"), "runner.db is a database of another program "},
+      {"not a database, and longer than the header of one: " + std::string(100, '.'),
+       "runner.db is no SQLite database"},
+      {good.substr(0, 1000), damaged},
+      {good.substr(0, good.size() / 2), damaged},
+      {with(good, 100, std::string(kPage - 100, '\xff')), damaged},
+      {with(good, kPage, std::string(good.size() - kPage, '\x55')), damaged}};
+  for (const auto& [bytes, message] : stores) {
+    write_text(file("runner.db"), bytes);
+    const auto before = files();
+    for (const char* command : {"exec r.yaml", "resume small", "eval small", "predict small r.yaml", "ls", "show small",
+                                "metrics small x", "states small", "diff small small", "sql 'SELECT * FROM runs'",
+                                "export small --model m", "tag small x", "note small x", "rm small", "gc"}) {
+      const Result result = run(std::string("runner ") + command);
+      EXPECT_EQ(result.exit_code, 5) << command;
+      EXPECT_EQ(result.out, "") << command;
+      EXPECT_TRUE(result.err.starts_with("error: " + message)) << command << ": " << result.err;
+      EXPECT_TRUE(files() == before) << command;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runner::cli::testing
