@@ -84,6 +84,7 @@ class FullDisk : public Faults {
  protected:
   // `runner exec` in a child process on a file system with faults.
   Ended exec(const store::FaultVfs::Plan& plan) {
+    std::fflush(nullptr);  // or the child writes what this process has buffered
     const pid_t child = ::fork();
     if (child == 0) ::_exit(exec_here(plan));
     int status = 0;
@@ -92,13 +93,15 @@ class FullDisk : public Faults {
     return {WEXITSTATUS(status), fs::remove(file("fired")), !read_text(file("out")).empty(), read_text(file("err"))};
   }
 
-  // Every state that was due is in the store, or a warning says why not.
+  // Where states that were due are not in the store, the first of them in a row is named.
   void expect_no_state_is_lost_in_silence(const Ended& ended) const {
     if (!ended.trained) return;
     const std::set<int64_t> saved = saved_steps();
+    bool named = false;
     for (int64_t step = saved.contains(kSteps) ? 4 : 2; step <= kSteps; step += 2) {  // the last one removes the first
       const std::string warning = fmt::format("warning: the state of step {} was not saved: ", step);
-      EXPECT_TRUE(saved.contains(step) || ended.err.find(warning) != std::string::npos) << step << "\n" << ended.err;
+      named = !saved.contains(step) && (named || ended.err.find(warning) != std::string::npos);
+      EXPECT_TRUE(named || saved.contains(step)) << step << "\n" << ended.err;
     }
   }
 
@@ -157,7 +160,7 @@ TEST_F(FullDisk, ForAMoment) {
     if (!ended.fired) break;
     EXPECT_TRUE(ended.exit_code == 0 || ended.exit_code == 5) << ended.exit_code;
     if (ended.exit_code == 5) {
-      EXPECT_NE(ended.err.find("error: the store runner.db cannot grow, its disk is full: "), std::string::npos)
+      EXPECT_NE(ended.err.find("error: the store runner.db cannot grow, its disk is full; "), std::string::npos)
           << ended.err;
     } else {
       ++went_on;
