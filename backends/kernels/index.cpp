@@ -119,8 +119,8 @@ void run_embedding(const Embedding& e, const KernelArguments& arguments) {
   arguments.pool.parallel_for(e.chunks, [&](int64_t chunk) {
     const Range range = part_of(e.ids, chunk, e.chunks);
     for (int64_t i = range.begin; i < range.end; ++i)
-      std::memcpy(arguments.results[0] + static_cast<size_t>(i) * row_bytes,
-                  arguments.operands[0] + static_cast<size_t>(ids[i]) * row_bytes, row_bytes);
+      std::copy_n(arguments.operands[0] + static_cast<size_t>(ids[i]) * row_bytes, row_bytes,
+                  arguments.results[0] + static_cast<size_t>(i) * row_bytes);
   });
 }
 
