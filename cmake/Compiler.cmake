@@ -2,7 +2,8 @@
 
 find_program(RUNNER_CCACHE ccache)
 if(RUNNER_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${RUNNER_CCACHE})
+  # ccache keeps what is compiled with precompiled headers only if it is told to be sloppy about their macros.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${RUNNER_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${RUNNER_CCACHE})
 endif()
 

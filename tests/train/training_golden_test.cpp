@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "runner/train/session.h"
@@ -62,7 +63,7 @@ class SteppedTraining {
 TEST(TrainingGolden, EveryStepIsPyTorchs) {
   for (const Golden& item : Golden::load("training.json").cases()) {
     SCOPED_TRACE(item.name());
-    SteppedTraining training(std::string(RUNNER_SOURCE_DIR) + "/tests/golden/training/" + item.name() + ".yaml");
+    SteppedTraining training(fmt::format("{}/tests/golden/training/{}.yaml", RUNNER_SOURCE_DIR, item.name()));
     const std::vector<double> losses = item["loss"].numbers(), norms = item["grad_norm"].numbers();
     const std::vector<double> rates = item["lr"].numbers();
     ASSERT_EQ(training.total_steps(), static_cast<int64_t>(losses.size()));
