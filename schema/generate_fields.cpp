@@ -169,7 +169,7 @@ class Generator {
   }
 
   std::string excludes(const Row& row) const {
-    const std::string name = text_of(row.node, "excludes");
+    std::string name = text_of(row.node, "excludes");
     if (!name.empty() && !paths_.contains(row.parent + "." + name)) refuse(row, "excludes an unknown sibling " + name);
     return name;
   }

@@ -14,6 +14,7 @@
 #include "runner/train/checkpoint.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/recorder.h"
+#include "runner/train/resuming.h"
 #include "runner/train/session.h"
 #include "runner/train/state_keeper.h"
 #include "schema/error.h"
@@ -32,42 +33,6 @@ int64_t interval(const std::optional<schema::Length>& length, const optim::RunSc
 
 bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
-}
-
-// A state that a trainer went on from, and the warnings about newer ones that cannot be used.
-struct Resumed {
-  store::StateInfo info;
-  RunState state;
-  std::vector<std::string> warnings;
-};
-
-// Restores the newest state that is whole.  Throws Error(kNotFound) where there is none at all, and where none is whole
-// the Error of the newest.
-Resumed restore_newest(store::Store& store, const store::RunRow& run, Trainer& trainer) {
-  std::vector<std::string> warnings;
-  std::optional<Error> newest;
-  for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
-    try {
-      const store::LoadedState loaded = store::load_state(store, info.id);
-      RunState state = run_state_of(loaded);
-      restore(loaded, trainer);
-      return {info, std::move(state), std::move(warnings)};
-    } catch (const Error& error) {
-      if (!newest) newest = error;
-      warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
-    }
-  }
-  if (newest) throw Error(*newest).note("no state of the run can be used");
-  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from", run.uid);
-}
-
-// Whether a schedule that no length is given for ends with the run.
-bool ends_with_run(const schema::SchedulerSpec& spec) {
-  using schema::SchedulerType;
-  const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
-                     spec.type == SchedulerType::kCosineRestarts || spec.type == SchedulerType::kPolynomial ||
-                     spec.type == SchedulerType::kOneCycle;
-  return whole && !spec.length;
 }
 
 class Run {
@@ -149,14 +114,9 @@ class Run {
 
   void resume(store::Store store) {
     const store::RunRow row = store::find_run(store, request_.resume);
-    const Resumed found = restore_newest(store, row, session_.trainer);
-    const RunState& state = found.state;
-    constexpr const char* kRemedy = "restore the data, or start a new run";
-    check_data("data.train", state.train_data, session_.train_fingerprint(), kRemedy);
-    check_data("data.eval", state.eval_data, session_.eval_fingerprint(), kRemedy);
-    position_ = state.position;
-    session_.schedule.restore(state.plateau);
-    patience_ = state.patience;
+    const Resumed found = restore_newest(store, row, session_);
+    position_ = found.state.position;
+    patience_ = found.state.patience;
     if (recipe_.train.early_stopping) stopped_early_ = patience_.evaluations >= recipe_.train.early_stopping->patience;
 
     store::AttemptInfo info = attempt_info();
@@ -172,20 +132,8 @@ class Run {
       recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
     keeper_->resume(found.info.step, states);
     for (const std::string& text : found.warnings) warn(text);
-    warn_of_stretched_schedule(metrics);
-  }
-
-  // A longer run stretches its schedule: the rate jumps back up.
-  void warn_of_stretched_schedule(const std::vector<store::MetricSummary>& metrics) {
-    if (!request_.longer || !ends_with_run(recipe_.scheduler)) return;
-    for (const store::MetricSummary& metric : metrics) {
-      if (metric.name != "train/lr") continue;
-      const double next = recipe_.optimizer.hyper.lr * session_.schedule.factor(session_.trainer.counters.applied);
-      warn(
-          fmt::format("the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
-                      "scheduler.length keeps a schedule as it is",
-                      metric.last, metric.last_step, next, step() + 1));
-    }
+    if (!request_.longer) return;
+    if (const auto text = stretched_schedule(session_, metrics)) warn(*text);
   }
 
   // ---- the loop -----------------------------------------------------------------------------------------------------

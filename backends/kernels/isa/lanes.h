@@ -45,7 +45,7 @@ RUNNER_INLINE double sum(int64_t n, const Many& many, const One& one) {
     for (; i + kLanes <= n; i += kLanes)
       for (int part = 0; part < kParts; ++part) {
         Doubles term;
-        many(i + part * kWidth, term);
+        many(i + int64_t{part} * kWidth, term);
         acc[part] += term;
       }
     // Lane l takes lane l + 16, then l + 8, l + 4, l + 2, l + 1.

@@ -1,0 +1,65 @@
+#include "runner/train/resuming.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trainer) {
+  std::vector<std::string> warnings;
+  std::optional<Error> newest;
+  for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
+    try {
+      const store::LoadedState loaded = store::load_state(store, info.id);
+      RunState state = run_state_of(loaded);
+      restore(loaded, trainer);
+      return {info, std::move(state), std::move(warnings)};
+    } catch (const Error& error) {
+      if (!newest) newest = error;
+      warnings.push_back(fmt::format("{}; trying the state before it", error.message()));
+    }
+  }
+  if (newest) throw Error(*newest).note("no state of the run can be used");
+  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from", run.uid);
+}
+
+// Whether a schedule that no length is given for ends with the run.
+bool ends_with_run(const schema::SchedulerSpec& spec) {
+  using schema::SchedulerType;
+  const bool whole = spec.type == SchedulerType::kLinear || spec.type == SchedulerType::kCosine ||
+                     spec.type == SchedulerType::kCosineRestarts || spec.type == SchedulerType::kPolynomial ||
+                     spec.type == SchedulerType::kOneCycle;
+  return whole && !spec.length;
+}
+
+}  // namespace
+
+Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session) {
+  Resumed found = load_newest(store, run, session.trainer);
+  constexpr const char* kRemedy = "restore the data, or start a new run";
+  check_data("data.train", found.state.train_data, session.train_fingerprint(), kRemedy);
+  check_data("data.eval", found.state.eval_data, session.eval_fingerprint(), kRemedy);
+  session.schedule.restore(found.state.plateau);
+  return found;
+}
+
+std::optional<std::string> stretched_schedule(const Session& session,
+                                              const std::vector<store::MetricSummary>& metrics) {
+  if (!ends_with_run(session.recipe.scheduler)) return std::nullopt;
+  const Counters& counters = session.trainer.counters;
+  for (const store::MetricSummary& metric : metrics) {
+    if (metric.name != "train/lr") continue;
+    const double next = session.recipe.optimizer.hyper.lr * session.schedule.factor(counters.applied);
+    return fmt::format(
+        "the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
+        "scheduler.length keeps a schedule as it is",
+        metric.last, metric.last_step, next, counters.windows + 1);
+  }
+  return std::nullopt;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,29 @@
+// Going on from a state of a run in the store.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/train/checkpoint.h"
+#include "runner/train/session.h"
+#include "store/queries.h"
+
+namespace runner::train {
+
+// A state that a session went on from, and the warnings about newer ones that cannot be used.
+struct Resumed {
+  store::StateInfo info;
+  RunState state;
+  std::vector<std::string> warnings;
+};
+
+// Restores trainer and schedule from the newest state that is whole.  Throws Error(kNotFound) where there is none at
+// all, where none is whole the Error of the newest, and Error(kData) where the data are not those of the state.
+Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session);
+
+// What to warn of when a run that has become longer, restored, stretches its schedule with it, so that the rate jumps
+// back up; `metrics` are those recorded before.
+std::optional<std::string> stretched_schedule(const Session& session, const std::vector<store::MetricSummary>& metrics);
+
+}  // namespace runner::train
