@@ -265,6 +265,7 @@ void derive_defaults(Settings& settings, const std::string& file) {
   if (settings.find("name") == nullptr) {
     std::string stem = file.substr(file.rfind('/') + 1);
     stem = stem.substr(0, stem.rfind('.'));
+    stem.erase(0, stem.find_first_not_of('@'));  // what begins with @ is a selector, such as @last
     add_default(settings, "name", stem.empty() ? "run" : stem);
   }
   const bool evaluates = settings.section("data.eval") != nullptr || settings.section("data.split") != nullptr;

@@ -67,7 +67,13 @@ std::string difference(const Fingerprint& before, const Fingerprint& after) {
   };
   compare(std::to_string(before.samples), std::to_string(after.samples), "{} samples -> {}");
   compare(before.feature_shape.to_string(), after.feature_shape.to_string(), "features {} -> {}");
-  compare(outputs_text(before), outputs_text(after), "{} -> {}");
+  if (before.label_kind == after.label_kind) {
+    compare(std::to_string(before.outputs), std::to_string(after.outputs),
+            before.label_kind == LabelKind::kClass ? "{} classes -> {}" : "{} targets -> {}");
+  } else {
+    compare(kOutputNames[static_cast<size_t>(before.label_kind)], kOutputNames[static_cast<size_t>(after.label_kind)],
+            "{} -> {}");
+  }
   if (changes.empty() && before.contents != after.contents) return "the contents differ";
   return fmt::format("{}", fmt::join(changes, ", "));
 }

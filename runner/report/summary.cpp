@@ -27,8 +27,9 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   std::string steps = count_text(result.optimizer_steps, "step");
   if (result.skipped_steps > 0) steps += fmt::format(" ({} skipped)", result.skipped_steps);
   std::string text = fmt::format(
-      "run {}  {}  {} after {}{}\n", painted(result.run, Color::kBold, color), on_one_line(result.name),
-      painted(store::to_string(result.status), color_of(result.status), color), duration_text(result.seconds),
+      "run {}  {}  {} after {}{}\n", painted(result.run.empty() ? "not recorded" : result.run, Color::kBold, color),
+      on_one_line(result.name), painted(store::to_string(result.status), color_of(result.status), color),
+      duration_text(result.seconds),
       result.first_step_seconds ? ", first step after " + duration_text(*result.first_step_seconds) : "");
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, count_text(result.samples, "sample"));
@@ -38,7 +39,8 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   for (const std::string& warning : result.warnings) {
     text += fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), on_one_line(warning));
   }
-  return text + fmt::format("\nnext: {}\n", next_command(result));
+  if (!result.run.empty()) text += fmt::format("\nnext: {}\n", next_command(result));
+  return text;
 }
 
 }  // namespace runner::report

@@ -343,6 +343,17 @@ class Run {
       result_.status = store::RunStatus::kFailed;
       result_.exit_code = exit_code(ErrorKind::kStore);
       if (!result_.error) result_.error = RunError{error.message(), error.where().file, error.where().line};
+      if (!is_recorded()) result_.run.clear();
+    }
+  }
+
+  // Whether the run is in the store at all.
+  bool is_recorded() {
+    try {
+      writer_->wait_until_recorded();
+      return true;
+    } catch (const Error&) {
+      return false;
     }
   }
 

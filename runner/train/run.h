@@ -45,7 +45,8 @@ struct RunError {
 
 // The document of `exec --json`.
 struct RunResult {
-  std::string run, name;
+  std::string run;  // empty: it is not in the store
+  std::string name;
   store::RunStatus status = store::RunStatus::kDone;
   int exit_code = 0;
   std::string backend;

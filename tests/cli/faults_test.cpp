@@ -76,8 +76,8 @@ class Faults : public ::testing::Test {
 struct Ended {
   int exit_code = 0;
   bool fired = false;  // the fault came
-  bool trained = false;
-  std::string err;
+  std::string out, err;
+  bool trained() const { return !out.empty(); }
 };
 
 class FullDisk : public Faults {
@@ -90,12 +90,12 @@ class FullDisk : public Faults {
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_TRUE(WIFEXITED(status)) << status;
-    return {WEXITSTATUS(status), fs::remove(file("fired")), !read_text(file("out")).empty(), read_text(file("err"))};
+    return {WEXITSTATUS(status), fs::remove(file("fired")), read_text(file("out")), read_text(file("err"))};
   }
 
   // Where states that were due are not in the store, the first of them in a row is named.
   void expect_no_state_is_lost_in_silence(const Ended& ended) const {
-    if (!ended.trained) return;
+    if (!ended.trained()) return;
     const std::set<int64_t> saved = saved_steps();
     bool named = false;
     for (int64_t step = saved.contains(kSteps) ? 4 : 2; step <= kSteps; step += 2) {  // the last one removes the first
@@ -103,6 +103,11 @@ class FullDisk : public Faults {
       named = !saved.contains(step) && (named || ended.err.find(warning) != std::string::npos);
       EXPECT_TRUE(named || saved.contains(step)) << step << "\n" << ended.err;
     }
+  }
+
+  // A run that is not in the store is not said to have an id.
+  void expect_id_only_of_what_is_recorded(const Ended& ended) const {
+    EXPECT_EQ(ended.out.starts_with("run not recorded  small"), ended.trained() && !is_recorded()) << ended.out;
   }
 
   // The disk works again: the run is finished from what was committed, or begun anew where nothing was.
@@ -117,6 +122,16 @@ class FullDisk : public Faults {
     store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
     EXPECT_EQ(store::metric_points(store, store::find_run(store, "@last"), "train/loss").size(), size_t{kSteps});
     EXPECT_EQ(store.database().query_text("PRAGMA integrity_check"), "ok");
+  }
+
+  bool is_recorded() const {
+    try {
+      store::Store store = store::Store::open(file("runner.db"), store::Access::kRead);
+      store::find_run(store, "@last");
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
   }
 
   std::set<int64_t> saved_steps() const {
@@ -167,6 +182,7 @@ TEST_F(FullDisk, ForAMoment) {
       warned += ended.err.find("warning: ") != std::string::npos;
     }
     expect_no_state_is_lost_in_silence(ended);
+    expect_id_only_of_what_is_recorded(ended);
     finish();
     if (HasFailure()) break;
   }
@@ -185,6 +201,7 @@ TEST_F(FullDisk, ForGood) {
     failed += ended.exit_code == 5;
     EXPECT_TRUE(ended.exit_code == 5 || (ended.exit_code == 0 && ended.err.empty())) << ended.err;
     expect_no_state_is_lost_in_silence(ended);
+    expect_id_only_of_what_is_recorded(ended);
     finish();
     if (HasFailure()) break;
   }

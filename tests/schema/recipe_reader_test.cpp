@@ -221,6 +221,15 @@ TEST(RecipeReader, UnreadableFile) {
   }
 }
 
+TEST(RecipeReader, NamesARunAfterItsFile) {
+  const std::string unnamed =
+      std::string(kRecipe).replace(0, std::string(kRecipe).find("seed:"), "schema_version: 1\n");
+  const auto name_in = [&](const char* file) { return read_recipe_text(unnamed, file).recipe.name; };
+  EXPECT_EQ(name_in("folder.d/digits.v2.yaml"), "digits.v2");
+  EXPECT_EQ(name_in("folder/@digits.yaml"), "digits") << "what begins with @ is a selector";
+  EXPECT_EQ(name_in("@.yaml"), "run");
+}
+
 // What the store keeps reads back as the same recipe, whatever it was made of.
 TEST(RecipeReader, ResolvedFormsReadBack) {
   int read = 0;
