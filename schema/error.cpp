@@ -23,8 +23,8 @@ Error::Error(ErrorKind kind, std::string message, SourceMark where)
   what_ = where_.file.empty() ? message_ : where_.to_string() + ": " + message_;
 }
 
-Error& Error::note(std::string text) {
-  what_ += "\n  note: " + text;
+Error& Error::note(std::string_view text) {
+  what_.append("\n  note: ").append(text);
   return *this;
 }
 

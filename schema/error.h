@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,7 +47,7 @@ class Error : public std::exception {
   void set_run(Run run) { run_ = std::move(run); }
 
   // Adds context while the stack unwinds ("while reading data.train").  Returns *this for `throw e.note(…)`.
-  Error& note(std::string text);
+  Error& note(std::string_view text);
 
  private:
   ErrorKind kind_;

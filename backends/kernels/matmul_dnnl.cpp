@@ -6,6 +6,7 @@
 // thread.
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -81,7 +82,7 @@ int64_t tile_count(const MatmulShape& shape, DType dtype) {
   const double micros = flops / (dtype == DType::kBf16 ? 400e3 : 200e3);
   constexpr double kInlineMicros = 20, kTileMicros = 2400;
   if (micros < kInlineMicros) return 1;
-  return 2 * std::clamp<int64_t>(static_cast<int64_t>(micros / (2 * kTileMicros) + 0.5), 1, 32);
+  return 2 * std::clamp<int64_t>(std::llround(micros / (2 * kTileMicros)), 1, 32);
 }
 
 // [0, size) in `parts` nearly equal parts that start at multiples of `grain`.

@@ -42,8 +42,7 @@ store::RecipeRecord record_of_resumed(const store::RecipeRecord& before, const s
 schema::ReadResult with_paths_as_written(const store::RecipeRecord& before, schema::ReadResult after) {
   const json::Value origins = json::parse(before.origins_json);
   for (const auto& [key, origin] : json::members_of(origins)) {
-    const auto leaf = std::find_if(after.leaves.begin(), after.leaves.end(),
-                                   [&](const schema::Leaf& candidate) { return candidate.path == key; });
+    const auto leaf = std::ranges::find(after.leaves, key, &schema::Leaf::path);
     if (leaf == after.leaves.end() || leaf->origin == schema::OriginKind::kCommandLine) continue;
     for (const auto& [name, value] : json::members_of(origin)) {
       if (name == "written") leaf->value = value;

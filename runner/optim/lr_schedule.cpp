@@ -120,7 +120,10 @@ double LrSchedule::decay(int64_t position) const {
     }
     case SchedulerType::kOneCycle: return one_cycle(spec_, spec_.max_lr.value_or(lr_) / lr_, length_, position).factor;
     case SchedulerType::kStep:
-    case SchedulerType::kExponential: return std::pow(spec_.gamma, static_cast<double>(after_warmup / every_));
+    case SchedulerType::kExponential: {
+      const int64_t decays = after_warmup / every_;
+      return std::pow(spec_.gamma, static_cast<double>(decays));
+    }
   }
   return 1.0;
 }

@@ -214,7 +214,7 @@ class Run {
   std::string remedy_of(const NotFinite& found) const {
     const bool stepped = session_.trainer.counters.applied > 0;
     if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
-    const std::string skip = "train.on_nan: skip skips such steps";
+    std::string skip = "train.on_nan: skip skips such steps";
     if (found.source == NotFinite::Source::kData || !stepped) return skip;
     return "a smaller optimizer.lr or train.clip_grad_norm may help, " + skip;
   }

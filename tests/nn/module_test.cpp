@@ -17,7 +17,6 @@ namespace {
 namespace ops = backends::ops;
 using backends::DType;
 using backends::Shape;
-using backends::TensorType;
 using Doubles = std::vector<double>;
 
 void expect_near(const Doubles& got, const Doubles& want, double tolerance) {

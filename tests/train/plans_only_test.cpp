@@ -52,8 +52,7 @@ T value_of(const Bytes& bytes) {
 class RecordedTraining {
  public:
   explicit RecordedTraining(const schema::Recipe& recipe)
-      : recipe_(recipe),
-        data_(data::load(recipe.data, static_cast<uint64_t>(recipe.seed), data::labels_as(recipe.train.loss))),
+      : data_(data::load(recipe.data, static_cast<uint64_t>(recipe.seed), data::labels_as(recipe.train.loss))),
         plan_(data::train_plan(recipe, data_.train.size())),
         scale_(run_scale(recipe, plan_)),
         schedule_(recipe.scheduler, recipe.optimizer.hyper.lr, scale_),
@@ -86,7 +85,6 @@ class RecordedTraining {
   Trainer& trainer() { return trainer_; }
 
  private:
-  const schema::Recipe& recipe_;
   const data::Data data_;
   const data::DataPlan plan_;
   const optim::RunScale scale_;

@@ -90,7 +90,8 @@ class GptStep {
   Value attention(Value x) {
     const Value qkv = linear(x, o_.width, 3 * o_.width);
     const Value q = split(qkv, 0), k = split(qkv, 1), v = split(qkv, 2);
-    const double scale = 1 / std::sqrt(static_cast<double>(o_.width / o_.heads));
+    const int64_t head_width = o_.width / o_.heads;
+    const double scale = 1 / std::sqrt(static_cast<double>(head_width));
     Value scores = ops::mul(ops::matmul(q, k, false, true), scale);
     scores = ops::where(future(), ops::full_like(scores, -1e9), scores);
     const Value mixed = ops::transpose(ops::matmul(ops::softmax(scores), v), 1, 2);
