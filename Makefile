@@ -12,7 +12,7 @@ JOBS ?= 2
 build:
 	@.ci/packages
 	cmake --preset default
-	cmake --build --preset default --parallel $(JOBS) --target runner_bin
+	cmake --build --preset default --parallel $(JOBS) --target runner_bin runner_points
 
 demo: build
 	build/bin/runner exec recipes/digits.yaml

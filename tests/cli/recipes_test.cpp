@@ -61,7 +61,8 @@ TEST(Install, TheInstalledProgramTrainsTheInstalledRecipes) {
       folder.path());
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out,
-            "here\nhere/bin\nhere/bin/runner\nhere/share\nhere/share/runner\nhere/share/runner/recipes\n"
+            "here\nhere/bin\nhere/bin/runner\nhere/lib\nhere/lib/runner\nhere/lib/runner/runner_points.so\nhere/"
+            "share\nhere/share/runner\nhere/share/runner/recipes\n"
             "here/share/runner/schema\n");
   const fs::path recipes = folder.path() / "here/share/runner/recipes";
   for (const char* recipe : {"digits.yaml", "wine.yaml", "regression.yaml"}) {

@@ -1,0 +1,107 @@
+#include <bit>
+
+#include <zlib.h>
+
+#include "store/codec.h"
+#include "store/codec_format.h"
+
+namespace runner::store {
+namespace {
+
+// The inverse of zigzag().
+uint64_t unzigzag(uint64_t x) {
+  return x >> 1 ^ (x & 1 ? ~uint64_t{0} : 0);
+}
+
+// Reads from the front; after running out everything reads as 0 and `failed` is set.
+struct Reader {
+  std::span<const std::byte> left;
+  bool failed = false;
+
+  uint64_t get(size_t count) {
+    if (count > left.size()) {
+      failed = true;
+      return 0;
+    }
+    uint64_t x = 0;
+    for (size_t i = 0; i < count; ++i) x |= static_cast<uint64_t>(left[i]) << 8 * i;
+    left = left.subspan(count);
+    return x;
+  }
+
+  uint64_t get_varint() {
+    uint64_t x = 0;
+    for (size_t shift = 0; shift < 64; shift += 7) {
+      const uint64_t byte = get(1);
+      x |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return x;
+    }
+    failed = true;
+    return 0;
+  }
+};
+
+void get_steps(Reader& in, std::vector<Point>& points) {
+  uint64_t step = unzigzag(in.get_varint());
+  points[0].step = static_cast<int64_t>(step);
+  for (size_t i = 1; i < points.size() && !in.failed;) {
+    const uint64_t run = in.get_varint();
+    const uint64_t delta = unzigzag(in.get_varint());
+    if (run == 0 || run > points.size() - i) in.failed = true;
+    for (uint64_t end = in.failed ? i : i + run; i < end; ++i) {
+      step += delta;
+      points[i].step = static_cast<int64_t>(step);
+    }
+  }
+}
+
+void get_times(Reader& in, std::vector<Point>& points) {
+  uint64_t time = 0;
+  for (Point& point : points) {
+    time += unzigzag(in.get_varint());
+    point.time_ms = static_cast<int64_t>(time);
+  }
+}
+
+void get_packed_values(Reader& in, std::vector<Point>& points) {
+  uint64_t bits = 0;
+  for (Point& point : points) {
+    const uint64_t control = in.get(1);
+    const uint64_t low = control >> 4, count = control & 15;
+    if (low + count > 8 || low > 7) in.failed = true;
+    if (in.failed) return;
+    bits ^= in.get(count) << 8 * low;
+    point.value = std::bit_cast<double>(bits);
+  }
+}
+
+void get_raw_values(Reader& in, std::vector<Point>& points) {
+  for (Point& point : points) point.value = std::bit_cast<double>(in.get(8));
+}
+
+}  // namespace
+
+uint32_t chunk_crc(std::span<const std::byte> bytes) {
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::optional<std::vector<Point>> decode_points(std::span<const std::byte> bytes) {
+  if (bytes.size() < kCrcBytes) return std::nullopt;
+  const auto body = bytes.first(bytes.size() - kCrcBytes);
+  Reader stored{bytes.last(kCrcBytes)};
+  if (stored.get(kCrcBytes) != chunk_crc(body)) return std::nullopt;
+
+  Reader in{body};
+  const auto kind = static_cast<std::byte>(in.get(1));
+  const uint64_t count = in.get_varint();
+  if (in.failed || count == 0 || count > kChunkPoints || (kind != kPackedValues && kind != kRawValues))
+    return std::nullopt;
+  std::vector<Point> points(count);
+  get_steps(in, points);
+  get_times(in, points);
+  kind == kRawValues ? get_raw_values(in, points) : get_packed_values(in, points);
+  if (in.failed || !in.left.empty()) return std::nullopt;
+  return points;
+}
+
+}  // namespace runner::store

@@ -1,0 +1,163 @@
+// The view `points` in programs that are not ours: the loadable extension, through SQLite's own interface, through its
+// shell and through Python, as docs/store.md shows them.
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/wait.h>
+
+#include "store/run_writer.h"
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+constexpr const char* kExtension = RUNNER_POINTS_EXTENSION;
+// The sum of the values tells whether every point is there once.
+constexpr const char* kQuestion = "SELECT metric, count(*), sum(step), sum(value) FROM points GROUP BY metric";
+constexpr const char* kAnswer = "accuracy|1|3|0.5\nloss|600|180300|45075.0\n";
+
+class PointsExtension : public StoreTest {
+ protected:
+  void SetUp() override {
+    RunWriter writer(open_to_write(), sample_run());
+    for (int64_t step = 1; step <= 600; ++step)
+      writer.push(writer.series("loss"), step, 0.25 * static_cast<double>(step));
+    writer.push(writer.series("accuracy"), 3, 0.5);
+    writer.finish({RunStatus::kDone, 0, "", "{}"});
+  }
+};
+
+struct Close {
+  void operator()(sqlite3* handle) const { sqlite3_close(handle); }
+};
+using Handle = std::unique_ptr<sqlite3, Close>;
+
+// As any program opens a store to read it.
+Handle open_plain(const fs::path& path) {
+  sqlite3* handle = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  return Handle(handle);
+}
+
+void load(const Handle& handle) {
+  char* message = nullptr;
+  sqlite3_enable_load_extension(handle.get(), 1);
+  EXPECT_EQ(sqlite3_load_extension(handle.get(), kExtension, nullptr, &message), SQLITE_OK) << message;
+  sqlite3_free(message);
+}
+
+// Rows with columns separated by |, or the error.
+std::string ask(const Handle& handle, const char* sql) {
+  std::string text;
+  const auto add_row = [](void* out, int columns, char** values, char**) {
+    std::string& result = *static_cast<std::string*>(out);
+    for (int i = 0; i < columns; ++i) result += (i == 0 ? "" : "|") + std::string(values[i] ? values[i] : "null");
+    result += '\n';
+    return 0;
+  };
+  char* message = nullptr;
+  if (sqlite3_exec(handle.get(), sql, add_row, &text, &message) != SQLITE_OK) text = message;
+  sqlite3_free(message);
+  return text;
+}
+
+TEST_F(PointsExtension, LoadsIntoAConnection) {
+  const Handle handle = open_plain(path);
+  EXPECT_EQ(ask(handle, kQuestion), "no such table: main.chunk_points");
+  load(handle);
+  EXPECT_EQ(ask(handle, kQuestion), kAnswer);
+  EXPECT_EQ(ask(handle, "SELECT step, value FROM points WHERE metric = 'loss' AND step = 513"), "513|128.25\n");
+}
+
+// As in our own connections, it may stand in the views of a file that is not trusted.
+TEST_F(PointsExtension, WorksWhereTheSchemaIsNotTrusted) {
+  const Handle handle = open_plain(path);
+  load(handle);
+  EXPECT_EQ(ask(handle, "PRAGMA trusted_schema = OFF"), "");
+  EXPECT_EQ(ask(handle, kQuestion), kAnswer);
+}
+
+TEST_F(PointsExtension, SaysThatAChunkIsDamaged) {
+  {
+    Database database(path, OpenMode::kReadWrite);
+    database.exec("UPDATE chunk SET data = CAST(substr(data, 1, length(data) - 1) || X'00' AS BLOB) WHERE no = 1");
+  }
+  const Handle handle = open_plain(path);
+  load(handle);
+  EXPECT_EQ(ask(handle, kQuestion), "a chunk of metric points is damaged");
+  EXPECT_EQ(ask(handle, "SELECT count(*) FROM points WHERE metric = 'accuracy'"), "1\n");
+}
+
+TEST_F(PointsExtension, ReadsWhileARunIsBeingRecorded) {
+  RunWriter writer(open_to_write(), sample_run("second"));
+  writer.push(writer.series("loss"), 1, 1.5);
+  writer.flush();
+  const Handle handle = open_plain(path);
+  load(handle);
+  EXPECT_EQ(ask(handle, "SELECT value FROM points WHERE name = 'second'"), "1.5\n");
+  writer.push(writer.series("loss"), 2, 2.5);
+  writer.flush();
+  EXPECT_EQ(ask(handle, "SELECT value FROM points WHERE name = 'second'"), "1.5\n2.5\n");
+}
+
+// ---- other programs ------------------------------------------------------------------------------------------------
+
+struct Said {
+  int exit_code = 0;
+  std::string text;
+};
+
+Said run_program(const std::string& command) {
+  Said said;
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer{};
+  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) said.text.append(buffer.data(), n);
+  const int status = ::pclose(pipe);
+  said.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return said;
+}
+
+constexpr bool sanitized() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;  // what is built with a sanitizer loads only into what is
+#else
+  return false;
+#endif
+}
+
+TEST_F(PointsExtension, LoadsIntoTheShell) {
+  if (sanitized() || run_program("sqlite3 -version").exit_code != 0) GTEST_SKIP() << "no sqlite3 here";
+  const Said said =
+      run_program(fmt::format("sqlite3 -readonly '{}' '.load {}' \"{}\"", path.string(), kExtension, kQuestion));
+  EXPECT_EQ(said.text, kAnswer);
+  EXPECT_EQ(said.exit_code, 0);
+}
+
+// Some Pythons are built without sqlite3's extensions.
+TEST_F(PointsExtension, LoadsIntoPython) {
+  std::string python;
+  for (const char* name : {"python3", "/usr/bin/python3"}) {
+    const std::string probe = std::string(name) + " -c 'import sqlite3; sqlite3.Connection.enable_load_extension'";
+    if (python.empty() && run_program(probe).exit_code == 0) python = name;
+  }
+  if (sanitized() || python.empty()) GTEST_SKIP() << "no python3 with sqlite3 and its extensions here";
+  write_file(folder / "read.py",
+             fmt::format(R"(import sqlite3
+db = sqlite3.connect("file:{}?mode=ro", uri=True)
+db.enable_load_extension(True)
+db.load_extension("{}")
+for row in db.execute("{}"):
+    print(*row, sep="|")
+)",
+                         path.string(), fs::path(kExtension).replace_extension().string(), kQuestion));
+  const Said said = run_program(python + " " + (folder / "read.py").string());
+  EXPECT_EQ(said.text, kAnswer);
+  EXPECT_EQ(said.exit_code, 0);
+}
+
+}  // namespace
+}  // namespace runner::store
