@@ -25,10 +25,16 @@ class Outcome {
     return slot_->result.has_value();
   }
 
-  // Waits for the result; throws the Error if there is none.
-  T get() const {
+  // Waits for the result, whatever it is.
+  void wait() const {
     std::unique_lock lock(slot_->mutex);
     slot_->done.wait(lock, [this] { return slot_->result.has_value(); });
+  }
+
+  // Waits for the result; throws the Error if there is none.
+  T get() const {
+    wait();
+    const std::lock_guard lock(slot_->mutex);
     if (const Error* error = std::get_if<Error>(&*slot_->result)) throw Error(*error);
     return std::get<T>(*slot_->result);
   }

@@ -202,6 +202,7 @@ RunDetails show_run(Store& store, const RunRow& run) {
   details.attempts = read_attempts(database, run);
   details.metrics = read_summaries(database, run.id);
   details.states = list_states(store, run.id);
+  details.artifacts = list_artifacts(store, run.id);
   details.events = read_events(database, run.id);
   details.notes = read_notes(database, run.id);
   return details;

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "store/artifacts.h"
 #include "store/metric_tables.h"
 #include "store/run_store.h"
 #include "store/state_store.h"
@@ -72,9 +73,10 @@ struct RunDetails {
   RecipeRecord recipe;  // of the newest attempt
   std::vector<Param> params;
   std::vector<AttemptRow> attempts;
-  std::vector<MetricSummary> metrics;  // by name
-  std::vector<StateInfo> states;       // newest first
-  std::vector<EventRow> events;        // oldest first
+  std::vector<MetricSummary> metrics;   // by name
+  std::vector<StateInfo> states;        // newest first
+  std::vector<ArtifactInfo> artifacts;  // oldest first
+  std::vector<EventRow> events;         // oldest first
   std::vector<Note> notes;
 };
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "store/content.h"
 #include "store/run_store.h"
 #include "store/sqlite.h"
 #include "store/state_store.h"
@@ -29,10 +30,7 @@ void remove_states(Database& database, const std::vector<int64_t>& states) {
     for (const int64_t content : ids(used.bind(state))) candidates.insert(content);
     remove.bind(state).run();
   }
-  Statement sweep(database,
-                  "DELETE FROM content WHERE id = ?1 "
-                  "AND NOT EXISTS (SELECT 1 FROM section_content WHERE content_id = ?1)");
-  for (const int64_t content : candidates) sweep.bind(content).run();
+  remove_unused_content(database, candidates);
 }
 
 // States that a forked run needs because it has none of its own yet.
@@ -107,9 +105,9 @@ void remove_run(Store& store, int64_t run_id) {
     Database& database = store.database();
     Transaction transaction(database, Transaction::Kind::kWrite);
     check_not_running(store, run_id, "remove");
-    Statement states(database, "SELECT id FROM state WHERE run_id = ?1");
-    remove_states(database, ids(states.bind(run_id)));
+    const std::set<int64_t> content = content_of_run(database, run_id);
     Statement(database, "DELETE FROM run WHERE id = ?1").bind(run_id).run();
+    remove_unused_content(database, content);
     transaction.commit();
   });
 }
@@ -120,9 +118,8 @@ int64_t collect_garbage(Store& store) {
     const auto size = [&] { return static_cast<int64_t>(std::filesystem::file_size(store.path())); };
     {
       Transaction transaction(database, Transaction::Kind::kWrite);
-      database.exec(
-          "DELETE FROM content WHERE id NOT IN (SELECT content_id FROM section_content);"
-          "DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt);");
+      remove_unused_content(database);
+      database.exec("DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt)");
       transaction.commit();
     }
     store.checkpoint(1);

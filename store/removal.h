@@ -27,7 +27,7 @@ struct Retention {
 // from. Without any rule all states are kept.  Returns how many were removed.
 int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
 
-// Removes a run with all its points, states and events; its children keep theirs and lose the parent.  Throws
+// Removes a run with all its points, states, artifacts and events; its children keep theirs and lose the parent. Throws
 // Error(kUsage) if a process is still running it.
 void remove_run(Store& store, int64_t run_id);
 

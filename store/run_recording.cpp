@@ -61,6 +61,10 @@ void RunRecording::prune(const Retention& retention) {
   prune_states(store_, begin().id, retention);
 }
 
+ArtifactInfo RunRecording::save(const ArtifactHeader& header, const ArtifactSource& source) {
+  return save_artifact(store_, begin(), header, source);
+}
+
 void RunRecording::finish(const RunEnd& end) {
   finish_run(store_, begin(), end);
   finished_ = true;

@@ -40,6 +40,7 @@ class RunRecording {
 
   StateInfo save(const StateSnapshot& snapshot);
   void prune(const Retention& retention);
+  ArtifactInfo save(const ArtifactHeader& header, const ArtifactSource& source);
   void finish(const RunEnd& end);
 
   // Folds the log into the file when it has grown enough.

@@ -81,8 +81,9 @@ std::string new_run_uid();
 RunHandle create_run(Store& store, const RunInfo& info);
 
 // Records that this process resumes run `uid` after step info.start_step, and takes back what older attempts wrote
-// beyond it: points are removed and summaries become exactly those of the points that remain; states are marked
-// superseded. Throws Error(kUsage) if another process is still running it, Error(kNotFound), Error(kStore).
+// beyond it: points are removed and summaries become exactly those of the points that remain; states and
+// artifacts are marked superseded.  Throws Error(kUsage) if another process is still running it, Error(kNotFound),
+// Error(kStore).
 RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& info);
 
 // Records how the attempt and the run ended; synced when it returns.

@@ -76,6 +76,7 @@ class RunWriter::Impl {
   bool push(SeriesIndex series, int64_t step, double value) noexcept;
   StateSnapshot snapshot();
   Outcome<StateInfo> save_state(StateSnapshot snapshot, Retention retention);
+  Outcome<ArtifactInfo> save_artifact(ArtifactHeader header, ArtifactSource source);
   WriterCounters counters() const;
   std::vector<std::string> take_warnings();
 
@@ -91,6 +92,7 @@ class RunWriter::Impl {
   void try_to_commit(size_t limit);
   StateInfo save(StateSnapshot snapshot, const Retention& retention);
   void give_back(StateSnapshot snapshot);
+  ArtifactInfo save(const ArtifactHeader& header, const ArtifactSource& source);
   template <class Write>
   auto counting_failures(Write write);
 
@@ -104,6 +106,7 @@ class RunWriter::Impl {
 
   // The training thread's own.
   std::map<std::string, SeriesIndex, std::less<>> series_;
+  std::optional<Outcome<ArtifactInfo>> artifact_;  // the newest
 
   // Between the threads.
   PointRing ring_;
@@ -195,6 +198,13 @@ Outcome<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention
   }
   return submit<StateInfo>([this, snapshot = std::move(snapshot), retention = std::move(retention)](
                                RunRecording&) mutable { return save(std::move(snapshot), retention); });
+}
+
+Outcome<ArtifactInfo> RunWriter::Impl::save_artifact(ArtifactHeader header, ArtifactSource source) {
+  if (artifact_) artifact_->wait();
+  artifact_ = submit<ArtifactInfo>([this, header = std::move(header), source = std::move(source)](
+                                       RunRecording&) mutable { return save(header, std::exchange(source, {})); });
+  return *artifact_;
 }
 
 WriterCounters RunWriter::Impl::counters() const {
@@ -329,6 +339,18 @@ void RunWriter::Impl::give_back(StateSnapshot snapshot) {
   saved_.notify_all();
 }
 
+ArtifactInfo RunWriter::Impl::save(const ArtifactHeader& header, const ArtifactSource& source) {
+  try {
+    commit(kAll, /*durable=*/false);
+    ArtifactInfo artifact = counting_failures([&] { return recording_.save(header, source); });
+    recording_.checkpoint();
+    return artifact;
+  } catch (const std::exception& error) {
+    warn(fmt::format("the artifact {} was not saved: {}", header.name, error.what()));
+    throw;
+  }
+}
+
 RunWriter::RunWriter(Store store, RunInfo info, WriterOptions options)
     : impl_(std::make_unique<Impl>(std::move(store), std::move(info), options)) {}
 
@@ -364,6 +386,10 @@ StateSnapshot RunWriter::snapshot() {
 
 Outcome<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention retention) {
   return impl_->save_state(std::move(snapshot), std::move(retention));
+}
+
+Outcome<ArtifactInfo> RunWriter::save_artifact(ArtifactHeader header, ArtifactSource source) {
+  return impl_->save_artifact(std::move(header), std::move(source));
 }
 
 void RunWriter::flush() {

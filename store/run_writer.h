@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "store/artifacts.h"
 #include "store/outcome.h"
 #include "store/removal.h"
 #include "store/state_store.h"
@@ -77,6 +78,11 @@ class RunWriter {
   // warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last
   // state call .get() on it.
   Outcome<StateInfo> save_state(StateSnapshot snapshot, Retention retention = {});
+
+  // Saves an artifact on the writer thread, after all that was given before it; a file must stay as it is until the
+  // outcome is there.  The outcome is the artifact, or the Error; a failure is also a warning.  Waits for an earlier
+  // artifact that is still under way, so that the bytes of at most one are held.
+  Outcome<ArtifactInfo> save_artifact(ArtifactHeader header, ArtifactSource source);
 
   // Blocks until everything given so far is in the file and synced.  Throws Error(kStore) if it cannot be.
   void flush();

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "schema/sha256.h"
+#include "store/content.h"
 #include "store/process.h"
 #include "store/sqlite.h"
 
 namespace runner::store {
 namespace {
-
-using Bytes = std::span<const std::byte>;
 
 struct Piece {
   size_t section = 0;
@@ -29,14 +28,6 @@ std::vector<Piece> cut(std::span<const SectionView> sections, size_t chunk_bytes
     }
   }
   return pieces;
-}
-
-Bytes bytes_of(const Sha256Digest& digest) {
-  return std::as_bytes(std::span(digest));
-}
-
-bool equal(Bytes a, Bytes b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 // The digest of what a state consists of: its step, its chunks in their order, its sections in theirs.
@@ -70,29 +61,6 @@ Sha256Digest manifest_of(int64_t step, std::span<const SectionView> sections, st
   return manifest.finish();
 }
 
-// Puts bytes where they are not there yet and finds their row.
-class ContentTable {
- public:
-  explicit ContentTable(Database& database)
-      : database_(database),
-        find_(database, "SELECT id FROM content WHERE digest = ?1"),
-        insert_(database, "INSERT INTO content(digest, data) VALUES(?1, ?2)") {}
-
-  int64_t put(const Piece& piece) {
-    if (find_.bind(bytes_of(piece.digest)).step()) return find_.int64(0);
-    insert_.bind(bytes_of(piece.digest), piece.bytes).run();
-    new_bytes_ += static_cast<int64_t>(piece.bytes.size());
-    return database_.last_insert_id();
-  }
-
-  int64_t new_bytes() const { return new_bytes_; }
-
- private:
-  Database& database_;
-  Statement find_, insert_;
-  int64_t new_bytes_ = 0;
-};
-
 void put_sections(Database& database, int64_t state_id, std::span<const SectionView> sections) {
   Statement insert(database, "INSERT INTO section(state_id, no, name, meta, bytes) VALUES(?1, ?2, ?3, ?4, ?5)");
   for (size_t no = 0; no < sections.size(); ++no) {
@@ -109,7 +77,7 @@ int64_t put_pieces(Database& database, int64_t state_id, std::span<const Piece> 
   Statement insert(database,
                    "INSERT INTO section_content(state_id, section_no, no, content_id) VALUES(?1, ?2, ?3, ?4)");
   for (const Piece& piece : pieces) {
-    insert.bind(state_id, static_cast<int64_t>(piece.section), piece.no, content.put(piece)).run();
+    insert.bind(state_id, static_cast<int64_t>(piece.section), piece.no, content.put(piece.digest, piece.bytes)).run();
   }
   return content.new_bytes();
 }

@@ -38,7 +38,7 @@ struct Options {
   int64_t limit = kNotGiven;                // all
   int64_t state = kNotGiven;                // the newest
   int64_t kills = 5;
-  std::string format, output, model_file, metrics_file;
+  std::string format, output, model_file, metrics_file, artifact;
 };
 
 using Member =

@@ -62,7 +62,9 @@ constexpr Argument kExport[] = {
     {"--model", "FILE", "writes the weights as safetensors, under the model's parameter names; - is standard output",
      &Options::model_file},
     kState,
-    {"--metrics", "FILE", "writes every metric point, as .csv or .json", &Options::metrics_file}};
+    {"--metrics", "FILE", "writes every metric point, as .csv or .json", &Options::metrics_file},
+    {"--artifact", "NAME", "writes the newest artifact of this name to FILE", &Options::artifact},
+    {"[FILE]", "", "where --artifact writes; default: the last part of NAME; - is standard output", &Options::file}};
 constexpr Argument kTag[] = {
     kRun, {"TAG", "", "a word", &Options::tag}, {"--remove", "", "takes the tag away", &Options::remove}};
 constexpr Argument kNote[] = {kRun, {"TEXT", "", "what to remember", &Options::text}};
@@ -120,9 +122,10 @@ constexpr Command kCommands[] = {
      "runner sql \"SELECT run, name, status FROM runs\"\n"
      "runner sql \"SELECT step, value FROM points WHERE metric = 'eval/accuracy'\" --format csv",
      sql, report::failure_document},
-    {"export", Group::kStore, "write a run's model or metrics to files", kExport,
-     "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv", export_run,
-     report::failure_document},
+    {"export", Group::kStore, "write a run's model, metrics or artifacts to files", kExport,
+     "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv\n"
+     "runner export @last --artifact plots/confusion.csv",
+     export_run, report::failure_document},
     {"tag", Group::kStore, "mark a run with a word", kTag,
      "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
     {"note", Group::kStore, "keep a text with a run", kNote, "runner note @last \"learning rate too high\"", note,

@@ -103,6 +103,14 @@ json::Object state_json(const store::StateInfo& state) {
           {"metrics", std::move(metrics)}};
 }
 
+json::Object artifact_json(const store::ArtifactInfo& artifact) {
+  return {{"artifact", artifact.header.name},  {"attempt", artifact.attempt},
+          {"step", artifact.header.step},      {"kind", artifact.header.kind},
+          {"meta", artifact.header.meta},      {"bytes", artifact.bytes},
+          {"new_bytes", artifact.new_bytes},   {"sha256", hex(artifact.digest)},
+          {"superseded", artifact.superseded}, {"created", utc_time(artifact.created_ms)}};
+}
+
 json::Object metric_json(const store::MetricSummary& metric) {
   const int64_t finite = metric.n - metric.nan_count - metric.inf_count;
   return {{"name", metric.name},
@@ -230,6 +238,7 @@ std::string show_document(const store::RunDetails& details) {
                           {"history", json::list_of(details.attempts, attempt_json)},
                           {"metrics", json::list_of(details.metrics, metric_json)},
                           {"states", json::list_of(details.states, state_json)},
+                          {"artifacts", json::list_of(details.artifacts, artifact_json)},
                           {"events", json::list_of(details.events, event_json)},
                           {"notes", json::list_of(details.notes, note_json)},
                           {"summary", json::parse(details.run.summary_json)}};

@@ -81,6 +81,16 @@ Table attempts_table(std::span<const store::AttemptRow> attempts) {
   return table;
 }
 
+Table artifacts_table(std::span<const store::ArtifactInfo> artifacts) {
+  Table table({{"artifact"}, {"kind"}, {"step", Align::kRight}, {"bytes", Align::kRight}, {"sha256"}, {"saved"}, {""}});
+  for (const store::ArtifactInfo& artifact : artifacts) {
+    table.add({artifact.header.name, artifact.header.kind, std::to_string(artifact.header.step),
+               bytes_text(artifact.bytes), hex(artifact.digest).substr(0, 12), local_time(artifact.created_ms),
+               artifact.superseded ? "superseded" : ""});
+  }
+  return table;
+}
+
 Color color_of_level(std::string_view level) {
   if (level == "error") return Color::kRed;
   return level == "warning" ? Color::kYellow : Color::kNone;
@@ -174,9 +184,9 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
 
 std::string show_text(const store::RunDetails& details, int width, bool color) {
   std::string text = facts_text(details, color);
-  for (const Table& table :
-       {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
-        params_table(details.params), events_table(details.events), notes_table(details.notes)}) {
+  for (const Table& table : {attempts_table(details.attempts), metrics_table(details.metrics),
+                             states_table(details.states), artifacts_table(details.artifacts),
+                             params_table(details.params), events_table(details.events), notes_table(details.notes)}) {
     if (!table.empty()) text += '\n' + table.render(width, color);
   }
   return text;

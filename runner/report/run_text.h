@@ -21,7 +21,8 @@ Table runs_table(std::span<const store::RunRow> runs);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);
 
-// Every fact about a run: its life, parameters with their origins, metrics, states, events, notes.
+// Every fact about a run: its life, parameters with their origins, metrics, states,
+// artifacts, events, notes.
 std::string show_text(const store::RunDetails& details, int width, bool color);
 
 }  // namespace runner::report

@@ -18,6 +18,7 @@
 #include "store/sqlite.h"
 #include "store/store.h"
 #include "tests/cli/command.h"
+#include "tests/cli/sample_store.h"
 #include "tests/store/fault_vfs.h"
 
 namespace runner::cli::testing {
@@ -270,6 +271,21 @@ TEST_F(DamagedState, EndsTheResumingWhereThereIsNoOther) {
   EXPECT_EQ(resumed.exit_code, 5);
   EXPECT_TRUE(resumed.err.starts_with("error: " + damage_of(ids[0]))) << resumed.err;
   EXPECT_TRUE(files() == before);
+}
+
+TEST_F(Faults, ADamagedArtifactIsNamedAndNotWritten) {
+  make_sample_store(file("runner.db"));
+  std::string store = read_text(file("runner.db"));
+  const size_t at = store.find("label,errors");
+  ASSERT_NE(at, std::string::npos);
+  store[at] = 'L';
+  write_text(file("runner.db"), store);
+  const Result exported = run("runner export wine --artifact tables/errors.csv");
+  EXPECT_EQ(exported.exit_code, 5);
+  EXPECT_EQ(exported.err,
+            "error: artifact tables/errors.csv in runner.db is damaged: piece 0 fails its checksum; use a copy of the "
+            "store, or make the artifact again\n");
+  EXPECT_FALSE(fs::exists(file("errors.csv")));
 }
 
 // ---- damaged stores ------------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ void make_done_run(const std::filesystem::path& path) {
   writer.event(store::Level::kInfo, "early_stopping", R"({"step": 3})");
   writer.save_state(state_of(writer, 2, true)).get();
   writer.save_state(state_of(writer, 3, false)).get();
+  const auto table = std::as_bytes(std::span(std::string_view("label,errors\n0,2\n")));
+  writer.save_artifact({"tables/errors.csv", "table", "{}", 3}, std::vector(table.begin(), table.end())).get();
   writer.finish({.status = store::RunStatus::kDone, .exit_code = 0, .reason = "", .summary_json = R"({"run": "x"})"});
   store::Store store = store::Store::open(path, store::Access::kWrite);
   const int64_t id = writer.wait_until_recorded().id;

@@ -32,7 +32,7 @@ double loss_of(int64_t step) {
 struct Promised {
   bool run = false, finished = false;
   int64_t points = 0;
-  int64_t state = 0, state_step = 0;  // newest
+  int64_t state = 0, state_step = 0, artifact_step = 0;  // newest
 };
 
 class Faults : public ::testing::Test {
@@ -74,6 +74,13 @@ class Faults : public ::testing::Test {
         promised.state_step = state.step;
         promised.points = state.step;
       });
+      attempt(again, [&] {
+        const std::string text = weights_of(300 * (block + 1));
+        writer
+            .save_artifact({"w", "", "", 300 * (block + 1)}, std::vector(as_bytes(text).begin(), as_bytes(text).end()))
+            .get();
+        promised.artifact_step = 300 * (block + 1);
+      });
     }
     promised.finished = attempt(again, [&] { writer.finish({RunStatus::kDone, 0, "", "{}"}); });
     return promised;
@@ -101,6 +108,14 @@ class Faults : public ::testing::Test {
       EXPECT_EQ(stored.n, summary.n);
       EXPECT_EQ(stored.sum, summary.sum);
       EXPECT_EQ(stored.last_step, static_cast<int64_t>(points.size()));
+    }
+    const auto artifacts = list_artifacts(store, run.id);
+    for (const ArtifactInfo& artifact : artifacts) {
+      EXPECT_TRUE(std::ranges::equal(read_artifact(store, artifact), as_bytes(weights_of(artifact.header.step))));
+    }
+    if (promised.artifact_step > 0) {
+      ASSERT_FALSE(artifacts.empty());
+      EXPECT_GE(artifacts.back().header.step, promised.artifact_step);
     }
     const auto states = list_states(store, run.id);
     for (const StateInfo& state : states) {

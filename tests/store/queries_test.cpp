@@ -224,6 +224,7 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
             "run name metric n first_step last_step first last min min_step max max_step mean nan_count inf_count");
   EXPECT_EQ(columns("points"), "run name metric step value time_ms");
   EXPECT_EQ(columns("states"), "state run name attempt step epoch reason pinned superseded bytes new_bytes created");
+  EXPECT_EQ(columns("artifacts"), "run name artifact attempt step kind meta bytes new_bytes sha256 superseded created");
   EXPECT_EQ(columns("events"), "run name attempt time level kind json");
 }
 
@@ -261,7 +262,7 @@ TEST_F(Queries, ViewsAnswer) {
 TEST_F(Queries, ViewsNeedNothingOfOurs) {
   run("digits");
   Database plain(path, OpenMode::kReadWrite);
-  for (const char* view : {"runs", "params", "metrics", "states", "events"}) {
+  for (const char* view : {"runs", "params", "metrics", "states", "artifacts", "events"}) {
     EXPECT_EQ(error_of([&] { plain.query_int64(fmt::format("SELECT count(*) FROM {}", view)); }), "no error") << view;
   }
 }

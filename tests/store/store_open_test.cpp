@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/migrations.h"
 #include "store/sqlite.h"
 #include "tests/store/temp_store.h"
 
@@ -41,7 +42,7 @@ TEST_F(StoreOpen, MakesAStoreAndOpensItAgain) {
   const std::string header = read_file(path).substr(0, 100);
   EXPECT_EQ(header.substr(0, 16), std::string("SQLite format 3\0", 16));
   EXPECT_EQ(header.substr(68, 4), "rnnr");
-  EXPECT_EQ(header.substr(60, 4), std::string("\0\0\0\2", 4));
+  EXPECT_EQ(header.substr(60, 4), std::string("\0\0\0", 3) + static_cast<char>(migrations().size()));
   const RunHandle run = [&] {
     Store store = open_to_write();
     return create_run(store, sample_run());
@@ -64,19 +65,26 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
   EXPECT_EQ(database.query_int64("PRAGMA wal_autocheckpoint"), 0);
 }
 
+// What an empty store of the first layout has and what later ones added to it.
+void make_first_layout(Database& database) {
+  database.exec(
+      "DROP VIEW artifacts; DROP TABLE artifact_content; DROP TABLE artifact;"
+      "ALTER TABLE state DROP COLUMN manifest; PRAGMA user_version = 1");
+}
+
 TEST_F(StoreOpen, BringsAnOlderStoreUpToDateWhenItWrites) {
   {
     Store store = open_to_write();
     create_run(store, sample_run());
-    store.database().exec("ALTER TABLE state DROP COLUMN manifest; PRAGMA user_version = 1");
+    make_first_layout(store.database());
   }
   EXPECT_EQ(
       error_of([&] { open_to_read(); }),
-      fmt::format("store: the store {} has schema version 1, reading needs version 2; `runner gc` brings it up to "
+      fmt::format("store: the store {} has schema version 1, reading needs version {}; `runner gc` brings it up to "
                   "date",
-                  path.string()));
+                  path.string(), migrations().size()));
   Store store = open_to_write();
-  EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), 2);
+  EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), std::ssize(migrations()));
   EXPECT_EQ(store.database().query_int64("SELECT count(manifest) FROM state"), 0);
   EXPECT_EQ(find_run(store, "@last").name, "digits");
 }
@@ -153,9 +161,9 @@ TEST_F(StoreRefuses, AnotherProgramsDatabase) {
 TEST_F(StoreRefuses, ANewerStore) {
   change_header(60, std::string("\0\0\0\x63", 4));
   expect_refused(
-      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 2; use a newer "
+      fmt::format("store: the store {} has schema version 99, this runner knows versions up to {}; use a newer "
                   "runner, or name another store with --db",
-                  path.string()));
+                  path.string(), migrations().size()));
 }
 
 // Written by a newer runner that still runs: the version is in the log, not yet in the file.
@@ -164,9 +172,9 @@ TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheLog) {
   newer.database().exec("PRAGMA user_version = 99");
   EXPECT_EQ(
       error_of([&] { open_to_write(); }),
-      fmt::format("store: the store {} has schema version 99, this runner knows versions up to 2; use a newer runner, "
+      fmt::format("store: the store {} has schema version 99, this runner knows versions up to {}; use a newer runner, "
                   "or name another store with --db",
-                  path.string()));
+                  path.string(), migrations().size()));
 }
 
 TEST_F(StoreRefuses, ATruncatedStore) {

@@ -11,6 +11,8 @@
 namespace runner::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 // A line for each point of every metric.
 std::string points_csv(const report::MetricPoints& metrics) {
   std::string text = "metric,step,time,value\n";
@@ -34,16 +36,36 @@ void export_metrics(store::Store& store, const store::RunRow& run, const std::st
   formats::write_file(file, csv ? points_csv(metrics) : report::all_points_document(run, metrics));
 }
 
+// Returns the file: FILE, or what the name ends in.
+std::string export_artifact(store::Store& store, const store::RunRow& run, const Options& options) {
+  const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
+  const std::string file = options.file.empty() ? fs::path(artifact.header.name).filename().string() : options.file;
+  const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
+  formats::write_file(file, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  return file;
+}
+
+void check_wanted(const Options& options) {
+  RUN_CHECK(!options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty(),
+            ErrorKind::kUsage,
+            "export needs --model FILE, --metrics FILE or --artifact NAME; see `runner export --help`");
+  RUN_CHECK(
+      options.file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
+      "{} is where --artifact NAME would write; which file is the model's or the metrics', --model and --metrics say",
+      options.file);
+  RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
+            "--json and the model cannot both go to standard output; name a file with --model");
+  RUN_CHECK(!options.json || options.file != "-", ErrorKind::kUsage,
+            "--json and the artifact cannot both go to standard output; name a file");
+}
+
 }  // namespace
 
 int export_run(const Options& options, report::Output& out) {
-  RUN_CHECK(!options.model_file.empty() || !options.metrics_file.empty(), ErrorKind::kUsage,
-            "export needs --model FILE or --metrics FILE; see `runner export --help`");
-  RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
-            "--json and the model cannot both go to standard output; name a file with --model");
+  check_wanted(options);
   store::Store store = open_store(options);
   const store::RunRow run = store::find_run(store, options.run);
-  json::Value state, model, metrics;
+  json::Value state, model, metrics, artifact;
   if (!options.model_file.empty()) {
     const ChosenState chosen = load_chosen_state(store, run, options.state);  // `run`: @last may be another by now
     train::export_model(chosen.state, options.model_file);
@@ -56,8 +78,14 @@ int export_run(const Options& options, report::Output& out) {
     out.talk(fmt::format("wrote {}: every metric point\n", options.metrics_file));
     metrics = options.metrics_file;
   }
+  if (!options.artifact.empty()) {
+    const std::string file = export_artifact(store, run, options);
+    out.talk(fmt::format("wrote {}: the artifact {}\n", file, options.artifact));
+    artifact = file;
+  }
   if (options.json) {
-    out.data(json::text(json::Object{{"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}}));
+    out.data(json::text(json::Object{
+        {"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}, {"artifact", artifact}}));
   }
   return 0;
 }
