@@ -44,6 +44,10 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
   result.file = report.source(source).name();
   result.folder = report.source(source).folder();
   result.text = report.source(source).text();
+  for (int i = 0; i < report.source_count(); ++i) {
+    const SourceText& part = report.source(i);
+    if (part.kind() == OriginKind::kInclude) result.includes.push_back({part.name(), part.text()});
+  }
   derive_defaults(settings, result.file);
   result.recipe = build_recipe(settings, result.folder);
   result.leaves = leaves_of(std::move(settings.values), report);

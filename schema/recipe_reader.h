@@ -33,6 +33,11 @@ struct ReadResult {
   std::string folder;        // of the file, "" for the current one
   std::string text;          // of the file
 
+  struct Include {
+    std::string file, text;
+  };
+  std::vector<Include> includes;  // in the order read; a file that is included twice is there twice
+
   std::vector<Leaf> sections;  // that exist, sorted by path; without values
 
   // Null if the field has no value.

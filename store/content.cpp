@@ -14,6 +14,7 @@ struct User {
 constexpr User kUsers[] = {
     {"section_content", "state_id IN (SELECT id FROM state WHERE run_id = ?1)"},
     {"artifact_content", "artifact_id IN (SELECT id FROM artifact WHERE run_id = ?1)"},
+    {"source", "run_id = ?1"},
 };
 
 std::string unused() {

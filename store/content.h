@@ -1,4 +1,4 @@
-// Bytes that are kept once per content: the table `content`, which states and artifacts share.
+// Bytes that are kept once per content: the table `content`, which states, artifacts and sources share.
 //
 // A row lives as long as something names it; whoever removes a user of rows calls remove_unused_content() in the same
 // transaction.
@@ -37,7 +37,7 @@ class ContentTable {
   int64_t new_bytes_ = 0;
 };
 
-// The rows that a run's states and artifacts use.
+// The rows that a run's states, artifacts and sources use.
 std::set<int64_t> content_of_run(Database& database, int64_t run_id);
 
 // Removes those rows of `candidates` that nothing uses any more.

@@ -200,6 +200,7 @@ RunDetails show_run(Store& store, const RunRow& run) {
   details.recipe = read_recipe(database, run);
   details.params = read_params(database, run.id);
   details.attempts = read_attempts(database, run);
+  details.provenance = read_provenance(store, run.id);
   details.metrics = read_summaries(database, run.id);
   details.states = list_states(store, run.id);
   details.artifacts = list_artifacts(store, run.id);

@@ -15,6 +15,7 @@
 
 #include "store/artifacts.h"
 #include "store/metric_tables.h"
+#include "store/provenance.h"
 #include "store/run_store.h"
 #include "store/state_store.h"
 
@@ -73,10 +74,11 @@ struct RunDetails {
   RecipeRecord recipe;  // of the newest attempt
   std::vector<Param> params;
   std::vector<AttemptRow> attempts;
-  std::vector<MetricSummary> metrics;   // by name
-  std::vector<StateInfo> states;        // newest first
-  std::vector<ArtifactInfo> artifacts;  // oldest first
-  std::vector<EventRow> events;         // oldest first
+  std::vector<AttemptProvenance> provenance;  // by attempt
+  std::vector<MetricSummary> metrics;         // by name
+  std::vector<StateInfo> states;              // newest first
+  std::vector<ArtifactInfo> artifacts;        // oldest first
+  std::vector<EventRow> events;               // oldest first
   std::vector<Note> notes;
 };
 

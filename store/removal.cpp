@@ -119,7 +119,9 @@ int64_t collect_garbage(Store& store) {
     {
       Transaction transaction(database, Transaction::Kind::kWrite);
       remove_unused_content(database);
-      database.exec("DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt)");
+      database.exec(
+          "DELETE FROM recipe WHERE id NOT IN (SELECT recipe_id FROM attempt);"
+          "DELETE FROM environment WHERE id NOT IN (SELECT environment_id FROM provenance)");
       transaction.commit();
     }
     store.checkpoint(1);

@@ -41,14 +41,16 @@ void RunRecording::write_events() {
 
 bool RunRecording::commit(int64_t dropped_points, bool durable) {
   const RunHandle& run = begin();
-  if (!durable && series_->pending() == 0 && events_.empty() && !heartbeat_due()) return false;
+  if (!durable && series_->pending() == 0 && events_.empty() && !provenance_ && !heartbeat_due()) return false;
   Transaction transaction(store_.database(), Transaction::Kind::kWrite, durable);
   series_->write();
   write_events();
+  if (provenance_) put_provenance(store_, run, *provenance_);
   heartbeat(store_, run, dropped_points);  // every commit is a sign of life
   transaction.commit();
   series_->committed();
   events_.clear();
+  provenance_.reset();
   last_heartbeat_ = std::chrono::steady_clock::now();
   return true;
 }

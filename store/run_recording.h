@@ -33,9 +33,10 @@ class RunRecording {
   SeriesWriter& series() { return *series_; }
 
   void add_event(Event event) { events_.push_back(std::move(event)); }
+  void add_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
 
-  // Writes points, events and, when it is due, a sign of life, in one transaction; nothing if there is nothing to
-  // write. `durable`: synced when it returns, and written in any case.  Returns whether it wrote.
+  // Writes points, events, provenance and, when it is due, a sign of life, in one transaction; nothing if there is
+  // nothing to write. `durable`: synced when it returns, and written in any case.  Returns whether it wrote.
   bool commit(int64_t dropped_points, bool durable = false);
 
   StateInfo save(const StateSnapshot& snapshot);
@@ -55,6 +56,7 @@ class RunRecording {
   WriterOptions options_;
   std::optional<SeriesWriter> series_;
   std::vector<Event> events_;
+  std::optional<Provenance> provenance_;
   std::chrono::steady_clock::time_point last_heartbeat_ = std::chrono::steady_clock::now();
   bool finished_ = false;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <ctime>
 #include <functional>
 #include <map>
@@ -16,6 +15,7 @@
 #include "store/point_ring.h"
 #include "store/process.h"
 #include "store/run_recording.h"
+#include "store/signals_blocked.h"
 
 namespace runner::store {
 namespace {
@@ -39,22 +39,6 @@ timespec monotonic_time(Clock::time_point time) {
   const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   return {.tv_sec = since_boot / 1'000'000'000, .tv_nsec = since_boot % 1'000'000'000};
 }
-
-// Signals are for the training thread: a new thread inherits the mask of the one that makes it.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -378,6 +362,12 @@ bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
 void RunWriter::event(Level level, std::string kind, std::string json) {
   RunRecording::Event event{now_ms(), level, std::move(kind), std::move(json)};
   impl_->submit([event = std::move(event)](RunRecording& recording) mutable { recording.add_event(std::move(event)); });
+}
+
+void RunWriter::provenance(Provenance provenance) {
+  impl_->submit([provenance = std::move(provenance)](RunRecording& recording) mutable {
+    recording.add_provenance(std::move(provenance));
+  });
 }
 
 StateSnapshot RunWriter::snapshot() {

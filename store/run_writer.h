@@ -5,7 +5,7 @@
 // or finish() is committed with or before it; (2) a failed write is kept and repeated, reported through
 // take_warnings(), and never ends the run; (3) points in memory are bounded: when the store cannot be written for long
 // the newest points are dropped, and counted.
-// Thread safety: all belongs to one thread, the training thread, except counters(), take_warnings() and
+// Thread safety: all belongs to one thread, the training thread, except counters(), take_warnings(), provenance() and
 // wait_until_recorded(), which any thread may call.
 #pragma once
 
@@ -18,6 +18,7 @@
 
 #include "store/artifacts.h"
 #include "store/outcome.h"
+#include "store/provenance.h"
 #include "store/removal.h"
 #include "store/state_store.h"
 
@@ -70,6 +71,9 @@ class RunWriter {
 
   // Records an event; `json` is a JSON document.  A short lock and an allocation.
   void event(Level level, std::string kind, std::string json);
+
+  // Records what the attempt runs on; any thread may call it.
+  void provenance(Provenance provenance);
 
   // A cleared snapshot to fill: a used one with its memory where there is one.
   StateSnapshot snapshot();

@@ -15,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kLargestValueBytes = 256 << 20;
 constexpr int kStepsBetweenLooks = 10'000;  // virtual machine steps, about 0.1 ms
+constexpr std::string_view kViews =
+    "runs, attempts, params, metrics, points, states, artifacts, events, sources and environments";
 constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};
 
 // Allows reading, and the pragmas that describe tables.
@@ -51,8 +53,7 @@ using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
     case SQLITE_TOOBIG:
     case SQLITE_RANGE:
     case SQLITE_MISMATCH:
-      fail(ErrorKind::kUsage, "wrong SQL: {}; the views are runs, params, metrics, points, states and events",
-           sqlite3_errmsg(database.handle()));
+      fail(ErrorKind::kUsage, "wrong SQL: {}; the views are {}", sqlite3_errmsg(database.handle()), kViews);
     default: database.fail(code);
   }
 }

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/matmul.h"
 #include "backends/tensor/alignment.h"
@@ -246,6 +247,11 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype) {
     fail(ErrorKind::kRun, "matmul: oneDNN cannot multiply ({}, {}) by ({}, {}) {}: {}", shape.rows, shape.inner,
          shape.inner, shape.cols, name_of(dtype), error.what());
   }
+}
+
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
 }  // namespace runner::backends

@@ -55,7 +55,7 @@ constexpr Argument kMetrics[] = {kRun,
                                  {"[METRIC]", "", "prints every point of it: step, tab, value", &Options::metric}};
 constexpr Argument kDiff[] = {{"A", "", "one run", &Options::run}, {"B", "", "the other", &Options::other_run}};
 constexpr Argument kSql[] = {
-    {"QUERY", "", "one SELECT; the views are runs, params, metrics, points, states, events", &Options::query},
+    {"QUERY", "", "one SELECT; docs/store.md has the views: runs, params, metrics, points, states, …", &Options::query},
     {"--format", "table|csv|json", "how to print the rows; default: table", &Options::format}};
 constexpr Argument kExport[] = {
     kRun,

@@ -8,6 +8,7 @@
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 #include "schema/json.h"
+#include "schema/sha256.h"
 
 namespace runner::report {
 namespace {
@@ -20,13 +21,32 @@ Facts params_of(const store::RunDetails& run) {
   return facts;
 }
 
-Facts environment_of(const store::RunRow& run) {
-  return {{"host", run.host},
-          {"backend", run.backend},
-          {"num_processes", run.num_processes},
-          {"cpu_features", run.cpu_features},
-          {"kernels", kernels_text(run.kernels_json)},
-          {"binary_version", run.binary_version}};
+store::Param::Value value_of(const json::Value& value) {
+  if (const int64_t* number = value.integer()) return *number;
+  return schema::display_text(value);
+}
+
+void add_provenance(const store::Provenance& provenance, Facts& facts) {
+  const json::Value environment = json::parse(provenance.environment_json);
+  for (const auto& [key, value] : json::members_of(environment)) facts[key] = value_of(value);
+  facts["git.commit"] = provenance.git.commit;
+  facts["git.branch"] = provenance.git.branch;
+  for (const store::SourceText& source : provenance.sources) {
+    const bool is_diff = source.kind == "diff";  // its path is the commit
+    facts[is_diff ? "git.diff" : source.kind + ' ' + source.path] = hex(sha256(source.text)).substr(0, 12);
+  }
+}
+
+Facts environment_of(const store::RunDetails& details) {
+  const store::RunRow& run = details.run;
+  Facts facts{{"host", run.host},
+              {"backend", run.backend},
+              {"num_processes", run.num_processes},
+              {"cpu_features", run.cpu_features},
+              {"kernels", kernels_text(run.kernels_json)},
+              {"binary_version", run.binary_version}};
+  if (!details.provenance.empty()) add_provenance(details.provenance.back().provenance, facts);
+  return facts;
 }
 
 std::string text_of(const std::optional<store::Param::Value>& value) {
@@ -76,7 +96,7 @@ json::Object differences_json(const std::vector<Comparison::Difference>& differe
 
 Comparison compare(const store::RunDetails& a, const store::RunDetails& b) {
   return {a.run.uid, b.run.uid, differences(params_of(a), params_of(b)),
-          differences(environment_of(a.run), environment_of(b.run)), metrics_of(a, b)};
+          differences(environment_of(a), environment_of(b)), metrics_of(a, b)};
 }
 
 std::string comparison_text(const Comparison& comparison, int width, bool color) {

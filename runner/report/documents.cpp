@@ -111,6 +111,26 @@ json::Object artifact_json(const store::ArtifactInfo& artifact) {
           {"superseded", artifact.superseded}, {"created", utc_time(artifact.created_ms)}};
 }
 
+json::Object source_json(const store::SourceText& source) {
+  return {{"kind", source.kind},
+          {"path", source.path},
+          {"bytes", std::ssize(source.text)},
+          {"sha256", hex(sha256(source.text))}};
+}
+
+json::Object provenance_json(const store::AttemptProvenance& row) {
+  const auto& [git, environment, sources] = row.provenance;
+  const json::Object git_state{{"commit", json::or_null(git.commit)},
+                               {"branch", json::or_null(git.branch)},
+                               {"dirty", git.dirty ? json::Value(*git.dirty) : json::Value()},
+                               {"untracked", json::list_of(git.untracked)},
+                               {"note", json::or_null(git.note)}};
+  return {{"attempt", row.attempt},
+          {"git", git_state},
+          {"environment", json::parse(environment)},
+          {"sources", json::list_of(sources, source_json)}};
+}
+
 json::Object metric_json(const store::MetricSummary& metric) {
   const int64_t finite = metric.n - metric.nan_count - metric.inf_count;
   return {{"name", metric.name},
@@ -236,6 +256,7 @@ std::string show_document(const store::RunDetails& details) {
                           {"params", std::move(params)},
                           {"origins", json::parse(details.recipe.origins_json)},
                           {"history", json::list_of(details.attempts, attempt_json)},
+                          {"provenance", json::list_of(details.provenance, provenance_json)},
                           {"metrics", json::list_of(details.metrics, metric_json)},
                           {"states", json::list_of(details.states, state_json)},
                           {"artifacts", json::list_of(details.artifacts, artifact_json)},

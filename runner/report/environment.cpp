@@ -77,11 +77,6 @@ double copy_gb_per_s() {
   return rate_of(0.05, [&] { std::memcpy(to.data(), from.data(), kBytes); }) * kBytes * 1e-9;
 }
 
-std::string system_name() {
-  utsname name{};
-  return ::uname(&name) == 0 ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "";
-}
-
 void inspect_store(const fs::path& path, Environment& environment) {
   environment.store = path.string();
   if (!store::store_exists(path)) {
@@ -99,6 +94,19 @@ void inspect_store(const fs::path& path, Environment& environment) {
 }
 
 }  // namespace
+
+std::string compiler_name() {
+  return kCompiler;
+}
+
+std::string build_kind() {
+  return kBuild;
+}
+
+std::string system_name() {
+  utsname name{};
+  return ::uname(&name) == 0 ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "";
+}
 
 Environment inspect_environment(const fs::path& store, std::string version) {
   Environment found;

@@ -4,6 +4,7 @@
 
 #include "runner/report/format.h"
 #include "schema/json.h"
+#include "schema/sha256.h"
 
 namespace runner::report {
 namespace {
@@ -53,6 +54,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("cpu features", run.cpu_features);
   facts.add("kernels", kernels_text(run.kernels_json));
   facts.add("version", run.binary_version);
+  if (!details.provenance.empty()) facts.add("git", git_text(details.provenance.back().provenance.git));
   if (run.dropped_points > 0) facts.add("dropped points", std::to_string(run.dropped_points), Color::kYellow);
   return facts.render(color);
 }
@@ -87,6 +89,24 @@ Table artifacts_table(std::span<const store::ArtifactInfo> artifacts) {
     table.add({artifact.header.name, artifact.header.kind, std::to_string(artifact.header.step),
                bytes_text(artifact.bytes), hex(artifact.digest).substr(0, 12), local_time(artifact.created_ms),
                artifact.superseded ? "superseded" : ""});
+  }
+  return table;
+}
+
+Table environment_table(const std::string& environment_json) {
+  Table table({{"environment"}, {""}});
+  const json::Value environment = json::parse(environment_json);
+  for (const auto& [key, value] : json::members_of(environment)) table.add({key, schema::display_text(value)});
+  return table;
+}
+
+Table sources_table(std::span<const store::AttemptProvenance> attempts) {
+  Table table({{"source"}, {"path"}, {"attempt", Align::kRight}, {"bytes", Align::kRight}, {"sha256"}});
+  for (const store::AttemptProvenance& attempt : attempts) {
+    for (const store::SourceText& source : attempt.provenance.sources) {
+      table.add({source.kind, source.path, std::to_string(attempt.attempt), bytes_text(std::ssize(source.text)),
+                 hex(sha256(source.text)).substr(0, 12)});
+    }
   }
   return table;
 }
@@ -134,6 +154,16 @@ std::string kernels_text(const std::string& kernels_json) {
     if (kernel.text() != nullptr) texts.push_back(work + ' ' + *kernel.text());
   }
   return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string git_text(const store::GitState& git) {
+  std::string text = git.commit.substr(0, 12);
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+  if (!git.branch.empty()) add("branch " + git.branch);
+  if (git.dirty == true) add("uncommitted changes");
+  if (!git.untracked.empty()) add(count_text(std::ssize(git.untracked), "untracked file"));
+  if (!git.note.empty()) add(git.note);
+  return text;
 }
 
 Table runs_table(std::span<const store::RunRow> runs) {
@@ -184,9 +214,11 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
 
 std::string show_text(const store::RunDetails& details, int width, bool color) {
   std::string text = facts_text(details, color);
-  for (const Table& table : {attempts_table(details.attempts), metrics_table(details.metrics),
-                             states_table(details.states), artifacts_table(details.artifacts),
-                             params_table(details.params), events_table(details.events), notes_table(details.notes)}) {
+  for (const Table& table :
+       {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
+        artifacts_table(details.artifacts), params_table(details.params), sources_table(details.provenance),
+        environment_table(details.provenance.empty() ? "" : details.provenance.back().provenance.environment_json),
+        events_table(details.events), notes_table(details.notes)}) {
     if (!table.empty()) text += '\n' + table.render(width, color);
   }
   return text;

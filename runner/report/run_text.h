@@ -17,6 +17,9 @@ std::string param_text(const store::Param::Value& value);
 // Which kernel computes what, from the JSON that the store keeps: "products_f32 oneDNN, …".
 std::string kernels_text(const std::string& kernels_json);
 
+// "52c6d14a6b1f, branch main, uncommitted changes, 2 untracked files", and what is not known.
+std::string git_text(const store::GitState& git);
+
 Table runs_table(std::span<const store::RunRow> runs);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);

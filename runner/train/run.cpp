@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,6 +23,7 @@
 #include "store/process.h"
 #include "store/queries.h"
 #include "store/run_writer.h"
+#include "store/signals_blocked.h"
 
 namespace runner::train {
 namespace {
@@ -152,7 +154,10 @@ class Run {
     logged_at_ = std::chrono::steady_clock::now();
     while (!finished() && !interrupted()) {
       window(loader);
-      if (!result_.first_step_seconds) result_.first_step_seconds = seconds_since_process_start();
+      if (!result_.first_step_seconds) {
+        result_.first_step_seconds = seconds_since_process_start();
+        begin_to_collect();
+      }
       const bool logged = due(step(), log_every_) || finished();
       if (logged) log();
       if (evaluator_ && (due(step(), evaluate_every_) || finished())) evaluate();
@@ -285,6 +290,26 @@ class Run {
                   reason, recorder_->at(step()));
   }
 
+  // ---- provenance ---------------------------------------------------------------------------------------------------
+
+  // On a thread of its own: git takes longer than many steps.
+  void begin_to_collect() {
+    if (!request_.provenance || collector_.joinable()) return;
+    const store::SignalsBlocked blocked;
+    collector_ = std::jthread([this] {
+      try {
+        writer_->provenance(request_.provenance());
+      } catch (const std::bad_alloc&) {  // the run has other worries, and says so
+      }
+    });
+  }
+
+  // A run that failed before its first step is recorded as well as any.
+  void collect() {
+    begin_to_collect();
+    if (collector_.joinable()) collector_.join();
+  }
+
   // ---- the end ------------------------------------------------------------------------------------------------------
 
   void warn(const std::string& text) {
@@ -327,6 +352,7 @@ class Run {
     result_.seconds = seconds_since_process_start();
     if (result_.skipped_steps > 0)
       warn(fmt::format("{} of {} steps were skipped: not finite", result_.skipped_steps, counters.windows));
+    collect();
     try {
       writer_->flush();
       pass_on_warnings();
@@ -366,6 +392,7 @@ class Run {
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
   std::optional<StateKeeper> keeper_;
+  std::jthread collector_;  // after the writer, which it hands its findings to
 
   data::Position position_;
   Patience patience_;

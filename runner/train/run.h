@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "schema/recipe.h"
 #include "schema/source_mark.h"
+#include "store/provenance.h"
 #include "store/run_store.h"
 
 namespace runner::train {
@@ -77,6 +79,9 @@ struct RunRequest {
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted
   bool record_batches = false;
   std::string binary_version = {};  // of this program, for the record
+  // What the attempt runs on and from.  Called once, on a thread of its own after the first step, or at the end of a
+  // run that has none; must not throw.  Empty: nothing is recorded.
+  std::function<store::Provenance()> provenance = {};
 };
 
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.

@@ -17,6 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+const std::string kViews =
+    "the views are runs, attempts, params, metrics, points, states, artifacts, events, sources and environments";
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class Queries : public StoreTest {
@@ -225,6 +227,12 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   EXPECT_EQ(columns("points"), "run name metric step value time_ms");
   EXPECT_EQ(columns("states"), "state run name attempt step epoch reason pinned superseded bytes new_bytes created");
   EXPECT_EQ(columns("artifacts"), "run name artifact attempt step kind meta bytes new_bytes sha256 superseded created");
+  EXPECT_EQ(columns("attempts"),
+            "run name attempt status exit_code reason start_step from_state superseded_points dropped_points backend "
+            "num_processes started ended seconds host pid cpu_features kernels binary_version recipe_hash git_commit "
+            "git_branch git_dirty git_untracked git_note");
+  EXPECT_EQ(columns("environments"), "run name attempt key value");
+  EXPECT_EQ(columns("sources"), "run name attempt kind path bytes sha256 text");
   EXPECT_EQ(columns("events"), "run name attempt time level kind json");
 }
 
@@ -262,7 +270,8 @@ TEST_F(Queries, ViewsAnswer) {
 TEST_F(Queries, ViewsNeedNothingOfOurs) {
   run("digits");
   Database plain(path, OpenMode::kReadWrite);
-  for (const char* view : {"runs", "params", "metrics", "states", "artifacts", "events"}) {
+  for (const char* view :
+       {"runs", "params", "metrics", "states", "artifacts", "attempts", "environments", "sources", "events"}) {
     EXPECT_EQ(error_of([&] { plain.query_int64(fmt::format("SELECT count(*) FROM {}", view)); }), "no error") << view;
   }
 }
@@ -287,10 +296,8 @@ TEST_F(Queries, SqlOnlyReads) {
     EXPECT_EQ(refused(text), "usage: `runner sql` only reads, and this SQL would do something else; write a SELECT")
         << text;
   }
-  EXPECT_EQ(
-      refused("SELECT load_extension('x')"),
-      "usage: wrong SQL: not authorized to use function: load_extension; the views are runs, params, metrics, points, "
-      "states and events");
+  EXPECT_EQ(refused("SELECT load_extension('x')"),
+            "usage: wrong SQL: not authorized to use function: load_extension; " + kViews);
   EXPECT_EQ(sql("SELECT count(*) FROM runs"), "1");
   EXPECT_EQ(sql("PRAGMA table_info(params)").substr(0, 5), "0|run");
   EXPECT_EQ(sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n"),
@@ -300,10 +307,11 @@ TEST_F(Queries, SqlOnlyReads) {
 TEST_F(Queries, SqlSaysWhatIsWrong) {
   { open_to_write(); }
   EXPECT_EQ(error_of([&] { sql("SELECT loss FROM runs"); }),
-            "usage: wrong SQL: no such column: loss; the views are runs, params, metrics, points, states and events");
-  EXPECT_EQ(
-      error_of([&] { sql("SELEC 1"); }),
-      "usage: wrong SQL: near \"SELEC\": syntax error; the views are runs, params, metrics, points, states and events");
+            "usage: wrong SQL: no such column: loss; the views are runs, attempts, params, metrics, points, states, "
+            "artifacts, events, sources and environments");
+  EXPECT_EQ(error_of([&] { sql("SELEC 1"); }),
+            "usage: wrong SQL: near \"SELEC\": syntax error; the views are runs, attempts, params, metrics, points, "
+            "states, artifacts, events, sources and environments");
   EXPECT_EQ(error_of([&] { sql(" -- nothing"); }), "usage: there is no SQL to run; write a SELECT");
   EXPECT_EQ(error_of([&] { sql("SELECT 1; SELECT 2"); }),
             "usage: `runner sql` runs one statement, and more text follows it:  SELECT 2");

@@ -68,6 +68,8 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
 // What an empty store of the first layout has and what later ones added to it.
 void make_first_layout(Database& database) {
   database.exec(
+      "DROP VIEW attempts; DROP VIEW environments; DROP VIEW sources;"
+      "DROP TABLE source; DROP TABLE provenance; DROP TABLE environment;"
       "DROP VIEW artifacts; DROP TABLE artifact_content; DROP TABLE artifact;"
       "ALTER TABLE state DROP COLUMN manifest; PRAGMA user_version = 1");
 }

@@ -1,4 +1,6 @@
 // exec, resume, fork.
+#include <filesystem>
+
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/interrupt.h"
@@ -7,16 +9,41 @@
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/progress.h"
+#include "runner/report/provenance.h"
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
+#include "schema/compose.h"
+#include "schema/json.h"
 #include "schema/recipe_warnings.h"
 #include "schema/resume_check.h"
 
 namespace runner::cli {
 namespace {
 
-int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record, std::vector<store::Param> params,
-                   const std::string& resume, bool longer, const Options& options, report::Output& out) {
+namespace fs = std::filesystem;
+
+// Where the recipe was when the run began; the current folder if it is not there any more.
+std::string folder_of_recipe(const store::RecipeRecord& record) {
+  const json::Value origins = json::parse(record.origins_json);
+  for (const auto& [key, origin] : json::members_of(origins)) {
+    if (key != "schema_version") continue;
+    for (const auto& [name, value] : json::members_of(origin)) {
+      if (name == "file" && value.text() != nullptr && fs::exists(*value.text()))
+        return schema::folder_of(*value.text());
+    }
+  }
+  return "";
+}
+
+std::vector<store::SourceText> sources_of(const schema::ReadResult& recipe) {
+  std::vector<store::SourceText> sources;
+  for (const auto& [file, text] : recipe.includes) sources.push_back({"include", file, text});
+  return sources;
+}
+
+int run_and_report(const schema::ReadResult& recipe, const std::string& folder, store::RecipeRecord record,
+                   std::vector<store::Param> params, const std::string& resume, bool longer, const Options& options,
+                   report::Output& out) {
   train::RunResult result;
   {
     report::ProgressReporter observer(out, options.quiet);
@@ -31,7 +58,8 @@ int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record,
                          .observer = observer,
                          .summary = report::run_document,
                          .stop = interrupt.count(),
-                         .binary_version = version()});
+                         .binary_version = version(),
+                         .provenance = [&] { return report::collect_provenance(folder, sources_of(recipe)); }});
   }
   if (result.error) {
     const SourceMark where{result.error->file, result.error->line, 0};
@@ -60,7 +88,7 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
-  return run_and_report(after, record_of_resumed(details.recipe, after),
+  return run_and_report(after, folder_of_recipe(details.recipe), record_of_resumed(details.recipe, after),
                         params_of(with_paths_as_written(details.recipe, after)), details.run.uid, longer, options, out);
 }
 
@@ -68,7 +96,7 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
 
 int exec(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe, record_of(recipe), params_of(recipe), "", false, options, out);
+  return run_and_report(recipe, recipe.folder, record_of(recipe), params_of(recipe), "", false, options, out);
 }
 
 int resume(const Options& options, report::Output& out) {

@@ -1,0 +1,75 @@
+#include "runner/report/provenance.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <gnu/libc-version.h>
+#include <unistd.h>
+
+#include "backends/kernels/kernel_choices.h"
+#include "backends/runtime/cpu_features.h"
+#include "runner/report/environment.h"
+#include "runner/report/git_state.h"
+#include "schema/json.h"
+#include "store/sqlite.h"
+
+namespace runner::report {
+namespace {
+
+// What steers the program, its libraries and their threads.
+constexpr std::array<std::string_view, 9> kSteering{
+    "RUNNER_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "MKL_", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
+
+// "Debian GNU/Linux 12 (bookworm)"; empty where the file is missing.
+std::string os_name() {
+  std::ifstream file("/etc/os-release");
+  constexpr std::string_view kKey = "PRETTY_NAME=\"";
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kKey) && line.ends_with('"')) return line.substr(kKey.size(), line.size() - kKey.size() - 1);
+  }
+  return "";
+}
+
+std::vector<std::string> steering_variables() {
+  std::vector<std::string> found;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const auto steers = [&](std::string_view prefix) { return text.starts_with(prefix); };
+    if (std::any_of(kSteering.begin(), kSteering.end(), steers)) found.emplace_back(text);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string environment_json() {
+  json::Object facts{{"os", os_name()},
+                     {"kernel", system_name()},
+                     {"cpu", backends::cpu_features().brand},
+                     {"cores", int64_t{backends::usable_cores()}},
+                     {"memory_bytes", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE)},
+                     {"compiler", compiler_name()},
+                     {"build", build_kind()},
+                     {"glibc", std::string(::gnu_get_libc_version())},
+                     {"onednn", backends::onednn_version()},
+                     {"sqlite", store::sqlite_version()}};
+  for (const std::string& variable : steering_variables()) {
+    const size_t equals = variable.find('=');
+    facts.emplace_back("env." + variable.substr(0, equals), variable.substr(equals + 1));
+  }
+  std::string line = json::line(facts);
+  line.pop_back();
+  return line;
+}
+
+}  // namespace
+
+store::Provenance collect_provenance(const std::string& folder, std::vector<store::SourceText> sources) {
+  GitFindings git = inspect_git(folder);
+  if (!git.diff.empty()) sources.push_back({"diff", git.state.commit, std::move(git.diff)});
+  return {std::move(git.state), environment_json(), std::move(sources)};
+}
+
+}  // namespace runner::report
