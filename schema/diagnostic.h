@@ -59,6 +59,8 @@ enum class ErrorId {
   kTaskMismatch,
   kWarmupTooLong,
   kResumeChange,
+  // other texts of the command line
+  kBadExpression,
 };
 
 struct ErrorIdRow {

@@ -24,9 +24,9 @@ void add_range(Object& schema, const Range& range) {
 
 std::string metric_pattern() {
   std::string pattern;
-  for (const auto& [name, labels] : kMetricNames) {
+  for (const MetricName& known : kMetricNames) {
     pattern += pattern.empty() ? "^(" : "|";
-    pattern += name == "top_K" ? "top_[1-9][0-9]*" : name;
+    pattern += known.name == "top_K" ? "top_[1-9][0-9]*" : known.name;
   }
   return pattern + ")$";
 }

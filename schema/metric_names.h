@@ -11,14 +11,15 @@ enum class Labels { kAny, kClasses, kNumbers };
 struct MetricName {
   std::string_view name;
   Labels labels;
+  bool larger_is_better;
 };
 
 inline constexpr std::array kMetricNames{
-    MetricName{"loss", Labels::kAny},          MetricName{"accuracy", Labels::kClasses},
-    MetricName{"top_K", Labels::kClasses},  // K being a number
-    MetricName{"f1_macro", Labels::kClasses},  MetricName{"f1_micro", Labels::kClasses},
-    MetricName{"f1_binary", Labels::kClasses}, MetricName{"mse", Labels::kNumbers},
-    MetricName{"mae", Labels::kNumbers},       MetricName{"perplexity", Labels::kClasses},
+    MetricName{"loss", Labels::kAny, false},         MetricName{"accuracy", Labels::kClasses, true},
+    MetricName{"top_K", Labels::kClasses, true},  // K being a number
+    MetricName{"f1_macro", Labels::kClasses, true},  MetricName{"f1_micro", Labels::kClasses, true},
+    MetricName{"f1_binary", Labels::kClasses, true}, MetricName{"mse", Labels::kNumbers, false},
+    MetricName{"mae", Labels::kNumbers, false},      MetricName{"perplexity", Labels::kClasses, false},
 };
 
 // What a metric needs, given its name as a recipe writes it.
@@ -26,6 +27,19 @@ constexpr Labels labels_of(std::string_view metric) {
   for (const MetricName& known : kMetricNames)
     if (known.name == metric) return known.labels;
   return Labels::kClasses;  // top_3
+}
+
+// Whether the best value of a recorded metric ("eval/accuracy") is its largest.  What stands behind the last slash
+// decides: by the table, and for names that hooks choose by the words that such names are made of.
+constexpr bool larger_is_better(std::string_view metric) {
+  const std::string_view name = metric.substr(metric.rfind('/') + 1);
+  for (const MetricName& known : kMetricNames)
+    if (known.name == name) return known.larger_is_better;
+  constexpr std::string_view kWords[] = {"acc",    "f1",    "top_",   "auc",  "precision",
+                                         "recall", "score", "reward", "bleu", "iou"};
+  for (const std::string_view word : kWords)
+    if (name.find(word) != std::string_view::npos) return true;
+  return false;
 }
 
 }  // namespace runner::schema

@@ -1,9 +1,12 @@
 #include "store/queries.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
+#include <unordered_map>
 #include <utility>
 
+#include "schema/metric_names.h"
 #include "schema/suggest.h"
 #include "store/process.h"
 #include "store/sqlite.h"
@@ -11,14 +14,22 @@
 namespace runner::store {
 namespace {
 
-constexpr std::string_view kRunColumns = R"sql(
+// Newest attempts with their runs.  `whole`: with what is long and what is computed from all attempts.  A list of many
+// walks through the attempts in their order, because SQLite reads a long row whole to find it by its key.
+std::string run_query(bool whole, std::string_view where) {
+  return fmt::format(
+      R"sql(
   SELECT run.id, run.uid, run.name, a.status, a.exit_code, a.reason, a.backend, a.num_processes, run.seed, parent.uid,
-    run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms,
-    (SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.host, a.pid, a.cpu_features, a.kernels,
-    a.binary_version, a.summary, a.boot_id, a.pid_namespace, a.pid_start
-  FROM run JOIN attempt AS a ON a.run_id = run.id AND a.no = run.attempts
+    run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms, a.host, a.pid, a.boot_id, a.pid_namespace,
+    a.pid_start, {}
+  FROM {} ON a.run_id = run.id AND a.no = run.attempts
   LEFT JOIN run AS parent ON parent.id = run.parent_id
-)sql";
+  {})sql",
+      whole ? "(SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.cpu_features, a.kernels, "
+              "a.binary_version, a.summary"
+            : "0, '', '', '', ''",
+      whole ? "run JOIN attempt AS a" : "attempt AS a CROSS JOIN run", where);
+}
 
 RunStatus status_of(std::string_view text) {
   for (const RunStatus status : {RunStatus::kDone, RunStatus::kFailed, RunStatus::kInterrupted}) {
@@ -44,14 +55,14 @@ RunRow read_run_row(const Statement& row) {
   run.started_ms = row.int64(12);
   run.ended_ms = row.optional_int64(13);
   run.heartbeat_ms = row.int64(14);
-  run.dropped_points = row.int64(15);
-  run.host = row.text(16);
-  run.pid = row.int64(17);
-  run.cpu_features = row.text(18);
-  run.kernels_json = row.text(19);
-  run.binary_version = row.text(20);
-  run.summary_json = row.text(21);
-  const Process process{run.host, row.text(22), row.text(23), run.pid, row.int64(24)};
+  run.host = row.text(15);
+  run.pid = row.int64(16);
+  run.dropped_points = row.int64(20);
+  run.cpu_features = row.text(21);
+  run.kernels_json = row.text(22);
+  run.binary_version = row.text(23);
+  run.summary_json = row.text(24);
+  const Process process{run.host, row.text(17), row.text(18), run.pid, row.int64(19)};
   if (run.status == RunStatus::kRunning && !is_running(process, run.heartbeat_ms, now_ms())) {
     run.status = RunStatus::kCrashed;
   }
@@ -64,14 +75,32 @@ std::vector<std::string> texts(Statement& rows) {
   return result;
 }
 
+// Their tags, in one query where they are many.
+void read_tags(Database& database, std::vector<RunRow>& runs) {
+  constexpr size_t kFew = 64;
+  if (runs.size() <= kFew) {
+    Statement tags(database, "SELECT tag FROM tag WHERE run_id = ?1 ORDER BY tag");
+    for (RunRow& run : runs) run.tags = texts(tags.bind(run.id));
+    return;
+  }
+  std::unordered_map<int64_t, std::vector<std::string>> by_run;
+  for (Statement tags(database, "SELECT run_id, tag FROM tag ORDER BY run_id, tag"); tags.step();) {
+    by_run[tags.int64(0)].push_back(tags.text(1));
+  }
+  for (RunRow& run : runs) {
+    const auto found = by_run.find(run.id);
+    if (found != by_run.end()) run.tags = std::move(found->second);
+  }
+}
+
 // The runs that `where` (with ?1, ?2 …) selects.
 template <class... Args>
-std::vector<RunRow> select_runs(Database& database, std::string_view where, const Args&... args) {
-  Statement rows(database, std::string(kRunColumns).append(where));
+std::vector<RunRow> read_runs(Database& database, bool whole, std::string_view where, const Args&... args) {
+  Statement rows(database, run_query(whole, where));
   std::vector<RunRow> runs;
+  if (!whole) runs.reserve(static_cast<size_t>(database.query_int64("SELECT count(*) FROM run")));
   for (rows.bind(args...); rows.step();) runs.push_back(read_run_row(rows));
-  Statement tags(database, "SELECT tag FROM tag WHERE run_id = ?1 ORDER BY tag");
-  for (RunRow& run : runs) run.tags = texts(tags.bind(run.id));
+  read_tags(database, runs);
   return runs;
 }
 
@@ -91,6 +120,48 @@ std::string joined(const std::vector<std::string>& names) {
   const std::vector<std::string> close = schema::nearest(selector, texts(names));
   const std::string hint = close.empty() ? "`runner ls` lists the runs" : schema::did_you_mean(close);
   fail(ErrorKind::kNotFound, "there is no run {} in {}; {}", selector, database.path().string(), hint);
+}
+
+// The run that was begun `back` runs before the newest.
+RunRow find_last(Database& database, int64_t back) {
+  auto runs = read_runs(database, true, "ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
+  if (!runs.empty()) return std::move(runs[0]);
+  const int64_t count = database.query_int64("SELECT count(*) FROM run");
+  RUN_CHECK(count > 0, ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one",
+            database.path().string());
+  fail(ErrorKind::kNotFound, "there is no run @last~{}: {} has {}", back, database.path().string(),
+       count == 1 ? "one run, @last" : fmt::format("{} runs, @last to @last~{}", count, count - 1));
+}
+
+// Of equal ones the newest.
+RunRow find_best(Database& database, const std::string& metric) {
+  const char* order = schema::larger_is_better(metric) ? "max_value DESC" : "min_value ASC";
+  Statement best(database, fmt::format("SELECT run_id FROM series WHERE name = ?1 AND max_value IS NOT NULL "
+                                       "ORDER BY {}, run_id DESC LIMIT 1",
+                                       order));
+  if (best.bind(metric).step()) return std::move(read_runs(database, true, "WHERE run.id = ?1", best.int64(0))[0]);
+  Statement names(database, "SELECT DISTINCT name FROM series ORDER BY name");
+  const std::vector<std::string> known = texts(names), close = schema::nearest(metric, known);
+  fail(ErrorKind::kNotFound, "no run in {} has a metric {}{}", database.path().string(), metric,
+       !close.empty()  ? "; " + schema::did_you_mean(close)
+       : known.empty() ? ""
+                       : "; there are " + joined(known));
+}
+
+// @last, @last~2, @best(eval/loss).
+RunRow find_chosen(Database& database, std::string_view selector) {
+  constexpr std::string_view kLast = "@last", kBest = "@best(";
+  if (selector == kLast) return find_last(database, 0);
+  if (selector.starts_with("@last~")) {
+    const std::string_view digits = selector.substr(kLast.size() + 1);
+    int64_t back = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), back);
+    if (error == std::errc() && end == digits.data() + digits.size() && back >= 0) return find_last(database, back);
+  }
+  if (selector.starts_with(kBest) && selector.ends_with(')') && selector.size() > kBest.size() + 1) {
+    return find_best(database, std::string(selector.substr(kBest.size(), selector.size() - kBest.size() - 1)));
+  }
+  fail(ErrorKind::kUsage, "{} selects no run; there are @last, @last~N, N runs before it, and @best(METRIC)", selector);
 }
 
 Param read_param(const Statement& row) {
@@ -171,22 +242,18 @@ std::vector<Note> read_notes(Database& database, int64_t run_id) {
 }  // namespace
 
 std::vector<RunRow> list_runs(Store& store, int64_t limit) {
-  return select_runs(store.database(), "ORDER BY run.id DESC LIMIT ?1", limit > 0 ? limit : int64_t{-1});
+  return read_runs(store.database(), false, "ORDER BY a.run_id DESC LIMIT ?1", limit > 0 ? limit : int64_t{-1});
 }
 
 RunRow find_run(Store& store, std::string_view selector) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
-  if (selector == "@last") {
-    auto newest = list_runs(store, 1);
-    if (!newest.empty()) return std::move(newest[0]);
-    fail(ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one", store.path().string());
-  }
+  if (selector.starts_with('@')) return find_chosen(database, selector);
   for (const char* where : {"WHERE run.uid = ?1", "WHERE run.name = ?1 ORDER BY run.id DESC LIMIT 1"}) {
-    auto runs = select_runs(database, where, selector);
+    auto runs = read_runs(database, true, where, selector);
     if (!runs.empty()) return std::move(runs[0]);
   }
-  auto runs = select_runs(database, "WHERE run.uid >= ?1 AND run.uid < ?1 || '{' ORDER BY run.uid", selector);
+  auto runs = read_runs(database, true, "WHERE run.uid >= ?1 AND run.uid < ?1 || '{' ORDER BY run.uid", selector);
   if (selector.empty() || runs.empty()) fail_no_run(database, selector);
   if (runs.size() > 1) fail_ambiguous(selector, runs);
   return std::move(runs[0]);

@@ -82,11 +82,13 @@ struct RunDetails {
   std::vector<Note> notes;
 };
 
-// Newest first; at most `limit` (0: all).
+// Newest first; at most `limit` (0: all).  Without what costs time: dropped points, CPU features,
+// kernels, version and summary.
 std::vector<RunRow> list_runs(Store& store, int64_t limit = 0);
 
-// The run that `selector` names: an id, a name (its newest run), a unique prefix of an id, or "@last".  Throws
-// Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
+// The run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2" (two runs
+// before it) or "@best(eval/loss)" (the best value that any run ever had; schema/metric_names.h says what is better).
+// Throws Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
 RunRow find_run(Store& store, std::string_view selector);
 
 // Throws Error(kStore) where the recipe of the run is not what was stored.

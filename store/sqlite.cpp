@@ -197,6 +197,10 @@ void Statement::reset() {
   sqlite3_clear_bindings(handle_);
 }
 
+Statement::Type Statement::type(int column) const {
+  return static_cast<Type>(sqlite3_column_type(handle_, column));
+}
+
 bool Statement::is_null(int column) const {
   return sqlite3_column_type(handle_, column) == SQLITE_NULL;
 }

@@ -107,6 +107,8 @@ class Statement {
 
   // Columns count from 0.  A NULL reads as 0, NaN or empty.
   bool is_null(int column) const;
+  enum class Type { kInteger = 1, kReal, kText, kBytes, kNull };  // as SQLite counts
+  Type type(int column) const;
   int64_t int64(int column) const;
   std::optional<int64_t> optional_int64(int column) const;
   double real(int column) const;

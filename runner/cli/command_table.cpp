@@ -8,7 +8,7 @@ namespace {
 constexpr Argument kRecipe{"RECIPE", "", "the recipe's file", &Options::recipe};
 constexpr Argument kOverrides{"[KEY=VALUE ...]", "", "settings that win over the recipe's, such as optimizer.lr=1e-3",
                               &Options::overrides};
-constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, or @last", &Options::run};
+constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, @last, @last~1, or @best(METRIC)", &Options::run};
 constexpr Argument kState{"--state", "ID", "this state of the run; default: the newest", &Options::state};
 constexpr Argument kQuiet{"--quiet", "", "no progress, only warnings", &Options::quiet};
 
@@ -49,7 +49,13 @@ constexpr Argument kExplain[] = {
     kRecipe, {"KEY", "", "a setting, such as optimizer.lr, or a section", &Options::key}, kOverrides};
 constexpr Argument kInit[] = {{"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file}};
 
-constexpr Argument kLs[] = {{"--limit", "N", "only the newest N; default: all", &Options::limit}};
+constexpr Argument kLs[] = {
+    {"--where", "CONDITION", "only runs that fit, such as 'best(eval/accuracy) > 0.97 and optimizer.lr < 1e-3'",
+     &Options::where},
+    {"--sort", "KEY,...", "in this order, such as best(eval/accuracy) or 'optimizer.lr desc'; default: newest first",
+     &Options::sort},
+    {"--columns", "NAME,...", "shows these instead: columns, parameters, metrics", &Options::columns},
+    {"--limit", "N", "only the first N; default: all", &Options::limit}};
 constexpr Argument kRunOnly[] = {kRun};
 constexpr Argument kMetrics[] = {kRun,
                                  {"[METRIC]", "", "prints every point of it: step, tab, value", &Options::metric}};
@@ -108,8 +114,10 @@ constexpr Command kCommands[] = {
      schema,
      report::failure_document},
 
-    {"ls", Group::kStore, "list the runs, newest first", kLs, "runner ls\nrunner ls --limit 10 --json", ls,
-     report::failure_document},
+    {"ls", Group::kStore, "list the runs, newest first", kLs,
+     "runner ls\nrunner ls --where 'best(eval/accuracy) > 0.97 and optimizer.lr < 1e-3'\n"
+     "runner ls --sort 'best(eval/loss)' --columns 'name,best(eval/loss),optimizer.lr' --limit 10",
+     ls, report::failure_document},
     {"show", Group::kStore, "show everything recorded about a run", kRunOnly, "runner show @last\nrunner show digits",
      show, report::failure_document},
     {"metrics", Group::kStore, "list the metrics of a run, or every point of one", kMetrics,

@@ -60,7 +60,7 @@ std::string program_help(bool color) {
   out += fmt::format("\n{}\n{}", title("examples", color),
                      indented("runner exec recipes/digits.yaml\nrunner ls\nrunner show @last"));
   out += fmt::format("\n{}\n{}", title("exit codes", color), indented(kExitCodes));
-  return out + "\nRUN is an id, the start of one, a name, or @last.\n";
+  return out + "\nRUN is an id, the start of one, a name, @last, @last~1 (the one before), or @best(METRIC).\n";
 }
 
 std::string command_help(const Command& command, bool color) {

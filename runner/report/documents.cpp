@@ -218,8 +218,18 @@ std::string failed_check_document(const Error& error) {
   return failed({{"ok", false}, {"errors", json::List{}}}, error);
 }
 
-std::string runs_document(std::span<const store::RunRow> runs) {
-  return json::text(json::list_of(runs, run_row_json));
+std::string runs_document(const store::RunSelection& selection) {
+  json::List runs;
+  for (size_t i = 0; i < selection.runs.size(); ++i) {
+    json::Object run = run_row_json(selection.runs[i]);
+    json::Object columns;
+    for (size_t c = 0; c < selection.columns.size(); ++c) {
+      columns.emplace_back(selection.columns[c], std::visit(ToValue{}, selection.values[i][c]));
+    }
+    if (!columns.empty()) run.emplace_back("columns", std::move(columns));
+    runs.emplace_back(std::move(run));
+  }
+  return json::text(runs);
 }
 
 std::string states_document(std::span<const store::StateInfo> states) {

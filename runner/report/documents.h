@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/train/run.h"
-#include "store/queries.h"
+#include "store/run_selection.h"
 
 namespace runner::report {
 
@@ -25,7 +25,8 @@ std::string failed_run_document(const Error& error);
 // The same with the "ok" of `check`.
 std::string failed_check_document(const Error& error);
 
-std::string runs_document(std::span<const store::RunRow> runs);
+// "columns" of each run holds what was asked for, name → value; it is there only where something was.
+std::string runs_document(const store::RunSelection& selection);
 std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);

@@ -53,6 +53,13 @@ int width_of(char32_t code) {
   return contains(kWide, code) ? 2 : 1;
 }
 
+// Most texts are: a look at each byte is all that they cost.
+bool is_printable_ascii(std::string_view text) {
+  bool printable = true;
+  for (const char c : text) printable &= c >= 0x20 && c < 0x7F;
+  return printable;
+}
+
 std::string formatted_time(int64_t ms, bool utc, const char* format) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
   std::tm parts{};
@@ -112,6 +119,7 @@ std::string utc_time(int64_t ms) {
 }
 
 int display_width(std::string_view text) {
+  if (is_printable_ascii(text)) return static_cast<int>(text.size());
   int width = 0;
   for (size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);
@@ -135,6 +143,7 @@ std::string shortened(std::string_view text, int width) {
 }
 
 std::string on_one_line(std::string_view text) {
+  if (is_printable_ascii(text)) return std::string(text);
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {

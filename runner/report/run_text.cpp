@@ -1,5 +1,7 @@
 #include "runner/report/run_text.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
@@ -25,6 +27,12 @@ struct ParamText {
   std::string operator()(double value) const { return fmt::format("{}", value); }
   std::string operator()(const std::string& value) const { return value; }
 };
+
+// A cell of a table of many runs: rounded, empty where a run has no value.
+std::string value_text(const store::Param::Value& value) {
+  if (const auto* number = std::get_if<double>(&value)) return rounded_text(*number);
+  return value.index() == 0 ? std::string() : param_text(value);
+}
 
 std::string joined(std::span<const std::string> words) {
   return fmt::format("{}", fmt::join(words, " "));
@@ -171,6 +179,22 @@ Table runs_table(std::span<const store::RunRow> runs) {
   for (const store::RunRow& run : runs) {
     table.add({run.uid, run.name, Cell(std::string(store::to_string(run.status)), color_of(run.status)),
                local_time(run.created_ms), time_taken(run), run.backend, joined(run.tags)});
+  }
+  return table;
+}
+
+Table selection_table(const store::RunSelection& selection) {
+  std::vector<Column> titles{{"run"}};
+  for (size_t c = 0; c < selection.columns.size(); ++c) {
+    const auto is_number = [&](const auto& row) { return row[c].index() == 2 || row[c].index() == 3; };
+    const bool numbers = std::any_of(selection.values.begin(), selection.values.end(), is_number);
+    titles.push_back({selection.columns[c], numbers ? Align::kRight : Align::kLeft});
+  }
+  Table table(std::move(titles));
+  for (size_t i = 0; i < selection.runs.size(); ++i) {
+    std::vector<Cell> cells{selection.runs[i].uid};
+    for (const store::Param::Value& value : selection.values[i]) cells.emplace_back(value_text(value));
+    table.add(std::move(cells));
   }
   return table;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runner/report/table.h"
-#include "store/queries.h"
+#include "store/run_selection.h"
 
 namespace runner::report {
 
@@ -21,6 +21,8 @@ std::string kernels_text(const std::string& kernels_json);
 std::string git_text(const store::GitState& git);
 
 Table runs_table(std::span<const store::RunRow> runs);
+// Each run's id and the columns chosen.
+Table selection_table(const store::RunSelection& selection);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);
 

@@ -13,10 +13,13 @@ constexpr std::string_view kGap = "  ";
 constexpr int kNarrowest = 8;  // columns are not cut below this
 
 void append(std::string& line, std::string_view text, Color paint, int width, Align align, bool color) {
-  const std::string shown = shortened(text, width);
-  const std::string padding(static_cast<size_t>(width - display_width(shown)), ' ');
-  const std::string cell = painted(shown, paint, color);
-  line += align == Align::kRight ? padding + cell : cell + padding;
+  const int whole = display_width(text);
+  const std::string cut = whole > width ? shortened(text, width) : std::string();
+  const std::string_view shown = whole > width ? std::string_view(cut) : text;
+  const auto padding = static_cast<size_t>(width - std::min(whole, width));
+  if (align == Align::kRight) line.append(padding, ' ');
+  color&& paint != Color::kNone ? line += painted(shown, paint, color) : line += shown;
+  if (align == Align::kLeft) line.append(padding, ' ');
 }
 
 void finish_line(std::string& out, std::string& line) {

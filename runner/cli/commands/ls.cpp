@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/documents.h"
@@ -8,13 +10,19 @@ namespace runner::cli {
 int ls(const Options& options, report::Output& out) {
   RUN_CHECK(options.limit != 0, ErrorKind::kUsage, "--limit is 0: at least 1; without it all runs are listed");
   store::Store store = open_store(options);
-  const std::vector<store::RunRow> runs = store::list_runs(store, options.limit);
+  const store::RunSelection selection = store::select_runs(store, {.where = options.where,
+                                                                   .sort = options.sort,
+                                                                   .columns = options.columns,
+                                                                   .limit = std::max<int64_t>(options.limit, 0),
+                                                                   .dropped_points = options.json});
   if (options.json) {
-    out.data(report::runs_document(runs));
-  } else if (runs.empty()) {
-    out.talk("no runs yet; `runner exec RECIPE` makes one\n");
+    out.data(report::runs_document(selection));
+  } else if (selection.runs.empty()) {
+    out.talk(options.where.empty() ? "no runs yet; `runner exec RECIPE` makes one\n" : "no run fits\n");
   } else {
-    out.data(report::runs_table(runs).render(out.data_width(), out.data_color()));
+    const report::Table table =
+        options.columns.empty() ? report::runs_table(selection.runs) : report::selection_table(selection);
+    out.data(table.render(out.data_width(), out.data_color()));
   }
   return 0;
 }

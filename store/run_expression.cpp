@@ -1,0 +1,509 @@
+#include "store/run_expression.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "schema/metric_names.h"
+#include "schema/source_text.h"
+#include "schema/suggest.h"
+
+namespace runner::store {
+namespace {
+
+using Column = RunField::Column;
+using Function = RunField::Function;
+using Kind = RunCondition::Kind;
+using Compare = RunCondition::Compare;
+using Operand = RunCondition::Operand;
+
+constexpr int kDeepest = 64;
+
+struct ColumnRow {
+  std::string_view name;
+  Column column;
+  bool number;
+};
+constexpr std::array kColumns{
+    ColumnRow{"run", Column::kRun, false},          ColumnRow{"name", Column::kName, false},
+    ColumnRow{"status", Column::kStatus, false},    ColumnRow{"tag", Column::kTag, false},
+    ColumnRow{"created", Column::kCreated, false},  ColumnRow{"started", Column::kStarted, false},
+    ColumnRow{"ended", Column::kEnded, false},      ColumnRow{"seconds", Column::kSeconds, true},
+    ColumnRow{"backend", Column::kBackend, false},  ColumnRow{"num_processes", Column::kNumProcesses, true},
+    ColumnRow{"seed", Column::kSeed, true},         ColumnRow{"parent", Column::kParent, false},
+    ColumnRow{"attempts", Column::kAttempts, true}, ColumnRow{"exit_code", Column::kExitCode, true},
+    ColumnRow{"reason", Column::kReason, false},    ColumnRow{"host", Column::kHost, false},
+};
+
+constexpr std::array kFunctions{
+    std::pair{std::string_view("last"), Function::kLast}, std::pair{std::string_view("first"), Function::kFirst},
+    std::pair{std::string_view("best"), Function::kBest}, std::pair{std::string_view("min"), Function::kMin},
+    std::pair{std::string_view("max"), Function::kMax},   std::pair{std::string_view("mean"), Function::kMean},
+    std::pair{std::string_view("n"), Function::kCount},   std::pair{std::string_view("nans"), Function::kNans},
+};
+
+constexpr std::array kComparisons{
+    std::pair{std::string_view("="), Compare::kEqual},         std::pair{std::string_view("=="), Compare::kEqual},
+    std::pair{std::string_view("!="), Compare::kNotEqual},     std::pair{std::string_view("<>"), Compare::kNotEqual},
+    std::pair{std::string_view("<="), Compare::kLessEqual},    std::pair{std::string_view("<"), Compare::kLess},
+    std::pair{std::string_view(">="), Compare::kGreaterEqual}, std::pair{std::string_view(">"), Compare::kGreater},
+};
+
+constexpr std::array kKeywords{"and", "or", "not", "in", "like"};
+
+template <class Table>
+auto find(const Table& table, std::string_view name) {
+  return std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == name; });
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// ---- tokens
+// -----------------------------------------------------------------------------------------------------------
+
+enum class TokenKind { kWord, kNumber, kQuoted, kSign, kEnd };
+
+struct Token {
+  TokenKind kind = TokenKind::kEnd;
+  std::string text;  // a quoted text without its quotes
+  double number = 0;
+  std::optional<int64_t> integer;
+  Span at;
+
+  bool is(std::string_view sign) const { return kind == TokenKind::kSign && text == sign; }
+  // Keywords are written in any case.
+  bool is_keyword(std::string_view word) const { return kind == TokenKind::kWord && lower(text) == word; }
+};
+
+// What paths, metric names, dates and patterns are made of; UTF-8 beyond ASCII as well.
+bool is_word_byte(char c) {
+  constexpr std::string_view kOthers = "_./:@+-[]*?%#$";
+  const auto byte = static_cast<unsigned char>(c);
+  return byte >= 0x80 || std::isalnum(byte) != 0 || kOthers.find(c) != std::string_view::npos;
+}
+
+class Lexer {
+ public:
+  Lexer(std::string_view text, const char* option) : text_(text), option_(option) {}
+
+  std::vector<Token> tokens() {
+    check_bytes();
+    std::vector<Token> tokens;
+    do {
+      while (at_ < text_.size() && text_[at_] == ' ') step(1);
+      tokens.push_back(next());
+    } while (tokens.back().kind != TokenKind::kEnd);
+    return tokens;
+  }
+
+ private:
+  void check_bytes() const {
+    int column = 0;
+    for (size_t at = 0; at < text_.size(); ++column) {
+      const size_t length = schema::utf8_length(text_, at);
+      const auto byte = static_cast<unsigned char>(text_[at]);
+      if (length == 0) fail_at({}, option_, {column, 1}, "the expression is not UTF-8", "write it in UTF-8");
+      if (byte < 0x20 || byte == 0x7F) {
+        fail_at({}, option_, {column, 1}, "the expression holds a control character", "write it on one line");
+      }
+      at += length;
+    }
+  }
+
+  // Moves over `bytes` bytes.
+  void step(size_t bytes) {
+    for (const size_t end = at_ + bytes; at_ < end; ++at_)
+      column_ += (static_cast<unsigned char>(text_[at_]) & 0xC0) != 0x80;
+  }
+
+  Token next() {
+    Token token;
+    token.at = {column_, 1};
+    if (at_ == text_.size()) return token;
+    const char first = text_[at_];
+    if (first == '"' || first == '\'') return quoted(std::move(token), first);
+    return is_word_byte(first) ? word(std::move(token)) : sign(std::move(token));
+  }
+
+  Token quoted(Token token, char quote) {
+    const size_t begin = at_ + 1, end = text_.find(quote, begin);
+    if (end == std::string_view::npos) {
+      fail_at(text_, option_, token.at, "the quoted text does not end", fmt::format("put {} behind it", quote));
+    }
+    step(end + 1 - at_);
+    token.kind = TokenKind::kQuoted;
+    token.text = std::string(text_.substr(begin, end - begin));
+    token.at.width = column_ - token.at.begin;
+    return token;
+  }
+
+  Token word(Token token) {
+    size_t end = at_;
+    while (end < text_.size() && is_word_byte(text_[end])) ++end;
+    token.text = std::string(text_.substr(at_, end - at_));
+    step(end - at_);
+    token.at.width = column_ - token.at.begin;
+    token.kind = TokenKind::kWord;
+    read_number(token);
+    return token;
+  }
+
+  static void read_number(Token& token) {
+    std::string_view digits = token.text;
+    if (digits.starts_with('+')) digits.remove_prefix(1);
+    const size_t first = digits.find_first_not_of('-');
+    if (first == std::string_view::npos ||
+        !(std::isdigit(static_cast<unsigned char>(digits[first])) || digits[first] == '.'))
+      return;
+    const char* end = digits.data() + digits.size();
+    int64_t integer = 0;
+    if (const auto whole = std::from_chars(digits.data(), end, integer); whole.ec == std::errc() && whole.ptr == end)
+      token.integer = integer;
+    const auto [stop, error] = std::from_chars(digits.data(), end, token.number);
+    if (error == std::errc() && stop == end) token.kind = TokenKind::kNumber;
+  }
+
+  Token sign(Token token) {
+    constexpr std::array<std::string_view, 14> kSigns{"==", "!=", "<>", "<=", ">=", "&&", "||",
+                                                      "=",  "<",  ">",  "(",  ")",  ",",  "~"};
+    for (const std::string_view sign : kSigns) {
+      if (!text_.substr(at_).starts_with(sign)) continue;
+      if (sign == "&&" || sign == "||") {
+        fail_at(text_, option_, {column_, 2}, fmt::format("there is no {}", sign),
+                sign == "&&" ? "write and" : "write or");
+      }
+      step(sign.size());
+      token.kind = TokenKind::kSign;
+      token.text = std::string(sign);
+      token.at.width = static_cast<int>(sign.size());
+      return token;
+    }
+    const std::string hint = text_[at_] == '!' ? "write not" : "quote what is a text";
+    fail_at(text_, option_, token.at, fmt::format("unexpected {}", text_[at_]), hint);
+  }
+
+  std::string_view text_;
+  const char* option_;
+  size_t at_ = 0;
+  int column_ = 0;
+};
+
+// ---- grammar
+// ----------------------------------------------------------------------------------------------------------
+
+class Parser {
+ public:
+  Parser(std::string_view text, const char* option)
+      : text_(text), option_(option), tokens_(Lexer(text, option).tokens()) {}
+
+  RunCondition whole_condition() {
+    RunCondition condition = any(0);
+    expect_end("and, or");
+    return condition;
+  }
+
+  std::vector<SortKey> sort_keys() {
+    std::vector<SortKey> keys;
+    do {
+      SortKey key{field(), false};
+      key.descending = key.field.source == RunField::Source::kMetric && key.field.function == Function::kBest &&
+                       schema::larger_is_better(key.field.name);
+      if (peek().is_keyword("asc") || peek().is_keyword("desc")) key.descending = take().is_keyword("desc");
+      keys.push_back(std::move(key));
+    } while (take_if(","));
+    expect_end("asc, desc, a comma");
+    return keys;
+  }
+
+  std::vector<RunField> fields() {
+    std::vector<RunField> fields;
+    do fields.push_back(field());
+    while (take_if(","));
+    expect_end("a comma");
+    return fields;
+  }
+
+ private:
+  const Token& peek() const { return tokens_[next_]; }
+  const Token& take() { return peek().kind == TokenKind::kEnd ? tokens_[next_] : tokens_[next_++]; }
+  bool take_if(std::string_view sign) { return peek().is(sign) && (take(), true); }
+  bool take_keyword(std::string_view word) { return peek().is_keyword(word) && (take(), true); }
+
+  [[noreturn]] void fail_here(std::string message, std::string hint = {}) const {
+    fail_at(text_, option_, peek().at, std::move(message), std::move(hint));
+  }
+  std::string shown(const Token& token) const { return token.kind == TokenKind::kEnd ? "the end" : token.text; }
+  [[noreturn]] void fail_wanted(std::string_view wanted) const {
+    fail_here(fmt::format("wanted {}, got {}", wanted, shown(peek())));
+  }
+  void expect_end(std::string_view otherwise) const {
+    if (peek().kind != TokenKind::kEnd) fail_wanted(fmt::format("{} or the end", otherwise));
+  }
+  void expect(std::string_view sign) {
+    if (!take_if(sign)) fail_wanted(sign);
+  }
+
+  // One after the other with `word` between them.
+  RunCondition joined(Kind kind, std::string_view word, int depth, RunCondition (Parser::*part)(int)) {
+    RunCondition first = (this->*part)(depth);
+    if (!peek().is_keyword(word)) return first;
+    RunCondition all;
+    all.kind = kind;
+    all.parts.push_back(std::move(first));
+    while (take_keyword(word)) all.parts.push_back((this->*part)(depth));
+    return all;
+  }
+  RunCondition any(int depth) { return joined(Kind::kOr, "or", depth, &Parser::every); }
+  RunCondition every(int depth) { return joined(Kind::kAnd, "and", depth, &Parser::single); }
+
+  RunCondition single(int depth) {
+    if (depth == kDeepest) fail_here(fmt::format("nested more than {} deep", kDeepest));
+    if (take_keyword("not")) return negated(single(depth + 1));
+    if (!take_if("(")) return comparison();
+    RunCondition inner = any(depth + 1);
+    expect(")");
+    return inner;
+  }
+
+  static RunCondition negated(RunCondition inner) {
+    RunCondition condition;
+    condition.kind = Kind::kNot;
+    condition.parts.push_back(std::move(inner));
+    return condition;
+  }
+
+  RunCondition comparison() {
+    if (peek().is_keyword("has") && tokens_[next_ + 1].is("(")) return has();
+    const Token left = take_operand();
+    const bool is_call = peek().is("(");
+    RunCondition condition;
+    Operand first = is_call ? call(left) : Operand{};
+    if (take_keyword("not")) return negated(listed(left, std::move(first), is_call));
+    if (peek().is_keyword("in") || peek().is_keyword("like") || peek().is("~")) {
+      return listed(left, std::move(first), is_call);
+    }
+    const auto found = peek().kind == TokenKind::kSign ? find(kComparisons, peek().text) : kComparisons.end();
+    if (found == kComparisons.end()) {
+      fail_wanted(fmt::format("=, !=, <, <=, >, >=, in, like or ~ after {}", shown_operand(left, is_call)));
+    }
+    take();
+    condition.kind = Kind::kCompare;
+    condition.compare = found->second;
+    const Token right = take_operand();
+    const bool right_is_call = peek().is("(");
+    // A bare word is a name on the left and a text on the right, unless the left is a value.
+    if (!is_call) first = left.kind == TokenKind::kWord ? named(left) : literal(left);
+    Operand second = right_is_call                                       ? call(right)
+                     : !first.is_field && right.kind == TokenKind::kWord ? named(right)
+                                                                         : literal(right);
+    condition.operands = {std::move(first), std::move(second)};
+    fit_sides(condition);
+    return condition;
+  }
+
+  std::string shown_operand(const Token& token, bool is_call) const {
+    return is_call ? token.text + "(…)" : token.text;
+  }
+
+  // in, like and ~, whose left side is always a name.
+  RunCondition listed(const Token& left, Operand first, bool is_call) {
+    RunCondition condition;
+    if (!is_call) {
+      if (left.kind != TokenKind::kWord)
+        fail_at(text_, option_, left.at, fmt::format("wanted a name, got {}", left.text));
+      first = named(left);
+    }
+    condition.operands.push_back(std::move(first));
+    if (take_keyword("in")) {
+      condition.kind = Kind::kIn;
+      expect("(");
+      do condition.operands.push_back(literal(take_operand()));
+      while (take_if(","));
+      expect(")");
+      for (size_t i = 1; i < condition.operands.size(); ++i) fit_types(condition.operands[0], condition.operands[i]);
+      return condition;
+    }
+    if (!take_keyword("like")) {
+      if (!take_if("~")) fail_wanted("in, like or ~");
+      condition.kind = Kind::kGlob;
+    } else {
+      condition.kind = Kind::kLike;
+    }
+    const Token pattern = take_operand();
+    condition.operands.push_back(literal(pattern));
+    condition.operands.back().value = pattern.text;
+    return condition;
+  }
+
+  RunCondition has() {
+    take();
+    expect("(");
+    RunCondition condition;
+    condition.kind = Kind::kHas;
+    Operand operand;
+    operand.is_field = true;
+    operand.field = field();
+    condition.operands.push_back(std::move(operand));
+    expect(")");
+    return condition;
+  }
+
+  // A word that is no keyword, a number or a quoted text.
+  Token take_operand() {
+    const bool keyword =
+        peek().kind == TokenKind::kWord &&
+        std::any_of(kKeywords.begin(), kKeywords.end(), [&](const char* word) { return peek().is_keyword(word); });
+    if (keyword || peek().kind == TokenKind::kSign || peek().kind == TokenKind::kEnd) {
+      fail_wanted("a name, a number or a text");
+    }
+    return take();
+  }
+
+  static Operand literal(const Token& token) {
+    Operand operand;
+    operand.at = token.at;
+    operand.text = token.text;
+    if (token.kind != TokenKind::kNumber) {
+      operand.value = token.text;
+    } else if (token.integer) {
+      operand.value = *token.integer;
+    } else {
+      operand.value = token.number;
+    }
+    return operand;
+  }
+
+  static Operand named(const Token& token) {
+    Operand operand;
+    operand.is_field = true;
+    operand.field = field_of(token);
+    operand.at = token.at;
+    return operand;
+  }
+
+  // `token` is what stands before the parenthesis.
+  Operand call(const Token& token) {
+    Operand operand;
+    operand.is_field = true;
+    operand.field = metric_of(token);
+    operand.at = operand.field.at;
+    return operand;
+  }
+
+  RunField field() {
+    const Token token = take_operand();
+    if (peek().is("(")) return metric_of(token);
+    if (token.kind != TokenKind::kWord)
+      fail_at(text_, option_, token.at, fmt::format("wanted a name, got {}", token.text));
+    return field_of(token);
+  }
+
+  // A name with a slash is a metric's newest value.
+  static RunField field_of(const Token& token) {
+    RunField field;
+    field.name = field.text = token.text;
+    field.at = token.at;
+    const auto known =
+        std::find_if(kColumns.begin(), kColumns.end(), [&](const ColumnRow& row) { return row.name == token.text; });
+    if (known != kColumns.end()) {
+      field.column = known->column;
+    } else {
+      field.source = token.text.find('/') != std::string::npos ? RunField::Source::kMetric : RunField::Source::kParam;
+    }
+    return field;
+  }
+
+  RunField metric_of(const Token& token) {
+    const auto known = find(kFunctions, token.text);
+    if (known == kFunctions.end()) {
+      std::vector<std::string> names{"has"};
+      for (const auto& [name, function] : kFunctions) names.emplace_back(name);
+      const std::string close = schema::did_you_mean(schema::nearest(token.text, names));
+      fail_at(text_, option_, token.at, fmt::format("there is no function {}", token.text),
+              close.empty() ? "there are " + fmt::format("{}", fmt::join(names, ", ")) : close);
+    }
+    expect("(");
+    const Token metric = take_operand();
+    RunField field;
+    field.source = RunField::Source::kMetric;
+    field.function = known->second;
+    field.name = metric.text;
+    field.text = fmt::format("{}({})", token.text, metric.text);
+    field.at = {token.at.begin, peek().at.begin + 1 - token.at.begin};
+    expect(")");
+    return field;
+  }
+
+  void fit_sides(RunCondition& condition) const {
+    Operand& left = condition.operands[0];
+    Operand& right = condition.operands[1];
+    if (!left.is_field && !right.is_field) {
+      fail_at(text_, option_, left.at, "a comparison needs a name, and both sides are values",
+              "a parameter, a metric or a column may stand on the left");
+    }
+    left.is_field ? fit_types(left, right) : fit_types(right, left);
+  }
+
+  // A column's type is known, and a metric is a number; parameters are compared run by run.
+  void fit_types(const Operand& field, Operand& value) const {
+    if (value.is_field || field.field.source == RunField::Source::kParam) return;
+    const bool wants_number = field.field.source == RunField::Source::kMetric || is_number(field.field.column);
+    if (!wants_number) {
+      value.value = value.text;
+    } else if (std::holds_alternative<std::string>(value.value)) {
+      fail_at(text_, option_, value.at, fmt::format("{} is a number, and {} is a text", field.field.text, value.text));
+    }
+  }
+
+  std::string_view text_;
+  const char* option_;
+  std::vector<Token> tokens_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+bool is_number(RunField::Column column) {
+  return std::find_if(kColumns.begin(), kColumns.end(), [&](const ColumnRow& row) { return row.column == column; })
+      ->number;
+}
+
+RunCondition parse_condition(std::string_view text, const char* option) {
+  return Parser(text, option).whole_condition();
+}
+
+std::vector<SortKey> parse_sort_keys(std::string_view text, const char* option) {
+  return Parser(text, option).sort_keys();
+}
+
+std::vector<RunField> parse_fields(std::string_view text, const char* option) {
+  return Parser(text, option).fields();
+}
+
+void fail_at(std::string_view text, const char* option, Span at, std::string message, std::string hint) {
+  schema::Diagnostic d;
+  d.id = schema::ErrorId::kBadExpression;
+  d.where = {option, 1, at.begin + 1};
+  d.width = at.width;
+  d.message = std::move(message);
+  d.hint = std::move(hint);
+  d.source_line = std::string(text);
+  throw schema::RecipeError({std::move(d)});
+}
+
+std::vector<std::string> column_names() {
+  std::vector<std::string> names;
+  for (const ColumnRow& row : kColumns) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace runner::store

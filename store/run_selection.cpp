@@ -1,0 +1,445 @@
+#include "store/run_selection.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "schema/field_table.h"
+#include "schema/metric_names.h"
+#include "schema/suggest.h"
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+using Source = RunField::Source;
+using Column = RunField::Column;
+using Function = RunField::Function;
+using Kind = RunCondition::Kind;
+using Compare = RunCondition::Compare;
+using Operand = RunCondition::Operand;
+using Value = Param::Value;
+
+// A comparison with what a run does not have is neither true nor false, as in SQL: `not` does not make it true.
+enum class Truth { kFalse, kUnknown, kTrue };
+
+Truth truth_of(bool value) {
+  return value ? Truth::kTrue : Truth::kFalse;
+}
+
+bool is_missing(const Value& value) {
+  const auto* number = std::get_if<double>(&value);
+  return value.index() == 0 || (number != nullptr && std::isnan(*number));
+}
+
+bool is_number(const Value& value) {
+  return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
+}
+
+double number_of(const Value& value) {
+  const auto* integer = std::get_if<int64_t>(&value);
+  return integer != nullptr ? static_cast<double>(*integer) : std::get<double>(value);
+}
+
+std::string text_of(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
+  if (const auto* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
+  return fmt::format("{}", std::get<double>(value));
+}
+
+bool decide(Compare compare, int order) {
+  switch (compare) {
+    case Compare::kEqual: return order == 0;
+    case Compare::kNotEqual: return order != 0;
+    case Compare::kLess: return order < 0;
+    case Compare::kLessEqual: return order <= 0;
+    case Compare::kGreater: return order > 0;
+    case Compare::kGreaterEqual: return order >= 0;
+  }
+  return false;
+}
+
+template <class T>
+int order_of(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
+// Numbers as numbers, everything else as text.  A number and a text are different, and neither is the smaller one.
+Truth compare(Compare how, const Value& a, const Value& b) {
+  if (is_missing(a) || is_missing(b)) return Truth::kUnknown;
+  if (is_number(a) && is_number(b)) return truth_of(decide(how, order_of(number_of(a), number_of(b))));
+  if (!is_number(a) && !is_number(b)) return truth_of(decide(how, order_of(text_of(a), text_of(b))));
+  if (how == Compare::kEqual) return Truth::kFalse;
+  return how == Compare::kNotEqual ? Truth::kTrue : Truth::kUnknown;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+// ---- values of fields
+// -------------------------------------------------------------------------------------------------
+
+std::string_view sql_of(Function function, bool larger_is_better) {
+  switch (function) {
+    case Function::kLast: return "last_value";
+    case Function::kFirst: return "first_value";
+    case Function::kMin: return "min_value";
+    case Function::kMax: return "max_value";
+    case Function::kMean: return "sum / nullif(n - nan_count - inf_count, 0)";
+    case Function::kCount: return "n";
+    case Function::kNans: return "nan_count";
+    case Function::kBest: return larger_is_better ? "max_value" : "min_value";
+  }
+  return "";
+}
+
+std::string utc(int64_t ms) {
+  const auto seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  const size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03}Z", std::string_view(text.data(), size), ms % 1000);
+}
+
+Value column_value(const RunRow& run, Column column) {
+  const auto text = [](const std::string& value) { return value.empty() ? Value() : Value(value); };
+  switch (column) {
+    case Column::kRun: return run.uid;
+    case Column::kName: return run.name;
+    case Column::kStatus: return std::string(to_string(run.status));
+    case Column::kTag: return run.tags.empty() ? Value() : Value(fmt::format("{}", fmt::join(run.tags, " ")));
+    case Column::kCreated: return utc(run.created_ms);
+    case Column::kStarted: return utc(run.started_ms);
+    case Column::kEnded: return run.ended_ms ? Value(utc(*run.ended_ms)) : Value();
+    case Column::kSeconds: return static_cast<double>(run.ended_ms.value_or(run.heartbeat_ms) - run.started_ms) / 1000;
+    case Column::kBackend: return run.backend;
+    case Column::kNumProcesses: return run.num_processes;
+    case Column::kSeed: return run.seed;
+    case Column::kParent: return text(run.parent);
+    case Column::kAttempts: return run.attempts;
+    case Column::kExitCode: return run.exit_code ? Value(int64_t{*run.exit_code}) : Value();
+    case Column::kReason: return text(run.reason);
+    case Column::kHost: return text(run.host);
+  }
+  return {};
+}
+
+Value sql_value(const Statement& row, int column) {
+  switch (row.type(column)) {
+    case Statement::Type::kInteger: return row.int64(column);
+    case Statement::Type::kReal: return row.real(column);
+    case Statement::Type::kText: return row.text(column);
+    default: return {};
+  }
+}
+
+// An unknown name is a mistake if no recipe could have it and no run does.
+class Names {
+ public:
+  Names(Database& database, std::string_view text, const char* option)
+      : database_(database), text_(text), option_(option) {}
+
+  void check(const RunField& field) const {
+    if (field.source == Source::kParam ? is_setting(field.name) : is_own_metric(field.name)) return;
+    field.source == Source::kParam ? fail_no_param(field) : fail_no_metric(field);
+  }
+
+ private:
+  static bool is_setting(const std::string& name) {
+    std::string path;
+    for (size_t i = 0; i < name.size();
+         ++i) {  // model.hidden[0] is of model.hidden, optimizer.groups[0].lr of groups[]
+      path += name[i];
+      if (name[i] != '[') continue;
+      i = std::min(name.find(']', i), name.size() - 1);
+      if (i + 1 < name.size())
+        path += ']';
+      else
+        path.pop_back();
+    }
+    return name.starts_with("vars.") || !schema::find_fields(path).empty();
+  }
+
+  static bool is_own_metric(const std::string& name) {
+    for (const char* own : {"train/loss", "train/lr", "train/grad_norm", "train/scale", "train/samples_per_s"}) {
+      if (name == own) return true;
+    }
+    if (name.starts_with("eval/top_")) return true;
+    return std::any_of(schema::kMetricNames.begin(), schema::kMetricNames.end(),
+                       [&](const schema::MetricName& known) { return name == fmt::format("eval/{}", known.name); });
+  }
+
+  std::vector<std::string> listed(const char* sql) const {
+    std::vector<std::string> names;
+    for (Statement rows(database_, sql); rows.step();) names.push_back(rows.text(0));
+    return names;
+  }
+  std::vector<std::string> metrics() const { return listed("SELECT DISTINCT name FROM series ORDER BY name"); }
+
+  [[noreturn]] void fail_no_param(const RunField& field) const {
+    std::vector<std::string> near;
+    for (const std::string& metric : metrics()) {  // accuracy for eval/accuracy
+      if (metric.substr(metric.rfind('/') + 1) == field.name) near.push_back(metric);
+    }
+    std::vector<std::string> names = column_names();
+    for (const schema::Field& known : schema::fields()) names.push_back(known.path());
+    for (std::string& key : listed("SELECT DISTINCT key FROM param ORDER BY key")) names.push_back(std::move(key));
+    if (near.empty()) near = schema::nearest(field.name, names);
+    fail_at(text_, option_, field.at, fmt::format("no run has {}", field.name),
+            near.empty() ? "`runner show RUN` lists a run's parameters and metrics" : schema::did_you_mean(near));
+  }
+
+  void fail_no_metric(const RunField& field) const {
+    const std::vector<std::string> names = metrics();
+    if (names.empty()) return;  // too early to tell
+    const std::vector<std::string> near = schema::nearest(field.name, names);
+    fail_at(text_, option_, field.at, fmt::format("no run has a metric {}", field.name),
+            near.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : schema::did_you_mean(near));
+  }
+
+  Database& database_;
+  std::string_view text_;
+  const char* option_;
+};
+
+// The values of fields for all runs, each read when it is first asked for.
+class RunValues {
+ public:
+  RunValues(Store& store, const std::vector<RunRow>& runs) : database_(store.database()), runs_(runs) {
+    for (size_t i = 0; i < runs.size(); ++i) index_.emplace(runs[i].id, i);
+  }
+
+  // By the index of the run.  Valid as long as this object.
+  const std::vector<Value>& of(const RunField& field, const Names& names) {
+    const auto [found, is_new] = columns_.try_emplace({field.source, field.text});
+    if (is_new) found->second = read(field, names);
+    return found->second;
+  }
+
+  const std::vector<RunRow>& runs() const { return runs_; }
+
+ private:
+  std::vector<Value> read(const RunField& field, const Names& names) {
+    std::vector<Value> values(runs_.size());
+    if (field.source == Source::kColumn) {
+      for (size_t i = 0; i < runs_.size(); ++i) values[i] = column_value(runs_[i], field.column);
+      return values;
+    }
+    const bool any = field.source == Source::kParam ? read_param(field, values) : read_metric(field, values);
+    if (!any) names.check(field);
+    return values;
+  }
+
+  Value* slot(int64_t run_id, std::vector<Value>& values) const {
+    const auto found = index_.find(run_id);
+    return found == index_.end() ? nullptr : &values[found->second];
+  }
+
+  // The index param_by_key has all but the type, which only a 0 or 1 needs: it may be a bool.
+  bool read_param(const RunField& field, std::vector<Value>& values) const {
+    Statement rows(database_,
+                   "SELECT run_id, value, CASE WHEN value IN (0, 1) THEN (SELECT type FROM param AS own "
+                   "WHERE own.run_id = param.run_id AND own.key = ?1) END FROM param WHERE key = ?1");
+    bool any = false;
+    for (rows.bind(field.name); rows.step(); any = true) {
+      Value* value = slot(rows.int64(0), values);
+      if (value == nullptr) continue;
+      *value = rows.text(2) == "bool" ? Value(rows.int64(1) != 0) : sql_value(rows, 1);
+    }
+    return any;
+  }
+
+  bool read_metric(const RunField& field, std::vector<Value>& values) const {
+    const std::string sql(sql_of(field.function, schema::larger_is_better(field.name)));
+    Statement rows(database_, "SELECT run_id, " + sql + " FROM series WHERE name = ?1");
+    bool any = false;
+    for (rows.bind(field.name); rows.step(); any = true) {
+      if (Value* value = slot(rows.int64(0), values)) *value = sql_value(rows, 1);
+    }
+    return any;
+  }
+
+  Database& database_;
+  const std::vector<RunRow>& runs_;
+  std::unordered_map<int64_t, size_t> index_;
+  std::map<std::pair<Source, std::string>, std::vector<Value>> columns_;
+};
+
+// ---- conditions
+// -------------------------------------------------------------------------------------------------------
+
+// One condition with the columns of its fields.
+class Condition {
+ public:
+  Condition(const RunCondition& tree, RunValues& values, const Names& names) : tree_(tree), runs_(values.runs()) {
+    for (const RunCondition& part : tree.parts) parts_.emplace_back(part, values, names);
+    for (const Operand& operand : tree.operands) {
+      columns_.push_back(operand.is_field ? &values.of(operand.field, names) : nullptr);
+    }
+  }
+
+  Truth holds(size_t run) const {
+    switch (tree_.kind) {
+      case Kind::kAnd: return folded(run, Truth::kTrue, [](Truth a, Truth b) { return std::min(a, b); });
+      case Kind::kOr: return folded(run, Truth::kFalse, [](Truth a, Truth b) { return std::max(a, b); });
+      case Kind::kNot: return static_cast<Truth>(2 - static_cast<int>(parts_[0].holds(run)));
+      case Kind::kHas: return truth_of(!is_missing((*columns_[0])[run]));
+      default: return has_tags() ? any_tag(run) : leaf(run, value(0, run));
+    }
+  }
+
+ private:
+  template <class Fold>
+  Truth folded(size_t run, Truth start, Fold fold) const {
+    for (const Condition& part : parts_) start = fold(start, part.holds(run));
+    return start;
+  }
+
+  const Value& value(size_t operand, size_t run) const {
+    return columns_[operand] != nullptr ? (*columns_[operand])[run] : tree_.operands[operand].value;
+  }
+
+  // What the first operand being `first` makes of the condition.
+  Truth leaf(size_t run, const Value& first) const {
+    if (tree_.kind == Kind::kCompare) return compare(tree_.compare, first, value(1, run));
+    if (is_missing(first)) return Truth::kUnknown;
+    if (tree_.kind == Kind::kIn) {
+      bool found = false;
+      for (size_t i = 1; i < columns_.size(); ++i)
+        found |= compare(Compare::kEqual, first, value(i, run)) == Truth::kTrue;
+      return truth_of(found);
+    }
+    const std::string& pattern = std::get<std::string>(tree_.operands[1].value);
+    if (tree_.kind == Kind::kGlob) return truth_of(fits(pattern, text_of(first), '*', '?'));
+    return truth_of(fits(lower(pattern), lower(text_of(first)), '%', '_'));
+  }
+
+  bool has_tags() const {
+    const Operand& first = tree_.operands[0];
+    return first.is_field && first.field.source == Source::kColumn && first.field.column == Column::kTag;
+  }
+
+  // A run has any number of tags: one that fits is enough, and != wants that none is equal.
+  Truth any_tag(size_t run) const {
+    const bool unequal = tree_.kind == Kind::kCompare && tree_.compare == Compare::kNotEqual;
+    for (const std::string& tag : runs_[run].tags) {
+      if ((leaf(run, tag) == Truth::kTrue) != unequal) return truth_of(!unequal);
+    }
+    return truth_of(unequal);
+  }
+
+  const RunCondition& tree_;
+  const std::vector<RunRow>& runs_;
+  std::vector<Condition> parts_;
+  std::vector<const std::vector<Value>*> columns_;  // null: a value
+};
+
+// ---- order
+// ------------------------------------------------------------------------------------------------------------
+
+int rank(const Value& value) {
+  if (is_missing(value)) return 2;
+  return is_number(value) ? 0 : 1;
+}
+
+// What a run lacks comes last, whatever the direction.
+int order_of_values(const Value& a, const Value& b, bool descending) {
+  if (rank(a) != rank(b) || is_missing(a)) return order_of(rank(a), rank(b));
+  const int order = is_number(a) ? order_of(number_of(a), number_of(b)) : order_of(text_of(a), text_of(b));
+  return descending ? -order : order;
+}
+
+void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, RunValues& values, const Names& names) {
+  std::vector<const std::vector<Value>*> columns;
+  for (const SortKey& key : keys) columns.push_back(&values.of(key.field, names));
+  std::stable_sort(chosen.begin(), chosen.end(), [&](size_t a, size_t b) {
+    for (size_t k = 0; k < keys.size(); ++k) {
+      const int order = order_of_values((*columns[k])[a], (*columns[k])[b], keys[k].descending);
+      if (order != 0) return order < 0;
+    }
+    return false;
+  });
+}
+
+void count_dropped_points(Database& database, std::vector<RunRow>& runs) {
+  Statement sum(database, "SELECT sum(dropped_points) FROM attempt WHERE run_id = ?1");
+  for (RunRow& run : runs) {
+    sum.bind(run.id).step();
+    run.dropped_points = sum.int64(0);
+  }
+}
+
+}  // namespace
+
+bool fits(std::string_view pattern, std::string_view text, char any, char one) {
+  size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == any) {
+      star = p++;
+      mark = t;
+    } else if (p < pattern.size() && (pattern[p] == one || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++mark;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of(any, p) == std::string_view::npos;
+}
+
+RunSelection select_runs(Store& store, const RunQuery& query) {
+  constexpr const char *kWhere = "--where", *kSort = "--sort", *kColumns = "--columns";
+  // Before the store is read: what is wrong with them is the same in every store.
+  const RunCondition where = query.where.empty() ? RunCondition{} : parse_condition(query.where, kWhere);
+  const std::vector<SortKey> keys = query.sort.empty() ? std::vector<SortKey>{} : parse_sort_keys(query.sort, kSort);
+  const std::vector<RunField> fields =
+      query.columns.empty() ? std::vector<RunField>{} : parse_fields(query.columns, kColumns);
+
+  Database& database = store.database();
+  const Transaction snapshot(database, Transaction::Kind::kRead);
+  const bool all_needed = !query.where.empty() || !query.sort.empty();
+  std::vector<RunRow> runs = list_runs(store, all_needed ? 0 : query.limit);
+  RunValues values(store, runs);
+  const Condition condition(where, values, Names(database, query.where, kWhere));
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (condition.holds(i) == Truth::kTrue) chosen.push_back(i);
+  }
+  sort_runs(chosen, keys, values, Names(database, query.sort, kSort));
+  if (query.limit > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(query.limit)));
+
+  RunSelection selection;
+  std::vector<const std::vector<Value>*> columns;
+  for (const RunField& field : fields) {
+    columns.push_back(&values.of(field, Names(database, query.columns, kColumns)));
+    selection.columns.push_back(field.text);
+  }
+  selection.values.reserve(columns.empty() ? 0 : chosen.size());
+  for (const size_t i : columns.empty() ? std::vector<size_t>{} : chosen) {
+    std::vector<Value>& row = selection.values.emplace_back();
+    for (const std::vector<Value>* column : columns) row.push_back((*column)[i]);
+  }
+  if (chosen.size() == runs.size() && keys.empty()) {
+    selection.runs = std::move(runs);
+  } else {
+    selection.runs.reserve(chosen.size());
+    for (const size_t i : chosen) selection.runs.push_back(std::move(runs[i]));
+  }
+  if (query.dropped_points) count_dropped_points(database, selection.runs);
+  return selection;
+}
+
+}  // namespace runner::store
