@@ -17,17 +17,22 @@ constexpr int kLargestValueBytes = 256 << 20;
 constexpr int kStepsBetweenLooks = 10'000;  // virtual machine steps, about 0.1 ms
 constexpr std::string_view kViews =
     "runs, attempts, params, metrics, points, states, artifacts, events, sources and environments";
-constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};
+constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};  // with an argument
+constexpr std::array<std::string_view, 2> kValues{"user_version", "application_id"};            // without
 
-// Allows reading, and the pragmas that describe tables.
+bool is_allowed(std::string_view pragma, const char* argument) {
+  const auto among = [&](const auto& names) { return std::find(names.begin(), names.end(), pragma) != names.end(); };
+  return among(kPragmas) || (argument == nullptr && among(kValues));
+}
+
+// Allows reading, and the pragmas that describe tables and the file.
 int authorize(void*, int action, const char* first, const char* second, const char*, const char*) {
   switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
     case SQLITE_RECURSIVE: return SQLITE_OK;
     case SQLITE_FUNCTION: return std::string_view(second) == "load_extension" ? SQLITE_DENY : SQLITE_OK;
-    case SQLITE_PRAGMA:
-      return std::find(kPragmas.begin(), kPragmas.end(), first) == kPragmas.end() ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_PRAGMA: return is_allowed(first, second) ? SQLITE_OK : SQLITE_DENY;
     default: return SQLITE_DENY;
   }
 }
