@@ -60,7 +60,7 @@ std::string feature_text(const Storage& storage, size_t feature) {
 
 }  // namespace
 
-void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows) {
+void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, const std::string& file) {
   const auto width = static_cast<size_t>(storage.width());
   std::vector<double> sum(width), count(width);
   each_row(storage, rows, [&](int64_t, const std::vector<float>& row) {
@@ -72,7 +72,8 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
   });
   encoding.fill.resize(width);
   for (size_t f = 0; f < width; ++f) {
-    RUN_CHECK(count[f] > 0, ErrorKind::kData, "feature {} has no value in the training part, so no mean to fill in",
+    RUN_CHECK(count[f] > 0, ErrorKind::kData,
+              "{}: feature {} has no value in the training part, so no mean to fill in; leave it out of features", file,
               feature_text(storage, f));
     encoding.fill[f] = sum[f] / count[f];
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "runner/data/encoding.h"
 #include "runner/data/storage.h"
@@ -10,8 +11,8 @@
 namespace runner::data {
 
 // Sets encoding.fill to the mean of each feature over those of `rows` (empty: all) that have it.  Throws Error(kData)
-// for a feature that no row has.
-void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows);
+// naming `file` for a feature that no row has.
+void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, const std::string& file);
 // Replaces what is missing; throws Error(kData) when something is and the encoding has no fill.
 void fill_missing(Storage& storage, const Encoding& encoding, const std::string& name);
 

@@ -153,7 +153,7 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
   }
 
   if (spec.train.missing == schema::Missing::kMean || (spec.eval && spec.eval->missing == schema::Missing::kMean)) {
-    fit_fill(encoding, *train, parts.train);
+    fit_fill(encoding, *train, parts.train, spec.train.path);
     fill_missing(*train, encoding, "data.train");
     if (eval && eval != train) fill_missing(*eval, encoding, "data.eval");
   }

@@ -276,8 +276,9 @@ TEST_F(LoadTest, FillsGapsWithTheMeanOfTheTrainingPart) {
                                       "data.eval: 2 missing values were filled with the mean of their column"}));
   DataSpec empty = csv("a,b,l\n1,,0\n3,,1\n");
   empty.train.missing = schema::Missing::kMean;
-  EXPECT_EQ(message_of([&] { load(empty, 0); }),
-            "feature 'b' has no value in the training part, so no mean to fill in");
+  EXPECT_EQ(
+      message_of([&] { load(empty, 0); }),
+      "train.csv: feature 'b' has no value in the training part, so no mean to fill in; leave it out of features");
 }
 
 TEST_F(LoadTest, CountsDroppedRows) {
