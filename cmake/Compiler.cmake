@@ -22,5 +22,5 @@ if(RUNNER_SANITIZE)
                                                 -fno-sanitize-recover=all)
   target_link_options(runner_flags INTERFACE -fsanitize=${RUNNER_SANITIZE})
   # GCC 12 sees uninitialised values in std::regex that it has rewritten for the sanitizers.
-  target_compile_options(runner_flags INTERFACE -Wno-error=maybe-uninitialized)
+  target_compile_options(runner_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-error=maybe-uninitialized>)
 endif()

@@ -15,6 +15,8 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
+#include "tests/lua/pattern_calls.h"
+
 namespace runner::lua {
 namespace {
 
@@ -48,45 +50,6 @@ std::string run(lua_State* state, const std::string& chunk) {
   return (good ? "" : "error: ") + take_result(state);
 }
 
-// calls(subject, pattern, replacement, init, most) makes every kind of call and describes each by its results or error.
-constexpr const char* kCalls = R"(
-local string, table, pcall, type, tostring = string, table, pcall, type, tostring
-local function show(value)
-  return type(value) == "string" and string.format("%q", value) or tostring(value)
-end
-local function describe(name, ok, ...)
-  local values = table.pack(...)
-  for i = 1, values.n do values[i] = show(values[i]) end
-  return name .. (ok and " = " or " fails: ") .. table.concat(values, ", ", 1, values.n)
-end
-local function all(...)
-  local found = {}
-  for a, b, c in string.gmatch(...) do
-    found[#found + 1] = show(a) .. "/" .. show(b) .. "/" .. show(c)
-    if #found == 100 then break end
-  end
-  return table.concat(found, " ")
-end
-function calls(subject, pattern, replacement, init, most)
-  local answers = {a = "<A>", [""] = "-", b = 7, ab = false, c = {}}
-  local arguments = {}
-  local function keep(...)
-    arguments[#arguments + 1] = table.concat({...}, "|")
-    return replacement
-  end
-  return table.concat({
-    describe("find", pcall(string.find, subject, pattern, init)),
-    describe("plain", pcall(string.find, subject, pattern, init, true)),
-    describe("match", pcall(string.match, subject, pattern, init)),
-    describe("gmatch", pcall(all, subject, pattern, init)),
-    describe("gsub text", pcall(string.gsub, subject, pattern, replacement, most)),
-    describe("gsub table", pcall(string.gsub, subject, pattern, answers, most)),
-    describe("gsub function", pcall(string.gsub, subject, pattern, keep, most)),
-    show(table.concat(arguments, ";")),
-  }, "\n")
-end
-)";
-
 // What a call of `calls` takes; an absent number is nil.
 struct Call {
   std::string subject, pattern, replacement;
@@ -110,8 +73,8 @@ std::string describe(lua_State* state, const Call& call) {
 class Patterns : public ::testing::Test {
  protected:
   Patterns() {
-    EXPECT_EQ(run(stock_.get(), kCalls), "nil");
-    EXPECT_EQ(run(ours_.get(), kCalls), "nil");
+    EXPECT_EQ(run(stock_.get(), kPatternCalls), "nil");
+    EXPECT_EQ(run(ours_.get(), kPatternCalls), "nil");
   }
 
   // Whether both answer alike, and what stock Lua says.

@@ -1,0 +1,168 @@
+// Files of data: safetensors, npy, idx, csv.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runner/data/array.h"
+#include "runner/data/load.h"
+#include "runner/data/storage.h"
+#include "runner/formats/safetensors.h"
+#include "tests/fuzz/target.h"
+
+namespace runner::fuzz {
+namespace {
+
+using data::LabelKind;
+using data::LabelsAs;
+using data::Storage;
+using schema::DataFormat;
+using schema::DatasetSpec;
+
+bool finite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
+void check_labels(const Storage& storage) {
+  const auto samples = static_cast<size_t>(storage.samples), outputs = static_cast<size_t>(storage.outputs);
+  switch (storage.label_kind) {
+    case LabelKind::kNone: require(storage.classes.empty() && storage.targets.empty(), "labels of no kind"); break;
+    case LabelKind::kClass:
+      require(storage.classes.size() == samples && storage.targets.empty(), "not a class for each sample");
+      for (const int64_t label : storage.classes) require(label >= 0 && label < storage.outputs, "no such class");
+      break;
+    case LabelKind::kTarget:
+      require(storage.targets.size() == samples * outputs && storage.classes.empty(), "not targets for each sample");
+      require(finite(storage.targets), "a target is not finite");
+      break;
+  }
+  const std::vector<std::string>& names = storage.class_names;
+  require(names.empty() || names.size() == outputs, "not a name for each class");
+  require(std::is_sorted(names.begin(), names.end()) && std::adjacent_find(names.begin(), names.end()) == names.end(),
+          "class names are not sorted, or not different");
+}
+
+void check_storage(const Storage& storage, bool may_miss) {
+  require(storage.samples > 0 && storage.width() > 0, "nothing was read");
+  const auto elements = static_cast<size_t>(storage.samples) * static_cast<size_t>(storage.width());
+  require(storage.values.size() + storage.bytes.size() == elements, "samples and features do not fit the shape");
+  require(storage.values.empty() || storage.bytes.empty(), "features of two kinds");
+  require(may_miss || finite(storage.values), "a feature is not finite");
+  const size_t names = storage.feature_names.size();
+  require(names == 0 || names == static_cast<size_t>(storage.width()), "not a name for each feature");
+  check_labels(storage);
+}
+
+// Reads it as a run does, statistics and all, and its first and last sample.
+void load_and_gather(const DatasetSpec& spec, LabelsAs labels) {
+  schema::DataSpec section;
+  section.train = spec;
+  section.normalize = schema::Normalize::kStandard;
+  const data::Data loaded = data::load(section, 1, labels);
+  const data::Dataset& train = loaded.train;
+  const std::vector<int64_t> ids{0, train.size() - 1};
+  std::vector<float> features(2 * static_cast<size_t>(train.feature_shape().elements()));
+  train.gather_features(ids, features);
+  if (train.label_kind() == LabelKind::kClass) {
+    std::vector<int64_t> classes(2);
+    train.gather_classes(ids, classes);
+    for (const int64_t label : classes) require(label >= 0 && label < train.outputs(), "no such class");
+  } else {
+    std::vector<float> targets(2 * static_cast<size_t>(train.outputs()));
+    train.gather_targets(ids, targets);
+    require(finite(targets), "a target is not finite");
+  }
+}
+
+constexpr LabelsAs kLabels[] = {LabelsAs::kAuto, LabelsAs::kClasses, LabelsAs::kTargets};
+
+DatasetSpec array_spec(DataFormat format, const std::string& path) {
+  DatasetSpec spec;
+  spec.format = format;
+  spec.features_file = path;
+  return spec;
+}
+
+// As features, and as features and labels at once.
+template <DataFormat format, data::Array (*open)(formats::Input&)>
+bool read_arrays(Bytes input) {
+  const bool accepted = accepts(input, [](const std::string& path) {
+    check_storage(data::read_array_files(array_spec(format, path), {.labels_required = false}, open), false);
+  });
+  // What cannot be features is not worth reading again.
+  return accepted && (accepts(input,
+                              [](const std::string& path) {
+                                DatasetSpec spec = array_spec(format, path);
+                                spec.labels_file = path;
+                                for (const LabelsAs labels : kLabels)
+                                  check_storage(data::read_array_files(spec, {.labels = labels}, open), false);
+                                load_and_gather(spec, LabelsAs::kAuto);
+                              }),
+                      true);
+}
+
+void check_tensors(const formats::SafetensorsFile& file) {
+  const auto tensors = file.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const formats::NamedTensor& tensor = tensors[i];
+    const size_t size = tensor.dtype ? backends::size_of(*tensor.dtype) : 1;
+    require(tensor.bytes.size() == static_cast<size_t>(tensor.shape.elements()) * size, "bytes do not fit the shape");
+    require(i == 0 || tensors[i - 1].name < tensor.name, "tensors are not sorted");
+    require(file.find(tensor.name) == &tensor, "a tensor is not found by its name");
+    // Reads every byte.
+    std::accumulate(tensor.bytes.begin(), tensor.bytes.end(), 0,
+                    [](int sum, std::byte byte) { return sum ^ static_cast<int>(byte); });
+  }
+}
+
+// The first byte says how a file is to be read.
+DatasetSpec csv_spec(uint8_t choice) {
+  constexpr schema::Missing kMissing[] = {schema::Missing::kError, schema::Missing::kDrop, schema::Missing::kMean,
+                                          schema::Missing::kMean};
+  DatasetSpec spec;
+  spec.header = (choice & 1) == 0;
+  spec.missing = kMissing[choice >> 1 & 3];
+  spec.delimiter = (choice & 8) == 0 ? ',' : ';';
+  return spec;
+}
+
+uint8_t csv_choice;
+
+}  // namespace
+
+bool idx(Bytes input) {
+  return read_arrays<DataFormat::kIdx, data::open_idx>(input);
+}
+bool npy(Bytes input) {
+  return read_arrays<DataFormat::kNpy, data::open_npy>(input);
+}
+
+bool safetensors(Bytes input) {
+  const bool accepted = accepts(input, [](const std::string& path) { check_tensors(formats::SafetensorsFile(path)); });
+  accepts(input, [](const std::string& path) {
+    DatasetSpec spec;
+    spec.format = DataFormat::kSafetensors;
+    spec.path = path;
+    check_storage(data::read_safetensors(spec, {.labels_required = false}), false);
+    for (const LabelsAs labels : kLabels) load_and_gather(spec, labels);
+  });
+  return accepted;
+}
+
+bool csv(Bytes input) {
+  if (input.empty()) return false;
+  csv_choice = input[0];
+  return accepts(input.subspan(1), [](const std::string& path) {
+    DatasetSpec spec = csv_spec(csv_choice);
+    spec.path = path;
+    const bool mean = spec.missing == schema::Missing::kMean;
+    const LabelsAs labels = kLabels[(csv_choice >> 4) % std::size(kLabels)];
+    check_storage(data::read_csv(spec, {.labels = labels}), mean);
+    load_and_gather(spec, labels);
+  });
+}
+
+}  // namespace runner::fuzz

@@ -1,0 +1,167 @@
+// Writes tests/fuzz/corpus anew from what the tests of each reader hold to be right: usage: fuzz_write_corpus FOLDER.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runner/formats/npy.h"
+#include "tests/formats/files.h"
+#include "tests/schema/case_file.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using runner::formats::bytes_of;
+using runner::formats::gzip;
+using runner::schema::testing::Case;
+using runner::schema::testing::read_file;
+
+class Corpus {
+ public:
+  Corpus(const fs::path& root, const std::string& name) : folder_(root / name) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void add(const std::string& bytes) {
+    runner::schema::testing::write_file(folder_ / fmt::format("{:02}", count_++), bytes);
+  }
+
+ private:
+  fs::path folder_;
+  int count_ = 0;
+};
+
+// The cases that need no other file and no environment.
+void write_recipes(Corpus corpus) {
+  for (const std::string& path : runner::schema::testing::case_files()) {
+    for (const Case& c : runner::schema::testing::read_cases(path)) {
+      if (c.expects_errors || !c.files.empty() || !c.environment.empty()) continue;
+      std::string text = c.recipe;
+      for (size_t i = 0; i < c.overrides.size(); ++i) text += (i == 0 ? "\n==\n" : "\n") + c.overrides[i];
+      corpus.add(text);
+    }
+  }
+  for (const char* name : {"digits", "regression", "wine"}) {
+    corpus.add(read_file(fmt::format("{}/recipes/{}.yaml", RUNNER_SOURCE_DIR, name)));
+  }
+}
+
+void write_npy(Corpus corpus) {
+  const auto file = [](const char* descr, std::vector<int64_t> shape, const std::string& elements) {
+    return runner::formats::npy_header(descr, shape) + elements;
+  };
+  corpus.add(file("<f4", {3, 2}, bytes_of<float>({1, 2, 3, 4, 5, 6.5})));
+  corpus.add(file(">f8", {2, 1, 2}, bytes_of<double>({1, 2, 3, 1e30}, true)));
+  corpus.add(file("<f8", {4}, bytes_of<double>({0.5, 1.5, -2, 8})));
+  corpus.add(file("<i4", {4}, bytes_of<int32_t>({0, 1, 2, 1})));
+  corpus.add(file("<i8", {3}, bytes_of<int64_t>({2, 0, 1})));
+  corpus.add(file("|u1", {2, 4}, "abcdefgh"));
+  corpus.add(gzip(file("<i8", {3}, bytes_of<int64_t>({2, 0, 1}))));
+  corpus.add(
+      runner::formats::npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }\n", std::string(24, '?')));
+  corpus.add(runner::formats::npy("{'shape': (2,), 'fortran_order': False, 'descr': '=u1'}", "ab", 2));
+}
+
+void write_idx(Corpus corpus) {
+  const auto file = [](char type, const std::vector<int32_t>& shape, const std::string& elements) {
+    return std::string{0, 0, type, static_cast<char>(shape.size())} + bytes_of(shape, true) + elements;
+  };
+  corpus.add(file(0x08, {3, 2, 2}, "abcdefghijkl"));
+  corpus.add(file(0x08, {4}, std::string("\0\1\2\1", 4)));
+  corpus.add(file(0x09, {3}, std::string("\0\1\2", 3)));
+  corpus.add(file(0x0b, {2, 2}, bytes_of<int16_t>({1, -2, 300, 4}, true)));
+  corpus.add(file(0x0c, {3}, bytes_of<int32_t>({0, 1, 2}, true)));
+  corpus.add(file(0x0d, {2, 3}, bytes_of<float>({1, 2.5, -3, 4, 5, 1e30F}, true)));
+  corpus.add(file(0x0e, {2}, bytes_of<double>({1, -0.25}, true)));
+  corpus.add(gzip(file(0x08, {3, 2, 2}, "abcdefghijkl")));
+}
+
+void write_safetensors(Corpus corpus) {
+  using runner::formats::safetensors;
+  using runner::formats::tensor_entry;
+  const std::string features = tensor_entry("features", "F32", "[3,2]", "[0,24]");
+  const std::string data = bytes_of<float>({1, 2, 3, 4, 5, 6});
+  corpus.add(safetensors("{" + features + "," + tensor_entry("labels", "U8", "[3]", "[24,27]") + "}",
+                         data + std::string("\0\1\2", 3)));
+  corpus.add(safetensors("{" + features + "," + tensor_entry("labels", "F64", "[3,1]", "[24,48]") + "}",
+                         data + bytes_of<double>({1, 2, 3})));
+  corpus.add(safetensors(
+      "{\"__metadata__\":{\"format\":\"pt\"}," + features + "," + tensor_entry("labels", "I64", "[3]", "[24,48]") + "}",
+      data + bytes_of<int64_t>({2, 1, 0})));
+  corpus.add(safetensors("{" + tensor_entry("0.bias", "BF16", "[2]", "[0,4]") + "," +
+                             tensor_entry("0.weight", "F16", "[2,2]", "[4,12]") + "," +
+                             tensor_entry("mask", "BOOL", "[]", "[12,13]") + "," +
+                             tensor_entry("none", "I32", "[0,7]", "[13,13]") + "}",
+                         "abcdefghijklm"));
+  corpus.add(safetensors("{}", ""));
+  corpus.add(gzip(safetensors("{" + features + "}", data)));
+}
+
+// The first byte says how the file is read (csv_spec in data_files.cpp).
+void write_csv(Corpus corpus) {
+  const std::string names =
+      "x,\"y, z\",label\n1.5,2,cat\r\n-3e2,\"4\",\"a \"\"dog\"\"\"\n7,8,\"two\nlines\"\n9.125,10,cat\n";
+  corpus.add('\x40' + names);
+  corpus.add('\x44' + names + "1,,cat\n");
+  corpus.add('\x42' + names + "1,,cat\n2,3,\n");
+  corpus.add(
+      "\x40\xef\xbb\xbf"
+      "a,b,label\n1,2,0\n\n3,4,1\n5,6,2");
+  corpus.add(
+      "\x69"
+      "1;2;0.5\n3;4;0.25\n");
+  corpus.add(
+      "\x61"
+      "1,2,3\n4,5,6\n7,8,9\n");
+  corpus.add(
+      "\x50"
+      "a,b,label\n1,2,0\n3,4,1\n5,6,1\n");
+  corpus.add('\x40' + gzip("a,b,label\n1,2,0\n3,4,1\n"));
+}
+
+void write_lua_patterns(Corpus corpus) {
+  const auto add = [&](const std::string& pattern, const std::string& subject, const std::string& replacement) {
+    corpus.add(pattern + '\x1f' + subject + '\x1f' + replacement);
+  };
+  add("(%w+)%s*(%w+)", "hello world from Lua", "%2 %1");
+  add("%$(%w+)", "home = $HOME, user = $USER", "<%0>");
+  add("%$(.-)%$", "4+5 = $return 4+5$", "%1%%");
+  add("(%w+)=(%w+)", "from=world, to=Lua", "%1");
+  add("()aa()", "flaaap", "%1-%2");
+  add("%b()", "f(a(b)c)d", "");
+  add("%f[%a]%a+%f[%A]", "THE (quick) fox", "w");
+  add("([\"'])(.-)%1", "say 'it', \"so\"", "[%2]");
+  add("^(%d+)-(%d%d)-?([^-]*)$", "2026-11-21", "%3");
+  add("[]%-a-c^]*x?", "a-b]^]x", "%0%0");
+  add("a-b", "aaab", "c");
+  add("a.b", "a.b", "plain");
+}
+
+// The conditions, orders and columns of docs/cli.md and of tests/cli/cases/select.test.
+void write_where(Corpus corpus) {
+  corpus.add("best(eval/accuracy) > 0.85 and optimizer.lr < 1e-3\n");
+  corpus.add("status = done and (name like 'digits%' or tag = baseline)\nbest(eval/loss)\n");
+  corpus.add("not has(parent)\nbest(eval/accuracy), optimizer.lr desc\nname,eval/accuracy,best(train/loss),tag,seed");
+  corpus.add("status not in (failed, crashed) and name ~ w?n*\ncreated desc\nrun");
+  corpus.add("seed = 42 and (name = wine or optimizer.lr = 0.5)\nname asc\nstatus,host");
+  corpus.add("n(train/loss) = 3 and nans(train/loss) >= 1\n\nmean(train/loss)");
+  corpus.add("min(train/loss) < max(train/loss) and first(train/loss) > 0.7\nseconds\nlast(train/loss)");
+  corpus.add("0.01 < optimizer.lr or name != \"digits\" or created > 2020-01-01\n\n");
+  corpus.add("\nname\nattempts,exit_code,reason");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const fs::path root = argv[1];
+  write_recipes(Corpus(root, "recipe"));
+  write_npy(Corpus(root, "npy"));
+  write_idx(Corpus(root, "idx"));
+  write_safetensors(Corpus(root, "safetensors"));
+  write_csv(Corpus(root, "csv"));
+  write_lua_patterns(Corpus(root, "lua_patterns"));
+  write_where(Corpus(root, "where"));
+  return 0;
+}
