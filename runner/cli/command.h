@@ -34,6 +34,7 @@ struct Options {
   bool quiet = false;
   bool batches = false;
   bool remove = false;
+  bool restart = false;
   static constexpr int64_t kNotGiven = -1;  // what is given is never negative
   int64_t epochs = kNotGiven;               // 1
   int64_t limit = kNotGiven;                // all

@@ -8,7 +8,8 @@ namespace {
 constexpr Argument kRecipe{"RECIPE", "", "the recipe's file", &Options::recipe};
 constexpr Argument kOverrides{"[KEY=VALUE ...]", "", "settings that win over the recipe's, such as optimizer.lr=1e-3",
                               &Options::overrides};
-constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, @last, @last~1, or @best(METRIC)", &Options::run};
+constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, @last, @last~1, or @best(METRIC)",
+                        &Options::run};
 constexpr Argument kState{"--state", "ID", "this state of the run; default: the newest", &Options::state};
 constexpr Argument kQuiet{"--quiet", "", "no progress, only warnings", &Options::quiet};
 
@@ -25,7 +26,12 @@ constexpr Argument kResume[] = {
      &Options::overrides},
     kQuiet};
 constexpr Argument kFork[] = {
-    kRun, {"KEY=VALUE ...", "", "the settings that the child run changes", &Options::overrides}, kState, kQuiet};
+    kRun,
+    {"[KEY=VALUE ...]", "", "the settings that the child run changes; all may change but the model's shapes",
+     &Options::overrides},
+    kState,
+    {"--restart", "", "takes the weights alone and counts from the first epoch", &Options::restart},
+    kQuiet};
 constexpr Argument kEval[] = {
     kRun,
     {"[DATA]", "", "a file like the recipe's data; default: the recipe's evaluation data", &Options::data},
@@ -84,7 +90,10 @@ constexpr Command kCommands[] = {
      report::failed_run_document},
     {"resume", Group::kTrain, "continue a run from its newest complete state", kResume,
      "runner resume @last\nrunner resume digits train.epochs=60", resume, report::failed_run_document},
-    {"fork", Group::kTrain, "start a child run from a state of a run", kFork, "runner fork @last optimizer.lr=1e-4",
+    {"fork", Group::kTrain, "start a child run from a state of a run", kFork,
+     "runner fork @last train.epochs=60 optimizer.lr=1e-4\n"
+     "runner fork digits --state 3 optimizer.type=sgd optimizer.lr=0.1\n"
+     "runner fork digits --restart 'model.freeze=[0.*]' name=transfer",
      fork, report::failed_run_document},
     {"eval", Group::kTrain, "compute the metrics of a run's model on data", kEval,
      "runner eval @last\nrunner eval digits more-digits.csv --json", eval, report::failure_document},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -47,6 +48,7 @@ std::string run_document(const RunState& state) {
       {"windows", state.counters.windows},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
+      {"slot_offset", state.counters.slot_offset},
       {"plateau",
        {{"best", optional_text(state.plateau.best)},
         {"bad_evaluations", state.plateau.bad_evaluations},
@@ -92,6 +94,29 @@ backends::Shape shape_of(const store::LoadedState& loaded, const store::Section&
     fail(ErrorKind::kStore, "state {}: the description of {} is damaged", loaded.info.id, section.name);
   }
 }
+
+bool fits(const backends::Shape& shape, const store::Section& section, const nn::Parameter& p) {
+  return shape == p.shape && section.bytes.size() == static_cast<size_t>(p.elements()) * sizeof(float);
+}
+
+// Changes to some ranges of a trainer's arrays, made all at once.
+class Patches {
+ public:
+  explicit Patches(Trainer& trainer) : trainer_(trainer) {}
+
+  void put(int32_t array, const nn::Parameter& p, std::span<const std::byte> bytes) {
+    auto [found, is_new] = contents_.try_emplace(array);
+    if (is_new) found->second = trainer_.read(array);
+    std::memcpy(found->second.data() + static_cast<size_t>(p.offset) * sizeof(float), bytes.data(), bytes.size());
+  }
+  void write() {
+    for (const auto& [array, bytes] : contents_) trainer_.write(array, bytes);
+  }
+
+ private:
+  Trainer& trainer_;
+  std::map<int32_t, std::vector<std::byte>> contents_;
+};
 
 }  // namespace
 
@@ -141,7 +166,8 @@ RunState run_state_of(const store::LoadedState& loaded) {
     const json& early = document.at("early_stopping");
     RunState state;
     state.position = {document.at("epoch"), document.at("batch")};
-    state.counters = {document.at("windows"), document.at("applied"), document.at("samples")};
+    state.counters = {document.at("windows"), document.at("applied"), document.at("samples"),
+                      document.value("slot_offset", int64_t{0})};
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
@@ -164,27 +190,71 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: it has no {}, which the recipe's model has",
               id, name);
     const backends::Shape shape = shape_of(loaded, *section);
-    const size_t bytes = static_cast<size_t>(p.elements()) * sizeof(float);
-    RUN_CHECK(shape == p.shape && section->bytes.size() == bytes, ErrorKind::kStore,
+    RUN_CHECK(fits(shape, *section, p), ErrorKind::kStore,
               "state {} is of another model: {} is {}, the recipe's model has {}", id, name, shape.to_string(),
               p.shape.to_string());
     std::memcpy(arrays[static_cast<size_t>(array)].data() + static_cast<size_t>(p.offset) * sizeof(float),
-                section->bytes.data(), bytes);
+                section->bytes.data(), section->bytes.size());
     known.insert(name);
   });
   for (const store::Section& section : loaded.sections)
     RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
               "state {} is of another model: it has {}, which the recipe's model lacks", id, section.name);
 
+  for (size_t i = 0; i < arrays.size(); ++i) trainer.write(static_cast<int32_t>(i), arrays[i]);
+  restore_sums(loaded, trainer);
+  trainer.counters = run_state_of(loaded).counters;
+}
+
+void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
   const store::Section& sums = loaded.at(kSums);
   RUN_CHECK(sums.bytes.size() == kSumCount * sizeof(double), ErrorKind::kStore, "state {}: the section sums is damaged",
-            id);
-  for (int32_t sum = 0; sum < kSumCount; ++sum) {
-    auto& array = arrays[static_cast<size_t>(trainer.layout().find(Role::kSum, 0, sum))];
-    std::memcpy(array.data(), sums.bytes.data() + static_cast<size_t>(sum) * sizeof(double), sizeof(double));
-  }
-  for (size_t i = 0; i < arrays.size(); ++i) trainer.write(static_cast<int32_t>(i), arrays[i]);
-  trainer.counters = run_state_of(loaded).counters;
+            loaded.info.id);
+  const std::span<const std::byte> bytes(sums.bytes);
+  for (int32_t sum = 0; sum < kSumCount; ++sum)
+    trainer.write(trainer.layout().find(Role::kSum, 0, sum),
+                  bytes.subspan(static_cast<size_t>(sum) * sizeof(double), sizeof(double)));
+}
+
+void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
+  const int64_t id = loaded.info.id;
+  Patches patches(trainer);
+  std::set<std::string> known;
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (!name.starts_with(kModel)) return;
+    const store::Section* section = loaded.find(name);
+    RUN_CHECK(section, ErrorKind::kRecipe,
+              "state {} is of another model: it has no parameter {}, {}, which the recipe's has", id, p.name,
+              p.shape.to_string());
+    const backends::Shape shape = shape_of(loaded, *section);
+    RUN_CHECK(fits(shape, *section, p), ErrorKind::kRecipe,
+              "state {} is of another model: its parameter {} is {}, the recipe's is {}", id, p.name, shape.to_string(),
+              p.shape.to_string());
+    patches.put(array, p, section->bytes);
+    known.insert(name);
+  });
+  for (const StoredParameter& stored : parameters_of(loaded))
+    RUN_CHECK(known.count(std::string(kModel) + stored.name) > 0, ErrorKind::kRecipe,
+              "state {} is of another model: it has a parameter {}, {}, which the recipe's lacks", id, stored.name,
+              stored.shape.to_string());
+  patches.write();
+}
+
+std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer) {
+  Patches patches(trainer);
+  std::optional<std::string> missing;
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (!name.starts_with(kOptimizer) || missing) return;
+    const store::Section* section = loaded.find(name);
+    if (section == nullptr || !fits(shape_of(loaded, *section), *section, p)) {
+      const std::string_view slot = std::string_view(name).substr(name.rfind('/') + 1);
+      missing = fmt::format("state {} has no {} of {}", loaded.info.id, slot, p.name);
+    } else {
+      patches.put(array, p, section->bytes);
+    }
+  });
+  if (!missing) patches.write();
+  return missing;
 }
 
 std::vector<StoredParameter> parameters_of(const store::LoadedState& loaded) {

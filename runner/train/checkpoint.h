@@ -49,6 +49,14 @@ RunState run_state_of(const store::LoadedState& loaded);
 // another shape, or has too many.
 void restore(const store::LoadedState& loaded, Trainer& trainer);
 
+// For a fork, one part of a loaded state at a time.  Throws Error(kRecipe) with the first parameter that only one of
+// the models has, or both with its shapes.
+void restore_model(const store::LoadedState& loaded, Trainer& trainer);
+// All slots of all trainable parameters, or none of them and what the state lacks.
+std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer);
+// The sums behind train/loss.
+void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
+
 // The parameters of a loaded state by name, f32.
 struct StoredParameter {
   std::string name;

@@ -14,6 +14,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/checkpoint.h"
 #include "runner/train/evaluator.h"
+#include "runner/train/forking.h"
 #include "runner/train/recorder.h"
 #include "runner/train/resuming.h"
 #include "runner/train/session.h"
@@ -61,7 +62,9 @@ class Run {
   RunResult execute() {
     // Opened, and made where it is missing, only when recipe and data are known to be good.
     store::Store store = store::Store::open(request_.store, store::Access::kWrite);
-    request_.resume.empty() ? start(std::move(store)) : resume(std::move(store));
+    request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
+    : request_.resume.empty() ? start(std::move(store))
+                              : resume(std::move(store));
     request_.observer.on_start(result_.run, result_.name);
     for (const std::string& text : request_.warnings) warn(text);
     for (const std::string& text : session_.data.warnings) warn(text);
@@ -96,14 +99,32 @@ class Run {
     return info;
   }
 
+  store::RunInfo new_run() const {
+    return {.uid = store::new_run_uid(),
+            .name = recipe_.name,
+            .seed = recipe_.seed,
+            .parent = {},
+            .attempt = attempt_info()};
+  }
+
   void start(store::Store store) {
-    store::RunInfo info{.uid = store::new_run_uid(),
-                        .name = recipe_.name,
-                        .seed = recipe_.seed,
-                        .parent = {},
-                        .attempt = attempt_info()};
+    store::RunInfo info = new_run();
     result_.run = info.uid;
     begin_recording(std::move(store), std::move(info));
+  }
+
+  void fork(store::Store store, const ForkRequest& request) {
+    const store::RunRow parent = store::find_run(store, request.run);
+    const Forked found = restore_fork(store, parent, request, session_);
+    position_ = found.state.position;
+    patience_ = found.state.patience;
+    store::RunInfo info = new_run();
+    info.parent = parent.uid;
+    info.attempt.start_step = step();
+    info.attempt.from_state = found.info.id;
+    result_.run = info.uid;
+    begin_recording(std::move(store), std::move(info));
+    for (const std::string& text : found.warnings) warn(text);
   }
 
   // `run`: a new RunInfo or the handle of a claimed run.

@@ -66,14 +66,17 @@ struct RunResult {
   std::optional<RunError> error;
 };
 
+struct ForkRequest;  // forking.h
+
 struct RunRequest {
   const schema::Recipe& recipe;
   store::RecipeRecord record;              // as it goes into the store
   std::vector<store::Param> params;        // flattened
   std::vector<std::string> warnings = {};  // of the recipe
   std::filesystem::path store;
-  std::string resume;   // id of the run to continue; empty: a new run
-  bool longer = false;  // resumed, and train.epochs or train.steps is larger than before
+  std::string resume;                 // id of the run to continue; empty: a new run
+  const ForkRequest* fork = nullptr;  // a new run that starts from a state of another; null: none
+  bool longer = false;                // resumed, and train.epochs or train.steps is larger than before
   Observer& observer;
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted

@@ -107,7 +107,8 @@ void Trainer::set_scalars(const WindowRates& rates) {
     const optim::StepRates step{.lr = hyper.lr * rates.factor,
                                 .momentum = rates.momentum.value_or(optim::base_momentum(type, hyper))};
     scalars_.resize(next + per_group);
-    optim::step_scalars(type, hyper, step, counters.applied + 1, std::span(scalars_).subspan(next, per_group));
+    optim::step_scalars(type, hyper, step, counters.applied + counters.slot_offset + 1,
+                        std::span(scalars_).subspan(next, per_group));
     next += per_group;
   }
 }

@@ -30,6 +30,9 @@ struct Counters {
   int64_t windows = 0;  // finished, skipped ones included
   int64_t applied = 0;  // of them those that updated the parameters
   int64_t samples = 0;  // seen in training, repeats not counted
+  // How many more updates the optimizer's slots have seen than `applied`: those of a parent run, or, where a fork gave
+  // them up, fewer.
+  int64_t slot_offset = 0;
   bool operator==(const Counters&) const = default;
 };
 

@@ -104,7 +104,7 @@ TEST_F(Documents, FailedExec) {
 
   EXPECT_EQ(run("exec --json", 2)["error"]["message"], "exec needs RECIPE; see `runner exec --help`");
   EXPECT_EQ(run("resume nothing --json", 5)["status"], "failed");
-  EXPECT_EQ(run("fork @last seed=2 --json", 2)["error"]["file"], nullptr);
+  EXPECT_EQ(run("fork @last seed=2 --json", 5)["error"]["file"], nullptr);
 }
 
 TEST_F(Documents, EveryFailureHasAnError) {

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "runner/train/forking.h"
 #include "schema/recipe_reader.h"
 #include "store/state_store.h"
 
@@ -46,11 +47,16 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
   const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), options.overrides);
   std::atomic<int> stop{0};
   StepObserver observer(stop, options.stop_after, options.on_step);
+  const ForkRequest fork{.run = options.fork,
+                         .state = options.state,
+                         .restart = options.restart,
+                         .before = schema::read_recipe(path("recipe.yaml").string()).recipe};
   return run({.recipe = read.recipe,
               .record = {},
               .params = {},
               .store = path(options.store),
               .resume = options.resume,
+              .fork = options.fork.empty() ? nullptr : &fork,
               .longer = options.longer,
               .observer = observer,
               .summary = [](const RunResult&) { return std::string("{}"); },

@@ -24,6 +24,9 @@ class RunFixture : public ::testing::Test {
     std::string store = "runner.db";
     std::string resume = {};
     bool longer = false;
+    std::string fork = {};  // id of the run to fork; `overrides` are what the child changes
+    int64_t state = -1;     // of it; −1: the newest
+    bool restart = false;
     std::vector<std::string> overrides = {};
     int64_t stop_after = 0;  // asks to stop when this many windows are done
     std::function<void(const Observer::Progress&)> on_step = {};

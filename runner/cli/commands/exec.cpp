@@ -12,6 +12,7 @@
 #include "runner/report/provenance.h"
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
+#include "runner/train/forking.h"
 #include "schema/compose.h"
 #include "schema/json.h"
 #include "schema/recipe_warnings.h"
@@ -41,25 +42,34 @@ std::vector<store::SourceText> sources_of(const schema::ReadResult& recipe) {
   return sources;
 }
 
-int run_and_report(const schema::ReadResult& recipe, const std::string& folder, store::RecipeRecord record,
-                   std::vector<store::Param> params, const std::string& resume, bool longer, const Options& options,
-                   report::Output& out) {
+// Where a run begins: at nothing, at its own newest state, at a state of another run.
+struct Beginning {
+  std::string folder;  // of the recipe
+  std::string resume = {};
+  bool longer = false;
+  const train::ForkRequest* fork = nullptr;
+};
+
+int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record, std::vector<store::Param> params,
+                   const Beginning& beginning, const Options& options, report::Output& out) {
   train::RunResult result;
   {
     report::ProgressReporter observer(out, options.quiet);
     const Interrupt interrupt(out.live());
-    result = train::run({.recipe = recipe.recipe,
-                         .record = std::move(record),
-                         .params = std::move(params),
-                         .warnings = schema::recipe_warnings(recipe),
-                         .store = store_path(options),
-                         .resume = resume,
-                         .longer = longer,
-                         .observer = observer,
-                         .summary = report::run_document,
-                         .stop = interrupt.count(),
-                         .binary_version = version(),
-                         .provenance = [&] { return report::collect_provenance(folder, sources_of(recipe)); }});
+    result =
+        train::run({.recipe = recipe.recipe,
+                    .record = std::move(record),
+                    .params = std::move(params),
+                    .warnings = schema::recipe_warnings(recipe),
+                    .store = store_path(options),
+                    .resume = beginning.resume,
+                    .fork = beginning.fork,
+                    .longer = beginning.longer,
+                    .observer = observer,
+                    .summary = report::run_document,
+                    .stop = interrupt.count(),
+                    .binary_version = version(),
+                    .provenance = [&] { return report::collect_provenance(beginning.folder, sources_of(recipe)); }});
   }
   if (result.error) {
     const SourceMark where{result.error->file, result.error->line, 0};
@@ -88,35 +98,49 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
-  return run_and_report(after, folder_of_recipe(details.recipe), record_of_resumed(details.recipe, after),
-                        params_of(with_paths_as_written(details.recipe, after)), details.run.uid, longer, options, out);
+  return run_and_report(
+      after, record_of_resumed(details.recipe, after), params_of(with_paths_as_written(details.recipe, after)),
+      {.folder = folder_of_recipe(details.recipe), .resume = details.run.uid, .longer = longer}, options, out);
+}
+
+int fork_run(const store::RunDetails& details, const Options& options, report::Output& out) {
+  train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
+  if (options.state != Options::kNotGiven) request.state = options.state;
+  request.before = schema::read_resolved(details.recipe.resolved_json).recipe;
+  schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
+  after.recipe.model.init_from.clear();  // the state has the weights
+  return run_and_report(after, record_of_resumed(details.recipe, after),
+                        params_of(with_paths_as_written(details.recipe, after)),
+                        {.folder = folder_of_recipe(details.recipe), .fork = &request}, options, out);
+}
+
+// `run` is set as soon as it is found.
+store::RunDetails details_of(const Options& options, store::RunRow& run) {
+  store::Store store = open_store(options);
+  run = store::find_run(store, options.run);
+  return store::show_run(store, run);
 }
 
 }  // namespace
 
 int exec(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe, recipe.folder, record_of(recipe), params_of(recipe), "", false, options, out);
+  return run_and_report(recipe, record_of(recipe), params_of(recipe), {.folder = recipe.folder}, options, out);
 }
 
 int resume(const Options& options, report::Output& out) {
   store::RunRow run;
   try {
-    const store::RunDetails details = [&] {
-      store::Store store = open_store(options);
-      run = store::find_run(store, options.run);
-      return store::show_run(store, run);
-    }();
-    return resume_run(details, options, out);
+    return resume_run(details_of(options, run), options, out);
   } catch (Error& error) {
     error.set_run({run.uid, run.name});
     throw;
   }
 }
 
-int fork(const Options& /*options*/, report::Output& /*out*/) {
-  fail(ErrorKind::kUsage,
-       "fork does not work yet in this version; `runner resume` continues a run, `runner exec` starts a new one");
+int fork(const Options& options, report::Output& out) {
+  store::RunRow parent;
+  return fork_run(details_of(options, parent), options, out);
 }
 
 }  // namespace runner::cli

@@ -1,0 +1,145 @@
+#include "runner/train/forking.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "runner/data/dataset.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+store::LoadedState load(store::Store& store, const store::RunRow& parent, int64_t id) {
+  for (const store::StateInfo& info : store::list_states(store, parent.id)) {
+    if (id >= 0 ? info.id == id : !info.superseded) return store::load_state(store, info.id);
+  }
+  RUN_CHECK(id < 0, ErrorKind::kNotFound, "run {} has no state {}; `runner states {}` lists its states", parent.uid, id,
+            parent.uid);
+  fail(ErrorKind::kNotFound, "run {} has no complete state to fork from", parent.uid);
+}
+
+std::string changed(const char* key, int64_t before, int64_t after) {
+  return fmt::format("{} was {} and is {}", key, before, after);
+}
+
+// Why windows would hold other samples than those of the parent; nothing where they hold the same.
+std::optional<std::string> other_windows(const schema::Recipe& before, const schema::Recipe& after) {
+  const std::tuple numbers{
+      std::tuple{"data.batch_size", before.data.batch_size, after.data.batch_size},
+      std::tuple{"num_processes", before.num_processes, after.num_processes},
+      std::tuple{"gradient_accumulation_steps", before.gradient_accumulation_steps, after.gradient_accumulation_steps},
+      std::tuple{"the seed of the data", before.data.seed.value_or(before.seed), after.data.seed.value_or(after.seed)},
+      std::tuple{"seed", before.seed, after.seed}};
+  std::optional<std::string> why;
+  const auto look = [&](const auto& number) {
+    const auto& [key, was, is] = number;
+    if (!why && was != is) why = changed(key, was, is);
+  };
+  std::apply([&](const auto&... number) { (look(number), ...); }, numbers);
+  if (why) return why;
+  const auto order = [](const schema::Recipe& r) {
+    return std::tuple{r.split_batches, r.data.shuffle, r.data.drop_last, r.data.even_batches, r.data.dispatch_batches};
+  };
+  if (order(before) == order(after)) return std::nullopt;
+  return "the order of the samples is another one";
+}
+
+std::string difference(const char* section, const std::string& before, const std::string& now) {
+  if (before.empty() || now.empty()) return fmt::format("{} is {}", section, now.empty() ? "gone" : "new");
+  return fmt::format("{} changed: {}", section,
+                     data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now)));
+}
+
+// Why the child begins with the first epoch; nothing where it goes on at the parent's next batch.
+std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
+  if (const auto why = other_windows(request.before, session.recipe)) return why;
+  if (state.train_data == session.train_fingerprint()) return std::nullopt;
+  return difference("data.train", state.train_data, session.train_fingerprint());
+}
+
+// What watches evaluations goes on if it would have seen the same ones.
+void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
+  const schema::Recipe &before = request.before, &after = session.recipe;
+  const bool same_eval = fork.state.eval_data == session.eval_fingerprint();
+  const auto& was = before.train.early_stopping;
+  const auto& is = after.train.early_stopping;
+  const bool same_patience = was && is && was->metric == is->metric && was->maximize == is->maximize;
+  if (!(same_eval && same_patience)) {
+    if (is && fork.state.patience.best)
+      fork.warnings.emplace_back("early stopping starts afresh: it watches other figures");
+    fork.state.patience = {};
+  }
+  const bool plateau = after.scheduler.type == schema::SchedulerType::kPlateau;
+  const bool same_plateau = plateau && before.scheduler.type == after.scheduler.type &&
+                            before.scheduler.metric == after.scheduler.metric &&
+                            before.scheduler.maximize == after.scheduler.maximize;
+  if (same_eval && same_plateau) {
+    session.schedule.restore(fork.state.plateau);
+  } else if (plateau) {
+    fork.warnings.emplace_back("the schedule starts afresh: it watches other figures");
+  }
+}
+
+// Slots are all taken over or none: a moment that is zero under a bias correction for many steps would be wrong.
+bool take_slots(const ForkRequest& request, const store::LoadedState& loaded, Trainer& trainer, Forked& fork) {
+  const bool same_rule = request.before.optimizer.type == trainer.recipe().optimizer.type;
+  const std::optional<std::string> missing = same_rule ? restore_slots(loaded, trainer) : "it was another optimizer's";
+  if (missing) fork.warnings.push_back(fmt::format("the optimizer starts afresh: {}", *missing));
+  return !missing;
+}
+
+void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Forked& fork) {
+  int64_t count = 0;
+  for (const nn::Parameter& parameter : trainer.model().parameters.parameters()) {
+    const std::string slots = "optimizer/" + parameter.name + '/';
+    const auto has_slot = [&](const store::Section& section) { return section.name.starts_with(slots); };
+    count += !parameter.trainable && std::any_of(loaded.sections.begin(), loaded.sections.end(), has_slot);
+  }
+  if (count > 0) {
+    fork.warnings.push_back(fmt::format("{} frozen {} no optimizer state any more", count,
+                                        count == 1 ? "parameter needs" : "parameters need"));
+  }
+}
+
+void check_something_is_left(const Forked& fork, const Session& session) {
+  const int64_t done = session.trainer.counters.windows, all = session.scale.total_steps;
+  RUN_CHECK(done < all, ErrorKind::kUsage,
+            "state {} is at step {}, and the child run ends with step {}: nothing is left to train; make train.{} "
+            "larger, or begin again with its weights: --restart",
+            fork.info.id, done, all, session.recipe.train.steps ? "steps" : "epochs");
+}
+
+}  // namespace
+
+Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session) {
+  const store::LoadedState loaded = load(store, parent, request.state);
+  Forked fork{loaded.info, run_state_of(loaded), {}};
+  Trainer& trainer = session.trainer;
+  restore_model(loaded, trainer);
+  if (request.restart) {
+    fork.state.position = {};
+    fork.state.patience = {};
+    return fork;
+  }
+  const Counters counters = fork.state.counters;
+  const bool slots = take_slots(request, loaded, trainer, fork);
+  if (slots) warn_of_frozen(loaded, trainer, fork);
+  if (const auto why = reason_to_begin(request, fork.state, session)) {
+    fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
+    fork.state.position = {};
+    fork.state.patience = {};
+    trainer.counters = {.slot_offset = slots ? counters.applied + counters.slot_offset : 0};
+    return fork;
+  }
+  restore_sums(loaded, trainer);
+  trainer.counters = counters;
+  if (!slots) trainer.counters.slot_offset = -counters.applied;
+  keep_watching(request, session, fork);
+  check_something_is_left(fork, session);
+  return fork;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,169 @@
+// A child run takes over what fits, bit for bit, and starts the rest afresh with a word about it.
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "schema/error.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+// Everything that carries state: dropout, moments, short windows, plateau, early stopping, clipping.
+constexpr const char* kRecipe = R"(schema_version: 1
+name: parent
+seed: 11
+gradient_accumulation_steps: 3
+model: {type: mlp, hidden: [12, 8], activation: gelu, dropout: 0.25}
+data:
+  train: {format: synthetic, samples: 67, features: [6], classes: 4}
+  eval: {format: synthetic, samples: 20, features: [6], classes: 4}
+  batch_size: 8
+optimizer: {type: adamw, lr: 0.01}
+scheduler: {type: plateau, patience: 0, metric: eval/loss}
+train: {epochs: 5, clip_grad_norm: 0.5, early_stopping: {patience: 50}}
+eval: {every: 4 steps}
+checkpoint: {every: 2 steps}
+log: {every: 3 steps}
+)";
+
+class ForkTest : public RunFixture {
+ protected:
+  RunResult fork(const std::vector<std::string>& overrides, const Options& more = {}) {
+    Options options = more;
+    options.fork = parent.run;
+    options.overrides = overrides;
+    return train(kRecipe, options);
+  }
+
+  static std::vector<float> floats(const std::vector<std::byte>& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  int64_t counter(const char* name) const {
+    const auto state = last_state();
+    const auto& bytes = state.at("run");
+    return nlohmann::json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())).at(name);
+  }
+
+  RunResult parent;
+};
+
+TEST_F(ForkTest, UnderTheSameRecipeItIsTheParentBitForBit) {
+  parent = train(kRecipe);
+  ASSERT_EQ(parent.optimizer_steps, 15);
+  const auto want = last_state();
+  std::map<std::string, std::vector<std::pair<int64_t, double>>> curves;
+  for (const char* metric : {"train/loss", "eval/loss", "train/lr", kBatchDigest}) curves[metric] = points(metric);
+  ASSERT_GE(parent.states.size(), 8u);
+  int64_t step = 0;
+  for (const int64_t state : parent.states) {
+    step += 2;
+    if (state == parent.states.back()) continue;
+    SCOPED_TRACE(step);
+    const RunResult child = fork({}, {.state = state});
+    EXPECT_EQ(child.exit_code, 0);
+    EXPECT_NE(child.run, parent.run);
+    EXPECT_EQ(child.warnings, parent.warnings);
+    EXPECT_EQ(last_state(), want);
+    for (auto [metric, curve] : curves) {
+      std::erase_if(curve, [&](const auto& point) { return point.first <= step; });
+      EXPECT_EQ(points(metric), curve) << metric;
+    }
+  }
+}
+
+TEST_F(ForkTest, AChildWithoutAChangeOfItsOwnResumesToo) {
+  parent = train(kRecipe);
+  const auto want = last_state();
+  const RunResult part = fork({}, {.state = parent.states[2], .stop_after = 9});
+  EXPECT_EQ(part.exit_code, 4);
+  EXPECT_EQ(train(kRecipe, {.resume = part.run}).exit_code, 0);
+  EXPECT_EQ(last_state(), want);
+}
+
+// The first step of Adam moves each weight by its rate, whatever the gradient, if and only if moments and bias
+// correction begin together.
+TEST_F(ForkTest, AnotherOptimizerBeginsWithItsFirstStep) {
+  parent = train(kRecipe, {.overrides = {"optimizer.type=sgd", "model.dropout=0"}});
+  const auto before = last_state();
+  const RunResult child = fork({"optimizer.type=adam", "optimizer.lr=0.001", "train.steps=16", "model.dropout=0"}, {});
+  ASSERT_EQ(child.exit_code, 0);
+  EXPECT_EQ(child.optimizer_steps, 16);
+  EXPECT_EQ(counter("slot_offset"), -15);
+  const std::vector<float> a = floats(before.at("model/0.bias")), b = floats(last_state().at("model/0.bias"));
+  float largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::fabs(b[i] - a[i]));
+  EXPECT_NEAR(largest, 0.001, 2e-5);
+}
+
+TEST_F(ForkTest, WarnsOfWhatStartsAfresh) {
+  parent = train(kRecipe);
+  EXPECT_EQ(fork({"optimizer.type=sgd", "train.epochs=6"}).warnings,
+            (std::vector<std::string>{"the optimizer starts afresh: it was another optimizer's"}));
+  EXPECT_EQ(fork({"optimizer.amsgrad=true", "train.epochs=6"}, {.state = parent.states[1]}).warnings,
+            (std::vector<std::string>{fmt::format(
+                "the optimizer starts afresh: state {} has no max_exp_avg_sq of 0.weight", parent.states[1])}));
+  EXPECT_EQ(fork({"data.batch_size=16", "train.epochs=1"}).warnings,
+            (std::vector<std::string>{"training begins with the first epoch: data.batch_size was 8 and is 16"}));
+  EXPECT_EQ(counter("windows"), 2);
+  EXPECT_EQ(counter("slot_offset"), 15);  // the moments have seen 15 steps
+  EXPECT_EQ(fork({"data.train.samples=60", "train.epochs=1"}).warnings,
+            (std::vector<std::string>{"training begins with the first epoch: data.train changed: 67 samples -> 60"}));
+  EXPECT_EQ(
+      fork({"train.early_stopping.metric=eval/accuracy", "train.early_stopping.mode=max", "train.epochs=6"}).warnings,
+      (std::vector<std::string>{"early stopping starts afresh: it watches other figures"}));
+}
+
+TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
+  parent = train(kRecipe);
+  const auto before = last_state();
+  for (const bool restart : {false, true}) {
+    const RunResult child = fork({"model.freeze=[0.*]", "train.epochs=7"}, {.restart = restart});
+    ASSERT_EQ(child.exit_code, 0);
+    EXPECT_EQ(child.optimizer_steps, 21);
+    EXPECT_EQ(child.warnings, restart
+                                  ? std::vector<std::string>{}
+                                  : std::vector<std::string>{"2 frozen parameters need no optimizer state any more"});
+    const auto after = last_state();
+    for (const char* name : {"model/0.weight", "model/0.bias"}) EXPECT_EQ(after.at(name), before.at(name)) << name;
+    for (const char* name : {"model/3.weight", "model/6.weight"}) EXPECT_NE(after.at(name), before.at(name)) << name;
+    EXPECT_FALSE(after.contains("optimizer/0.weight/exp_avg"));
+    EXPECT_EQ(points("train/loss").front().first, restart ? 3 : 18);
+  }
+}
+
+TEST_F(ForkTest, RefusesWhatCannotBe) {
+  parent = train(kRecipe);
+  const auto error = [&](const std::vector<std::string>& overrides, int64_t state = -1) {
+    try {
+      fork(overrides, {.state = state});
+    } catch (const Error& e) {
+      return fmt::format("{}: {}", exit_code(e.kind()), e.message());
+    }
+    return std::string("none");
+  };
+  const int64_t last = parent.states.back();
+  EXPECT_EQ(
+      error({"model.hidden=[5, 8]"}),
+      fmt::format("2: state {} is of another model: its parameter 0.weight is (12, 6), the recipe's is (5, 6)", last));
+  EXPECT_EQ(
+      error({"model.hidden=[12]"}),
+      fmt::format("2: state {} is of another model: its parameter 3.weight is (8, 12), the recipe's is (4, 12)", last));
+  EXPECT_EQ(
+      error({"model.bias=false"}),
+      fmt::format("2: state {} is of another model: it has a parameter 0.bias, (12), which the recipe's lacks", last));
+  EXPECT_EQ(
+      error({}),
+      fmt::format("2: state {} is at step 15, and the child run ends with step 15: nothing is left to train; make "
+                  "train.epochs larger, or begin again with its weights: --restart",
+                  last));
+  EXPECT_EQ(error({}, 4711),
+            fmt::format("3: run {} has no state 4711; `runner states {}` lists its states", parent.run, parent.run));
+}
+
+}  // namespace
+}  // namespace runner::train
