@@ -21,7 +21,7 @@ std::string run_query(bool whole, std::string_view where) {
       R"sql(
   SELECT run.id, run.uid, run.name, a.status, a.exit_code, a.reason, a.backend, a.num_processes, run.seed, parent.uid,
     run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms, a.host, a.pid, a.boot_id, a.pid_namespace,
-    a.pid_start, {}
+    a.pid_start, run.trashed_ms, {}
   FROM {} ON a.run_id = run.id AND a.no = run.attempts
   LEFT JOIN run AS parent ON parent.id = run.parent_id
   {})sql",
@@ -57,11 +57,12 @@ RunRow read_run_row(const Statement& row) {
   run.heartbeat_ms = row.int64(14);
   run.host = row.text(15);
   run.pid = row.int64(16);
-  run.dropped_points = row.int64(20);
-  run.cpu_features = row.text(21);
-  run.kernels_json = row.text(22);
-  run.binary_version = row.text(23);
-  run.summary_json = row.text(24);
+  run.trashed_ms = row.optional_int64(20);
+  run.dropped_points = row.int64(21);
+  run.cpu_features = row.text(22);
+  run.kernels_json = row.text(23);
+  run.binary_version = row.text(24);
+  run.summary_json = row.text(25);
   const Process process{run.host, row.text(17), row.text(18), run.pid, row.int64(19)};
   if (run.status == RunStatus::kRunning && !is_running(process, run.heartbeat_ms, now_ms())) {
     run.status = RunStatus::kCrashed;
@@ -115,6 +116,18 @@ std::string joined(const std::vector<std::string>& names) {
   fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
 }
 
+// The run with this id or name or start of an id; `trashed`: what its time in the trash is, "NULL" or "NOT NULL".
+std::optional<RunRow> find_by_name(Database& database, std::string_view selector, const char* trashed) {
+  for (const char* where :
+       {"run.uid = ?1 AND run.trashed_ms IS {}", "run.name = ?1 AND run.trashed_ms IS {} ORDER BY run.id DESC LIMIT 1",
+        "run.uid >= ?1 AND run.uid < ?1 || '{{' AND run.trashed_ms IS {} ORDER BY run.uid"}) {
+    auto runs = read_runs(database, true, fmt::format(fmt::runtime("WHERE " + std::string(where)), trashed), selector);
+    if (runs.size() > 1) fail_ambiguous(selector, runs);
+    if (!runs.empty() && !selector.empty()) return std::move(runs[0]);
+  }
+  return std::nullopt;
+}
+
 [[noreturn]] void fail_no_run(Database& database, std::string_view selector) {
   Statement names(database, "SELECT name FROM run UNION SELECT uid FROM run");
   const std::vector<std::string> close = schema::nearest(selector, texts(names));
@@ -124,9 +137,9 @@ std::string joined(const std::vector<std::string>& names) {
 
 // The run that was begun `back` runs before the newest.
 RunRow find_last(Database& database, int64_t back) {
-  auto runs = read_runs(database, true, "ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
+  auto runs = read_runs(database, true, "WHERE run.trashed_ms IS NULL ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
   if (!runs.empty()) return std::move(runs[0]);
-  const int64_t count = database.query_int64("SELECT count(*) FROM run");
+  const int64_t count = database.query_int64("SELECT count(*) FROM run WHERE trashed_ms IS NULL");
   RUN_CHECK(count > 0, ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one",
             database.path().string());
   fail(ErrorKind::kNotFound, "there is no run @last~{}: {} has {}", back, database.path().string(),
@@ -241,22 +254,28 @@ std::vector<Note> read_notes(Database& database, int64_t run_id) {
 
 }  // namespace
 
-std::vector<RunRow> list_runs(Store& store, int64_t limit) {
-  return read_runs(store.database(), false, "ORDER BY a.run_id DESC LIMIT ?1", limit > 0 ? limit : int64_t{-1});
+std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
+  RUN_ASSERT(trash != Trash::kIncluded);
+  const auto where = fmt::format("WHERE run.trashed_ms IS {} ORDER BY a.run_id DESC LIMIT ?1",
+                                 trash == Trash::kOnly ? "NOT NULL" : "NULL");
+  return read_runs(store.database(), false, where, limit > 0 ? limit : int64_t{-1});
 }
 
-RunRow find_run(Store& store, std::string_view selector) {
+RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
-  if (selector.starts_with('@')) return find_chosen(database, selector);
-  for (const char* where : {"WHERE run.uid = ?1", "WHERE run.name = ?1 ORDER BY run.id DESC LIMIT 1"}) {
-    auto runs = read_runs(database, true, where, selector);
-    if (!runs.empty()) return std::move(runs[0]);
+  if (selector.starts_with('@') && trash != Trash::kOnly) return find_chosen(database, selector);
+  auto live = find_by_name(database, selector, "NULL"), thrown = find_by_name(database, selector, "NOT NULL");
+  if (trash == Trash::kIncluded && !live) std::swap(live, thrown);
+  if (trash == Trash::kOnly) {
+    RUN_CHECK(thrown || !live, ErrorKind::kNotFound, "run {} is not in the trash; `runner ls --trash` lists what is",
+              live->uid);
+    std::swap(live, thrown);
+  } else if (!live && thrown) {
+    fail(ErrorKind::kNotFound, "run {} is in the trash; `runner restore {}` brings it back", thrown->uid, thrown->uid);
   }
-  auto runs = read_runs(database, true, "WHERE run.uid >= ?1 AND run.uid < ?1 || '{' ORDER BY run.uid", selector);
-  if (selector.empty() || runs.empty()) fail_no_run(database, selector);
-  if (runs.size() > 1) fail_ambiguous(selector, runs);
-  return std::move(runs[0]);
+  if (!live) fail_no_run(database, selector);
+  return std::move(*live);
 }
 
 RunDetails show_run(Store& store, const RunRow& run) {

@@ -34,7 +34,8 @@ struct RunRow {
   std::string parent;  // uid; empty: none
   int64_t attempts = 0;
   int64_t created_ms = 0;
-  int64_t started_ms = 0;  // of the newest attempt
+  std::optional<int64_t> trashed_ms;  // none: it is not in the trash
+  int64_t started_ms = 0;             // of the newest attempt
   std::optional<int64_t> ended_ms;
   int64_t heartbeat_ms = 0;
   int64_t dropped_points = 0;
@@ -82,14 +83,17 @@ struct RunDetails {
   std::vector<Note> notes;
 };
 
+// Which runs are looked at: those that are not in the trash, those that are, or all, those in the trash last.
+enum class Trash { kHidden, kOnly, kIncluded };
+
 // Newest first; at most `limit` (0: all).  Without what costs time: dropped points, CPU features,
 // kernels, version and summary.
-std::vector<RunRow> list_runs(Store& store, int64_t limit = 0);
+std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Trash::kHidden);
 
 // The run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2" (two runs
 // before it) or "@best(eval/loss)" (the best value that any run ever had; schema/metric_names.h says what is better).
 // Throws Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
-RunRow find_run(Store& store, std::string_view selector);
+RunRow find_run(Store& store, std::string_view selector, Trash trash = Trash::kHidden);
 
 // Throws Error(kStore) where the recipe of the run is not what was stored.
 RunDetails show_run(Store& store, const RunRow& run);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/content.h"
+#include "store/process.h"
 #include "store/run_store.h"
 #include "store/sqlite.h"
 #include "store/state_store.h"
@@ -110,6 +111,33 @@ void remove_run(Store& store, int64_t run_id) {
     remove_unused_content(database, content);
     transaction.commit();
   });
+}
+
+void trash_run(Store& store, int64_t run_id) {
+  removing(store, [&] {
+    Transaction transaction(store.database(), Transaction::Kind::kWrite);
+    check_not_running(store, run_id, "remove");
+    Statement(store.database(), "UPDATE run SET trashed_ms = ?2 WHERE id = ?1").bind(run_id, now_ms()).run();
+    transaction.commit();
+  });
+}
+
+void restore_run(Store& store, int64_t run_id) {
+  Statement(store.database(), "UPDATE run SET trashed_ms = NULL WHERE id = ?1").bind(run_id).run();
+}
+
+std::vector<std::string> empty_trash(Store& store, int64_t grace_ms) {
+  std::vector<int64_t> due;
+  std::vector<std::string> uids;
+  {
+    Statement rows(store.database(), "SELECT id, uid FROM run WHERE trashed_ms <= ?1 ORDER BY id");
+    for (rows.bind(now_ms() - grace_ms); rows.step();) {
+      due.push_back(rows.int64(0));
+      uids.push_back(rows.text(1));
+    }
+  }
+  for (const int64_t run : due) remove_run(store, run);
+  return uids;
 }
 
 int64_t collect_garbage(Store& store) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "store/store.h"
 
@@ -26,6 +27,15 @@ struct Retention {
 // not superseded, the rules' states, pinned ones, and one that a forked run without a state of its own still starts
 // from. Without any rule all states are kept.  Returns how many were removed.
 int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
+
+// Moves a run to the trash: lists and names pass it over, nothing of it is lost.  Throws Error(kUsage) if a process is
+// still running it.
+void trash_run(Store& store, int64_t run_id);
+// Takes it out again.
+void restore_run(Store& store, int64_t run_id);
+
+// Removes the runs that have been in the trash for at least `grace_ms`.  Returns their ids.
+std::vector<std::string> empty_trash(Store& store, int64_t grace_ms);
 
 // Removes a run with all its points, states, artifacts and events; its children keep theirs and lose the parent. Throws
 // Error(kUsage) if a process is still running it.

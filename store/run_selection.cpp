@@ -411,7 +411,8 @@ RunSelection select_runs(Store& store, const RunQuery& query) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   const bool all_needed = !query.where.empty() || !query.sort.empty();
-  std::vector<RunRow> runs = list_runs(store, all_needed ? 0 : query.limit);
+  std::vector<RunRow> runs =
+      list_runs(store, all_needed ? 0 : query.limit, query.trash ? Trash::kOnly : Trash::kHidden);
   RunValues values(store, runs);
   const Condition condition(where, values, Names(database, query.where, kWhere));
   std::vector<size_t> chosen;

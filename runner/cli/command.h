@@ -35,11 +35,14 @@ struct Options {
   bool batches = false;
   bool remove = false;
   bool restart = false;
+  bool purge = false;
+  bool trash = false;
   static constexpr int64_t kNotGiven = -1;  // what is given is never negative
   int64_t epochs = kNotGiven;               // 1
   int64_t limit = kNotGiven;                // all
   int64_t state = kNotGiven;                // the newest
   int64_t kills = 5;
+  int64_t grace = 30;  // days
   std::string format, output, model_file, metrics_file, artifact;
 };
 

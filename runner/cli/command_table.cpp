@@ -61,7 +61,8 @@ constexpr Argument kLs[] = {
     {"--sort", "KEY,...", "in this order, such as best(eval/accuracy) or 'optimizer.lr desc'; default: newest first",
      &Options::sort},
     {"--columns", "NAME,...", "shows these instead: columns, parameters, metrics", &Options::columns},
-    {"--limit", "N", "only the first N; default: all", &Options::limit}};
+    {"--limit", "N", "only the first N; default: all", &Options::limit},
+    {"--trash", "", "the runs in the trash instead", &Options::trash}};
 constexpr Argument kRunOnly[] = {kRun};
 constexpr Argument kMetrics[] = {kRun,
                                  {"[METRIC]", "", "prints every point of it: step, tab, value", &Options::metric}};
@@ -80,7 +81,12 @@ constexpr Argument kExport[] = {
 constexpr Argument kTag[] = {
     kRun, {"TAG", "", "a word", &Options::tag}, {"--remove", "", "takes the tag away", &Options::remove}};
 constexpr Argument kNote[] = {kRun, {"TEXT", "", "what to remember", &Options::text}};
-constexpr Argument kRm[] = {{"RUN ...", "", "the runs; they cannot be brought back", &Options::runs}};
+constexpr Argument kRm[] = {
+    {"RUN ...", "", "the runs", &Options::runs},
+    {"--purge", "", "for good, from the trash too; they cannot be brought back", &Options::purge}};
+constexpr Argument kRestore[] = {{"RUN ...", "", "runs in the trash; `runner ls --trash` lists them", &Options::runs}};
+constexpr Argument kGc[] = {
+    {"--grace", "DAYS", "removes runs that have been in the trash for so long; default: 30", &Options::grace}};
 
 constexpr Argument kHelp[] = {{"[COMMAND]", "", "the command to explain", &Options::topic}};
 
@@ -147,15 +153,12 @@ constexpr Command kCommands[] = {
      "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
     {"note", Group::kStore, "keep a text with a run", kNote, "runner note @last \"learning rate too high\"", note,
      report::failure_document},
-    {"rm", Group::kStore, "remove runs with all they recorded", kRm, "runner rm 0f3k2m9x7q digits", rm,
+    {"rm", Group::kStore, "move runs to the trash", kRm, "runner rm 0f3k2m9x7q digits\nrunner rm @last --purge", rm,
      report::failure_document},
-    {"gc",
-     Group::kStore,
-     "give the space of removed runs and states back",
-     {},
-     "runner gc",
-     gc,
+    {"restore", Group::kStore, "bring runs back from the trash", kRestore, "runner restore 0f3k2m9x7q", restore,
      report::failure_document},
+    {"gc", Group::kStore, "empty the trash of what is old, and give free space back", kGc,
+     "runner gc\nrunner gc --grace 0", gc, report::failure_document},
 
     {"doctor",
      Group::kSystem,

@@ -83,7 +83,8 @@ json::Object run_row_json(const store::RunRow& run) {
           {"parent", json::or_null(run.parent)},
           {"attempts", run.attempts},
           {"dropped_points", run.dropped_points},
-          {"tags", json::list_of(run.tags)}};
+          {"tags", json::list_of(run.tags)},
+          {"trashed", time_or_null(run.trashed_ms)}};
 }
 
 json::Object state_json(const store::StateInfo& state) {

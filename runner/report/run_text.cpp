@@ -50,6 +50,11 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("run", run.uid, Color::kBold);
   facts.add("name", run.name);
   facts.add("status", status_text(run), color_of(run.status));
+  if (run.trashed_ms) {
+    facts.add("in the trash",
+              fmt::format("since {}; `runner restore {}` brings it back", local_time(*run.trashed_ms), run.uid),
+              Color::kYellow);
+  }
   facts.add("created", local_time(run.created_ms));
   if (run.attempts > 1) facts.add("resumed", local_time(run.started_ms));
   facts.add("time", time_taken(run));

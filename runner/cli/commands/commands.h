@@ -21,7 +21,8 @@ int explain(const Options& options, report::Output& out);
 int schema(const Options& options, report::Output& out);
 int init(const Options& options, report::Output& out);
 
-// runs and results: a file each, but annotate.cpp (tag, note) and remove.cpp (rm, gc)
+// runs and results: a file each, but annotate.cpp (tag, note) and remove.cpp (rm, restore,
+// gc)
 int ls(const Options& options, report::Output& out);
 int show(const Options& options, report::Output& out);
 int metrics(const Options& options, report::Output& out);
@@ -32,6 +33,7 @@ int export_run(const Options& options, report::Output& out);
 int tag(const Options& options, report::Output& out);
 int note(const Options& options, report::Output& out);
 int rm(const Options& options, report::Output& out);
+int restore(const Options& options, report::Output& out);
 int gc(const Options& options, report::Output& out);
 
 // this program: doctor.cpp, help.cpp (help, version)

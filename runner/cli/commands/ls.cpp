@@ -14,11 +14,14 @@ int ls(const Options& options, report::Output& out) {
                                                                    .sort = options.sort,
                                                                    .columns = options.columns,
                                                                    .limit = std::max<int64_t>(options.limit, 0),
+                                                                   .trash = options.trash,
                                                                    .dropped_points = options.json});
   if (options.json) {
     out.data(report::runs_document(selection));
   } else if (selection.runs.empty()) {
-    out.talk(options.where.empty() ? "no runs yet; `runner exec RECIPE` makes one\n" : "no run fits\n");
+    out.talk(!options.where.empty() ? "no run fits\n"
+             : options.trash        ? "no run is in the trash\n"
+                                    : "no runs yet; `runner exec RECIPE` makes one\n");
   } else {
     const report::Table table =
         options.columns.empty() ? report::runs_table(selection.runs) : report::selection_table(selection);

@@ -1,4 +1,4 @@
-// rm, gc.
+// rm, restore, gc.
 #include <algorithm>
 
 #include "runner/cli/access.h"
@@ -10,29 +10,60 @@
 
 namespace runner::cli {
 
-int rm(const Options& options, report::Output& out) {
-  store::Store store = open_store(options, store::Access::kWrite);
-  std::vector<store::RunRow> runs;  // all are found before the first is removed
-  for (const std::string& selector : options.runs) {
-    store::RunRow run = store::find_run(store, selector);
+namespace {
+
+constexpr int64_t kDayMs = 24 * 3'600'000;
+
+// All are found before the first is changed; each once.
+std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors,
+                                    store::Trash trash) {
+  std::vector<store::RunRow> runs;
+  for (const std::string& selector : selectors) {
+    store::RunRow run = store::find_run(store, selector, trash);
     const auto same = [&](const store::RunRow& other) { return other.id == run.id; };
     if (std::none_of(runs.begin(), runs.end(), same)) runs.push_back(std::move(run));
   }
-  json::List removed;
+  return runs;
+}
+
+json::List ids_of(const std::vector<store::RunRow>& runs) {
+  return json::list_of(runs, [](const store::RunRow& run) { return json::Value(run.uid); });
+}
+
+}  // namespace
+
+int rm(const Options& options, report::Output& out) {
+  store::Store store = open_store(options, store::Access::kWrite);
+  const auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
   for (const store::RunRow& run : runs) {
-    store::remove_run(store, run.id);
-    removed.push_back(run.uid);
-    out.talk(fmt::format("removed run {} ({})\n", run.uid, run.name));
+    options.purge ? store::remove_run(store, run.id) : store::trash_run(store, run.id);
+    out.talk(options.purge ? fmt::format("removed run {} ({})\n", run.uid, run.name)
+                           : fmt::format("run {} ({}) is in the trash; `runner restore {}` brings it back\n", run.uid,
+                                         run.name, run.uid));
   }
-  if (options.json) out.data(json::text(json::Object{{"removed", removed}}));
+  if (options.json) out.data(json::text(json::Object{{"removed", ids_of(runs)}, {"purged", options.purge}}));
+  return 0;
+}
+
+int restore(const Options& options, report::Output& out) {
+  store::Store store = open_store(options, store::Access::kWrite);
+  const auto runs = find_all(store, options.runs, store::Trash::kOnly);
+  for (const store::RunRow& run : runs) {
+    store::restore_run(store, run.id);
+    out.talk(fmt::format("run {} ({}) is back\n", run.uid, run.name));
+  }
+  if (options.json) out.data(json::text(json::Object{{"restored", ids_of(runs)}}));
   return 0;
 }
 
 int gc(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kWrite);
+  const std::vector<std::string> purged =
+      store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
+  for (const std::string& run : purged) out.talk(fmt::format("removed run {}\n", run));
   const int64_t bytes = store::collect_garbage(store);
   out.talk(fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes)));
-  if (options.json) out.data(json::text(json::Object{{"bytes", bytes}}));
+  if (options.json) out.data(json::text(json::Object{{"bytes", bytes}, {"purged", json::list_of(purged)}}));
   return 0;
 }
 
