@@ -118,12 +118,13 @@ std::string joined(const std::vector<std::string>& names) {
 
 // The run with this id or name or start of an id; `trashed`: what its time in the trash is, "NULL" or "NOT NULL".
 std::optional<RunRow> find_by_name(Database& database, std::string_view selector, const char* trashed) {
+  if (selector.empty()) return std::nullopt;  // every id starts with it
   for (const char* where :
        {"run.uid = ?1 AND run.trashed_ms IS {}", "run.name = ?1 AND run.trashed_ms IS {} ORDER BY run.id DESC LIMIT 1",
         "run.uid >= ?1 AND run.uid < ?1 || '{{' AND run.trashed_ms IS {} ORDER BY run.uid"}) {
     auto runs = read_runs(database, true, fmt::format(fmt::runtime("WHERE " + std::string(where)), trashed), selector);
     if (runs.size() > 1) fail_ambiguous(selector, runs);
-    if (!runs.empty() && !selector.empty()) return std::move(runs[0]);
+    if (!runs.empty()) return std::move(runs[0]);
   }
   return std::nullopt;
 }
@@ -149,11 +150,14 @@ RunRow find_last(Database& database, int64_t back) {
 // Of equal ones the newest.
 RunRow find_best(Database& database, const std::string& metric) {
   const char* order = schema::larger_is_better(metric) ? "max_value DESC" : "min_value ASC";
-  Statement best(database, fmt::format("SELECT run_id FROM series WHERE name = ?1 AND max_value IS NOT NULL "
-                                       "ORDER BY {}, run_id DESC LIMIT 1",
-                                       order));
+  Statement best(database,
+                 fmt::format("SELECT run_id FROM series JOIN run ON run.id = run_id WHERE series.name = ?1 AND "
+                             "max_value IS NOT NULL AND trashed_ms IS NULL ORDER BY {}, run_id DESC LIMIT 1",
+                             order));
   if (best.bind(metric).step()) return std::move(read_runs(database, true, "WHERE run.id = ?1", best.int64(0))[0]);
-  Statement names(database, "SELECT DISTINCT name FROM series ORDER BY name");
+  Statement names(database,
+                  "SELECT DISTINCT series.name FROM series JOIN run ON run.id = run_id WHERE trashed_ms IS NULL "
+                  "ORDER BY series.name");
   const std::vector<std::string> known = texts(names), close = schema::nearest(metric, known);
   fail(ErrorKind::kNotFound, "no run in {} has a metric {}{}", database.path().string(), metric,
        !close.empty()  ? "; " + schema::did_you_mean(close)

@@ -27,7 +27,7 @@ struct Options {
   std::string color = "auto";
 
   std::string recipe, run, other_run, metric, key, data, query, file, topic, tag, text;
-  std::string where, sort, columns;
+  std::string where, sort, columns, tensorboard, folder;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> runs;
 

@@ -75,7 +75,9 @@ constexpr Argument kExport[] = {
     {"--model", "FILE", "writes the weights as safetensors, under the model's parameter names; - is standard output",
      &Options::model_file},
     kState,
-    {"--metrics", "FILE", "writes every metric point, as .csv or .json", &Options::metrics_file},
+    {"--metrics", "FILE", "writes every metric point, as .csv, .json or .jsonl", &Options::metrics_file},
+    {"--tensorboard", "DIR", "writes every metric point as an event file into the folder", &Options::tensorboard},
+    {"--folder", "DIR", "writes the run as files: recipe, parameters, metrics, events, summary", &Options::folder},
     {"--artifact", "NAME", "writes the newest artifact of this name to FILE", &Options::artifact},
     {"[FILE]", "", "where --artifact writes; default: the last part of NAME; - is standard output", &Options::file}};
 constexpr Argument kTag[] = {

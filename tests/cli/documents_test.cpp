@@ -239,7 +239,8 @@ TEST_F(Documents, CommandsThatOnlyDoSomething) {
   EXPECT_EQ(run("init --json"), Json::parse(R"({"recipe": "recipe.yaml", "schema": "runner.schema.json"})"));
   EXPECT_EQ(run("tag wine best --json"), Json::parse(R"({"run": "0000000aaa", "tag": "best"})"));
   EXPECT_EQ(run("note wine 'so so' --json"), Json::parse(R"({"run": "0000000aaa", "note": "so so"})"));
-  EXPECT_EQ(run("rm wine digits --json"), Json::parse(R"({"removed": ["0000000aaa", "0000000ccc"]})"));
+  EXPECT_EQ(run("rm wine digits --json"), Json::parse(R"({"removed": ["0000000aaa", "0000000ccc"], "purged": false})"));
+  EXPECT_EQ(run("restore wine --json"), Json::parse(R"({"restored": ["0000000aaa"]})"));
   EXPECT_TRUE(run("gc --json")["bytes"].is_number_integer());
 }
 

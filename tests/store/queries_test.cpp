@@ -220,7 +220,7 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   };
   EXPECT_EQ(columns("runs"),
             "run name status exit_code reason backend num_processes seed parent attempts created started ended seconds "
-            "dropped_points host pid tags recipe_hash recipe cpu_features kernels binary_version summary");
+            "dropped_points host pid tags recipe_hash recipe cpu_features kernels binary_version summary trashed");
   EXPECT_EQ(columns("params"), "run name key type value");
   EXPECT_EQ(columns("metrics"),
             "run name metric n first_step last_step first last min min_step max max_step mean nan_count inf_count "

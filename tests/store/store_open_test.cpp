@@ -68,6 +68,7 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
 // What an empty store of the first layout has and what later ones added to it.
 void make_first_layout(Database& database) {
   database.exec(
+      "DROP VIEW runs; ALTER TABLE run DROP COLUMN trashed_ms; CREATE VIEW runs AS SELECT 1 AS run;"
       "DROP VIEW attempts; DROP VIEW environments; DROP VIEW sources;"
       "DROP TABLE source; DROP TABLE provenance; DROP TABLE environment;"
       "DROP VIEW artifacts; DROP TABLE artifact_content; DROP TABLE artifact;"

@@ -1,0 +1,27 @@
+// TensorBoard event files: a sequence of TFRecords, each an Event message of protobuf.
+//
+// Layout: tensorflow/core/lib/io/record_writer.h and util/event.proto, as TensorBoard reads them.  A value is a float
+// there: seven digits.  Thread-safe: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace runner::formats {
+
+struct Scalar {
+  std::string_view tag;
+  int64_t step = 0;
+  int64_t time_ms = 0;  // since 1970, UTC
+  double value = 0;
+};
+
+// A whole file: the version of the format, then an event for each scalar in the order given.
+std::string event_file(int64_t created_ms, std::span<const Scalar> scalars);
+
+// CRC-32C (Castagnoli), RFC 3720 appendix B.4.
+uint32_t crc32c(std::string_view bytes);
+
+}  // namespace runner::formats
