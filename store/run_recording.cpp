@@ -76,4 +76,8 @@ void RunRecording::checkpoint() {
   store_.checkpoint(options_.checkpoint_pages);
 }
 
+void RunRecording::fold_log() {
+  store_.checkpoint(1);
+}
+
 }  // namespace runner::store

@@ -46,6 +46,8 @@ class RunRecording {
 
   // Folds the log into the file when it has grown enough.
   void checkpoint();
+  // The same however short the log is.
+  void fold_log();
 
  private:
   bool heartbeat_due() const;

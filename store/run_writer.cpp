@@ -382,16 +382,38 @@ Outcome<ArtifactInfo> RunWriter::save_artifact(ArtifactHeader header, ArtifactSo
   return impl_->save_artifact(std::move(header), std::move(source));
 }
 
+namespace {
+
+// Writes; a second time, where that failed, on a log that begins anew: on a full disk that may be room enough.
+template <class Write>
+void write_in_any_room(RunRecording& recording, const Write& write) {
+  try {
+    write();
+  } catch (const Error&) {
+    recording.fold_log();
+    write();
+  }
+}
+
+}  // namespace
+
 void RunWriter::flush() {
-  impl_->submit([this](RunRecording&) { impl_->commit_all(/*durable=*/true); }).get();
+  impl_
+      ->submit([this](RunRecording& recording) {
+        write_in_any_room(recording, [&] { impl_->commit_all(/*durable=*/true); });
+      })
+      .get();
 }
 
 void RunWriter::finish(const RunEnd& end) {
-  const auto write = [this, &end](RunRecording& recording) {
-    impl_->commit_all(/*durable=*/false);
-    recording.finish(end);
-  };
-  impl_->submit(write).get();
+  impl_
+      ->submit([this, &end](RunRecording& recording) {
+        write_in_any_room(recording, [&] {
+          impl_->commit_all(/*durable=*/false);
+          recording.finish(end);
+        });
+      })
+      .get();
 }
 
 WriterCounters RunWriter::counters() const {
