@@ -27,7 +27,7 @@ struct Options {
   std::string color = "auto";
 
   std::string recipe, run, other_run, metric, key, data, query, file, topic, tag, text;
-  std::string where, sort, columns, tensorboard, folder;
+  std::string where, sort, columns, tensorboard, folder, smooth, svg_file, x_axis;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> runs;
 
@@ -37,12 +37,14 @@ struct Options {
   bool restart = false;
   bool purge = false;
   bool trash = false;
+  bool log = false;
   static constexpr int64_t kNotGiven = -1;  // what is given is never negative
   int64_t epochs = kNotGiven;               // 1
   int64_t limit = kNotGiven;                // all
   int64_t state = kNotGiven;                // the newest
   int64_t kills = 5;
-  int64_t grace = 30;  // days
+  int64_t grace = 30;         // days
+  int64_t width = kNotGiven;  // that of the terminal
   std::string format, output, model_file, metrics_file, artifact;
 };
 

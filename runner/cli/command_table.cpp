@@ -66,6 +66,14 @@ constexpr Argument kLs[] = {
 constexpr Argument kRunOnly[] = {kRun};
 constexpr Argument kMetrics[] = {kRun,
                                  {"[METRIC]", "", "prints every point of it: step, tab, value", &Options::metric}};
+constexpr Argument kPlot[] = {
+    {"RUN ... METRIC", "", "the runs and what is plotted of them", &Options::runs},
+    {"--x", "step|time", "what goes to the right; time is in seconds since the run began; default: step",
+     &Options::x_axis},
+    {"--log", "", "a logarithmic scale of values", &Options::log},
+    {"--smooth", "S", "moving average with weight S on the past, such as 0.9; default: 0", &Options::smooth},
+    {"--width", "N", "columns; default: those of the terminal, else 80", &Options::width},
+    {"--svg", "FILE", "writes a picture instead", &Options::svg_file}};
 constexpr Argument kDiff[] = {{"A", "", "one run", &Options::run}, {"B", "", "the other", &Options::other_run}};
 constexpr Argument kSql[] = {
     {"QUERY", "", "one SELECT; docs/store.md has the views: runs, params, metrics, points, states, …", &Options::query},
@@ -139,6 +147,12 @@ constexpr Command kCommands[] = {
      show, report::failure_document},
     {"metrics", Group::kStore, "list the metrics of a run, or every point of one", kMetrics,
      "runner metrics @last\nrunner metrics digits train/loss", metrics, report::failure_document},
+    {"plot", Group::kStore, "draw a metric of runs in the terminal, or as a picture", kPlot,
+     "runner plot @last train/loss\nrunner plot @last @last~1 eval/loss --log --smooth 0.9\n"
+     "runner plot digits eval/accuracy --svg accuracy.svg",
+     plot, report::failure_document},
+    {"watch", Group::kStore, "follow a run until it ends; exits with its exit code", kRunOnly, "runner watch @last",
+     watch, report::failure_document},
     {"states", Group::kStore, "list the states of a run, newest first", kRunOnly, "runner states @last", states,
      report::failure_document},
     {"diff", Group::kStore, "show where two runs differ", kDiff, "runner diff digits @last", diff,

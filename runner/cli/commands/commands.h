@@ -26,6 +26,8 @@ int init(const Options& options, report::Output& out);
 int ls(const Options& options, report::Output& out);
 int show(const Options& options, report::Output& out);
 int metrics(const Options& options, report::Output& out);
+int plot(const Options& options, report::Output& out);
+int watch(const Options& options, report::Output& out);
 int states(const Options& options, report::Output& out);
 int diff(const Options& options, report::Output& out);
 int sql(const Options& options, report::Output& out);

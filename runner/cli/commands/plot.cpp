@@ -1,0 +1,81 @@
+#include "runner/report/plot.h"
+
+#include <charconv>
+
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/formats/write.h"
+#include "schema/json.h"
+#include "store/queries.h"
+
+namespace runner::cli {
+namespace {
+
+constexpr int kDefaultWidth = 80;
+
+// 0.9 of the past, 0.1 of the new; 0: as it is.
+double smoothing(const std::string& text) {
+  if (text.empty()) return 0;
+  double amount = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
+  RUN_CHECK(error == std::errc() && end == text.data() + text.size() && amount >= 0 && amount < 1, ErrorKind::kUsage,
+            "--smooth wants a number from 0 to less than 1, got '{}'", text);
+  return amount;
+}
+
+report::Curve curve_of(store::Store& store, const store::RunRow& run, const std::string& metric, bool by_time,
+                       double amount) {
+  report::Curve curve{fmt::format("{} {}", run.uid, run.name), {}};
+  for (const store::Point& point : store::metric_points(store, run, metric)) {
+    const double seconds = static_cast<double>(point.time_ms - run.created_ms) / 1000;
+    curve.points.push_back({by_time ? seconds : static_cast<double>(point.step), point.value});
+  }
+  report::smooth(curve.points, amount);
+  return curve;
+}
+
+std::string document(const std::string& metric, const std::vector<report::Curve>& curves,
+                     const std::vector<store::RunRow>& runs, bool by_time, int columns) {
+  json::List list;
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const auto points = json::list_of(report::thinned(curves[i].points, columns), [&](const report::PlotPoint& p) {
+      return json::List{by_time ? json::Value(p.x) : json::Value(static_cast<int64_t>(p.x)), p.y};
+    });
+    list.emplace_back(json::Object{{"run", runs[i].uid}, {"name", runs[i].name}, {"points", points}});
+  }
+  return json::text(json::Object{{"metric", metric}, {"curves", std::move(list)}});
+}
+
+}  // namespace
+
+int plot(const Options& options, report::Output& out) {
+  RUN_CHECK(options.runs.size() >= 2, ErrorKind::kUsage, "plot needs METRIC after RUN; see `runner plot --help`");
+  const double amount = smoothing(options.smooth);
+  const bool by_time = options.x_axis == "time";
+  const std::string& metric = options.runs.back();
+  store::Store store = open_store(options);
+  std::vector<store::RunRow> runs;
+  std::vector<report::Curve> curves;
+  for (size_t i = 0; i + 1 < options.runs.size(); ++i) {
+    runs.push_back(store::find_run(store, options.runs[i]));
+    curves.push_back(curve_of(store, runs.back(), metric, by_time, amount));
+  }
+  report::PlotStyle style{.title = metric,
+                          .x_label = by_time ? "seconds" : "step",
+                          .width = static_cast<int>(std::min<int64_t>(options.width, 500)),
+                          .log = options.log,
+                          .color = out.data_color()};
+  if (style.width < 0) style.width = out.data_width() > 0 ? out.data_width() : kDefaultWidth;
+  if (!options.svg_file.empty()) {
+    formats::write_file(options.svg_file, report::plot_svg(curves, style));
+    out.talk(fmt::format("wrote {}\n", options.svg_file));
+  }
+  if (options.json) {
+    out.data(document(metric, curves, runs, by_time, 2 * style.width));
+  } else if (options.svg_file.empty()) {
+    out.data(report::plot_text(curves, style));
+  }
+  return 0;
+}
+
+}  // namespace runner::cli

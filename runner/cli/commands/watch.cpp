@@ -1,0 +1,106 @@
+// watch: looks at a run from outside, as any reader; Ctrl-C ends the watching, never the run.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/report/documents.h"
+#include "runner/report/format.h"
+#include "runner/report/plot.h"
+#include "runner/report/run_text.h"
+
+namespace runner::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLook = std::chrono::milliseconds(500);  // between two looks at the store
+constexpr auto kLine = std::chrono::seconds(5);         // between two lines where nothing can be redrawn
+constexpr int kPlotHeight = 8;
+
+struct Look {
+  store::RunRow run;
+  std::vector<store::MetricSummary> metrics;
+
+  int64_t step() const {
+    int64_t step = 0;
+    for (const store::MetricSummary& metric : metrics) step = std::max(step, metric.last_step);
+    return step;
+  }
+  bool over() const { return run.status != store::RunStatus::kRunning; }
+};
+
+// The run by its id: a name or @last may be another one by now.
+Look look_at(store::Store& store, const std::string& uid) {
+  Look look{store::find_run(store, uid, store::Trash::kIncluded), {}};
+  look.metrics = store::list_metrics(store, look.run.id);
+  return look;
+}
+
+std::string line_of(const Look& look) {
+  std::string line = fmt::format("run {}  {}  step {}", look.run.uid, store::to_string(look.run.status), look.step());
+  for (const store::MetricSummary& metric : look.metrics) {
+    if (metric.name == "train/lr") continue;
+    line += fmt::format("  {} {}", report::on_one_line(metric.name), report::rounded_text(metric.last));
+  }
+  return line + '\n';
+}
+
+// Progress, newest metrics and a small plot of the loss.
+std::string screen_of(store::Store& store, const Look& look, int width, bool color) {
+  std::string text = fmt::format(
+      "run {}  {}  {}  step {}  {}\n", look.run.uid, look.run.name, store::to_string(look.run.status), look.step(),
+      report::duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
+  if (look.metrics.empty()) return text + "no metrics yet\n";
+  text += report::metrics_table(look.metrics).render(width, color);
+  const auto loss = std::find_if(look.metrics.begin(), look.metrics.end(),
+                                 [](const store::MetricSummary& m) { return m.name == "train/loss"; });
+  if (loss == look.metrics.end()) return text;
+  report::Curve curve{"", {}};
+  for (const store::Point& point : store::metric_points(store, look.run, loss->name)) {
+    curve.points.push_back({static_cast<double>(point.step), point.value});
+  }
+  return text + report::plot_text(
+                    std::span(&curve, 1),
+                    {.title = loss->name, .x_label = "step", .width = width, .height = kPlotHeight, .color = color});
+}
+
+int exit_code_of(const Look& look, report::Output& out) {
+  if (look.run.status == store::RunStatus::kCrashed) {
+    out.talk(fmt::format("run {} has crashed: its process is gone; `runner resume {}` goes on\n", look.run.uid,
+                         look.run.uid));
+    return exit_code(ErrorKind::kRun);
+  }
+  return look.run.exit_code.value_or(0);
+}
+
+}  // namespace
+
+int watch(const Options& options, report::Output& out) {
+  store::Store store = open_store(options);
+  const std::string uid = store::find_run(store, options.run).uid;
+  Clock::time_point next_line{};
+  int drawn = 0;  // lines on the terminal that the next look replaces
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const Look look = look_at(store, uid);
+    if (out.live() && !options.json) {
+      const std::string screen = screen_of(store, look, out.talk_width(), out.talk_color());
+      out.talk((drawn > 0 ? fmt::format("\033[{}A\033[J", drawn) : std::string()) + screen);
+      drawn = static_cast<int>(std::count(screen.begin(), screen.end(), '\n'));
+    } else if (!look.over() && Clock::now() >= next_line) {
+      out.talk(line_of(look));
+      next_line = Clock::now() + kLine;
+    }
+    if (!look.over()) continue;
+    if (options.json) {
+      out.data(look.run.summary_json.empty() ? report::show_document(store::show_run(store, look.run))
+                                             : look.run.summary_json);
+    } else if (!out.live()) {
+      out.data(line_of(look));
+    }
+    return exit_code_of(look, out);
+  }
+}
+
+}  // namespace runner::cli
