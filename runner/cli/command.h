@@ -30,6 +30,7 @@ struct Options {
   std::string where, sort, columns, tensorboard, folder, smooth, svg_file, x_axis;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> runs;
+  std::vector<std::string> words;
 
   bool quiet = false;
   bool batches = false;

@@ -52,7 +52,9 @@ constexpr Argument kPlan[] = {kRecipe,
                               {"--batches", "", "with --json: the sample indices of every batch", &Options::batches},
                               {"--epochs", "N", "with --batches: of the first N epochs; default: 1", &Options::epochs}};
 constexpr Argument kExplain[] = {
-    kRecipe, {"KEY", "", "a setting, such as optimizer.lr, or a section", &Options::key}, kOverrides};
+    {"RECIPE", "", "the recipe's file, the id of an error, or exit", &Options::recipe},
+    {"[KEY]", "", "a setting, such as optimizer.lr, or a section; after exit, a code", &Options::key},
+    kOverrides};
 constexpr Argument kInit[] = {{"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file}};
 
 constexpr Argument kLs[] = {
@@ -98,6 +100,9 @@ constexpr Argument kRestore[] = {{"RUN ...", "", "runs in the trash; `runner ls 
 constexpr Argument kGc[] = {
     {"--grace", "DAYS", "removes runs that have been in the trash for so long; default: 30", &Options::grace}};
 
+constexpr Argument kCompletion[] = {
+    {"SHELL", "bash|zsh|fish|words", "the shell; words is what the scripts ask for", &Options::topic},
+    {"[WORD ...]", "", "with words: the command line so far, behind --", &Options::words}};
 constexpr Argument kHelp[] = {{"[COMMAND]", "", "the command to explain", &Options::topic}};
 
 constexpr Command kCommands[] = {
@@ -128,9 +133,11 @@ constexpr Command kCommands[] = {
     {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run", kPlan,
      "runner plan recipes/digits.yaml\nrunner plan recipes/digits.yaml --json --batches --epochs 2", plan,
      report::failure_document},
-    {"explain", Group::kRecipe, "tell a setting's value, where it comes from, and its meaning", kExplain,
-     "runner explain recipes/digits.yaml optimizer.lr\nrunner explain recipes/digits.yaml data", explain,
-     report::failure_document},
+    {"explain", Group::kRecipe, "tell a setting's value, origin and meaning; or what an error or exit code means",
+     kExplain,
+     "runner explain recipes/digits.yaml optimizer.lr\nrunner explain recipes/digits.yaml data\n"
+     "runner explain exit 4\nrunner explain out-of-range",
+     explain, report::failure_document},
     {"schema",
      Group::kRecipe,
      "print the JSON Schema of recipes",
@@ -185,6 +192,12 @@ constexpr Command kCommands[] = {
      report::failure_document},
     {"help", Group::kSystem, "explain a command", kHelp, "runner help exec\nrunner exec --help", help,
      report::failure_document},
+    {"man", Group::kSystem, "print a manual page", kHelp, "runner man > runner.1\nrunner man exec > runner-exec.1", man,
+     report::failure_document},
+    {"completion", Group::kSystem, "print what makes a shell complete command lines", kCompletion,
+     "runner completion bash > ~/.local/share/bash-completion/completions/runner\n"
+     "runner completion fish > ~/.config/fish/completions/runner.fish",
+     completion, report::failure_document},
     {"version",
      Group::kSystem,
      "print the version, as --version does",

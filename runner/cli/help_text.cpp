@@ -4,14 +4,19 @@
 
 #include <fmt/format.h>
 
+#include "runner/cli/exit_codes.h"
 #include "runner/report/table.h"
 
 namespace runner::cli {
 namespace {
 
-constexpr std::string_view kExitCodes =
-    "0 done, 1 the run failed, 2 usage or invalid recipe, 3 no such run or state,\n"
-    "4 interrupted and resumable, 5 the store cannot be used";
+std::string exit_code_lines() {
+  std::string out;
+  for (const ExitCode& row : exit_codes()) {
+    out += fmt::format("{} {}{}", row.code, row.meaning, row.code == 3 ? ",\n" : row.code == 5 ? "" : ", ");
+  }
+  return out;
+}
 
 std::string title(std::string_view text, bool color) {
   return report::painted(text, report::Color::kBold, color);
@@ -27,14 +32,6 @@ std::string indented(std::string_view lines) {
   return out;
 }
 
-std::string usage(const Command& command) {
-  std::string out(command.name);
-  for (const Argument& argument : command.arguments) {
-    if (argument.is_positional()) out += fmt::format(" {}", argument.name);
-  }
-  return out;
-}
-
 void add_arguments(report::Facts& facts, std::span<const Argument> arguments) {
   for (const Argument& argument : arguments) {
     facts.add(fmt::format("{}{}{}", argument.name, argument.value.empty() ? "" : " ", argument.value),
@@ -44,13 +41,21 @@ void add_arguments(report::Facts& facts, std::span<const Argument> arguments) {
 
 }  // namespace
 
+std::string usage_of(const Command& command) {
+  std::string out(command.name);
+  for (const Argument& argument : command.arguments) {
+    if (argument.is_positional()) out += fmt::format(" {}", argument.name);
+  }
+  return out;
+}
+
 std::string program_help(bool color) {
   constexpr std::array<std::string_view, 4> kGroups{"train", "recipes", "runs and results", "this program"};
   std::string out = "runner trains a model that a recipe declares, and records every run in one file.\n";
   for (size_t group = 0; group < kGroups.size(); ++group) {
     report::Facts facts;
     for (const Command& command : commands()) {
-      if (command.group == static_cast<Group>(group)) facts.add(usage(command), std::string(command.summary));
+      if (command.group == static_cast<Group>(group)) facts.add(usage_of(command), std::string(command.summary));
     }
     out += fmt::format("\n{}\n{}", title(kGroups[group], color), indented(facts.render()));
   }
@@ -59,7 +64,7 @@ std::string program_help(bool color) {
   out += fmt::format("\n{}\n{}", title("options of every command", color), indented(facts.render()));
   out += fmt::format("\n{}\n{}", title("examples", color),
                      indented("runner exec recipes/digits.yaml\nrunner ls\nrunner show @last"));
-  out += fmt::format("\n{}\n{}", title("exit codes", color), indented(kExitCodes));
+  out += fmt::format("\n{}\n{}", title("exit codes", color), indented(exit_code_lines()));
   return out + "\nRUN is an id, the start of one, a name, @last, @last~1 (the one before), or @best(METRIC).\n";
 }
 
@@ -68,9 +73,9 @@ std::string command_help(const Command& command, bool color) {
   add_arguments(facts, command.arguments);
   add_arguments(facts, common_arguments());
   return fmt::format("{}: {}\n\nusage: runner {}\n\n{}\n{}\n{}\n{}\n{}",
-                     title(fmt::format("runner {}", command.name), color), command.summary, usage(command),
+                     title(fmt::format("runner {}", command.name), color), command.summary, usage_of(command),
                      indented(facts.render()), title("examples", color), indented(command.examples),
-                     title("exit codes", color), indented(kExitCodes));
+                     title("exit codes", color), indented(exit_code_lines()));
 }
 
 }  // namespace runner::cli

@@ -7,6 +7,9 @@
 
 namespace runner::cli {
 
+// "exec RECIPE [KEY=VALUE ...]".
+std::string usage_of(const Command& command);
+
 // What `runner --help` prints: every command with its arguments and summary.
 std::string program_help(bool color);
 // What `runner COMMAND --help` prints.

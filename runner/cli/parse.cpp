@@ -168,7 +168,9 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
     const std::string text = error.what();
     fail_without_value(text.substr(0, text.find(':')), command);
   }
-  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+  std::vector<std::string> extras = app.remaining();
+  std::erase(extras, "--");  // what is behind it are positionals
+  if (!extras.empty()) {
     const auto option = std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word[0] == '-'; });
     fail_unexpected(command, option != extras.end() ? *option : extras.front());
   }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/cli/command.h"
+#include "runner/cli/exit_codes.h"
 #include "tests/cli/command.h"
 
 namespace runner::cli::testing {
@@ -60,6 +61,14 @@ TEST(Manuals, NameEveryCommandAndOption) {
   }
   for (const Argument& argument : common_arguments()) expect(std::string(argument.name), "every command");
   EXPECT_EQ(missing, "");
+}
+
+TEST(Manuals, ExitCodesAreThoseOfTheTable) {
+  const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/errors.md");
+  for (const ExitCode& row : exit_codes()) {
+    const std::string line = fmt::format("| {} | {} | {} |\n", row.code, row.text, row.remedy);
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
 }
 
 // Links from one document to another, or to a file.

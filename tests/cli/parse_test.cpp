@@ -79,7 +79,7 @@ TEST(Parse, SaysWhatIsWrong) {
   EXPECT_EQ(error_of({"exce"}), "there is no command 'exce'; did you mean exec?");
   EXPECT_EQ(error_of({"frobnicate"}), "there is no command 'frobnicate'; `runner --help` lists all");
   EXPECT_EQ(error_of({"exec"}), "exec needs RECIPE; see `runner exec --help`");
-  EXPECT_EQ(error_of({"explain", "r.yaml"}), "explain needs KEY; see `runner explain --help`");
+  EXPECT_EQ(error_of({"explain"}), "explain needs RECIPE; see `runner explain --help`");
   EXPECT_EQ(error_of({"fork"}), "fork needs RUN; see `runner fork --help`");
   EXPECT_EQ(error_of({"ls", "--jsno"}), "ls has no option --jsno; did you mean --json?");
   EXPECT_EQ(error_of({"plan", "r.yaml", "--epoch=3"}), "plan has no option --epoch; did you mean --epochs?");

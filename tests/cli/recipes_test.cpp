@@ -93,10 +93,18 @@ TEST(Install, TheInstalledProgramTrainsTheInstalledRecipes) {
           build.string()),
       folder.path());
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "here\nhere/bin\nhere/bin/runner\nhere/lib\nhere/lib/runner\nhere/lib/runner/runner_points.so\nhere/"
-            "share\nhere/share/runner\nhere/share/runner/recipes\n"
-            "here/share/runner/schema\n");
+  EXPECT_EQ(
+      result.out,
+      "here\nhere/bin\nhere/bin/runner\nhere/lib\nhere/lib/runner\nhere/lib/runner/runner_points.so\nhere/share\nhere/"
+      "share/bash-completion\n"
+      "here/share/bash-completion/completions\nhere/share/fish\nhere/share/fish/vendor_completions.d\nhere/share/man\n"
+      "here/share/man/man1\nhere/share/runner\nhere/share/runner/recipes\nhere/share/runner/schema\nhere/share/zsh\n"
+      "here/share/zsh/site-functions\n");
+  const fs::path share = folder.path() / "here/share";
+  EXPECT_EQ(read_text(share / "man/man1/runner.1").substr(0, 11), ".TH RUNNER ");
+  EXPECT_EQ(read_text(share / "bash-completion/completions/runner").substr(0, 6), "# bash");
+  EXPECT_EQ(read_text(share / "zsh/site-functions/_runner").substr(0, 8), "#compdef");
+  EXPECT_EQ(read_text(share / "fish/vendor_completions.d/runner.fish").substr(0, 6), "# fish");
   const fs::path recipes = folder.path() / "here/share/runner/recipes";
   for (const char* recipe : {"digits.yaml", "wine.yaml", "regression.yaml"}) {
     const std::string text = read_text(recipes / recipe);

@@ -38,9 +38,11 @@ int rm(const Options& options, report::Output& out);
 int restore(const Options& options, report::Output& out);
 int gc(const Options& options, report::Output& out);
 
-// this program: doctor.cpp, help.cpp (help, version)
+// this program: doctor.cpp, help.cpp (help, man, completion, version)
 int doctor(const Options& options, report::Output& out);
 int help(const Options& options, report::Output& out);
+int man(const Options& options, report::Output& out);
+int completion(const Options& options, report::Output& out);
 int version(const Options& options, report::Output& out);
 
 }  // namespace runner::cli

@@ -119,11 +119,12 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
 }
 
 void check_wanted(const Options& options) {
-  RUN_CHECK(!options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
-                !options.tensorboard.empty() || !options.folder.empty(),
-            ErrorKind::kUsage,
-            "export needs --model FILE, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact NAME; see `runner "
-            "export --help`");
+  RUN_CHECK(
+      !options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
+          !options.tensorboard.empty() || !options.folder.empty(),
+      ErrorKind::kUsage,
+      "export needs --model FILE, --metrics FILE, --tensorboard DIR, --folder DIR or --artifact NAME; see `runner "
+      "export --help`");
   RUN_CHECK(
       options.file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
       "{} is where --artifact NAME would write; which file is the model's or the metrics', --model and --metrics say",
@@ -155,8 +156,8 @@ int export_run(const Options& options, report::Output& out) {
   }
   if (!options.tensorboard.empty()) {
     const std::string file = export_events(store, run, options.tensorboard);
-    out.talk(fmt::format("wrote {}: every metric point; `tensorboard --logdir {}` shows them\n", file,
-                         options.tensorboard));
+    out.talk(
+        fmt::format("wrote {}: every metric point; `tensorboard --logdir {}` shows them\n", file, options.tensorboard));
     tensorboard = file;
   }
   if (!options.folder.empty()) {
@@ -170,8 +171,13 @@ int export_run(const Options& options, report::Output& out) {
     artifact = file;
   }
   if (options.json) {
-    out.data(json::text(json::Object{
-        {"run", run.uid}, {"state", state}, {"model", model}, {"metrics", metrics}, {"tensorboard", tensorboard}, {"folder", folder}, {"artifact", artifact}}));
+    out.data(json::text(json::Object{{"run", run.uid},
+                                     {"state", state},
+                                     {"model", model},
+                                     {"metrics", metrics},
+                                     {"tensorboard", tensorboard},
+                                     {"folder", folder},
+                                     {"artifact", artifact}}));
   }
   return 0;
 }

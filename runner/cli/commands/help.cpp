@@ -1,21 +1,41 @@
-// help, version.
+// help, man, completion, version.
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/completion.h"
 #include "runner/cli/help_text.h"
+#include "runner/cli/man_page.h"
 #include "runner/cli/version.h"
 #include "schema/json.h"
 #include "schema/suggest.h"
 
 namespace runner::cli {
 
+namespace {
+
+const Command& known_command(const std::string& name) {
+  const Command* command = find_command(name);
+  RUN_CHECK(command != nullptr, ErrorKind::kUsage, "there is no command '{}'; `runner --help` lists all", name);
+  return *command;
+}
+
+}  // namespace
+
 int help(const Options& options, report::Output& out) {
-  if (options.topic.empty()) {
-    out.data(program_help(out.data_color()));
+  out.data(options.topic.empty() ? program_help(out.data_color())
+                                 : command_help(known_command(options.topic), out.data_color()));
+  return 0;
+}
+
+int man(const Options& options, report::Output& out) {
+  out.data(options.topic.empty() ? program_man_page() : command_man_page(known_command(options.topic)));
+  return 0;
+}
+
+int completion(const Options& options, report::Output& out) {
+  if (options.topic != "words") {
+    out.data(completion_script(options.topic));
     return 0;
   }
-  const Command* command = find_command(options.topic);
-  RUN_CHECK(command != nullptr, ErrorKind::kUsage, "there is no command '{}'; `runner --help` lists all",
-            options.topic);
-  out.data(command_help(*command, out.data_color()));
+  for (const std::string& word : completions(options.words)) out.data(word + '\n');
   return 0;
 }
 

@@ -1,0 +1,29 @@
+#include "runner/cli/exit_codes.h"
+
+namespace runner::cli {
+namespace {
+
+constexpr ExitCode kExitCodes[] = {
+    {0, "done", "done", "–"},
+    {1, "the run failed",
+     "the run failed: the loss was not finite, memory ran out, a file could not be written; `verify-resume` found a "
+     "difference",
+     "read the message; `runner show RUN` has the run's events, `runner resume RUN` goes on from its newest state"},
+    {2, "usage or invalid recipe",
+     "wrong command line, or a recipe or data file that cannot be used; nothing was recorded",
+     "every fault of the recipe is listed at once"},
+    {3, "no such run or state", "no such run, state or metric",
+     "the message names the nearest ones; `runner ls`, `runner states RUN`, `runner metrics RUN` list all"},
+    {4, "interrupted and resumable", "interrupted, state saved", "`runner resume RUN`"},
+    {5, "the store cannot be used",
+     "the store cannot be used: missing, damaged, newer than this program, another program's, read-only, disk full",
+     "the message says which; what was committed is intact"},
+};
+
+}  // namespace
+
+std::span<const ExitCode> exit_codes() {
+  return kExitCodes;
+}
+
+}  // namespace runner::cli
