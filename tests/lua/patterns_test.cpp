@@ -381,7 +381,7 @@ TEST(PatternBudget, IsOfOneCallAndAnErrorCanBeCaught) {
 
 TEST(PatternBudget, CountsStepsNotTime) {
   const std::string chunk = "return (('a'):rep(100):find('.-.-b'))";
-  int64_t too_few = 100 * 100 / 2, enough = 100 * 100 * 100;
+  int64_t too_few = 5'000, enough = 1'000'000;  // the square of the text's length, and its cube
   while (enough - too_few > 1) {
     const int64_t middle = (enough + too_few) / 2;
     (run(our_state(middle).get(), chunk) == "nil" ? enough : too_few) = middle;
