@@ -12,7 +12,7 @@ for name in "$@"; do
   mkdir -p "$build/fuzz/$name"
   echo "fuzz $name"
   "$build/bin/fuzz_$name" -max_total_time="${FUZZ_SECONDS:-600}" -timeout=10 -max_len=4096 -print_final_stats=1 \
-    -verbosity=0 -dict="$here/dictionaries/$name.dict" -artifact_prefix="$build/fuzz/$name-" \
+    -verbosity=0 -print_funcs=0 -dict="$here/dictionaries/$name.dict" -artifact_prefix="$build/fuzz/$name-" \
     "$build/fuzz/$name" "$here/corpus/$name" || failed="$failed $name"
 done
 [ -z "$failed" ] && exit 0
