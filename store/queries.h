@@ -113,7 +113,8 @@ struct SqlResult {
 };
 
 // Runs one SELECT on a connection of its own that can only read.  Throws Error(kUsage) for wrong SQL, anything but a
-// SELECT, or one that takes longer than `limit`.
+// SELECT, one that takes longer than `limit` or more than 1 GiB of memory, a value of more than 64 MiB, or a result of
+// more than 512 MiB.
 SqlResult sql_query(const std::filesystem::path& path, std::string_view sql,
                     std::chrono::milliseconds limit = std::chrono::seconds(60));
 

@@ -46,6 +46,26 @@ constexpr const char* kLiveStatus = R"(
      FROM main.run AS r JOIN main.attempt AS a ON a.run_id = r.id AND a.no = r.attempts WHERE r.uid = stored.run)
   THEN 'crashed' ELSE status END AS status)";
 
+// Where `view` can be read under a name of its own: an older store has a temporary view in place of the file's.
+std::string stored(Database& database, const std::string& view) {
+  Statement temporary(database, "SELECT sql FROM temp.sqlite_schema WHERE type = 'view' AND name = ?1");
+  if (!temporary.bind(view).step()) return "main." + view;
+  const std::string sql = temporary.text(0);
+  temporary.reset();
+  database.exec(fmt::format("DROP VIEW temp.{0}; CREATE TEMP VIEW stored_{0}{1}", view, sql.substr(sql.find(" AS"))));
+  return "temp.stored_" + view;
+}
+
+void register_live_status(Database& database, const std::string& view) {
+  std::string columns;
+  for (Statement names(database, "SELECT name FROM pragma_table_info('" + view + "')"); names.step();) {
+    columns += columns.empty() ? "" : ", ";
+    columns += names.text(0) == "status" ? kLiveStatus : names.text(0);
+  }
+  const std::string from = stored(database, view);
+  database.exec(fmt::format("CREATE TEMP VIEW {} AS SELECT {} FROM {} AS stored", view, columns, from));
+}
+
 }  // namespace
 
 void register_sql_functions(Database& database) {
@@ -56,12 +76,7 @@ void register_live_status(Database& database) {
   const int code = sqlite3_create_function_v2(database.handle(), "process_runs", 6, SQLITE_UTF8 | SQLITE_INNOCUOUS,
                                               nullptr, process_runs, nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) database.fail(code);
-  std::string columns;
-  for (Statement names(database, "SELECT name FROM pragma_table_info('runs', 'main')"); names.step();) {
-    columns += columns.empty() ? "" : ", ";
-    columns += names.text(0) == "status" ? kLiveStatus : names.text(0);
-  }
-  database.exec("CREATE TEMP VIEW runs AS SELECT " + columns + " FROM main.runs AS stored");
+  for (const char* view : {"runs", "attempts"}) register_live_status(database, view);
 }
 
 }  // namespace runner::store

@@ -13,12 +13,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLargestValueBytes = 256 << 20;
-constexpr int kStepsBetweenLooks = 10'000;  // virtual machine steps, about 0.1 ms
+constexpr int kLargestValueBytes = 64 << 20;
+constexpr int64_t kLargestResultBytes = int64_t{512} << 20;  // as it is held
+constexpr int64_t kMostMemory = int64_t{1} << 30;            // of SQLite, for sorting and temporary tables
+constexpr int kStepsBetweenLooks = 10'000;                   // virtual machine steps, about 0.1 ms
 constexpr std::string_view kViews =
     "runs, attempts, params, metrics, points, states, artifacts, events, sources and environments";
 constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};  // with an argument
 constexpr std::array<std::string_view, 2> kValues{"user_version", "application_id"};            // without
+
+// Functions that reach out of the database: into files, into the program's memory.
+bool is_forbidden(std::string_view function) {
+  return function == "load_extension" || function == "fts3_tokenizer";
+}
 
 bool is_allowed(std::string_view pragma, const char* argument) {
   const auto among = [&](const auto& names) { return std::find(names.begin(), names.end(), pragma) != names.end(); };
@@ -31,7 +38,7 @@ int authorize(void*, int action, const char* first, const char* second, const ch
     case SQLITE_SELECT:
     case SQLITE_READ:
     case SQLITE_RECURSIVE: return SQLITE_OK;
-    case SQLITE_FUNCTION: return std::string_view(second) == "load_extension" ? SQLITE_DENY : SQLITE_OK;
+    case SQLITE_FUNCTION: return is_forbidden(second) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA: return is_allowed(first, second) ? SQLITE_OK : SQLITE_DENY;
     default: return SQLITE_DENY;
   }
@@ -54,6 +61,9 @@ using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
     case SQLITE_INTERRUPT:
       fail(ErrorKind::kUsage, "the query took longer than {} s and was stopped; narrow it with WHERE",
            static_cast<double>(limit.count()) / 1000);
+    case SQLITE_NOMEM:
+      fail(ErrorKind::kUsage, "the query needs more than {} MiB of memory; narrow it with WHERE or LIMIT",
+           kMostMemory >> 20);
     case SQLITE_ERROR:
     case SQLITE_TOOBIG:
     case SQLITE_RANGE:
@@ -77,6 +87,26 @@ SqlValue value_of(sqlite3_stmt* row, int column) {
     }
     default: return std::monostate{};
   }
+}
+
+// As long as it lives SQLite refuses memory beyond the limit, in the whole process: nothing spills to a file, and a
+// query without end must not take the machine along.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(int64_t bytes) : before_(sqlite3_hard_heap_limit64(bytes)) {}
+  ~MemoryLimit() { sqlite3_hard_heap_limit64(before_); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  int64_t before_;
+};
+
+// What a row takes in memory.
+int64_t bytes_of(sqlite3_stmt* row, int columns) {
+  int64_t bytes = 0;
+  for (int i = 0; i < columns; ++i) bytes += static_cast<int64_t>(sizeof(SqlValue)) + sqlite3_column_bytes(row, i);
+  return bytes;
 }
 
 Query prepare(const Database& database, std::string_view sql, std::chrono::milliseconds limit) {
@@ -106,6 +136,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   database.exec("PRAGMA query_only = ON");
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, kLargestValueBytes);
   sqlite3_set_authorizer(database.handle(), authorize, nullptr);
+  const MemoryLimit memory(kMostMemory);
   auto deadline = Clock::now() + limit;
   sqlite3_progress_handler(database.handle(), kStepsBetweenLooks, past, &deadline);
 
@@ -114,7 +145,11 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   const int columns = sqlite3_column_count(query.get());
   for (int i = 0; i < columns; ++i) result.columns.emplace_back(sqlite3_column_name(query.get(), i));
   int code = SQLITE_OK;
+  int64_t bytes = 0;
   while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
+    bytes += bytes_of(query.get(), columns);
+    RUN_CHECK(bytes <= kLargestResultBytes, ErrorKind::kUsage,
+              "the result has more than {} MiB; narrow it with WHERE or LIMIT", kLargestResultBytes >> 20);
     auto& row = result.rows.emplace_back();
     for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
   }

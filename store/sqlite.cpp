@@ -58,6 +58,7 @@ std::string immutable_uri(const std::filesystem::path& path) {
 
 int open_flags(OpenMode mode) {
   switch (mode) {
+    case OpenMode::kInMemory:
     case OpenMode::kCreate: return SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     case OpenMode::kReadWrite: return SQLITE_OPEN_READWRITE;
     case OpenMode::kReadOnly: return SQLITE_OPEN_READONLY;
@@ -83,6 +84,10 @@ bool SqliteError::is_disk_full() const {
   return code_ == SQLITE_FULL;
 }
 
+bool SqliteError::is_busy() const {
+  return code_ == SQLITE_BUSY;
+}
+
 std::string sqlite_version() {
   return sqlite3_libversion();
 }
@@ -92,7 +97,9 @@ Database::Database(const std::filesystem::path& path, OpenMode mode) : path_(pat
     throw SqliteError(SQLITE_CANTOPEN,
                       fmt::format("a store is a file, and '{}' names none; name one with --db", path.string()));
   const std::string absolute = std::filesystem::absolute(path).string();
-  const std::string name = mode == OpenMode::kImmutable ? immutable_uri(absolute) : absolute;
+  const std::string name = mode == OpenMode::kImmutable  ? immutable_uri(absolute)
+                           : mode == OpenMode::kInMemory ? ":memory:"
+                                                         : absolute;
   const int code = sqlite3_open_v2(name.c_str(), &handle_, open_flags(mode) | SQLITE_OPEN_NOMUTEX, nullptr);
   if (code != SQLITE_OK) {
     const SqliteError error = make_error(path_, handle_, code);

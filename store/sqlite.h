@@ -24,6 +24,7 @@ class SqliteError : public Error {
   SqliteError(int code, std::string message) : Error(ErrorKind::kStore, std::move(message)), code_(code) {}
   int code() const { return code_; }
   bool is_disk_full() const;
+  bool is_busy() const;
 
  private:
   int code_;
@@ -33,6 +34,7 @@ enum class OpenMode {
   kCreate,     // read and write; made where there is none
   kReadWrite,  // must exist
   kReadOnly,   // must exist; shares the write-ahead log with writers
+  kInMemory,   // no file: `path` is only what messages call it
   kImmutable,  // must exist; takes no locks and ignores a write-ahead log: for folders where nobody can write
 };
 

@@ -1,12 +1,15 @@
 #include "store/store.h"
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 #include <unistd.h>
 
 #include "store/migrations.h"
+#include "store/older_layout.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
 
@@ -82,9 +85,23 @@ bool migrate(Database& database) {
   return version == 0;
 }
 
+// SQLite does not wait where two connections that read both want to switch to the log: it says busy at once.
+std::string switch_to_log(Database& database) {
+  constexpr auto kPatience = std::chrono::seconds(10);
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    try {
+      return database.query_text("PRAGMA journal_mode = WAL");
+    } catch (const SqliteError& error) {
+      if (!error.is_busy() || std::chrono::steady_clock::now() - start > kPatience) throw;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 // A new store gets its log when it is whole, so that its header tells whose it is from the first byte on.
 void use_write_ahead_log(Database& database) {
-  const std::string mode = database.query_text("PRAGMA journal_mode = WAL");
+  const std::string mode = switch_to_log(database);
   database.exec("PRAGMA synchronous = NORMAL");
   if (mode == "wal") return;
   fail(ErrorKind::kStore,
@@ -122,17 +139,21 @@ OpenMode mode_for_reading(const fs::path& path) {
   return has_log(path) ? OpenMode::kReadOnly : OpenMode::kImmutable;
 }
 
+// Version 0: there is nothing in it.
+void read_older(Database& database, int64_t version) {
+  RUN_CHECK(version > 0, ErrorKind::kStore,
+            "the store {} was never finished: it is empty; `runner gc` finishes it, and --db names another store",
+            database.path().string());
+  read_as_newest(database);
+}
+
 std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   check_exists(path);
   auto database = std::make_unique<Database>(path, mode_for_reading(path));
   check_header(*database);
   database->configure();
   const int64_t version = checked_version(*database);
-  if (version != static_cast<int64_t>(migrations().size())) {
-    fail(ErrorKind::kStore,
-         "the store {} has schema version {}, reading needs version {}; `runner gc` brings it up to date",
-         path.string(), version, migrations().size());
-  }
+  if (version != static_cast<int64_t>(migrations().size())) read_older(*database, version);
   database->exec("PRAGMA query_only = ON");
   return database;
 }

@@ -1,10 +1,10 @@
 // The store: one SQLite file with every run, metric, state and event (docs/store.md is its manual).
 //
-// A Store is one checked connection to that file: it is known to be ours, undamaged as far as opening shows, and of
-// this binary's schema version.  Invariants: (1) a file that is refused is not touched; (2) every write is one BEGIN
-// IMMEDIATE transaction; (3) a write-ahead log is folded into the file only while no one can commit
-// (docs/decisions/005-store-checkpoints.md).
-// Thread safety: one Store belongs to one thread at a time; any number of Stores, in any processes, may share a file.
+// A Store is one checked connection to that file: it is known to be ours, undamaged as far as opening shows, and has
+// this binary's layout, or reads as if it had (store/older_layout.h).  Invariants: (1) a file that is refused is not
+// touched; (2) every write is one BEGIN IMMEDIATE transaction; (3) a write-ahead log is folded into the file only while
+// no one can commit (docs/decisions/005-store-checkpoints.md). Thread safety: one Store belongs to one thread at a
+// time; any number of Stores, in any processes, may share a file.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace runner::store {
 class Database;
 
 enum class Access {
-  kRead,   // never writes; works in a read-only folder
+  kRead,   // never writes, not even to bring an older store up to date; works in a read-only folder
   kWrite,  // makes the file where there is none, and brings an older one up to date
 };
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include "store/migrations.h"
 #include "store/run_writer.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
@@ -290,19 +291,74 @@ TEST_F(Queries, SqlReturnsColumnsAndTypes) {
 TEST_F(Queries, SqlOnlyReads) {
   run("digits");
   const auto refused = [&](const std::string& text) { return error_of([&] { sql(text); }); };
-  for (const char* text : {"DELETE FROM run", "INSERT INTO tag VALUES(1, 'x')", "UPDATE run SET name = 'x'",
-                           "DROP VIEW runs", "CREATE TABLE t(x)", "CREATE TEMP TABLE t(x)", "PRAGMA user_version = 7",
-                           "PRAGMA query_only = OFF", "ATTACH 'other.db' AS other", "BEGIN", "VACUUM",
-                           "VACUUM INTO 'copy.db'", "REINDEX", "WITH x AS (SELECT 1) DELETE FROM run"}) {
+  for (const char* text : {"DELETE FROM run",
+                           "INSERT INTO tag VALUES(1, 'x')",
+                           "UPDATE run SET name = 'x'",
+                           "DROP VIEW runs",
+                           "CREATE TABLE t(x)",
+                           "CREATE TEMP TABLE t(x)",
+                           "PRAGMA user_version = 7",
+                           "PRAGMA query_only = OFF",
+                           "ATTACH 'other.db' AS other",
+                           "BEGIN",
+                           "VACUUM",
+                           "VACUUM INTO 'copy.db'",
+                           "REINDEX",
+                           "WITH x AS (SELECT 1) DELETE FROM run",
+                           "PRAGMA journal_mode = DELETE",
+                           "PRAGMA wal_checkpoint",
+                           "PRAGMA integrity_check",
+                           "PRAGMA temp_store_directory = '/'",
+                           "PRAGMA optimize",
+                           "PRAGMA database_list",
+                           "PRAGMA application_id = 1",
+                           "DETACH main",
+                           "SAVEPOINT x",
+                           "ANALYZE",
+                           "EXPLAIN DELETE FROM run",
+                           "CREATE TEMP TRIGGER t AFTER INSERT ON run BEGIN SELECT 1; END",
+                           "CREATE VIRTUAL TABLE t USING fts5(x)",
+                           "ALTER TABLE run RENAME TO runner"}) {
     EXPECT_EQ(refused(text), "usage: `runner sql` only reads, and this SQL would do something else; write a SELECT")
         << text;
   }
   EXPECT_EQ(refused("SELECT load_extension('x')"),
             "usage: wrong SQL: not authorized to use function: load_extension; " + kViews);
+  // What would leave the database behind a SELECT.
+  for (const char* text : {"SELECT * FROM pragma_journal_mode('delete')", "SELECT * FROM pragma_database_list",
+                           "SELECT * FROM pragma_integrity_check", "SELECT fts3_tokenizer('simple')",
+                           "SELECT writefile('x', 'y')", "SELECT readfile('/etc/passwd')", "SELECT edit('x')",
+                           "SELECT * FROM fsdir('/')", "UPDATE temp.runs SET name = 'x'"}) {
+    EXPECT_TRUE(refused(text).starts_with("usage: wrong SQL: ")) << text << refused(text);
+  }
+  EXPECT_EQ(folder.listing().find("copy.db"), std::string::npos);
   EXPECT_EQ(sql("SELECT count(*) FROM runs"), "1");
+  EXPECT_EQ(sql("PRAGMA user_version"), std::to_string(migrations().size()));
   EXPECT_EQ(sql("PRAGMA table_info(params)").substr(0, 5), "0|run");
   EXPECT_EQ(sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5) SELECT sum(i) FROM n"),
             "15");
+}
+
+// Neither a value, a row, a result nor what a query needs on its way takes the machine's memory.
+TEST_F(Queries, SqlIsBounded) {
+  { open_to_write(); }
+  const auto error = [&](const std::string& text) { return error_of([&] { sql(text); }); };
+  const std::string endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) ";
+  EXPECT_EQ(error("SELECT zeroblob(67108865)"), "usage: wrong SQL: string or blob too big; " + kViews);
+  EXPECT_EQ(error("SELECT length(replace(hex(zeroblob(2000000)), '0', 'a long word in place of a digit'))"),
+            "usage: wrong SQL: string or blob too big; " + kViews);
+  EXPECT_EQ(error("SELECT length(zeroblob(67108864))"), "no error");
+  EXPECT_EQ(error(endless + "SELECT i, zeroblob(60000000) FROM n"),
+            "usage: the result has more than 512 MiB; narrow it with WHERE or LIMIT");
+  EXPECT_EQ(error(endless + "SELECT i, randomblob(10000000) FROM n ORDER BY 2"),
+            "usage: the query needs more than 1024 MiB of memory; narrow it with WHERE or LIMIT");
+  std::string columns = "SELECT 1";
+  for (int i = 0; i < 2000; ++i) columns += ",1";
+  EXPECT_EQ(error(columns), "usage: wrong SQL: too many columns in result set; " + kViews);
+  EXPECT_TRUE(
+      error("SELECT " + std::string(2000, '(') + "1" + std::string(2000, ')')).starts_with("usage: wrong SQL: "));
+  // The limits end with the query.
+  EXPECT_EQ(sqlite3_hard_heap_limit64(-1), 0);
 }
 
 TEST_F(Queries, SqlSaysWhatIsWrong) {

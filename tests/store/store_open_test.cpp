@@ -14,28 +14,6 @@ namespace {
 
 using StoreOpen = StoreTest;
 
-// Runs `action` in a child process; true if it returned true there.
-bool in_child(const std::function<bool()>& action) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    bool done = false;
-    const std::string error = error_of([&] { done = action(); });
-    if (!done) std::fprintf(stderr, "child: %s\n", error.c_str());
-    ::_exit(done ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-// The same as a user who owns nothing here: permissions do not hold root back.
-bool as_nobody(const std::function<bool()>& action) {
-  return in_child([&] {
-    if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
-    return action();
-  });
-}
-
 TEST_F(StoreOpen, MakesAStoreAndOpensItAgain) {
   { open_to_write(); }
   EXPECT_EQ(folder.listing(), "runner.db");
@@ -65,31 +43,19 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
   EXPECT_EQ(database.query_int64("PRAGMA wal_autocheckpoint"), 0);
 }
 
-// What an empty store of the first layout has and what later ones added to it.
-void make_first_layout(Database& database) {
-  database.exec(
-      "DROP VIEW runs; ALTER TABLE run DROP COLUMN trashed_ms; CREATE VIEW runs AS SELECT 1 AS run;"
-      "DROP VIEW attempts; DROP VIEW environments; DROP VIEW sources;"
-      "DROP TABLE source; DROP TABLE provenance; DROP TABLE environment;"
-      "DROP VIEW artifacts; DROP TABLE artifact_content; DROP TABLE artifact;"
-      "ALTER TABLE state DROP COLUMN manifest; PRAGMA user_version = 1");
-}
-
-TEST_F(StoreOpen, BringsAnOlderStoreUpToDateWhenItWrites) {
+// A process that was killed while it made the store.
+TEST_F(StoreOpen, AStoreThatWasNeverFinishedSaysSo) {
   {
-    Store store = open_to_write();
-    create_run(store, sample_run());
-    make_first_layout(store.database());
+    Database database(path, OpenMode::kCreate);
+    database.configure();
+    database.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
   }
-  EXPECT_EQ(
-      error_of([&] { open_to_read(); }),
-      fmt::format("store: the store {} has schema version 1, reading needs version {}; `runner gc` brings it up to "
-                  "date",
-                  path.string(), migrations().size()));
-  Store store = open_to_write();
-  EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), std::ssize(migrations()));
-  EXPECT_EQ(store.database().query_int64("SELECT count(manifest) FROM state"), 0);
-  EXPECT_EQ(find_run(store, "@last").name, "digits");
+  EXPECT_EQ(error_of([&] { open_to_read(); }),
+            fmt::format("store: the store {} was never finished: it is empty; `runner gc` finishes it, and --db names "
+                        "another store",
+                        path.string()));
+  EXPECT_EQ(error_of([&] { open_to_write(); }), "no error");
+  EXPECT_EQ(error_of([&] { open_to_read(); }), "no error");
 }
 
 TEST_F(StoreOpen, ReadingAMissingStoreIsAnError) {

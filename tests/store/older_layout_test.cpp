@@ -1,0 +1,142 @@
+// Stores as older runners made them: every layout that there ever was is read as the newest one, and not written.
+#include <gtest/gtest.h>
+
+#include "store/codec.h"
+#include "store/migrations.h"
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+constexpr std::string_view kViews[] = {"runs",   "attempts",  "params", "metrics", "points",
+                                       "states", "artifacts", "events", "sources", "environments"};
+
+class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_t> {
+ protected:
+  // What a runner of that version would have recorded: a run that is done with three points, a state, an event, a tag,
+  // and one whose process is gone.  Every column is of the first layout.
+  void SetUp() override {
+    Database database(path, OpenMode::kCreate);
+    database.configure();
+    database.exec("PRAGMA synchronous = OFF");
+    for (size_t i = 0; i < GetParam(); ++i) database.exec(migrations()[i]);
+    database.exec(fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kApplicationId, GetParam()));
+    database.query_text("PRAGMA journal_mode = WAL");
+    const Sha256Digest recipe = digest_of(sample_run().attempt.recipe);
+    Statement(database,
+              "INSERT INTO recipe VALUES(1, ?1, 'hash-1', 'name: digits' || char(10), '{\"name\":\"digits\"}', "
+              "'{\"name\":\"recipe.yaml:1\"}')")
+        .bind(std::as_bytes(std::span(recipe)))
+        .run();
+    for (const int run : {1, 2}) {
+      database.exec(fmt::format(
+          "INSERT INTO run(id, uid, name, seed, created_ms, attempts) VALUES({0}, '000000000{0}', 'digits', 42, 0, 1);"
+          "INSERT INTO attempt(run_id, no, recipe_id, start_step, backend, num_processes, cpu_features, kernels, "
+          "  binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, "
+          "  superseded_points) "
+          "VALUES({0}, 1, 1, 0, 'cpu', 1, '', '{{}}', '', 'gone', 1, 1, 'boot', '', 0, 500, '{1}', 0)",
+          run, run == 1 ? "done" : "running"));
+    }
+    const auto chunk = encode_points(std::vector<Point>{{1, 10, 0.5}, {2, 20, 0.25}, {3, 30, 0.125}});
+    database.exec(
+        "INSERT INTO series VALUES(1, 1, 'loss', 3, 1, 3, 0.5, 0.125, 0.125, 3, 0.5, 1, 0.875, 0, 0);"
+        "INSERT INTO param VALUES(1, 'optimizer.lr', 'float', 0.1);"
+        "INSERT INTO tag VALUES(1, 'best'); INSERT INTO event VALUES(1, 1, 1, 5, 'info', 'hello', '{}');"
+        "INSERT INTO state(id, run_id, attempt, step, epoch, reason, pinned, bytes, new_bytes, created_ms) "
+        "VALUES(7, 1, 1, 3, 0, 'end', 0, 3, 3, 0);"
+        "INSERT INTO section VALUES(7, 0, 'w', '', 3)");
+    Statement(database, "INSERT INTO chunk VALUES(1, 1, 0, 3, 3, ?1)").bind(std::span<const std::byte>(chunk)).run();
+    const Sha256Digest digest = sha256("abc");
+    Statement(database, "INSERT INTO content VALUES(1, ?1, CAST('abc' AS BLOB))")
+        .bind(std::as_bytes(std::span(digest)))
+        .run();
+    database.exec("INSERT INTO section_content VALUES(7, 0, 0, 1); PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+
+  std::string ask(const std::string& sql) {
+    std::string text;
+    const SqlResult result = sql_query(path, sql);
+    for (const auto& value : result.rows.at(0)) {
+      text += text.empty() ? "" : "|";
+      if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
+      if (const auto* word = std::get_if<std::string>(&value)) text += *word;
+      if (const auto* number = std::get_if<double>(&value)) text += fmt::format("{}", *number);
+    }
+    return text;
+  }
+};
+
+TEST_P(OlderLayout, IsReadAsTheNewest) {
+  const std::string before = read_file(path);
+  {
+    Store store = open_to_read();
+    EXPECT_EQ(list_runs(store).size(), 2u);
+    const RunRow run = find_run(store, "0000000001");
+    const RunDetails details = show_run(store, run);
+    EXPECT_EQ(run.status, RunStatus::kDone);
+    EXPECT_EQ(run.tags, std::vector<std::string>{"best"});
+    EXPECT_EQ(details.metrics.at(0).sum, 0.875);
+    EXPECT_EQ(details.events.at(0).kind, "hello");
+    EXPECT_TRUE(details.artifacts.empty());
+    EXPECT_TRUE(details.provenance.empty());
+    EXPECT_EQ(metric_points(store, run, "loss").size(), 3u);
+    EXPECT_EQ(load_state(store, 7).at("w").bytes.size(), 3u);
+    EXPECT_EQ(find_run(store, "0000000002").status, RunStatus::kCrashed);
+    EXPECT_NE(error_of([&] { add_tag(store, run.id, "x"); }), "no error");
+  }
+  EXPECT_EQ(read_file(path), before);
+  EXPECT_EQ(folder.listing(), "runner.db");
+}
+
+TEST_P(OlderLayout, HasEveryView) {
+  const std::string before = read_file(path);
+  for (const std::string_view view : kViews) {
+    EXPECT_EQ(error_of([&] { ask(fmt::format("SELECT count(*) FROM {}", view)); }), "no error") << view;
+  }
+  EXPECT_EQ(ask("SELECT group_concat(status) FROM (SELECT status FROM runs ORDER BY run)"), "done,crashed");
+  EXPECT_EQ(ask("SELECT group_concat(status) FROM (SELECT status FROM attempts ORDER BY run)"), "done,crashed");
+  EXPECT_EQ(ask("SELECT metric, n, mean * 24, bytes > 10 FROM metrics"), "loss|3|7|1");
+  EXPECT_EQ(ask("SELECT sum(step), sum(value) FROM points"), "6|0.875");
+  EXPECT_EQ(ask("SELECT state, step, reason FROM states"), "7|3|end");
+  EXPECT_EQ(ask("SELECT count(*) FROM artifacts"), "0");
+  EXPECT_EQ(read_file(path), before);
+}
+
+// Every table and view of the newest layout, column by column.
+TEST_P(OlderLayout, HasEveryColumn) {
+  const fs::path newest = folder / "newest.db";
+  Store::open(newest, Access::kWrite);
+  for (const auto& row :
+       sql_query(newest, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'")
+           .rows) {
+    const std::string columns =
+        fmt::format("SELECT group_concat(name) FROM pragma_table_info('{}')", std::get<std::string>(row[0]));
+    EXPECT_EQ(sql_query(path, columns).rows, sql_query(newest, columns).rows) << columns;
+  }
+}
+
+TEST_P(OlderLayout, CanBeReadWhereNobodyCanWrite) {
+  fs::permissions(path, fs::perms(0444));
+  fs::permissions(folder.path(), fs::perms(0555));
+  EXPECT_TRUE(as_nobody([&] {
+    Store store = open_to_read();
+    return list_runs(store).size() == 2 && show_run(store, find_run(store, "0000000001")).artifacts.empty();
+  }));
+}
+
+TEST_P(OlderLayout, IsBroughtUpToDateByTheFirstWriter) {
+  {
+    Store store = open_to_write();
+    EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), std::ssize(migrations()));
+    EXPECT_EQ(load_state(store, 7).at("w").bytes.size(), 3u);
+    EXPECT_EQ(find_run(store, "0000000001").tags, std::vector<std::string>{"best"});
+  }
+  EXPECT_EQ(ask("SELECT count(*) FROM artifacts"), "0");
+}
+
+// Which layouts are known; the newest is read without any of this.
+INSTANTIATE_TEST_SUITE_P(Versions, OlderLayout, ::testing::Range(size_t{1}, migrations().size() + 1));
+
+}  // namespace
+}  // namespace runner::store
