@@ -287,6 +287,8 @@ RunDetails show_run(Store& store, const RunRow& run) {
   const Transaction snapshot(database, Transaction::Kind::kRead);
   RunDetails details;
   details.run = run;
+  Statement children(database, "SELECT uid FROM run WHERE parent_id = ?1 ORDER BY id");
+  details.children = texts(children.bind(run.id));
   details.recipe = read_recipe(database, run);
   details.params = read_params(database, run.id);
   details.attempts = read_attempts(database, run);

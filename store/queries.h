@@ -72,7 +72,8 @@ struct Note {
 // Everything recorded about one run, points and section bytes aside.
 struct RunDetails {
   RunRow run;
-  RecipeRecord recipe;  // of the newest attempt
+  std::vector<std::string> children;  // ids of the runs that were forked from it, oldest first
+  RecipeRecord recipe;                // of the newest attempt
   std::vector<Param> params;
   std::vector<AttemptRow> attempts;
   std::vector<AttemptProvenance> provenance;  // by attempt

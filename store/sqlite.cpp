@@ -1,6 +1,7 @@
 #include "store/sqlite.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -78,6 +79,9 @@ int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
   return SQLITE_OK;
 }
 
+// A setting of the process, as the signal handlers of a command are.
+LockNotice lock_notice = nullptr;
+
 }  // namespace
 
 bool SqliteError::is_disk_full() const {
@@ -133,6 +137,7 @@ void Database::sync() {
 
 void Database::configure() {
   set_patience(10'000);
+  sqlite3_busy_handler(handle_, wait_for_lock, this);
   // In place of SQLite's own hook: no checkpoint may happen by itself (docs/decisions/005-store-checkpoints.md).
   sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
   // mmap turns an I/O error into a signal; zeroing freed pages would double the cost of removing states.
@@ -164,8 +169,22 @@ int64_t Database::changes() const {
   return sqlite3_changes64(handle_);
 }
 
-void Database::set_patience(int milliseconds) {
-  sqlite3_busy_timeout(handle_, milliseconds);
+// As sqlite3_busy_timeout, with a word after a second.
+int Database::wait_for_lock(void* database, int tries) {
+  constexpr std::array kDelaysMs{1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100};
+  constexpr int kNoticeMs = 1000;
+  const auto& self = *static_cast<Database*>(database);
+  int waited = 0;
+  for (int i = 0; i < tries; ++i) waited += kDelaysMs[std::min<size_t>(static_cast<size_t>(i), kDelaysMs.size() - 1)];
+  const int delay = kDelaysMs[std::min<size_t>(static_cast<size_t>(tries), kDelaysMs.size() - 1)];
+  if (waited + delay > self.patience_ms_) return 0;
+  if (waited < kNoticeMs && waited + delay >= kNoticeMs && lock_notice != nullptr) lock_notice(self.path_);
+  sqlite3_sleep(delay);
+  return 1;
+}
+
+void set_lock_notice(LockNotice notice) {
+  lock_notice = notice;
 }
 
 void Database::fail(int code) const {

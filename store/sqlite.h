@@ -69,7 +69,7 @@ class Database {
   // Pages in the write-ahead log after this connection's last commit.
   int64_t wal_pages() const { return wal_pages_; }
   // How long to wait for another process's lock; 10 s from the start.
-  void set_patience(int milliseconds);
+  void set_patience(int milliseconds) { patience_ms_ = milliseconds; }
 
   const std::filesystem::path& path() const { return path_; }
   sqlite3* handle() const { return handle_; }
@@ -78,10 +78,18 @@ class Database {
   [[noreturn]] void fail(int code) const;
 
  private:
+  static int wait_for_lock(void* database, int tries);
+
   std::filesystem::path path_;
   sqlite3* handle_ = nullptr;
   int64_t wal_pages_ = 0;
+  int patience_ms_ = 0;
 };
+
+// Called, on the thread that waits, where a lock of another program has kept a connection waiting for a second.  Set it
+// once, before anything is opened; a program that sets nothing waits in silence.
+using LockNotice = void (*)(const std::filesystem::path& store);
+void set_lock_notice(LockNotice notice);
 
 class Statement {
  public:

@@ -13,6 +13,7 @@
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/output.h"
+#include "store/sqlite.h"
 
 namespace runner::cli {
 namespace {
@@ -50,6 +51,9 @@ int run_program(int argc, const char* const* argv) {
   // Writing to a closed pipe or past a limit on the size of files says so instead.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  store::set_lock_notice([](const std::filesystem::path& path) {
+    report::Output().talk(fmt::format("waiting for another program to release the store {}\n", path.string()));
+  });
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   report::Output out;

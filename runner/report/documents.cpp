@@ -262,6 +262,7 @@ std::string show_document(const store::RunDetails& details) {
                           {"binary_version", details.run.binary_version},
                           {"cpu_features", details.run.cpu_features},
                           {"kernels", json::parse(details.run.kernels_json)},
+                          {"forks", json::list_of(details.children)},
                           {"recipe_hash", details.recipe.hash},
                           {"recipe", details.recipe.text},
                           {"params", std::move(params)},

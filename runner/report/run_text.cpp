@@ -1,6 +1,7 @@
 #include "runner/report/run_text.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,20 @@ std::string status_text(const store::RunRow& run) {
   return run.reason.empty() ? text : text + ": " + run.reason;
 }
 
+// What the run's own document counts.
+std::string work_text(const std::string& summary_json) {
+  const json::Value summary = json::parse(summary_json);
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : json::members_of(summary)) {
+    if (value.integer() == nullptr) continue;
+    if (name == "epochs") parts.push_back(count_text(*value.integer(), "epoch"));
+    if (name == "optimizer_steps") parts.push_back(count_text(*value.integer(), "step"));
+    if (name == "skipped_steps" && *value.integer() > 0) parts.push_back(fmt::format("{} skipped", *value.integer()));
+    if (name == "samples") parts.push_back(count_text(*value.integer(), "sample"));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string facts_text(const store::RunDetails& details, bool color) {
   const store::RunRow& run = details.run;
   Facts facts;
@@ -58,9 +73,11 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("created", local_time(run.created_ms));
   if (run.attempts > 1) facts.add("resumed", local_time(run.started_ms));
   facts.add("time", time_taken(run));
+  facts.add("trained", work_text(run.summary_json));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
   facts.add("seed", std::to_string(run.seed));
   facts.add("parent", run.parent);
+  facts.add("forks", joined(details.children));
   facts.add("tags", joined(run.tags));
   facts.add("recipe hash", details.recipe.hash);
   facts.add("host", fmt::format("{}, process {}", run.host, run.pid));
@@ -72,9 +89,27 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   return facts.render(color);
 }
 
-Table params_table(std::span<const store::Param> params) {
-  Table table({{"parameter"}, {"value"}});
-  for (const store::Param& param : params) table.add({param.key, param_text(param.value)});
+// "default", "recipe.yaml:12", "command line".
+std::string origin_text(const json::Value& origin) {
+  std::string kind, file, line;
+  for (const auto& [name, value] : json::members_of(origin)) {
+    if (name == "kind" && value.text() != nullptr) kind = *value.text();
+    if (name == "file" && value.text() != nullptr) file = *value.text();
+    if (name == "line" && value.integer() != nullptr) line = std::to_string(*value.integer());
+  }
+  return file.empty() || line.empty() ? kind : file + ':' + line;
+}
+
+// The origin of a list is that of its elements.
+Table params_table(const store::RunDetails& details) {
+  const json::Value origins = json::parse(details.recipe.origins_json);
+  const std::map<std::string, json::Value> known(json::members_of(origins).begin(), json::members_of(origins).end());
+  Table table({{"parameter"}, {"value"}, {"from"}});
+  for (const store::Param& param : details.params) {
+    auto found = known.find(param.key);
+    if (found == known.end()) found = known.find(param.key.substr(0, param.key.rfind('[')));
+    table.add({param.key, param_text(param.value), found == known.end() ? "" : origin_text(found->second)});
+  }
   return table;
 }
 
@@ -245,7 +280,7 @@ std::string show_text(const store::RunDetails& details, int width, bool color) {
   std::string text = facts_text(details, color);
   for (const Table& table :
        {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
-        artifacts_table(details.artifacts), params_table(details.params), sources_table(details.provenance),
+        artifacts_table(details.artifacts), params_table(details), sources_table(details.provenance),
         environment_table(details.provenance.empty() ? "" : details.provenance.back().provenance.environment_json),
         events_table(details.events), notes_table(details.notes)}) {
     if (!table.empty()) text += '\n' + table.render(width, color);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -323,6 +325,20 @@ TEST_F(Faults, AStoreThatCannotBeUsedIsNamedAndNotTouched) {
       EXPECT_TRUE(files() == before) << command;
     }
   }
+}
+
+// Another program holds the store's lock for longer than people wait without wondering.
+TEST_F(Faults, ALockedStoreIsWaitedForWithANote) {
+  make_sample_store(file("runner.db"));
+  store::Database other(file("runner.db"), store::OpenMode::kReadWrite);
+  other.configure();
+  auto lock = std::make_unique<store::Transaction>(other, store::Transaction::Kind::kWrite);
+  std::thread command([&] { EXPECT_EQ(run("runner tag wine patient 2>talk").exit_code, 0); });
+  const std::string note = "waiting for another program to release the store runner.db\n";
+  while (!fs::exists(file("talk")) || read_text(file("talk")) != note) std::this_thread::yield();
+  lock.reset();
+  command.join();
+  EXPECT_EQ(read_text(file("talk")), note + "run 0000000aaa is tagged patient\n");
 }
 
 }  // namespace

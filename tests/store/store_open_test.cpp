@@ -38,7 +38,6 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
   EXPECT_EQ(database.query_int64("PRAGMA trusted_schema"), 0);
   EXPECT_EQ(database.query_int64("PRAGMA temp_store"), 2);  // MEMORY
   EXPECT_EQ(database.query_int64("PRAGMA mmap_size"), 0);
-  EXPECT_EQ(database.query_int64("PRAGMA busy_timeout"), 10'000);
   EXPECT_EQ(database.query_int64("PRAGMA secure_delete"), 0);
   EXPECT_EQ(database.query_int64("PRAGMA wal_autocheckpoint"), 0);
 }
