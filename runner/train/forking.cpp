@@ -55,7 +55,7 @@ std::string difference(const char* section, const std::string& before, const std
 
 // Why the child begins with the first epoch; nothing where it goes on at the parent's next batch.
 std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
-  if (const auto why = other_windows(request.before, session.recipe)) return why;
+  if (auto why = other_windows(request.before, session.recipe)) return why;
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
   return difference("data.train", state.train_data, session.train_fingerprint());
 }

@@ -112,7 +112,7 @@ void export_folder(store::Store& store, const store::RunRow& run, const fs::path
 // Returns the file: FILE, or what the name ends in.
 std::string export_artifact(store::Store& store, const store::RunRow& run, const Options& options) {
   const store::ArtifactInfo artifact = store::find_artifact(store, run.id, options.artifact);
-  const std::string file = options.file.empty() ? fs::path(artifact.header.name).filename().string() : options.file;
+  std::string file = options.file.empty() ? fs::path(artifact.header.name).filename().string() : options.file;
   const std::vector<std::byte> bytes = store::read_artifact(store, artifact);
   formats::write_file(file, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   return file;

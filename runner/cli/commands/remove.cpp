@@ -12,7 +12,7 @@ namespace runner::cli {
 
 namespace {
 
-constexpr int64_t kDayMs = 24 * 3'600'000;
+constexpr int64_t kDayMs = int64_t{24} * 3'600'000;
 
 // All are found before the first is changed; each once.
 std::vector<store::RunRow> find_all(store::Store& store, const std::vector<std::string>& selectors,
