@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "schema/value.h"
+
 namespace runner::schema {
 
 enum class Backend { kCpu, kGpu, kTpu };
@@ -221,6 +223,7 @@ struct Recipe {
   bool split_batches = false;
   int64_t gradient_accumulation_steps = 1;
   std::string hooks;
+  ValueMap vars;  // as substituted
   ModelSpec model;
   DataSpec data;
   OptimizerSpec optimizer;

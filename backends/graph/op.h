@@ -61,6 +61,7 @@ enum class Op : uint8_t {
   kArgMax,  // one axis; i64; the first of equals; NaN counts as largest
   // layout; expand, reshape and contiguous slices cost nothing
   kReshape,
+  kDetach,   // the operand, without a derivative
   kPermute,  // attrs: for each output axis, the input axis
   kExpand,   // attrs: none; numpy broadcasting to the node's shape
   kSlice,    // attrs: start, stop, step for each axis

@@ -107,6 +107,10 @@ TensorType reduce_type(Query q) {
   return {op == Op::kArgMax ? DType::kI64 : x.dtype, reduced(x.shape, q.attrs)};
 }
 
+TensorType detach_type(Query q) {
+  return q.operands[0];
+}
+
 TensorType reshape_type(Query q) {
   check(q.operands[0].shape.elements() == q.requested.shape.elements(),
         "reshape: {} does not have the {} elements of {}", q.operands[0], q.requested.shape.elements(),
@@ -414,6 +418,7 @@ constexpr OpRow kTable[] = {
     {Op::kReduceMin, "reduce_min", kRed, 1, 1, reduce_type<Op::kReduceMin>, d::reduce_extremum, per_operand},
     {Op::kArgMax, "argmax", kRed, 1, 1, reduce_type<Op::kArgMax>, nullptr, per_operand},
     {Op::kReshape, "reshape", kLay, 1, 1, reshape_type, d::reshape, no_flops},
+    {Op::kDetach, "detach", kLay, 1, 1, detach_type, nullptr, no_flops},
     {Op::kPermute, "permute", kLay, 1, 1, permute_type, d::permute, no_flops},
     {Op::kExpand, "expand", kLay, 1, 1, expand_type, d::expand, no_flops},
     {Op::kSlice, "slice", kLay, 1, 1, slice_type, d::slice, no_flops},

@@ -159,6 +159,10 @@ Value flatten(Value x) {
   return reshape(x, Shape{x.shape().elements()});
 }
 
+Value detach(Value x) {
+  return record(Op::kDetach, {x});
+}
+
 Value permute(Value x, std::span<const int64_t> axes) {
   std::vector<int64_t> normal(axes.begin(), axes.end()), in_order(static_cast<size_t>(x.shape().rank()));
   for (int64_t& axis : normal) axis = normal_axis("permute", x, axis);

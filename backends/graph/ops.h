@@ -163,6 +163,7 @@ Value reshape(Value x, const Shape& shape);
 Value flatten(Value x);  // to one dimension
 Value permute(Value x, std::span<const int64_t> axes);
 Value transpose(Value x, int64_t a, int64_t b);
+Value detach(Value x);  // x, through which no gradient flows
 Value expand(Value x, const Shape& shape);
 // [start, stop) of one axis by step; negative start and stop count from the end.
 Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);

@@ -93,6 +93,9 @@ class Program {
 
   // The source line given to the nodes recorded from now on.
   void set_mark(const SourceMark& mark);
+  // The same for who records many nodes and keeps the numbers of lines.
+  MarkId intern(const SourceMark& mark) { return lines_.intern(mark); }
+  void set_mark(MarkId mark) { mark_ = mark; }
   // Where the next node comes from.
   const SourceMark& mark() const { return made_from_ ? lines_.at(*made_from_) : lines_.of(mark_); }
   const SourceMark& mark_of(ValueId id) const { return lines_.at(node(id).origin); }

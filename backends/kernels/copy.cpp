@@ -130,7 +130,8 @@ Box pad_box(const KernelRequest& request) {
 
 std::vector<Box> boxes_of(const KernelRequest& request) {
   switch (request.op) {
-    case Op::kReshape: return {whole_operand(0, request.result.shape, request.result.shape, 0)};
+    case Op::kReshape:
+    case Op::kDetach: return {whole_operand(0, request.result.shape, request.result.shape, 0)};
     case Op::kPermute: return {permute_box(request)};
     case Op::kExpand: return {expand_box(request)};
     case Op::kSlice: return {slice_box(request)};

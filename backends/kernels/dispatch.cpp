@@ -12,6 +12,7 @@ Kernel prepare_kernel(const KernelRequest& request) {
     case Op::kReduceMin: return prepare_reduce(request);
     case Op::kArgMax: return prepare_argmax(request);
     case Op::kReshape:
+    case Op::kDetach:
     case Op::kPermute:
     case Op::kExpand:
     case Op::kSlice:

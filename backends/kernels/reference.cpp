@@ -451,7 +451,8 @@ Function function_of(Op op) {
     case Op::kReduceMax:
     case Op::kReduceMin: return run_reduce;
     case Op::kArgMax: return run_argmax;
-    case Op::kReshape: return run_reshape;
+    case Op::kReshape:
+    case Op::kDetach: return run_reshape;
     case Op::kPermute: return run_permute;
     case Op::kExpand: return run_expand;
     case Op::kSlice: return run_slice;

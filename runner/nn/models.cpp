@@ -10,7 +10,9 @@ class OverFlatSamples : public Module {
  public:
   explicit OverFlatSamples(ModulePtr inner) : inner_(std::move(inner)), flatten_(flatten()) {}
 
-  void declare(ParameterSet& parameters, const std::string& prefix) override { inner_->declare(parameters, prefix); }
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
+    inner_->declare(parameters, prefix);
+  }
   Value forward(Forward& context, Value x) const override {
     return inner_->forward(context, flatten_->forward(context, x));
   }

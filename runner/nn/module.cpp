@@ -14,7 +14,7 @@ class Linear : public Module {
  public:
   Linear(int64_t in, int64_t out, bool bias) : in_(in), out_(out), has_bias_(bias) {}
 
-  void declare(ParameterSet& parameters, const std::string& prefix) override {
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     const Initialiser init{Initialiser::Kind::kUniform, 1.0 / std::sqrt(static_cast<double>(in_))};
     weight_ = parameters.add(prefix + "weight", Shape{out_, in_}, init);
     if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init);
@@ -24,6 +24,11 @@ class Linear : public Module {
     const Autocast& autocast = context.autocast;
     const Value y = ops::matmul(autocast.lower(x), autocast.lower(context.parameter(weight_)), false, true);
     return has_bias_ ? ops::add(y, autocast.lower(context.parameter(bias_))) : y;
+  }
+
+  std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {
+    if (!has_bias_) return {{"weight", weight_}};
+    return {{"weight", weight_}, {"bias", bias_}};
   }
 
  private:
@@ -36,11 +41,13 @@ class Embedding : public Module {
  public:
   Embedding(int64_t rows, int64_t width) : shape_{rows, width} {}
 
-  void declare(ParameterSet& parameters, const std::string& prefix) override {
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, 1.0});
   }
 
   Value forward(Forward& context, Value ids) const override { return ops::embedding(context.parameter(weight_), ids); }
+
+  std::vector<std::pair<std::string, ParameterId>> own_parameters() const override { return {{"weight", weight_}}; }
 
  private:
   const Shape shape_;
@@ -51,13 +58,17 @@ class LayerNorm : public Module {
  public:
   LayerNorm(int64_t width, double eps) : width_(width), eps_(eps) {}
 
-  void declare(ParameterSet& parameters, const std::string& prefix) override {
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     weight_ = parameters.add(prefix + "weight", Shape{width_}, {Initialiser::Kind::kOnes, 0});
     bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0});
   }
 
   Value forward(Forward& context, Value x) const override {
     return ops::layer_norm(Autocast::raise(x), context.parameter(weight_), context.parameter(bias_), eps_);
+  }
+
+  std::vector<std::pair<std::string, ParameterId>> own_parameters() const override {
+    return {{"weight", weight_}, {"bias", bias_}};
   }
 
  private:
@@ -114,7 +125,7 @@ class Sequential : public Module {
  public:
   explicit Sequential(std::vector<ModulePtr> members) : members_(std::move(members)) {}
 
-  void declare(ParameterSet& parameters, const std::string& prefix) override {
+  void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     for (size_t i = 0; i < members_.size(); ++i) members_[i]->declare(parameters, fmt::format("{}{}.", prefix, i));
   }
 
@@ -130,25 +141,25 @@ class Sequential : public Module {
 }  // namespace
 
 ModulePtr linear(int64_t in, int64_t out, bool bias) {
-  return std::make_unique<Linear>(in, out, bias);
+  return std::make_shared<Linear>(in, out, bias);
 }
 ModulePtr embedding(int64_t rows, int64_t width) {
-  return std::make_unique<Embedding>(rows, width);
+  return std::make_shared<Embedding>(rows, width);
 }
 ModulePtr layer_norm(int64_t width, double eps) {
-  return std::make_unique<LayerNorm>(width, eps);
+  return std::make_shared<LayerNorm>(width, eps);
 }
 ModulePtr dropout(double p) {
-  return std::make_unique<Dropout>(p);
+  return std::make_shared<Dropout>(p);
 }
 ModulePtr activation(schema::Activation kind) {
-  return std::make_unique<ActivationModule>(kind);
+  return std::make_shared<ActivationModule>(kind);
 }
 ModulePtr flatten() {
-  return std::make_unique<Flatten>();
+  return std::make_shared<Flatten>();
 }
 ModulePtr sequential(std::vector<ModulePtr> members) {
-  return std::make_unique<Sequential>(std::move(members));
+  return std::make_shared<Sequential>(std::move(members));
 }
 
 }  // namespace runner::nn

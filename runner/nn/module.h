@@ -1,13 +1,15 @@
 // Modules: parts of a model that declare parameters and record their forward computation.
 //
 // A module tree is built once, declares its parameters under PyTorch's names, and then records the same ops each time
-// it is asked to, with whatever Program, mode and precision the Forward says.  Modules are immutable after declare().
+// it is asked to, with whatever Program, mode and precision the Forward says.  Modules are immutable after declare();
+// one that stands at several places of a model shares its parameters there, under the name of the first.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/graph/ops.h"
@@ -43,12 +45,21 @@ struct Forward {
 class Module {
  public:
   virtual ~Module() = default;
-  // Adds the module's parameters under `prefix` ("", "0.", "blocks.3.").
-  virtual void declare(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
+  // Adds the module's parameters under `prefix` ("", "0.", "blocks.3."), once to each set.
+  void declare(ParameterSet& parameters, const std::string& prefix) {
+    if (std::exchange(declared_in_, &parameters) != &parameters) add_parameters(parameters, prefix);
+  }
   virtual Value forward(Forward& context, Value x) const = 0;
+  // The module's own parameters by name, declared already: "weight", "bias".
+  virtual std::vector<std::pair<std::string, ParameterId>> own_parameters() const { return {}; }
+
+ private:
+  virtual void add_parameters(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
+
+  const ParameterSet* declared_in_ = nullptr;
 };
 
-using ModulePtr = std::unique_ptr<Module>;
+using ModulePtr = std::shared_ptr<Module>;
 
 // x: (…, in) -> (…, out).  weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.
 ModulePtr linear(int64_t in, int64_t out, bool bias = true);

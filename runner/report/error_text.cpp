@@ -1,15 +1,21 @@
 #include "runner/report/error_text.h"
 
+#include <fmt/format.h>
+
 #include "runner/report/output.h"
 #include "schema/diagnostic.h"
 
 namespace runner::report {
 
+std::string error_text(std::string_view text, bool color) {
+  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), text);
+}
+
 std::string error_text(const Error& error, bool color) {
   if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
     return schema::render_text(recipe->diagnostics(), color);
   }
-  return painted("error:", Color::kRed, color) + ' ' + error.what() + '\n';
+  return error_text(error.what(), color);
 }
 
 }  // namespace runner::report

@@ -69,6 +69,10 @@ void ProgressReporter::on_warning(std::string_view text) {
   print(painted("warning:", Color::kYellow, out_.talk_color()) + ' ' + std::string(text));
 }
 
+void ProgressReporter::on_print(std::string_view text) {
+  print(text);
+}
+
 void ProgressReporter::measure(const Progress& progress, double now) {
   const double seconds = now - measured_;
   if (measured_step_ >= 0 && seconds > 0) {

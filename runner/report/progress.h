@@ -28,6 +28,7 @@ class ProgressReporter : public train::Observer {
   void on_step(const Progress& progress) override;
   void on_evaluation(const Progress& progress, const std::map<std::string, double>& metrics) override;
   void on_warning(std::string_view text) override;
+  void on_print(std::string_view text) override;
 
  private:
   void measure(const Progress& progress, double now);

@@ -40,6 +40,19 @@ std::optional<double> optional_number(const json& text) {
   return std::strtod(text.get<std::string>().c_str(), nullptr);
 }
 
+json metrics_document(const MetricSums& metrics) {
+  json document = json::object();
+  for (const auto& [name, sum] : metrics) document[name] = {number_text(sum.sum), number_text(sum.weight)};
+  return document;
+}
+
+MetricSums metrics_of(const json& document) {
+  MetricSums metrics;
+  for (const auto& [name, sum] : document.items())
+    metrics[name] = {optional_number(sum.at(0)).value(), optional_number(sum.at(1)).value()};
+  return metrics;
+}
+
 std::string run_document(const RunState& state) {
   return json{
       {"version", kRunVersion},
@@ -55,6 +68,8 @@ std::string run_document(const RunState& state) {
         {"cooldown", state.plateau.cooldown},
         {"factor", number_text(state.plateau.factor)}}},
       {"early_stopping", {{"best", optional_text(state.patience.best)}, {"evaluations", state.patience.evaluations}}},
+      {"metrics", metrics_document(state.metrics)},
+      {"hook", state.hook},
       {"encoding", state.encoding.to_json()},
       {"train_data", state.train_data},
       {"eval_data", state.eval_data}}
@@ -171,6 +186,8 @@ RunState run_state_of(const store::LoadedState& loaded) {
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
+    state.metrics = metrics_of(document.value("metrics", json::object()));  // older states have none
+    state.hook = document.value("hook", "");
     state.encoding = data::Encoding::from_json(document.at("encoding").get<std::string>());
     state.train_data = document.at("train_data");
     state.eval_data = document.at("eval_data");

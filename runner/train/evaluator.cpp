@@ -24,18 +24,23 @@ void Evaluator::each_batch(const Each& each) {
 
 std::map<std::string, double> Evaluator::run() {
   Metrics metrics = none_yet_;
-  each_batch([&](const data::Batch& batch, size_t size) {
-    losses_.resize(size);
-    weights_.resize(size);
-    trainer_.evaluate(batch, outputs_, losses_, weights_);
-    metrics.add({.outputs = outputs_,
-                 .classes = batch.classes,
-                 .targets = batch.targets,
+  MetricSums of_hook;
+  each_batch([&](const data::Batch& batch, size_t) {
+    trainer_.evaluate(batch, evaluated_);
+    metrics.add({.outputs = evaluated_.outputs,
+                 .classes = evaluated_.classes,
+                 .targets = evaluated_.targets,
                  .mask = batch.weights,
-                 .losses = losses_,
-                 .weights = weights_});
+                 .losses = evaluated_.losses,
+                 .weights = evaluated_.weights});
+    for (const auto& [name, sum] : evaluated_.metrics) {
+      of_hook[name].sum += sum.sum;
+      of_hook[name].weight += sum.weight;
+    }
   });
-  return metrics.result();
+  std::map<std::string, double> result = metrics.result();
+  for (const auto& [name, sum] : of_hook) result[name] = sum.sum / sum.weight;
+  return result;
 }
 
 std::vector<float> Evaluator::predict() {

@@ -32,7 +32,8 @@ class Evaluator {
   const data::Dataset& dataset_;
   const Metrics none_yet_;
   const data::DataPlan plan_;
-  std::vector<float> outputs_, losses_, weights_;  // of one batch
+  std::vector<float> outputs_;  // of one batch
+  Evaluated evaluated_;
 };
 
 }  // namespace runner::train

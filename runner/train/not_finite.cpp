@@ -70,8 +70,8 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const StepBu
   for (const ValueId id : recorded.parameters)
     if (std::find(watched.begin(), watched.end(), id) == watched.end()) watched.push_back(id);
   std::sort(watched.begin(), watched.end());
-  const backends::Value losses{&program, recorded.losses}, mask{&program, recorded.mask};
-  watched.push_back(backends::ops::sum(backends::ops::mul(losses, mask)).id);
+  const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
+  watched.push_back(backends::ops::sum(backends::ops::mul(losses, counted)).id);
   for (const ValueId id : watched) program.output("watched", id);
 
   const auto executable = device.compile(program);

@@ -38,17 +38,19 @@ bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-class Run {
+class Run : private RunControl {
  public:
   explicit Run(const RunRequest& request)
       : request_(request),
         recipe_(request.recipe),
-        session_(recipe_),
+        hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
+        session_(recipe_, hooks_.get()),
         log_every_(interval(recipe_.log.every, session_.scale)),
         save_every_(interval(recipe_.checkpoint.every, session_.scale)) {
     result_.name = recipe_.name;
     result_.backend = session_.device->name();
     result_.num_processes = recipe_.num_processes;
+    if (hooks_) hooks_->attach(this);
     const int64_t first_batch = session_.plan.slice(0, 0).size();
     session_.trainer.allocate();
     session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
@@ -140,6 +142,8 @@ class Run {
     const Resumed found = restore_newest(store, row, session_);
     position_ = found.state.position;
     patience_ = found.state.patience;
+    session_.trainer.metrics = found.state.metrics;
+    if (hooks_) hooks_->restore(found.state.hook);
     if (recipe_.train.early_stopping) stopped_early_ = patience_.evaluations >= recipe_.train.early_stopping->patience;
 
     store::AttemptInfo info = attempt_info();
@@ -161,8 +165,8 @@ class Run {
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
 
-  int64_t step() const { return session_.trainer.counters.windows; }
-  bool finished() const { return step() >= session_.scale.total_steps || stopped_early_; }
+  int64_t step() const override { return session_.trainer.counters.windows; }
+  bool finished() const { return step() >= session_.scale.total_steps || stopped_early_ || stopped_by_hook_; }
   bool interrupted() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
 
   // From the next batch on.
@@ -173,7 +177,9 @@ class Run {
   void train() {
     data::Loader loader(session_.data.train, session_.plan, loader_spec(recipe_.data.prefetch));
     logged_at_ = std::chrono::steady_clock::now();
+    on(HookEvent::kRunBegin);
     while (!finished() && !interrupted()) {
+      if (position_.step == 0) on(HookEvent::kEpochBegin);
       window(loader);
       if (!result_.first_step_seconds) {
         result_.first_step_seconds = seconds_since_process_start();
@@ -182,7 +188,9 @@ class Run {
       const bool logged = due(step(), log_every_) || finished();
       if (logged) log();
       if (evaluator_ && (due(step(), evaluate_every_) || finished())) evaluate();
-      if (stopped_early_ && !logged) log();
+      on(HookEvent::kStepEnd);
+      if (position_.step == 0) on(HookEvent::kEpochEnd);
+      if ((stopped_early_ || stopped_by_hook_) && !logged) log();
       if (const char* reason = reason_to_save()) save(reason);
       keeper_->collect();
       pass_on_warnings();
@@ -191,13 +199,15 @@ class Run {
     const bool done = finished();
     save(done ? "end" : "interrupt");
     keeper_->wait();
+    if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
     result_.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
     result_.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
   }
 
   // Null: none.  The last state of a run is saved by train().
-  const char* reason_to_save() const {
+  const char* reason_to_save() {
     if (finished()) return nullptr;
+    if (std::exchange(save_wanted_, false)) return "hook";
     if (due(step(), save_every_)) return "schedule";
     return newly_evaluated_ && keeper_->is_among_best(recorder_->at(step())) ? "best" : nullptr;
   }
@@ -258,6 +268,9 @@ class Run {
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::chrono::duration<double>(now - logged_at_).count();
     recorder_->add("train/samples_per_s", step(), static_cast<double>(samples_ - logged_samples_) / seconds);
+    for (const auto& [name, sum] : session_.trainer.metrics)
+      recorder_->add("train/" + name, step(), sum.sum / sum.weight);
+    session_.trainer.metrics.clear();
     logged_at_ = now;
     logged_samples_ = samples_;
   }
@@ -271,6 +284,7 @@ class Run {
       session_.schedule.observe(recorder_->newest(recipe_.scheduler.metric));
     if (recipe_.train.early_stopping) check_patience(*recipe_.train.early_stopping);
     request_.observer.on_evaluation(progress(), metrics);
+    on(HookEvent::kEvaluation);
   }
 
   void check_patience(const schema::EarlyStopping& spec) {
@@ -286,6 +300,30 @@ class Run {
     writer_->event(
         store::Level::kInfo, "early_stopping",
         json::line(json::Object{{"step", step()}, {"metric", spec.metric}, {"evaluations", patience_.evaluations}}));
+  }
+
+  // ---- what hooks of events do --------------------------------------------------------------------------------------
+
+  void on(HookEvent event) {
+    if (hooks_ && hooks_->has(event)) hooks_->on(event);
+  }
+
+  std::string_view run() const override { return result_.run; }
+  std::string_view name() const override { return result_.name; }
+  int64_t epoch() const override { return position_.epoch; }
+  int64_t steps() const override { return session_.scale.total_steps; }
+  void save() override { save_wanted_ = true; }
+  void stop() override { stopped_by_hook_ = true; }
+  void print(std::string_view text) override { request_.observer.on_print(text); }
+  std::optional<double> metric(const std::string& name) const override {
+    if (!recorder_) return std::nullopt;
+    const double value = recorder_->newest(name);
+    return std::isnan(value) ? std::nullopt : std::optional(value);
+  }
+  void log(const std::string& name, double value) override {
+    RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
+              "log: {} is a name of the run's own; log other names, or return metrics from a step", name);
+    recorder_->add(name, step(), value);
   }
 
   Observer::Progress progress() const {
@@ -305,6 +343,8 @@ class Run {
                    .counters = session_.trainer.counters,
                    .plateau = session_.schedule.plateau(),
                    .patience = patience_,
+                   .metrics = session_.trainer.metrics,
+                   .hook = hooks_ ? hooks_->state() : "",
                    .encoding = session_.data.encoding,
                    .train_data = session_.train_fingerprint(),
                    .eval_data = session_.eval_fingerprint()},
@@ -351,7 +391,7 @@ class Run {
   void record_failure(const Error& error) {
     result_.status = store::RunStatus::kFailed;
     result_.exit_code = error.kind() == ErrorKind::kStore ? exit_code(ErrorKind::kStore) : exit_code(ErrorKind::kRun);
-    result_.error = RunError{error.message(), error.where().file, error.where().line};
+    result_.error = RunError{error.message(), error.where().file, error.where().line, error.what()};
     writer_->event(store::Level::kError, "failure", event_json(error.message()));
     try {
       keeper_->wait();
@@ -369,6 +409,7 @@ class Run {
     if (stopped_early_)
       result_.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                    recipe_.train.early_stopping->metric, patience_.evaluations);
+    if (stopped_by_hook_) result_.reason = fmt::format("stopped by the hook at step {}", step());
     if (result_.error) result_.reason = result_.error->message;
     result_.seconds = seconds_since_process_start();
     if (result_.skipped_steps > 0)
@@ -389,7 +430,8 @@ class Run {
       pass_on_warnings();
       result_.status = store::RunStatus::kFailed;
       result_.exit_code = exit_code(ErrorKind::kStore);
-      if (!result_.error) result_.error = RunError{error.message(), error.where().file, error.where().line};
+      if (!result_.error)
+        result_.error = RunError{error.message(), error.where().file, error.where().line, error.what()};
       if (!is_recorded()) result_.run.clear();
     }
   }
@@ -406,6 +448,7 @@ class Run {
 
   const RunRequest& request_;
   const schema::Recipe& recipe_;
+  const std::unique_ptr<Hooks> hooks_;
   Session session_;
   const int64_t log_every_, save_every_;
   int64_t evaluate_every_ = 0;
@@ -418,6 +461,8 @@ class Run {
   data::Position position_;
   Patience patience_;
   bool stopped_early_ = false;
+  bool stopped_by_hook_ = false;
+  bool save_wanted_ = false;      // by the hook
   bool newly_evaluated_ = false;  // after the newest window
   bool warned_of_no_weight_ = false;
   double lr_ = 0, grad_norm_ = 0;

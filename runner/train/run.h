@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/train/hooks.h"
 #include "schema/recipe.h"
 #include "schema/source_mark.h"
 #include "store/provenance.h"
@@ -33,6 +34,7 @@ class Observer {
   virtual void on_step(const Progress& /*progress*/) {}
   virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
   virtual void on_warning(std::string_view /*text*/) {}
+  virtual void on_print(std::string_view /*text*/) {}  // a hook has something to say
 };
 
 struct MetricRange {
@@ -43,6 +45,7 @@ struct RunError {
   std::string message;
   std::string file;
   int line = 0;
+  std::string text;  // all of it, as people read it
 };
 
 // The document of `exec --json`.
@@ -77,6 +80,7 @@ struct RunRequest {
   std::string resume;                 // id of the run to continue; empty: a new run
   const ForkRequest* fork = nullptr;  // a new run that starts from a state of another; null: none
   bool longer = false;                // resumed, and train.epochs or train.steps is larger than before
+  MakeHooks make_hooks = nullptr;     // of the recipe; null: it has none
   Observer& observer;
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted

@@ -28,13 +28,13 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
-Session::Session(const schema::Recipe& recipe_)
+Session::Session(const schema::Recipe& recipe_, Hooks* hooks)
     : recipe(recipe_),
       data(data::load(recipe)),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
       device(backends::make_cpu_device(static_cast<int>(recipe.threads))),
-      trainer(recipe, data.encoding, *device),
+      trainer(recipe, data.encoding, *device, hooks),
       schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {
   check_warmup(recipe.scheduler, scale);
 }

@@ -19,8 +19,8 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
 
 struct Session {
   // Reads the data and lays the model out; Trainer::allocate() gives it memory.  Throws Error(kRecipe) or Error(kData).
-  // The recipe must outlive the session.
-  explicit Session(const schema::Recipe& recipe);
+  // Recipe and hooks (null: none) must outlive the session.
+  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr);
 
   const schema::Recipe& recipe;
   data::Data data;

@@ -35,6 +35,13 @@ Value input_value(Program& program, size_t index) {
   return {&program, program.inputs()[index].value};
 }
 
+void output_metrics(Program& program, const StepBuilder::Recorded& recorded) {
+  for (const StepBuilder::Metric& metric : recorded.metrics) {
+    program.output(metric.name, metric.sum);
+    program.output(metric.name + " weight", metric.weight);
+  }
+}
+
 // The backward half of a training step under construction: works on a copy of the recorded forward part.
 class StepCompletion {
  public:
@@ -52,12 +59,14 @@ class StepCompletion {
     differentiate();
     if (!shape_.first) add_window();
     if (!shape_.last) {
+      output_metrics(program_, recorded_);
       keep_window();
       return std::move(program_);
     }
     scale_gradients();
     program_.output("finite", finite_.id);
     if (norm_) program_.output("grad_norm", norm_.id);
+    output_metrics(program_, recorded_);
     for (const auto& [buffer, gradient] : gradients_) update(buffer, gradient);
     log_loss();
     return std::move(program_);
@@ -75,9 +84,9 @@ class StepCompletion {
 
   // Σ mask · loss and Σ mask · weight of this batch.
   void sum_batch() {
-    const Value mask = value(recorded_.mask);
-    loss_ = ops::cast(ops::sum(ops::mul(value(recorded_.losses), mask)), DType::kF64);
-    weight_ = ops::cast(ops::sum(ops::mul(value(recorded_.weights), mask)), DType::kF64);
+    const Value counted = value(recorded_.counted);
+    loss_ = ops::cast(ops::sum(ops::mul(value(recorded_.losses), counted)), DType::kF64);
+    weight_ = ops::cast(ops::sum(ops::mul(value(recorded_.weights), counted)), DType::kF64);
   }
 
   // Gradients of Σ mask · loss: the mask is the seed.
@@ -85,7 +94,7 @@ class StepCompletion {
     std::vector<Value> parameters;
     for (const ValueId id : recorded_.parameters) parameters.push_back(value(id));
     const std::vector<Value> grads =
-        backends::differentiate(value(recorded_.losses), value(recorded_.mask), parameters);
+        backends::differentiate(value(recorded_.losses), value(recorded_.counted), parameters);
     const auto buffers = model_.parameters.buffers();
     for (int32_t b = 0; b < static_cast<int32_t>(buffers.size()); ++b) {
       if (buffers[static_cast<size_t>(b)].group < 0) continue;
@@ -197,17 +206,30 @@ void append(backends::StepSpecification& words, const schema::OptimizerHyper& hy
   for (const bool flag : {nesterov, amsgrad, centered}) words.push_back(flag);
 }
 
+void append(backends::StepSpecification& words, const std::vector<StepBuilder::Metric>& metrics) {
+  for (const StepBuilder::Metric& metric : metrics) {
+    words.push_back(metric.sum);
+    words.push_back(metric.weight);
+  }
+}
+
 }  // namespace
 
 StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
-                         const data::Encoding& encoding)
+                         const data::Encoding& encoding, Hooks* hooks)
     : recipe_(recipe),
       model_(model),
       layout_(layout),
       encoding_(encoding),
+      hooks_(hooks),
       loss_(resolve_loss(recipe.train, encoding.label_kind)) {}
 
-StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training) const {
+bool StepBuilder::varies(bool training) const {
+  if (hooks_ == nullptr) return false;
+  return hooks_->has_model() || (training ? hooks_->has_training_step() : hooks_->has_evaluation_step());
+}
+
+StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
   Recorded recorded;
   Program& program = recorded.program;
   for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
@@ -240,24 +262,91 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training) const {
                       .training = training,
                       .dropout_key = inputs[kRandomKey],
                       .sample_ids = inputs[kSampleIds]};
-  const Value outputs = nn::Autocast::raise(model_.module->forward(forward, inputs[kFeatures]));
-  const SampleLosses losses = sample_losses(recipe_.train, loss_, outputs, inputs[kLabels]);
-  recorded.outputs = outputs.id;
+  StepInputs step{.forward = forward,
+                  .model = model_.module,
+                  .features = inputs[kFeatures],
+                  .labels = inputs[kLabels],
+                  .mask = inputs[kMask],
+                  .sample_ids = inputs[kSampleIds],
+                  .read = [&](Value scalar) { return read(program, scalar.id); }};
+  record_losses(recorded, step, training);
+  return recorded;
+}
+
+namespace {
+
+// The losses of the whole batch count once.
+Value counted_by(Value losses, Value mask) {
+  return losses.shape().rank() == 0 ? ops::full_like(losses, 1.0) : mask;
+}
+
+void add_metrics(StepBuilder::Recorded& recorded, std::vector<StepMetric> metrics) {
+  for (StepMetric& metric : metrics)
+    recorded.metrics.push_back({std::move(metric.name), metric.sum.id, metric.weight.id});
+}
+
+}  // namespace
+
+void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool training) const {
+  SampleLosses losses;
+  recorded.targets = inputs.labels.id;
+  if (training && hooks_ != nullptr && hooks_->has_training_step()) {
+    StepLosses step = hooks_->training_step(inputs);
+    losses = {step.losses, step.weights};
+    add_metrics(recorded, std::move(step.metrics));
+  } else if (!training && hooks_ != nullptr && hooks_->has_evaluation_step()) {
+    StepPredictions step = hooks_->evaluation_step(inputs);
+    recorded.outputs = step.predictions.id;
+    recorded.targets = step.targets.id;
+    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of_recipe(step.predictions, step.targets);
+    add_metrics(recorded, std::move(step.metrics));
+  } else {
+    const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
+    recorded.outputs = outputs.id;
+    losses = losses_of_recipe(outputs, inputs.labels);
+  }
   recorded.losses = losses.losses.id;
   recorded.weights = losses.weights.id;
-  recorded.mask = inputs[kMask].id;
-  return recorded;
+  recorded.counted = counted_by(losses.losses, inputs.mask).id;
+}
+
+// A hook's model may give outputs of any shape.
+SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
+  const Shape wanted{labels.shape()[0], encoding_.outputs};
+  RUN_CHECK(outputs.shape() == wanted, ErrorKind::kRecipe,
+            "the model gives {}, but the data has {} {}: expected {} f32", outputs.type().to_string(),
+            encoding_.outputs, encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets",
+            wanted.to_string());
+  return sample_losses(recipe_.train, loss_, outputs, labels);
 }
 
 Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
   return StepCompletion(recipe_, model_, layout_, recorded, shape).run();
 }
 
+namespace {
+
+bool depends_on(const Program& program, ValueId value, ValueId on) {
+  std::vector<bool> needed(static_cast<size_t>(program.size()));
+  needed[static_cast<size_t>(value)] = true;
+  for (ValueId id = value; id > on; --id) {
+    if (!needed[static_cast<size_t>(id)]) continue;
+    for (const ValueId operand : program.operands(id)) needed[static_cast<size_t>(operand)] = true;
+  }
+  return value >= on && needed[static_cast<size_t>(on)];
+}
+
+}  // namespace
+
 Program StepBuilder::forward(Recorded recorded, bool labelled) const {
+  RUN_CHECK(labelled || !depends_on(recorded.program, recorded.outputs, recorded.targets), ErrorKind::kRun,
+            "the predictions of evaluation_step depend on batch.labels, which there are none of here");
   recorded.program.output("outputs", recorded.outputs);
   if (labelled) {
+    recorded.program.output("targets", recorded.targets);
     recorded.program.output("losses", recorded.losses);
     recorded.program.output("weights", recorded.weights);
+    output_metrics(recorded.program, recorded);
   }
   return std::move(recorded.program);
 }
@@ -268,13 +357,14 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
                                        shape.last,
                                        recorded.losses,
                                        recorded.weights,
-                                       recorded.mask,
+                                       recorded.counted,
                                        recipe_.gradient_accumulation_steps > 1,
                                        static_cast<int64_t>(recipe_.train.on_nan),
                                        static_cast<int64_t>(recipe_.optimizer.type)};
   append(words, recipe_.train.clip_grad_norm);
   append(words, recipe_.train.clip_grad_value);
   words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
+  append(words, recorded.metrics);
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     words.push_back(buffer.group >= 0);
     if (buffer.group >= 0) append(words, hyper_of(recipe_, buffer.group));
@@ -283,7 +373,10 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
 }
 
 backends::StepSpecification StepBuilder::forward_specification(const Recorded& recorded, bool labelled) const {
-  return {kForwardStep, labelled, recorded.outputs, recorded.losses, recorded.weights};
+  backends::StepSpecification words = {kForwardStep,     labelled,        recorded.outputs,
+                                       recorded.targets, recorded.losses, recorded.weights};
+  append(words, recorded.metrics);
+  return words;
 }
 
 }  // namespace runner::train

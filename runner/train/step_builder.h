@@ -14,6 +14,8 @@
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
+#include "runner/train/hooks.h"
+#include "runner/train/loss.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -44,22 +46,39 @@ enum StepOutput : int {
 // Those of a forward Program; without labels only the first.
 enum ForwardOutput : int {
   kOutputs = 0,  // (B, N) f32
-  kLosses = 1,   // (B) f32
-  kWeights = 2,  // (B) f32
+  kTargets = 1,  // as kLabels
+  kLosses = 2,   // (B) f32
+  kWeights = 3,  // (B) f32
+  kForwardOutputCount
 };
+// Behind these, and behind the outputs of each training Program, stand Σ sum and Σ weight, () f64, of each metric of a
+// hook.
 
 class StepBuilder {
  public:
+  // `hooks`: null, or what stands for parts of the recipe.
   StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
-              const data::Encoding& encoding);
+              const data::Encoding& encoding, Hooks* hooks);
 
+  struct Metric {
+    std::string name;
+    backends::ValueId sum, weight;
+  };
   // The forward part: parameters, batch, model, losses.  What the plan cache is asked for.
   struct Recorded {
     backends::Program program;
-    std::vector<backends::ValueId> parameters;  // by ParameterId
-    backends::ValueId outputs, losses, weights, mask;
+    std::vector<backends::ValueId> parameters;       // by ParameterId
+    backends::ValueId outputs = backends::kNoValue;  // unset where a hook gives losses only
+    backends::ValueId targets = backends::kNoValue;
+    backends::ValueId losses, weights;
+    backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
+    std::vector<Metric> metrics;
   };
-  Recorded record(int64_t batch, bool training) const;
+  // `read`: gives a hook the value of a scalar; it may be null where none can ask.
+  using Read = std::function<double(const backends::Program& program, backends::ValueId scalar)>;
+  Recorded record(int64_t batch, bool training, const Read& read = nullptr) const;
+  // Whether record() may record something else each time.
+  bool varies(bool training) const;
 
   // A training step made from a recorded forward part.
   backends::Program complete(const Recorded& recorded, const StepShape& shape) const;
@@ -77,6 +96,10 @@ class StepBuilder {
   const nn::Model& model_;
   const DeviceLayout& layout_;
   const data::Encoding& encoding_;
+  void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
+  SampleLosses losses_of_recipe(Value outputs, Value labels) const;
+
+  Hooks* const hooks_;
   const schema::Loss loss_;
 };
 

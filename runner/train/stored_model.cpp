@@ -19,17 +19,19 @@ bool has_two_files(schema::DataFormat format) {
 
 }  // namespace
 
-StoredModel::StoredModel(const schema::Recipe& recipe, const store::LoadedState& state)
-    : StoredModel(recipe, state, run_state_of(state)) {}
+StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state)
+    : StoredModel(recipe, std::move(hooks), state, run_state_of(state)) {}
 
-StoredModel::StoredModel(const schema::Recipe& recipe, const store::LoadedState& state, RunState run)
+StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
+                         RunState run)
     : recipe_(recipe),
       encoding_(std::move(run.encoding)),
       train_data_(std::move(run.train_data)),
       eval_data_(std::move(run.eval_data)),
+      hooks_(std::move(hooks)),
       device_(backends::make_cpu_device(static_cast<int>(recipe.threads))) {
   recipe_.model.init_from.clear();  // the state has the weights
-  trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_);
+  trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_, hooks_.get());
   trainer_->allocate();
   restore(state, *trainer_);
 }

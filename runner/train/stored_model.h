@@ -23,8 +23,9 @@ struct Prediction {
 
 class StoredModel {
  public:
-  // `recipe`: that of the run.  Throws Error(kStore) where state and recipe do not fit each other.
-  StoredModel(const schema::Recipe& recipe, const store::LoadedState& state);
+  // `recipe` and `hooks` (null: none): those of the run.  Throws Error(kStore) where state and recipe do not fit each
+  // other.
+  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state);
   ~StoredModel();
 
   // Metrics of the recipe on labelled data.  An empty `file` means the recipe's evaluation data: Error(kUsage) if it
@@ -42,12 +43,14 @@ class StoredModel {
   // Reads `file` (or two, "FEATURES,LABELS", for idx and npy) in the format of the recipe's data.
   data::Dataset read(const std::string& file, bool labels_required) const;
 
-  StoredModel(const schema::Recipe& recipe, const store::LoadedState& state, RunState run);
+  StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> hooks, const store::LoadedState& state,
+              RunState run);
   data::Dataset evaluation_data() const;
 
   schema::Recipe recipe_;
   data::Encoding encoding_;
   std::string train_data_, eval_data_;  // fingerprints
+  const std::unique_ptr<Hooks> hooks_;
   std::unique_ptr<backends::Device> device_;
   std::unique_ptr<Trainer> trainer_;
   std::vector<std::string> warnings_;

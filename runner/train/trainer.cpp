@@ -8,14 +8,17 @@
 #include <fmt/format.h>
 
 #include "backends/runtime/debug.h"
+#include "backends/tensor/float16.h"
 #include "runner/train/not_finite.h"
 #include "schema/error.h"
 
 namespace runner::train {
 namespace {
 
-nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding) {
-  nn::Model model = nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
+  nn::Model model = hooks != nullptr && hooks->has_model()
+                        ? hooks->model(encoding)
+                        : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
   std::vector<std::vector<std::string>> groups;
   for (const schema::ParameterGroup& group : recipe.optimizer.groups) groups.push_back(group.params);
   model.parameters.lay_out(recipe.model.freeze, groups);
@@ -29,14 +32,15 @@ std::span<const std::byte> bytes_of(const T& object) {
 
 }  // namespace
 
-Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device)
+Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
     : recipe_(recipe),
       encoding_(encoding),
       device_(device),
-      model_(make_model(recipe, encoding)),
+      model_(make_model(recipe, encoding, hooks)),
+      hooks_(hooks),
       weights_(recipe.model.init_from, model_.parameters),
       layout_(model_.parameters, recipe),
-      builder_(recipe, model_, layout_, encoding) {
+      builder_(recipe, model_, layout_, encoding, hooks) {
   random_key_[0] = recipe.seed;
 }
 
@@ -70,31 +74,62 @@ Trainer::~Trainer() {
                use.cache.misses, use.cache.collisions, use.replayed);
 }
 
-Trainer::Step Trainer::step_of(const StepKind& kind) {
+Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
+  if (builder_.varies(kind.training)) return make_step(kind, batch);
   for (const auto& [known, step] : held_) {
     if (known != kind) continue;
     ++replayed_;
     return step;
   }
-  return held_.emplace_back(kind, make_step(kind)).second;
+  return held_.emplace_back(kind, make_step(kind, batch)).second;
 }
 
-Trainer::Step Trainer::make_step(const StepKind& kind) {
-  const StepBuilder::Recorded recorded = builder_.record(kind.shape.batch, kind.training);
+Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
+  recorded_ = builder_.record(
+      kind.shape.batch, kind.training,
+      [&](const backends::Program& program, backends::ValueId scalar) { return read_scalar(program, scalar, batch); });
   if (kind.training)
-    return cache_.find_or_make(recorded.program, builder_.specification(recorded, kind.shape),
-                               [&] { return device_.compile(builder_.complete(recorded, kind.shape)); });
-  return cache_.find_or_make(recorded.program, builder_.forward_specification(recorded, kind.labelled),
-                             [&] { return device_.compile(builder_.forward(recorded, kind.labelled)); });
+    return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape),
+                               [&] { return device_.compile(builder_.complete(recorded_, kind.shape)); });
+  return cache_.find_or_make(recorded_.program, builder_.forward_specification(recorded_, kind.labelled),
+                             [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
 }
 
-Trainer::Step Trainer::training_step(const StepShape& shape) {
-  return step_of({.training = true, .labelled = true, .shape = shape});
+double Trainer::read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch) {
+  RUN_CHECK(batch != nullptr, ErrorKind::kRun,
+            "item: the first step is being compiled, and there is no batch yet: read values in a later step");
+  backends::Program wanted = program;
+  wanted.output("item", scalar);
+  constexpr int64_t kReadStep = 2;  // as no other specification begins
+  const Step step = cache_.find_or_make(program, {kReadStep, scalar}, [&] { return device_.compile(wanted); });
+  device_.wait(device_.submit(*step, arguments(*batch, &program.lines())));
+  std::array<std::byte, 8> value{};
+  const backends::DType dtype = program.type(scalar).dtype;
+  device_.read_output(*step, 0, std::span(value).first(backends::size_of(dtype)));
+  return backends::load_element(dtype, value.data());
 }
 
-Trainer::Step Trainer::forward_step(int64_t batch, bool labelled) {
+Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* batch) {
+  return step_of({.training = true, .labelled = true, .shape = shape}, batch);
+}
+
+void Trainer::prepare(const StepShape& shape) {
+  if (hooks_ == nullptr || !hooks_->has_training_step()) training_step(shape, nullptr);  // a hook may ask for values
+}
+
+Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
   if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them
-  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch}});
+  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch.size}}, &batch);
+}
+
+void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
+  for (const StepBuilder::Metric& metric : recorded_.metrics) {
+    double values[2] = {0, 0};
+    for (double& value : values) device_.read_output(*step, first++, std::as_writable_bytes(std::span(&value, 1)));
+    MetricSum& total = sums[metric.name];
+    total.sum += values[0];
+    total.weight += values[1];
+  }
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {
@@ -117,14 +152,19 @@ bool Trainer::ends_window(const data::Batch& batch, int64_t micro) const {
   return batch.last_of_epoch || micro + 1 == recipe_.gradient_accumulation_steps;
 }
 
-backends::Arguments Trainer::arguments(const data::Batch& batch) {
+backends::Arguments Trainer::arguments(const data::Batch& batch, const backends::SourceLines* lines) {
   RUN_ASSERT(!states_.empty());  // allocate() comes first
   random_key_[1] = batch.position.epoch;
   const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;
   batch_inputs_ = {bytes(batch.features), classes ? bytes(batch.classes) : bytes(batch.targets), bytes(batch.weights),
                    bytes(batch.ids), bytes_of(random_key_).data()};
-  return {.states = states_, .batch = batch_inputs_, .scalars = scalars_};
+  return {.states = states_, .batch = batch_inputs_, .scalars = scalars_, .lines = lines};
+}
+
+// Those of the recording at hand, where there was one for this step.
+const backends::SourceLines* Trainer::lines_of_step(bool training) const {
+  return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
 }
 
 namespace {
@@ -149,8 +189,10 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
   for (int64_t micro = 0; !last; ++micro) {
     const data::Batch& batch = loader.next();
     last = ends_window(batch, micro);
-    step = training_step({.batch = batch.size, .first = micro == 0, .last = last});
-    device_.wait(device_.submit(*step, arguments(batch)));
+    step = training_step({.batch = batch.size, .first = micro == 0, .last = last}, &batch);
+    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
+    const int first_metric = last ? kGradNorm + recipe_.train.clip_grad_norm.has_value() : 0;
+    if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
     take_in(batch, window);
     window.next = batch.next();
   }
@@ -183,24 +225,38 @@ double Trainer::take_logged_loss() {
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   for (int64_t micro = 0;; ++micro) {
     const data::Batch& batch = loader.next();
-    const StepBuilder::Recorded recorded = builder_.record(batch.size, true);
+    const StepBuilder::Recorded recorded =
+        builder_.record(batch.size, true, [&](const backends::Program& program, backends::ValueId scalar) {
+          return read_scalar(program, scalar, &batch);
+        });
     if (const auto found = first_not_finite(device_, recorded, model_.parameters, arguments(batch))) return *found;
     if (ends_window(batch, micro)) return {"the forward pass is finite, a gradient is not"};
   }
 }
 
-void Trainer::evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses,
-                       std::span<float> weights) {
-  const Step step = forward_step(batch.size, true);
-  device_.wait(device_.submit(*step, arguments(batch)));
-  device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
-  device_.read_output(*step, kLosses, std::as_writable_bytes(losses));
-  device_.read_output(*step, kWeights, std::as_writable_bytes(weights));
+void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
+  const Step step = forward_step(batch, true);
+  device_.wait(device_.submit(*step, arguments(batch, lines_of_step(false))));
+  const auto size = static_cast<size_t>(batch.size), width = static_cast<size_t>(encoding_.outputs);
+  const auto read = [&](int output, auto& values, size_t count) {
+    values.resize(count);
+    device_.read_output(*step, output, std::as_writable_bytes(std::span(values)));
+  };
+  read(kOutputs, result.outputs, size * width);
+  read(kLosses, result.losses, size);
+  read(kWeights, result.weights, size);
+  if (encoding_.label_kind == data::LabelKind::kClass) {
+    read(kTargets, result.classes, size);
+  } else {
+    read(kTargets, result.targets, size * width);
+  }
+  result.metrics.clear();
+  if (builder_.varies(false)) read_metrics(step, kForwardOutputCount, result.metrics);
 }
 
 void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
-  const Step step = forward_step(batch.size, false);
-  device_.wait(device_.submit(*step, arguments(batch)));
+  const Step step = forward_step(batch, false);
+  device_.wait(device_.submit(*step, arguments(batch, lines_of_step(false))));
   device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
 }
 

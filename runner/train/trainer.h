@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,11 +37,28 @@ struct Counters {
   bool operator==(const Counters&) const = default;
 };
 
+// What a hook's metric is made of: Σ sum / Σ weight.
+struct MetricSum {
+  double sum = 0, weight = 0;
+};
+using MetricSums = std::map<std::string, MetricSum>;
+
+// One batch as the model left it.
+struct Evaluated {
+  std::vector<float> outputs;    // (B, N)
+  std::vector<int64_t> classes;  // (B), for classes
+  std::vector<float> targets;    // (B, N), for targets
+  std::vector<float> losses, weights;
+  MetricSums metrics;  // of a hook
+};
+
 class Trainer {
  public:
   // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
   // not fit each other.  All arguments must outlive the Trainer.
-  Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device);
+  // `hooks`: null, or what stands for parts of the recipe.
+  Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device,
+          Hooks* hooks = nullptr);
 
   ~Trainer();
 
@@ -48,7 +66,7 @@ class Trainer {
   void allocate();
 
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
-  void prepare(const StepShape& shape) { training_step(shape); }
+  void prepare(const StepShape& shape);
 
   struct WindowRates {
     double factor = 1;               // of every group's learning rate
@@ -67,6 +85,9 @@ class Trainer {
   // finite counts only if such windows are skipped (train.on_nan).
   Window run_window(data::Loader& loader, const WindowRates& rates);
 
+  // Those of a hook's training step since the last point; whoever records a point clears them.
+  MetricSums metrics;
+
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
 
@@ -74,8 +95,8 @@ class Trainer {
   // is nan", "the result of exp … is inf".  Nothing must have been updated since that window.
   NotFinite explain_not_finite(data::Loader& loader);
 
-  // One batch through the model; `outputs` (B, N), `losses` (B), `weights` (B) are overwritten.
-  void evaluate(const data::Batch& batch, std::span<float> outputs, std::span<float> losses, std::span<float> weights);
+  // One batch through the model; `result` is overwritten.
+  void evaluate(const data::Batch& batch, Evaluated& result);
   // The same without labels.
   void predict(const data::Batch& batch, std::span<float> outputs);
 
@@ -106,19 +127,25 @@ class Trainer {
     bool operator==(const StepKind&) const = default;
   };
 
-  Step step_of(const StepKind& kind);
-  Step make_step(const StepKind& kind);
-  Step training_step(const StepShape& shape);
-  Step forward_step(int64_t batch, bool labelled);
+  Step step_of(const StepKind& kind, const data::Batch* batch);
+  Step make_step(const StepKind& kind, const data::Batch* batch);
+  Step training_step(const StepShape& shape, const data::Batch* batch);
+  Step forward_step(const data::Batch& batch, bool labelled);
+  // A scalar of a recording under way, computed from the arrays and the batch.
+  double read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch);
+  // Reads the metrics of a hook's step, which are outputs from `first` on.
+  void read_metrics(const Step& step, int first, MetricSums& sums);
   void write_initial_weights();
   void set_scalars(const WindowRates& rates);
-  backends::Arguments arguments(const data::Batch& batch);
+  backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr);
+  const backends::SourceLines* lines_of_step(bool training) const;
   bool ends_window(const data::Batch& batch, int64_t micro) const;
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
   backends::Device& device_;
   nn::Model model_;
+  Hooks* const hooks_;
   const nn::InitialWeights weights_;
   const DeviceLayout layout_;
   const StepBuilder builder_;
@@ -132,6 +159,8 @@ class Trainer {
   backends::PlanCache<Step> cache_;
   // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
   std::vector<std::pair<StepKind, Step>> held_;
+  // That of a hook is made anew for each step.
+  StepBuilder::Recorded recorded_;
   int64_t replayed_ = 0;
 };
 

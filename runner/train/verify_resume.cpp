@@ -140,6 +140,7 @@ class Verifier {
                                            .params = request_.params,
                                            .store = store,
                                            .resume = resumes ? "@last" : "",
+                                           .make_hooks = request_.make_hooks,
                                            .observer = killer,
                                            .summary = request_.summary,
                                            .stop = stop,

@@ -50,7 +50,7 @@ TEST(RunDocument, HasNullForNan) {
   train::RunResult result;
   result.run = "0f3k2m9x7q";
   result.metrics = {{"train/loss", {NAN, -INFINITY, 2}}};
-  result.error = train::RunError{"bad \xFF bytes", "", 0};
+  result.error = train::RunError{"bad \xFF bytes", "", 0, ""};
   const Json document = Json::parse(report::run_document(result));
   EXPECT_EQ(document["metrics"]["train/loss"], Json::parse(R"({"last": null, "min": null, "max": 2.0})"));
   EXPECT_EQ(document["error"], (Json{{"message", "bad \uFFFD bytes"}, {"file", nullptr}, {"line", nullptr}}));

@@ -341,7 +341,7 @@ train: {epochs: 20}
     const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), {});
     store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
     const auto states = store::list_states(store, store::find_run(store, "@last").id, true);
-    return StoredModel(read.recipe, store::load_state(store, states[0].id)).evaluate("");
+    return StoredModel(read.recipe, nullptr, store::load_state(store, states[0].id)).evaluate("");
   }
 };
 

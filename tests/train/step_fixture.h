@@ -9,7 +9,7 @@ class Steps {
  public:
   // An mlp 4-5-3 for classes, unless the recipe says otherwise; the recipe must outlive it.
   explicit Steps(const schema::Recipe& recipe)
-      : model_(make_model(recipe)), layout_(model_.parameters, recipe), builder(recipe, model_, layout_, encoding_) {}
+      : model_(make_model(recipe)), layout_(model_.parameters, recipe), builder(recipe, model_, layout_, encoding_, nullptr) {}
 
   static schema::Recipe recipe() {
     schema::Recipe recipe;

@@ -39,6 +39,7 @@ class Folder {
       case Op::kSub: return is_constant(x[1], 0.0) && !std::signbit(*constant(x[1])) ? x[0] : kNoValue;
       case Op::kWhere: return known_branch(x);
       case Op::kCast: return rewriter_.to().type(x[0]).dtype == node.type.dtype ? x[0] : kNoValue;
+      case Op::kDetach: return x[0];  // derivatives are taken before the passes
       case Op::kReshape: return reshaped(id, x[0]);
       case Op::kExpand: return expanded(id, x[0]);
       case Op::kPermute: return permuted(id, x[0]);

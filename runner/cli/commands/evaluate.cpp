@@ -2,6 +2,7 @@
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
+#include "runner/lua/hook_file.h"
 #include "runner/report/format.h"
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
@@ -20,7 +21,7 @@ struct Model {
   explicit Model(const Options& options)
       : chosen(load_chosen_state(options)),
         recipe(schema::read_resolved(chosen.run.recipe.resolved_json)),
-        model(recipe.recipe, chosen.state) {}
+        model(recipe.recipe, lua::load_hooks(recipe.recipe), chosen.state) {}
 };
 
 void talk_warnings(const Model& model, report::Output& out) {

@@ -6,6 +6,7 @@
 #include "runner/cli/interrupt.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/version.h"
+#include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/progress.h"
@@ -65,6 +66,7 @@ int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record,
                     .resume = beginning.resume,
                     .fork = beginning.fork,
                     .longer = beginning.longer,
+                    .make_hooks = lua::load_hooks,
                     .observer = observer,
                     .summary = report::run_document,
                     .stop = interrupt.count(),
@@ -72,8 +74,7 @@ int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record,
                     .provenance = [&] { return report::collect_provenance(beginning.folder, sources_of(recipe)); }});
   }
   if (result.error) {
-    const SourceMark where{result.error->file, result.error->line, 0};
-    out.talk(report::error_text(Error(ErrorKind::kRun, result.error->message, where), out.talk_color()));
+    out.talk(report::error_text(result.error->text, out.talk_color()));
   }
   out.data(options.json ? report::run_document(result)
                         : report::summary_text(result, out.data_width(), out.data_color()));

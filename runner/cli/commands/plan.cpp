@@ -2,6 +2,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/data/order.h"
+#include "runner/lua/hook_file.h"
 #include "runner/report/session_text.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
@@ -32,7 +33,8 @@ int64_t epochs_of(const Options& options, const data::DataPlan& plan) {
 int plan(const Options& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
-  const train::Session session(read.recipe);
+  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(read.recipe);
+  const train::Session session(read.recipe, hooks.get());
   if (!options.json) {
     out.data(report::session_text(session));
     return 0;

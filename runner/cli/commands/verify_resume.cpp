@@ -6,6 +6,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/recipe_record.h"
+#include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/verification.h"
 
@@ -51,6 +52,7 @@ int verify_resume(const Options& options, report::Output& out) {
       .params = params_of(recipe),
       .folder = folder.path(),
       .kills = options.kills,
+      .make_hooks = lua::load_hooks,
       .summary = report::run_document,
       .progress = [&](const std::string& line) { out.talk(line + '\n'); },
   });

@@ -1,0 +1,108 @@
+#include "runner/lua/bind.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "schema/suggest.h"
+
+namespace runner::lua {
+namespace {
+
+// The name under which Lua code called the function under way.
+std::string called_as(lua_State* state) {
+  lua_Debug frame{};
+  if (lua_getstack(state, 0, &frame) == 0 || lua_getinfo(state, "n", &frame) == 0 || frame.name == nullptr) return "?";
+  return frame.name;
+}
+
+}  // namespace
+
+void bad_argument(lua_State* state, int index, std::string_view wanted) {
+  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index), wanted);
+}
+
+SourceMark line_of_caller(lua_State* state) {
+  lua_Debug frame{};
+  for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level) {
+    lua_getinfo(state, "Sl", &frame);
+    if (frame.currentline > 0) return {frame.short_src, frame.currentline, 0};
+  }
+  return {};
+}
+
+void push_error(lua_State* state, const std::exception& error) {
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  const SourceMark where = ours != nullptr && ours->where().known() ? ours->where() : line_of_caller(state);
+  const std::string text =
+      where.known() ? fmt::format("{}: {}", where.to_string(), ours != nullptr ? ours->message() : error.what())
+                    : error.what();
+  lua_pushlstring(state, text.data(), text.size());
+}
+
+int raise(lua_State* state) {
+  return lua_error(state);
+}
+
+std::string_view type_name(lua_State* state, int index) {
+  if (luaL_getmetafield(state, index, "__name") == LUA_TSTRING) {
+    const std::string_view name = lua_tostring(state, -1);  // the metatable keeps it
+    lua_pop(state, 1);
+    return name;
+  }
+  return lua_isnone(state, index) ? "missing" : luaL_typename(state, index);
+}
+
+double number_argument(lua_State* state, int index) {
+  if (lua_type(state, index) != LUA_TNUMBER) bad_argument(state, index, "a number");
+  return lua_tonumber(state, index);
+}
+
+int64_t integer_argument(lua_State* state, int index) {
+  int exact = 0;
+  const lua_Integer value = lua_tointegerx(state, index, &exact);
+  if (exact == 0 || lua_type(state, index) != LUA_TNUMBER) bad_argument(state, index, "an integer");
+  return value;
+}
+
+bool boolean_argument(lua_State* state, int index, bool otherwise) {
+  if (lua_isnoneornil(state, index)) return otherwise;
+  if (!lua_isboolean(state, index)) bad_argument(state, index, "true or false");
+  return lua_toboolean(state, index) != 0;
+}
+
+std::string_view text_argument(lua_State* state, int index) {
+  if (lua_type(state, index) != LUA_TSTRING) bad_argument(state, index, "a string");
+  size_t size = 0;
+  const char* text = lua_tolstring(state, index, &size);
+  return {text, size};
+}
+
+bool push_field(lua_State* state, int index, const char* name) {
+  if (lua_getfield(state, index, name) != LUA_TNIL) return true;
+  lua_pop(state, 1);
+  return false;
+}
+
+void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known) {
+  index = lua_absindex(state, index);
+  lua_pushnil(state);
+  while (lua_next(state, index) != 0) {
+    lua_pop(state, 1);
+    if (lua_type(state, -1) != LUA_TSTRING) {
+      lua_pushvalue(state, -1);
+      const std::string key = lua_tostring(state, -1) != nullptr ? lua_tostring(state, -1) : "?";
+      fail(ErrorKind::kRun, "{}: unknown entry [{}]", what, key);
+    }
+    const std::string key = lua_tostring(state, -1);
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::vector<std::string> names(known.begin(), known.end());
+    const std::string suggestion = schema::did_you_mean(schema::nearest(key, names));
+    fail(ErrorKind::kRun, "{}: unknown entry '{}'; {}", what, key,
+         suggestion.empty() ? fmt::format("it knows {}", fmt::join(names, ", ")) : suggestion);
+  }
+}
+
+}  // namespace runner::lua

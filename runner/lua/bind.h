@@ -1,0 +1,56 @@
+// How C++ functions are bound to Lua: arguments are read with types checked, what is thrown becomes a Lua error at the
+// caller's line.
+//
+// Our Lua may be built as C or as C++.  Readers therefore throw Error, never Lua errors, and only bound() raises one,
+// when no object with a destructor is alive.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "schema/error.h"
+
+struct lua_State;
+
+namespace runner::lua {
+
+// "name: bad argument 2 (…)": what reading arguments throws; the line is added by bound().
+[[noreturn]] void bad_argument(lua_State* state, int index, std::string_view wanted);
+
+// Pushes the text of an error, with the caller's line where the error has none.
+void push_error(lua_State* state, const std::exception& error);
+
+// Raises the error at the top of the stack; does not return.
+int raise(lua_State* state);
+
+// `function` as Lua calls it.
+template <int (*function)(lua_State*)>
+int bound(lua_State* state) {
+  try {
+    return function(state);
+  } catch (const std::exception& error) {
+    push_error(state, error);
+  }
+  return raise(state);
+}
+
+// "number", "string", "nil", "tensor", "nn.Linear": the type of a value as messages name it.
+std::string_view type_name(lua_State* state, int index);
+
+double number_argument(lua_State* state, int index);
+int64_t integer_argument(lua_State* state, int index);
+bool boolean_argument(lua_State* state, int index, bool otherwise);
+std::string_view text_argument(lua_State* state, int index);  // valid while the value is on the stack
+
+// A field of the table at `index`, left on the stack; false, and nothing, where it is nil.
+bool push_field(lua_State* state, int index, const char* name);
+
+// Throws where the table at `index` has a key that is not in `known`: "what: unknown option 'x'; did you mean …".
+void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known);
+
+// The line of the hook that called the C++ function under way; line 0 where none did.
+SourceMark line_of_caller(lua_State* state);
+
+}  // namespace runner::lua

@@ -1,0 +1,14 @@
+// A hook file: Lua code that puts functions of its own in place of parts of a training.
+#pragma once
+
+#include <memory>
+
+#include "runner/train/hooks.h"
+
+namespace runner::lua {
+
+// Runs the file that the recipe names as `hooks`; null where it names none.  Throws Error(kRecipe) with the line: the
+// file cannot be read, is not Lua, fails, or does not return a table with the known entries.
+std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe);
+
+}  // namespace runner::lua

@@ -1,0 +1,312 @@
+#include "runner/lua/modules.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/recording.h"
+#include "runner/lua/runtime.h"
+#include "runner/lua/tensor.h"
+#include "schema/suggest.h"
+
+namespace runner::lua {
+namespace {
+
+constexpr const char* kModuleName = "nn module";
+
+nn::ModulePtr* module_test(lua_State* state, int index) {
+  return static_cast<nn::ModulePtr*>(luaL_testudata(state, index, kModuleName));
+}
+
+// ---- modules written in Lua ----------------------------------------------------------------------------------------
+
+// A table of modules, parameters and anything else, with a function `forward`; or a function alone, or a table alone.
+// The table lives in the registry of the state, under the address of this object.
+class LuaModule : public nn::Module {
+ public:
+  // Takes the table or function at the top of the stack, and leaves it there.
+  explicit LuaModule(lua_State* state) : runtime_(Runtime::of(state)) {
+    if (lua_istable(state, -1)) find_members(state);
+    lua_pushvalue(state, -1);
+    lua_rawsetp(state, LUA_REGISTRYINDEX, this);
+  }
+
+  ~LuaModule() override {
+    lua_pushnil(runtime_.state());
+    lua_rawsetp(runtime_.state(), LUA_REGISTRYINDEX, this);
+  }
+
+  Value forward(nn::Forward&, Value x) const override {
+    lua_State* const state = recording_of(runtime_.state(), "a module's output").caller();
+    const int callee = push_callee(state);
+    push_tensor(state, x);
+    runtime_.call(state, callee, 1);
+    const Value y = tensor_value(state, -1, "what forward returned");
+    lua_pop(state, 1);
+    return y;
+  }
+
+  // Pushes the function to call, and the table as its first argument where it is a method; returns the number of
+  // arguments so far + 1.
+  int push_callee(lua_State* state) const {
+    push_table(state);
+    if (lua_isfunction(state, -1)) return 1;
+    RUN_CHECK(push_field(state, -1, "forward"), ErrorKind::kRun,
+              "this table of modules has no function forward: call the modules in it");
+    lua_insert(state, -2);
+    return 2;
+  }
+
+  void push_table(lua_State* state) const { lua_rawgetp(state, LUA_REGISTRYINDEX, this); }
+
+ private:
+  // Modules by name, in the order of the names; numbers first.
+  void find_members(lua_State* state) {
+    const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
+    for (lua_Integer i = 1; i <= length; ++i) {
+      lua_rawgeti(state, -1, i);
+      if (const nn::ModulePtr* member = module_test(state, -1)) members_.emplace_back(std::to_string(i - 1), *member);
+      lua_pop(state, 1);
+    }
+    const size_t numbered = members_.size();
+    lua_pushnil(state);
+    while (lua_next(state, -2) != 0) {
+      const nn::ModulePtr* member = module_test(state, -1);
+      if (member != nullptr && lua_type(state, -2) == LUA_TSTRING)
+        members_.emplace_back(lua_tostring(state, -2), *member);
+      lua_pop(state, 1);
+    }
+    std::sort(members_.begin() + static_cast<ptrdiff_t>(numbered), members_.end());
+  }
+
+  void add_parameters(nn::ParameterSet& parameters, const std::string& prefix) override {
+    for (const auto& [name, member] : members_) member->declare(parameters, fmt::format("{}{}.", prefix, name));
+  }
+
+  Runtime& runtime_;
+  std::vector<std::pair<std::string, nn::ModulePtr>> members_;
+};
+
+// ---- constructors --------------------------------------------------------------------------------------------------
+
+int push(lua_State* state, nn::ModulePtr module) {
+  push_module(state, std::move(module));
+  return 1;
+}
+
+int64_t size_argument(lua_State* state, int index) {
+  const int64_t size = integer_argument(state, index);
+  if (size < 1) fail(ErrorKind::kRun, "argument {} is {}, expected a size of at least 1", index, size);
+  return size;
+}
+
+// The options of a constructor: a table after the sizes.
+bool flag_option(lua_State* state, int index, std::string_view what, const char* name, bool otherwise) {
+  if (lua_isnoneornil(state, index)) return otherwise;
+  if (!lua_istable(state, index)) bad_argument(state, index, "a table of options");
+  const std::string_view known[] = {name};
+  check_keys(state, index, what, known);
+  if (!push_field(state, index, name)) return otherwise;
+  const bool value = boolean_argument(state, -1, otherwise);
+  lua_pop(state, 1);
+  return value;
+}
+
+int linear(lua_State* state) {
+  const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
+  return push(state, nn::linear(in, out, flag_option(state, 3, "nn.Linear", "bias", true)));
+}
+
+int embedding(lua_State* state) {
+  return push(state, nn::embedding(size_argument(state, 1), size_argument(state, 2)));
+}
+
+int layer_norm(lua_State* state) {
+  const int64_t width = size_argument(state, 1);
+  return push(state, nn::layer_norm(width, lua_isnoneornil(state, 2) ? 1e-5 : number_argument(state, 2)));
+}
+
+int dropout(lua_State* state) {
+  const double p = lua_isnoneornil(state, 1) ? 0.5 : number_argument(state, 1);
+  RUN_CHECK(p >= 0 && p < 1, ErrorKind::kRun, "nn.Dropout: p must be in [0, 1), got {}", p);
+  return push(state, nn::dropout(p));
+}
+
+template <schema::Activation kind>
+int activation(lua_State* state) {
+  return push(state, nn::activation(kind));
+}
+
+int flatten(lua_State* state) {
+  return push(state, nn::flatten());
+}
+
+// nn.Sequential{…} or nn.Sequential(a, b): modules, and functions of a tensor.
+int sequential(lua_State* state) {
+  if (!lua_istable(state, 1)) {
+    const int count = lua_gettop(state);
+    lua_createtable(state, count, 0);
+    lua_insert(state, 1);
+    for (int i = count; i >= 1; --i) lua_rawseti(state, 1, i);
+  }
+  std::vector<nn::ModulePtr> members;
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state, 1));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, 1, i);
+    if (const nn::ModulePtr* member = module_test(state, -1)) {
+      members.push_back(*member);
+    } else {
+      RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRun,
+                "nn.Sequential: entry {} is {}, expected a module or a function", i, type_name(state, -1));
+      members.push_back(std::make_shared<LuaModule>(state));
+    }
+    lua_pop(state, 1);
+  }
+  return push(state, nn::sequential(std::move(members)));
+}
+
+int lua_module(lua_State* state) {
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a table with modules and a function forward");
+  lua_settop(state, 1);
+  RUN_CHECK(push_field(state, 1, "forward") && lua_isfunction(state, -1), ErrorKind::kRun,
+            "nn.Module: the table needs a function forward(self, x)");
+  lua_settop(state, 1);
+  return push(state, std::make_shared<LuaModule>(state));
+}
+
+constexpr ModuleFunction kModules[] = {
+    {"Linear", bound<linear>, "nn.Linear(inputs, outputs [, {bias = true}])",
+     "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised as torch's."},
+    {"Embedding", bound<embedding>, "nn.Embedding(rows, width)", "Row x of weight (rows, width), for labels from 0."},
+    {"LayerNorm", bound<layer_norm>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
+    {"Dropout", bound<dropout>, "nn.Dropout(p)", "Zeroes with probability p while training."},
+    {"ReLU", bound<activation<schema::Activation::kRelu>>, "nn.ReLU()", "x, or 0 where negative."},
+    {"GELU", bound<activation<schema::Activation::kGelu>>, "nn.GELU()", "The erf form."},
+    {"GELUTanh", bound<activation<schema::Activation::kGeluTanh>>, "nn.GELUTanh()", "The tanh form."},
+    {"SiLU", bound<activation<schema::Activation::kSilu>>, "nn.SiLU()", "x times its sigmoid."},
+    {"Tanh", bound<activation<schema::Activation::kTanh>>, "nn.Tanh()", "Hyperbolic tangent."},
+    {"Sigmoid", bound<activation<schema::Activation::kSigmoid>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
+    {"Identity", bound<activation<schema::Activation::kIdentity>>, "nn.Identity()", "x itself."},
+    {"Flatten", bound<flatten>, "nn.Flatten()", "(B, ...) to (B, elements)."},
+    {"Sequential", bound<sequential>, "nn.Sequential{module...}",
+     "One after the other; functions of a tensor count too."},
+    {"Module", bound<lua_module>, "nn.Module{name = module..., forward = function(self, x) ... end}",
+     "A module of your own; its modules are named by their keys."},
+};
+
+// ---- what a module answers -----------------------------------------------------------------------------------------
+
+nn::ModulePtr& module_argument(lua_State* state, int index) {
+  nn::ModulePtr* module = module_test(state, index);
+  if (module == nullptr) bad_argument(state, index, "a module");
+  return *module;
+}
+
+// module(x): a module of Lua is called as its function is, with any arguments.
+int call(lua_State* state) {
+  const nn::Module* module = module_argument(state, 1).get();  // the stack keeps it
+  if (const auto* in_lua = dynamic_cast<const LuaModule*>(module)) {
+    lua_rotate(state, 2, in_lua->push_callee(state));
+    lua_remove(state, 1);
+    lua_call(state, lua_gettop(state) - 1, LUA_MULTRET);
+    return lua_gettop(state);
+  }
+  Recording& recording = recording_of(state, "a module's output");
+  recording.mark_line(state);
+  recording.set_caller(state);
+  const Value y = module->forward(recording.forward(), tensor_argument(state, 2));
+  lua_settop(state, 0);
+  push_tensor(state, y);
+  return 1;
+}
+
+// module.weight, and what the table of a module in Lua holds.
+int index(lua_State* state) {
+  const nn::Module& module = *module_argument(state, 1);
+  if (const auto* in_lua = dynamic_cast<const LuaModule*>(&module)) {
+    in_lua->push_table(state);
+    lua_pushvalue(state, 2);
+    lua_gettable(state, -2);
+    return 1;
+  }
+  const std::string_view name = text_argument(state, 2);
+  for (const auto& [own, id] : module.own_parameters()) {
+    if (own != name) continue;
+    push_tensor(state, recording_of(state, "a parameter").forward().parameter(id));
+    return 1;
+  }
+  fail(ErrorKind::kRun, "the module has no '{}'", name);
+}
+
+int collect(lua_State* state) {
+  module_argument(state, 1).~shared_ptr();
+  return 0;
+}
+
+int missing(lua_State* state) {
+  std::vector<std::string> names;
+  for (const ModuleFunction& known : kModules) names.emplace_back(known.name);
+  for (const TensorFunction& known : tensor_functions())
+    if (known.is_function) names.emplace_back(known.name);
+  const std::string_view name = text_argument(state, 2);
+  const std::string suggestion = schema::did_you_mean(schema::nearest(name, names));
+  fail(ErrorKind::kRun, "nn has no '{}'; {}", name, suggestion.empty() ? "docs/lua.md lists what it has" : suggestion);
+}
+
+}  // namespace
+
+std::span<const ModuleFunction> module_functions() {
+  return kModules;
+}
+
+void push_module(lua_State* state, nn::ModulePtr module) {
+  void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 0);
+  new (place) nn::ModulePtr(std::move(module));
+  luaL_setmetatable(state, kModuleName);
+}
+
+nn::ModulePtr model_at_top(lua_State* state) {
+  if (const nn::ModulePtr* module = module_test(state, -1)) return *module;
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
+            "the hook model returned {}, expected a module of nn or a table of them", type_name(state, -1));
+  return std::make_shared<LuaModule>(state);
+}
+
+void open_modules(lua_State* state) {
+  luaL_newmetatable(state, kModuleName);
+  constexpr luaL_Reg kEntries[] = {{"__call", bound<call>}, {"__index", bound<index>}, {"__gc", bound<collect>}};
+  for (const luaL_Reg& entry : kEntries) {
+    lua_pushcfunction(state, entry.func);
+    lua_setfield(state, -2, entry.name);
+  }
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_pop(state, 1);
+}
+
+int open_nn(lua_State* state) {
+  lua_newtable(state);
+  for (const ModuleFunction& entry : kModules) {
+    lua_pushcfunction(state, entry.function);
+    lua_setfield(state, -2, entry.name);
+  }
+  for (const TensorFunction& entry : tensor_functions()) {
+    if (!entry.is_function) continue;
+    lua_pushcfunction(state, entry.function);
+    lua_setfield(state, -2, entry.name);
+  }
+  lua_createtable(state, 0, 2);
+  lua_pushcfunction(state, bound<missing>);
+  lua_setfield(state, -2, "__index");
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_setmetatable(state, -2);
+  return 1;
+}
+
+}  // namespace runner::lua

@@ -1,0 +1,68 @@
+// The step that is being recorded, as tensors in Lua see it.
+//
+// A tensor in Lua is the number of a node, with the number of the recording that it belongs to: the collector holds no
+// memory of the engine, however long it waits, and a tensor that outlives its step is an error rather than a leak.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+#include "runner/nn/module.h"
+
+struct lua_State;
+
+namespace runner::lua {
+
+using backends::Value;
+
+// What tensors in Lua belong to; Runtime::user points at it.
+class Recording {
+ public:
+  // The value of a scalar now; what it depends on is computed for that.
+  using Read = std::function<double(Value)>;
+
+  // Between begin() and end() tensors can be made; `forward` must live as long.
+  void begin(lua_State* state, nn::Forward& forward, Read read);
+  void end();
+
+  bool active() const { return forward_ != nullptr; }
+  uint32_t number() const { return number_; }
+  nn::Forward& forward() const { return *forward_; }
+  backends::Program& program() const { return forward_->program; }
+  double read(Value value) const { return read_(value); }
+
+  // The state, main or of a coroutine, whose code is running: where modules call back into Lua.
+  lua_State* caller() const { return caller_; }
+  void set_caller(lua_State* state) { caller_ = state; }
+
+  // Gives the line of the hook that is running to the nodes recorded from now on.
+  void mark_line(lua_State* state);
+
+ private:
+  struct Line {
+    const char* source = nullptr;
+    int line = 0;
+    uint32_t recording = 0;
+    MarkId mark = kNoMark;
+  };
+
+  nn::Forward* forward_ = nullptr;
+  lua_State* caller_ = nullptr;
+  Read read_;
+  uint32_t number_ = 0;
+  std::array<Line, 256> lines_{};  // by line: most steps are shorter
+};
+
+// The recording of a state; throws Error(kRun), naming `what`, where nothing is being recorded.
+Recording& recording_of(lua_State* state, const char* what);
+
+// Pushes a tensor of the recording under way.
+void push_tensor(lua_State* state, Value value);
+bool is_tensor(lua_State* state, int index);
+// The tensor at `index`.  Throws Error(kRun) for anything else and for a tensor of a step that is over.
+Value tensor_argument(lua_State* state, int index);
+// The same for a value that a hook returned, which `what` names.
+Value tensor_value(lua_State* state, int index, std::string_view what);
+
+}  // namespace runner::lua

@@ -1,0 +1,313 @@
+#include "runner/lua/runtime.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "backends/kernels/philox.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/sandbox.h"
+#include "schema/source_text.h"
+
+namespace runner::lua {
+namespace {
+
+constexpr int kHookInterval = 10'000;  // instructions between two looks at the budget
+constexpr int kCallersShown = 8;
+constexpr const char* kModules = "runner.modules";  // registry: what `require` has loaded, by name
+
+// Reads what Lua code may be.  Throws Error(kRecipe).
+std::string read_source(const std::filesystem::path& file, const std::string& name) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  RUN_CHECK(in && text << in.rdbuf(), ErrorKind::kRecipe, "cannot read the hook {}: {}", name,
+            std::filesystem::is_directory(file) ? "it is a folder" : "there is no such file");
+  std::string source = std::move(text).str();
+  RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
+            "the hook {} is compiled Lua; hooks are Lua source text", name);
+  RUN_CHECK(schema::is_utf8(source), ErrorKind::kRecipe, "the hook {} is not UTF-8 text", name);
+  return source;
+}
+
+// "a.b" -> "a/b.lua"; empty where it is no module name.
+std::filesystem::path file_of_module(std::string_view name) {
+  std::string path;
+  bool starts = true;
+  for (const char c : name) {
+    const bool word =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    if (!word && (c != '.' || starts)) return {};
+    path += c == '.' ? '/' : c;
+    starts = c == '.';
+  }
+  return starts ? std::filesystem::path() : std::filesystem::path(path + ".lua");
+}
+
+}  // namespace
+
+int require(lua_State* state);
+
+class Runtime::Impl {
+ public:
+  Impl(Runtime& owner, RuntimeOptions options)
+      : owner_(owner), options_(std::move(options)), state_(lua_newstate(allocate, this)) {
+    RUN_CHECK(state_ != nullptr, ErrorKind::kRun, "hooks: not enough memory");
+    *static_cast<Impl**>(lua_getextraspace(state_)) = this;  // coroutines take it over
+    lua_atpanic(state_, [](lua_State*) -> int { assertion_failed("a Lua error reached nobody", __FILE__, __LINE__); });
+    lua_pushcfunction(state_, [](lua_State* state) {
+      open_sandbox(state, of(state).options_.budget.pattern_steps);
+      lua_newtable(state);
+      lua_setfield(state, LUA_REGISTRYINDEX, kModules);
+      lua_register(state, "require", bound<require>);
+      return 0;
+    });
+    call(state_, 0, 0);
+  }
+
+  ~Impl() { lua_close(state_); }
+
+  static Impl& of(lua_State* state) { return **static_cast<Impl**>(lua_getextraspace(state)); }
+
+  Runtime& owner() const { return owner_; }
+  lua_State* state() const { return state_; }
+  const RuntimeOptions& options() const { return options_; }
+  const std::vector<Source>& sources() const { return sources_; }
+  uint64_t draws = 0;
+
+  void refill() {
+    left_ = options_.budget.instructions;
+    lua_sethook(state_, spend, LUA_MASKCOUNT, kHookInterval);
+  }
+
+  void call(lua_State* state, int arguments, int results) {
+    if (depth_ == 0) refill();
+    const int handler = lua_gettop(state) - arguments;
+    lua_pushcfunction(state, on_error);
+    lua_insert(state, handler);
+    ++depth_;
+    const int status = lua_pcall(state, arguments, results, handler);
+    --depth_;
+    lua_remove(state, handler);
+    if (status != LUA_OK) throw_error(state, status);
+  }
+
+  // Leaves the first result of the file on the stack.
+  void run_file(lua_State* state, const std::filesystem::path& file) {
+    const std::string name = file.string();
+    sources_.push_back({name, read_source(file, name)});
+    const std::string& text = sources_.back().text;
+    const std::string chunk = "@" + name;
+    if (luaL_loadbufferx(state, text.data(), text.size(), chunk.c_str(), "t") != LUA_OK) throw_error(state, LUA_ERRRUN);
+    call(state, 0, 1);
+  }
+
+ private:
+  // Allocates within the budget; null makes Lua collect, then fail.
+  static void* allocate(void* self, void* block, size_t old_size, size_t new_size) {
+    auto& impl = *static_cast<Impl*>(self);
+    if (block == nullptr) old_size = 0;  // it says the kind of object then
+    if (new_size == 0) {
+      std::free(block);
+      impl.used_ -= old_size;
+      return nullptr;
+    }
+    if (new_size > old_size && impl.used_ + (new_size - old_size) > impl.options_.budget.memory_bytes) return nullptr;
+    void* now = std::realloc(block, new_size);
+    if (now != nullptr) impl.used_ += new_size - old_size;
+    return now;
+  }
+
+  // The count hook.  Once the budget is spent, every instruction is an error, so that no pcall outlives it.
+  static void spend(lua_State* state, lua_Debug*) {
+    Impl& impl = of(state);
+    impl.left_ -= kHookInterval;
+    if (impl.left_ > 0) return;
+    lua_sethook(state, spend, LUA_MASKCOUNT, 1);
+    luaL_error(state, "the hook has run for %d million Lua instructions: an endless loop?",
+               static_cast<int>(impl.options_.budget.instructions / 1'000'000));
+  }
+
+  // Message handler: turns any error object into a text and notes who called.
+  static int on_error(lua_State* state) {
+    if (lua_type(state, 1) != LUA_TSTRING) {
+      const bool has_text = luaL_getmetafield(state, 1, "__tostring") != LUA_TNIL;
+      lua_settop(state, 1);
+      if (has_text) {
+        luaL_tolstring(state, 1, nullptr);
+      } else {
+        lua_pushfstring(state, "the error is a %s, not a text", luaL_typename(state, 1));
+      }
+    }
+    Impl& impl = of(state);
+    impl.count_callers(state);
+    return 1;
+  }
+
+  // Lines of Lua functions on the stack; the first is where it happened.
+  void count_callers(lua_State* state) {
+    callers_.clear();
+    lua_Debug frame{};
+    for (int level = 1; callers_.size() <= kCallersShown && lua_getstack(state, level, &frame) != 0; ++level) {
+      lua_getinfo(state, "Sln", &frame);
+      if (frame.currentline <= 0) continue;
+      const char* name = frame.name != nullptr ? frame.name : *frame.what == 'm' ? "the file" : "a function";
+      callers_.push_back({SourceMark{frame.source + 1, frame.currentline, 0}, name});
+    }
+  }
+
+  [[noreturn]] void throw_error(lua_State* state, int status) {
+    size_t size = 0;
+    const char* text = lua_tolstring(state, -1, &size);
+    std::string message = text != nullptr ? std::string(text, size) : "an error without a text";
+    lua_pop(state, 1);
+    std::vector<Caller> callers;
+    callers.swap(callers_);
+    if (status == LUA_ERRMEM || message == "not enough memory") {
+      message = fmt::format("the hook needs more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
+      lua_gc(state, LUA_GCCOLLECT);  // or what filled it would be in the way of the next call
+    }
+    SourceMark where = take_line(message);
+    if (!where.known() && !callers.empty()) where = callers.front().line;
+    Error error(ErrorKind::kRun, std::move(message), where);
+    for (size_t i = 1; i < callers.size(); ++i)
+      error.note(fmt::format("called from {}, in {}", callers[i].line.to_string(), callers[i].function));
+    throw error;
+  }
+
+  // Cuts "file:12: " off the beginning of a message, where the file is one of ours.
+  SourceMark take_line(std::string& message) const {
+    for (const Source& source : sources_) {
+      char shown[LUA_IDSIZE];  // Lua cuts long names
+      const bool whole = source.path.size() < sizeof shown;
+      const std::string name =
+          whole ? source.path : "..." + source.path.substr(source.path.size() - (sizeof shown - sizeof "..."));
+      for (const std::string& prefix : {source.path, name}) {
+        if (!message.starts_with(prefix + ":")) continue;
+        char* end = nullptr;
+        const long line = std::strtol(message.c_str() + prefix.size() + 1, &end, 10);
+        if (line <= 0 || end[0] != ':' || end[1] != ' ') continue;
+        message.erase(0, static_cast<size_t>(end + 2 - message.c_str()));
+        return {source.path, static_cast<int>(line), 0};
+      }
+    }
+    return {};
+  }
+
+  struct Caller {
+    SourceMark line;
+    std::string function;
+  };
+
+  Runtime& owner_;
+  const RuntimeOptions options_;
+  size_t used_ = 0;   // bytes
+  int64_t left_ = 0;  // instructions
+  int depth_ = 0;     // of calls
+  std::vector<Source> sources_;
+  std::vector<Caller> callers_;  // of the newest error
+  lua_State* const state_;
+};
+
+// require "name": a built-in module, or the result of a file beside the recipe, run once.
+int require(lua_State* state) {
+  Runtime& runtime = Runtime::of(state);
+  const std::string name(text_argument(state, 1));
+  lua_settop(state, 1);
+  lua_getfield(state, LUA_REGISTRYINDEX, kModules);
+  if (lua_getfield(state, 2, name.c_str()) != LUA_TNIL) {
+    RUN_CHECK(!lua_islightuserdata(state, -1), ErrorKind::kRun, "require: '{}' requires itself", name);
+    return 1;
+  }
+  const std::filesystem::path relative = file_of_module(name);
+  RUN_CHECK(!relative.empty(), ErrorKind::kRun,
+            "require: '{}' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe", name);
+  const std::filesystem::path& folder = runtime.options().folder;
+  const std::filesystem::path file = (folder / relative).lexically_normal();
+  RUN_CHECK(std::filesystem::is_regular_file(file), ErrorKind::kRun,
+            "require: there is no module '{}': neither built in nor {}", name, file.string());
+  const std::filesystem::path real = std::filesystem::canonical(file);
+  const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
+  RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
+            "require: {} lies outside the recipe's folder", file.string());
+  lua_pushlightuserdata(state, &runtime);  // being loaded
+  lua_setfield(state, 2, name.c_str());
+  try {
+    runtime.impl_->run_file(state, file);
+  } catch (...) {
+    lua_pushnil(state);
+    lua_setfield(state, 2, name.c_str());
+    throw;
+  }
+  if (lua_isnil(state, -1)) lua_pushboolean(state, 1);
+  lua_pushvalue(state, -1);
+  lua_setfield(state, 2, name.c_str());
+  return 1;
+}
+
+Runtime::Runtime(RuntimeOptions options) : impl_(std::make_unique<Impl>(*this, std::move(options))) {}
+Runtime::~Runtime() = default;
+
+Runtime& Runtime::of(lua_State* state) {
+  return Impl::of(state).owner();
+}
+
+lua_State* Runtime::state() const {
+  return impl_->state();
+}
+
+void Runtime::add_module(const char* name, int (*open)(lua_State*)) {
+  lua_State* const state = impl_->state();
+  lua_getfield(state, LUA_REGISTRYINDEX, kModules);
+  lua_pushcfunction(state, open);
+  call(state, 0, 1);
+  lua_setfield(state, -2, name);
+  lua_pop(state, 1);
+}
+
+void Runtime::run_file(const std::filesystem::path& file) {
+  try {
+    impl_->run_file(impl_->state(), file);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kRecipe, error.message(), error.where());
+  }
+}
+
+void Runtime::call(lua_State* state, int arguments, int results) {
+  impl_->call(state, arguments, results);
+}
+
+void Runtime::refill() {
+  impl_->refill();
+}
+
+uint64_t Runtime::random_draws() const {
+  return impl_->draws;
+}
+
+void Runtime::set_random_draws(uint64_t draws) {
+  impl_->draws = draws;
+}
+
+const std::vector<Source>& Runtime::sources() const {
+  return impl_->sources();
+}
+
+const RuntimeOptions& Runtime::options() const {
+  return impl_->options();
+}
+
+uint64_t Runtime::draw() {
+  // Counter word 3 names the use: dropout's layers and the data path have numbers of their own.
+  constexpr uint32_t kUse = 0x6c756101;
+  const uint64_t at = impl_->draws++;
+  const uint64_t seed = impl_->options().seed;
+  const auto block = backends::philox4x32({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), 0, kUse},
+                                          {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return block[0] | static_cast<uint64_t>(block[1]) << 32;
+}
+
+}  // namespace runner::lua

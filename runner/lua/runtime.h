@@ -1,0 +1,83 @@
+// A sandboxed Lua 5.4 state that runs a hook file.
+//
+// Promises: the code reaches neither files nor the system; each call has a budget of instructions, and the state one of
+// memory; whatever goes wrong comes out as Error(kRun) with the line of the hook; equal code gives equal results, so
+// pairs() goes through keys in an order of its own and math.random is a function of (seed, how often it was called).
+// Not thread-safe: a Runtime belongs to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+struct lua_State;
+
+namespace runner::lua {
+
+struct Budget {
+  size_t memory_bytes = size_t{256} << 20;
+  int64_t instructions = 1'000'000'000;  // of one call; about ten seconds
+  int64_t pattern_steps = 10'000'000;    // of one string.find, match, gmatch step or gsub
+};
+
+struct RuntimeOptions {
+  std::filesystem::path folder;  // where `require` finds files: beside the recipe
+  uint64_t seed = 0;             // of math.random
+  Budget budget = {};
+  std::function<void(std::string_view)> print;  // takes the lines that print() writes
+};
+
+// A file that the hook consists of.
+struct Source {
+  std::string path;  // as messages name it
+  std::string text;
+};
+
+class Runtime {
+ public:
+  explicit Runtime(RuntimeOptions options);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  static Runtime& of(lua_State* state);
+  lua_State* state() const;
+
+  // What `require "name"` finds without a file; `open` leaves one value on the stack.
+  void add_module(const char* name, int (*open)(lua_State*));
+
+  // Runs a file and leaves its first result on the stack.  Throws Error(kRecipe) with the line where the file cannot be
+  // read, is not Lua or fails.
+  void run_file(const std::filesystem::path& file);
+
+  // Calls the function below its `arguments` on the stack of `state`, with a fresh budget of instructions where no
+  // other call is under way; leaves `results`.  Throws Error(kRun) at the line of the hook, with a note for each
+  // caller.
+  void call(lua_State* state, int arguments, int results);
+  // A fresh budget inside a call: a loop of the hook's own has come round.
+  void refill();
+
+  // How often math.random has drawn: with the seed, all that it is.
+  uint64_t random_draws() const;
+  void set_random_draws(uint64_t draws);
+
+  // The hook file and what it has required, in the order read.
+  const std::vector<Source>& sources() const;
+  // The options that the library functions work with.
+  const RuntimeOptions& options() const;
+  // The next number of math.random's stream.
+  uint64_t draw();
+  // Where the binding keeps what belongs to this state.
+  void* user = nullptr;
+
+ private:
+  friend int require(lua_State* state);
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace runner::lua

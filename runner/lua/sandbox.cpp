@@ -1,0 +1,335 @@
+#include "runner/lua/sandbox.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/patterns.h"
+#include "runner/lua/runtime.h"
+
+namespace runner::lua {
+namespace {
+
+// ---- an order of keys that does not depend on addresses or hash seeds ---------------------------------------------
+
+// Numbers come first, then texts, then false and true, then all else in the order in which Lua has it.
+int rank_of(lua_State* state, int index) {
+  switch (lua_type(state, index)) {
+    case LUA_TNUMBER: return 0;
+    case LUA_TSTRING: return 1;
+    case LUA_TBOOLEAN: return 2;
+    default: return 3;
+  }
+}
+
+bool key_less(lua_State* state, int a, int b) {
+  const int rank = rank_of(state, a), other = rank_of(state, b);
+  if (rank != other) return rank < other;
+  if (rank == 2) return lua_toboolean(state, a) < lua_toboolean(state, b);
+  return rank < 2 && lua_compare(state, a, b, LUA_OPLT) != 0;
+}
+
+// Pushes the smallest key of the table at 1 that is greater than the key at 2 (nil: than nothing), or nil.  Keys of the
+// last rank follow in Lua's order.
+void push_next_key(lua_State* state) {
+  const bool first = lua_isnil(state, 2);
+  lua_pushnil(state);  // 3: the best so far
+  lua_pushnil(state);
+  while (lua_next(state, 1) != 0) {
+    lua_pop(state, 1);
+    if (rank_of(state, -1) == 3) continue;
+    const bool follows = first || key_less(state, 2, -1);
+    if (follows && (lua_isnil(state, 3) || key_less(state, -1, 3))) {
+      lua_pushvalue(state, -1);
+      lua_replace(state, 3);
+    }
+  }
+}
+
+// The rest of the keys, those without an order of their own.
+void push_next_unordered(lua_State* state) {
+  if (!lua_isnil(state, 2) && rank_of(state, 2) == 3) {
+    lua_pushvalue(state, 2);
+  } else {
+    lua_pushnil(state);
+  }
+  while (lua_next(state, 1) != 0) {
+    lua_pop(state, 1);
+    if (rank_of(state, -1) == 3) return;
+  }
+  lua_pushnil(state);
+}
+
+int next_entry(lua_State* state) {
+  lua_settop(state, 2);
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a table");
+  if (lua_isnil(state, 2) || rank_of(state, 2) != 3) {
+    push_next_key(state);
+    if (!lua_isnil(state, -1)) {
+      lua_pushvalue(state, -1);
+      lua_rawget(state, 1);
+      return 2;
+    }
+    lua_pop(state, 1);
+  }
+  push_next_unordered(state);
+  if (lua_isnil(state, -1)) return 1;
+  lua_pushvalue(state, -1);
+  lua_rawget(state, 1);
+  return 2;
+}
+
+// The iterator of pairs: upvalue 1 holds the keys in order, upvalue 2 how many were given out.
+int next_of_keys(lua_State* state) {
+  for (;;) {
+    const lua_Integer at = lua_tointeger(state, lua_upvalueindex(2)) + 1;
+    lua_pushinteger(state, at);
+    lua_replace(state, lua_upvalueindex(2));
+    if (lua_rawgeti(state, lua_upvalueindex(1), at) == LUA_TNIL) return 1;
+    lua_pushvalue(state, -1);
+    if (lua_rawget(state, 1) != LUA_TNIL) return 2;
+    lua_pop(state, 2);  // taken away since
+  }
+}
+
+int pairs(lua_State* state) {
+  if (luaL_getmetafield(state, 1, "__pairs") != LUA_TNIL) {
+    lua_pushvalue(state, 1);
+    lua_call(state, 1, 3);
+    return 3;
+  }
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a table");
+  lua_settop(state, 1);
+  lua_newtable(state);  // 2: the keys with an order
+  lua_newtable(state);  // 3: the others
+  lua_Integer ordered = 0, others = 0;
+  lua_pushnil(state);
+  while (lua_next(state, 1) != 0) {
+    lua_pop(state, 1);
+    lua_pushvalue(state, -1);
+    const bool has_order = rank_of(state, -1) < 3;
+    lua_rawseti(state, has_order ? 2 : 3, has_order ? ++ordered : ++others);
+  }
+  lua_pushvalue(state, lua_upvalueindex(1));  // table.sort
+  lua_pushvalue(state, 2);
+  lua_pushcfunction(state, [](lua_State* L) {
+    lua_pushboolean(L, key_less(L, 1, 2));
+    return 1;
+  });
+  lua_call(state, 2, 0);
+  for (lua_Integer i = 1; i <= others; ++i) {
+    lua_rawgeti(state, 3, i);
+    lua_rawseti(state, 2, ordered + i);
+  }
+  lua_pushvalue(state, 2);
+  lua_pushinteger(state, 0);
+  lua_pushcclosure(state, next_of_keys, 2);
+  lua_pushvalue(state, 1);
+  return 2;
+}
+
+// ---- replaced functions --------------------------------------------------------------------------------------------
+
+int print(lua_State* state) {
+  const int count = lua_gettop(state);
+  luaL_Buffer line;
+  luaL_buffinit(state, &line);
+  for (int i = 1; i <= count; ++i) {
+    if (i > 1) luaL_addchar(&line, '\t');
+    luaL_tolstring(state, i, nullptr);
+    luaL_addvalue(&line);
+  }
+  luaL_pushresult(&line);
+  size_t size = 0;
+  const char* text = lua_tolstring(state, -1, &size);
+  const auto& write = Runtime::of(state).options().print;
+  if (write) write({text, size});
+  return 0;
+}
+
+// A finalizer would run at moments of the collector's choosing, without a budget.
+int set_metatable(lua_State* state) {
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a table");
+  if (!lua_isnoneornil(state, 2) && !lua_istable(state, 2)) bad_argument(state, 2, "a table or nil");
+  lua_settop(state, 2);
+  RUN_CHECK(luaL_getmetafield(state, 1, "__metatable") == LUA_TNIL, ErrorKind::kRun,
+            "setmetatable: the metatable is protected");
+  if (lua_istable(state, 2)) {
+    lua_pushliteral(state, "__gc");
+    RUN_CHECK(lua_rawget(state, 2) == LUA_TNIL, ErrorKind::kRun, "setmetatable: hooks cannot have finalizers (__gc)");
+  }
+  lua_settop(state, 2);
+  lua_setmetatable(state, 1);
+  return 1;
+}
+
+// xpcall with a handler that runs after the stack is unwound: Lua's own runs it where the error is, and where that is
+// in the count hook, which watches the budget, no hook watches the handler.
+int after_handler(lua_State* state, int, lua_KContext) {
+  lua_pushboolean(state, 0);
+  lua_insert(state, -2);
+  return 2;
+}
+
+int after_call(lua_State* state, int status, lua_KContext) {
+  if (status == LUA_OK || status == LUA_YIELD) {
+    lua_pushboolean(state, 1);
+    lua_replace(state, 1);
+    return lua_gettop(state);
+  }
+  lua_callk(state, 1, 1, 0, after_handler);  // the handler at 1, the error at 2
+  return after_handler(state, LUA_OK, 0);
+}
+
+int protected_call(lua_State* state) {
+  luaL_checktype(state, 2, LUA_TFUNCTION);
+  lua_pushvalue(state, 1);
+  lua_copy(state, 2, 1);
+  lua_replace(state, 2);
+  return after_call(state, lua_pcallk(state, lua_gettop(state) - 2, LUA_MULTRET, 0, 0, after_call), 0);
+}
+
+// Uniform in [low, high] without bias: draws until one falls below the largest multiple of the count.
+int64_t draw_between(Runtime& runtime, int64_t low, int64_t high) {
+  const uint64_t count = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
+  if (count == 0) return static_cast<int64_t>(runtime.draw());
+  const uint64_t limit = UINT64_MAX - UINT64_MAX % count;
+  uint64_t bits = runtime.draw();
+  while (bits >= limit) bits = runtime.draw();
+  return static_cast<int64_t>(static_cast<uint64_t>(low) + bits % count);
+}
+
+// As Lua's: () -> [0, 1), (m) -> 1…m, (m, n) -> m…n, (0) -> 64 bits.
+int random(lua_State* state) {
+  Runtime& runtime = Runtime::of(state);
+  const int arguments = lua_gettop(state);
+  if (arguments == 0) {
+    lua_pushnumber(state, static_cast<double>(runtime.draw() >> 11) * 0x1p-53);
+    return 1;
+  }
+  const int64_t high = integer_argument(state, arguments >= 2 ? 2 : 1);
+  const int64_t low = arguments >= 2 ? integer_argument(state, 1) : 1;
+  if (arguments == 1 && high == 0) {
+    lua_pushinteger(state, static_cast<lua_Integer>(runtime.draw()));
+    return 1;
+  }
+  RUN_CHECK(low <= high, ErrorKind::kRun, "math.random: the interval from {} to {} is empty", low, high);
+  lua_pushinteger(state, draw_between(runtime, low, high));
+  return 1;
+}
+
+int random_seed(lua_State*) {
+  fail(ErrorKind::kRun, "math.randomseed: the seed is the run's; set `seed` in the recipe");
+}
+
+// Lua checks the size only against the memory, and fills it first.
+int repeat(lua_State* state) {
+  const std::string_view text = text_argument(state, 1);
+  const int64_t count = integer_argument(state, 2);
+  const std::string_view separator = lua_isnoneornil(state, 3) ? std::string_view() : text_argument(state, 3);
+  const auto limit = static_cast<int64_t>(Runtime::of(state).options().budget.memory_bytes);
+  const auto each = static_cast<int64_t>(text.size() + separator.size());
+  RUN_CHECK(count <= 0 || each == 0 || count <= limit / each, ErrorKind::kRun,
+            "string.rep: {} times {} bytes are more than the {} MiB that a hook may use", count, each, limit >> 20);
+  const auto size = count <= 0 ? size_t{0} : static_cast<size_t>(count * each) - separator.size();
+  luaL_Buffer result;
+  char* at = luaL_buffinitsize(state, &result, size);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0) at = std::copy(separator.begin(), separator.end(), at);
+    at = std::copy(text.begin(), text.end(), at);
+  }
+  luaL_pushresultsize(&result, size);
+  return 1;
+}
+
+// ---- what is taken away --------------------------------------------------------------------------------------------
+
+// What `name` would do, for those who look for it.
+struct Missing {
+  const char* name;
+  const char* why;
+};
+constexpr Missing kMissing[] = {
+    {"io", "hooks read and write no files; acc:print and acc:log tell what happens"},
+    {"os", "hooks do not reach the system"},
+    {"debug", "hooks do not reach Lua's insides"},
+    {"package", "require finds built-in modules and files beside the recipe"},
+    {"load", "hooks run no code that they make themselves"},
+    {"loadfile", "require finds files beside the recipe"},
+    {"dofile", "require finds files beside the recipe"},
+    {"loadstring", "hooks run no code that they make themselves"},
+    {"collectgarbage", "memory is managed by the run"},
+    {"warn", "use print"},
+};
+
+// Reading an unknown global: nil as in Lua, but those above say why they are missing.
+int missing_global(lua_State* state) {
+  if (lua_type(state, 2) != LUA_TSTRING) return 0;
+  const std::string_view name = text_argument(state, 2);
+  for (const Missing& missing : kMissing)
+    RUN_CHECK(name != missing.name, ErrorKind::kRun, "{} is not available in hooks: {}", missing.name, missing.why);
+  return 0;
+}
+
+void set_function(lua_State* state, const char* table, const char* name, lua_CFunction function) {
+  lua_getglobal(state, table);
+  lua_pushcfunction(state, function);
+  lua_setfield(state, -2, name);
+  lua_pop(state, 1);
+}
+
+void remove(lua_State* state, const char* table, const char* name) {
+  lua_getglobal(state, table);
+  lua_pushnil(state);
+  lua_setfield(state, -2, name);
+  lua_pop(state, 1);
+}
+
+void protect_metatable_of_strings(lua_State* state) {
+  lua_pushliteral(state, "");
+  lua_getmetatable(state, -1);
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_pop(state, 2);
+}
+
+}  // namespace
+
+void open_sandbox(lua_State* state, int64_t pattern_steps) {
+  constexpr luaL_Reg kLibraries[] = {{LUA_GNAME, luaopen_base},        {LUA_MATHLIBNAME, luaopen_math},
+                                     {LUA_STRLIBNAME, luaopen_string}, {LUA_TABLIBNAME, luaopen_table},
+                                     {LUA_UTF8LIBNAME, luaopen_utf8},  {LUA_COLIBNAME, luaopen_coroutine}};
+  for (const luaL_Reg& library : kLibraries) {
+    luaL_requiref(state, library.name, library.func, 1);
+    lua_pop(state, 1);
+  }
+  for (const Missing& missing : kMissing) remove(state, LUA_GNAME, missing.name);
+  remove(state, "string", "dump");
+  protect_metatable_of_strings(state);
+  replace_pattern_functions(state, pattern_steps);
+  set_function(state, "string", "rep", bound<repeat>);
+  set_function(state, "math", "random", bound<random>);
+  set_function(state, "math", "randomseed", bound<random_seed>);
+  set_function(state, LUA_GNAME, "print", print);
+  set_function(state, LUA_GNAME, "xpcall", protected_call);
+  set_function(state, LUA_GNAME, "setmetatable", bound<set_metatable>);
+  set_function(state, LUA_GNAME, "next", bound<next_entry>);
+  lua_getglobal(state, LUA_GNAME);
+  lua_getglobal(state, "table");
+  lua_getfield(state, -1, "sort");
+  lua_pushcclosure(state, bound<pairs>, 1);
+  lua_setfield(state, -3, "pairs");
+  lua_pop(state, 1);
+  lua_newtable(state);
+  lua_pushcfunction(state, bound<missing_global>);
+  lua_setfield(state, -2, "__index");
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_setmetatable(state, -2);
+  lua_pop(state, 1);
+}
+
+}  // namespace runner::lua

@@ -1,0 +1,97 @@
+// What a hook file may put in place of parts of a training, as the trainer sees it; runner/lua implements it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/data/encoding.h"
+#include "runner/nn/models.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+using backends::Value;
+
+// The batch of a step under construction.
+struct StepInputs {
+  nn::Forward& forward;
+  const nn::ModulePtr& model;
+  Value features;                     // (B, …) f32
+  Value labels;                       // (B) i64, or targets (B, K) f32
+  Value mask;                         // (B) f32: 1, or 0 for a repeated sample
+  Value sample_ids;                   // (B) i64
+  std::function<double(Value)> read;  // the value of a scalar now, from the arrays as they are
+};
+
+// A metric that a step records: its value is Σ sum / Σ weight over the batches.
+struct StepMetric {
+  std::string name;
+  Value sum, weight;  // () f64
+};
+
+// What a training step recorded.  Losses and weights have one shape: (B), one for each sample, or (), for the whole
+// batch.  The gradient of a window is that of Σ losses / Σ weights.
+struct StepLosses {
+  Value losses, weights;  // f32
+  std::vector<StepMetric> metrics;
+};
+
+// What an evaluation step recorded.
+struct StepPredictions {
+  Value predictions;      // (B, N) f32, N as the data has classes or targets
+  Value targets;          // as StepInputs::labels
+  Value losses, weights;  // (B) f32, or unset: those of the recipe's loss
+  std::vector<StepMetric> metrics;
+};
+
+// What hooks of events may ask of the run that is under way, and of it.
+class RunControl {
+ public:
+  virtual ~RunControl() = default;
+  virtual std::string_view run() const = 0;
+  virtual std::string_view name() const = 0;
+  virtual int64_t epoch() const = 0;                                        // finished epochs
+  virtual int64_t step() const = 0;                                         // finished optimizer windows
+  virtual int64_t steps() const = 0;                                        // of the whole run
+  virtual std::optional<double> metric(const std::string& name) const = 0;  // its newest point
+  virtual void log(const std::string& name, double value) = 0;              // a point at step()
+  virtual void save() = 0;                                                  // a state, at the end of the window
+  virtual void stop() = 0;                                                  // the run ends after this window
+  virtual void print(std::string_view text) = 0;
+};
+
+enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
+inline constexpr int kEventCount = 6;
+
+class Hooks {
+ public:
+  virtual ~Hooks() = default;
+
+  // Which parts the hook has.
+  virtual bool has_model() const = 0;
+  virtual bool has_training_step() const = 0;
+  virtual bool has_evaluation_step() const = 0;
+  virtual bool has(HookEvent event) const = 0;
+
+  // All throw Error(kRun) with the line of the hook.
+  virtual nn::Model model(const data::Encoding& encoding) = 0;
+  virtual StepLosses training_step(const StepInputs& inputs) = 0;
+  virtual StepPredictions evaluation_step(const StepInputs& inputs) = 0;
+  virtual void on(HookEvent event) = 0;
+
+  // The run that events belong to; null: none.
+  virtual void attach(RunControl* run) = 0;
+  // What the hook keeps between steps, as a text, and back.
+  virtual std::string state() const = 0;
+  virtual void restore(const std::string& state) = 0;
+};
+
+// Null where the recipe names no hook.  Throws Error(kRecipe) with the line where the file cannot be used.
+using MakeHooks = std::unique_ptr<Hooks> (*)(const schema::Recipe& recipe);
+
+}  // namespace runner::train

@@ -1,0 +1,261 @@
+// The sandbox: what hooks cannot do, what they cannot exceed, and that equal code gives equal results.
+#include "runner/lua/runtime.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <lua.hpp>
+#include <unistd.h>
+
+#include "schema/error.h"
+
+namespace runner::lua {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RuntimeTest : public ::testing::Test {
+ protected:
+  RuntimeTest() : folder_(fs::temp_directory_path() / fmt::format("runner-lua-{}", ::getpid())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "recipe/lib");
+    before_ = fs::current_path();
+    fs::current_path(folder_ / "recipe");
+  }
+  ~RuntimeTest() override {
+    fs::current_path(before_);
+    fs::remove_all(folder_);
+  }
+
+  RuntimeOptions options(uint64_t seed = 1) {
+    return {.folder = "",
+            .seed = seed,
+            .budget = {.memory_bytes = size_t{8} << 20, .instructions = 1'000'000, .pattern_steps = 100'000},
+            .print = [this](std::string_view line) { printed_ += std::string(line) + "\n"; }};
+  }
+
+  static void write(const std::string& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
+
+  // The text that `code` returns.
+  static std::string run(Runtime& runtime, const std::string& code) {
+    write("h.lua", code);
+    runtime.run_file("h.lua");
+    const char* text = luaL_tolstring(runtime.state(), -1, nullptr);
+    std::string result = text;
+    lua_pop(runtime.state(), 2);
+    return result;
+  }
+  std::string run(const std::string& code) {
+    Runtime runtime(options());
+    return run(runtime, code);
+  }
+
+  // "3: message" of the error that `code` ends with.
+  std::string error(const std::string& code) {
+    Runtime runtime(options());
+    try {
+      run(runtime, code);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+      EXPECT_TRUE(error.where().file.empty() || error.where().file == "h.lua") << error.where().file;
+      // Whatever happened, the state is whole and has its memory back.
+      EXPECT_EQ(run(runtime, "return #('x'):rep(2^21)"), "2097152");
+      return fmt::format("{}: {}", error.where().line, error.message());
+    }
+    return "no error";
+  }
+
+  std::string printed_;
+
+ private:
+  fs::path folder_, before_;
+};
+
+TEST_F(RuntimeTest, GivesNoWayOut) {
+  const struct {
+    const char* code;
+    const char* error;
+  } kCases[] = {
+      {"return io.open('x')",
+       "1: io is not available in hooks: hooks read and write no files; acc:print and acc:log tell what happens"},
+      {"return os.time()", "1: os is not available in hooks: hooks do not reach the system"},
+      {"return debug.traceback()", "1: debug is not available in hooks: hooks do not reach Lua's insides"},
+      {"return load('return 1')", "1: load is not available in hooks: hooks run no code that they make themselves"},
+      {"return loadfile('x')", "1: loadfile is not available in hooks: require finds files beside the recipe"},
+      {"return dofile('x')", "1: dofile is not available in hooks: require finds files beside the recipe"},
+      {"return package.path",
+       "1: package is not available in hooks: require finds built-in modules and files beside the recipe"},
+      {"return collectgarbage('count')", "1: collectgarbage is not available in hooks: memory is managed by the run"},
+      {"return string.dump(print)", "1: attempt to call a nil value (field 'dump')"},
+      {"return _G.io",
+       "1: io is not available in hooks: hooks read and write no files; acc:print and acc:log tell what "
+       "happens"},
+      {"return rawget(_G, 'io').open", "1: attempt to index a nil value"},
+      {"getmetatable('').__index = {}", "1: attempt to index a boolean value"},
+      {"setmetatable(_G, nil)", "1: setmetatable: the metatable is protected"},
+      {"setmetatable({}, {__gc = print})", "1: setmetatable: hooks cannot have finalizers (__gc)"},
+      {"math.randomseed(1)", "1: math.randomseed: the seed is the run's; set `seed` in the recipe"},
+      {"require 'os'", "1: require: there is no module 'os': neither built in nor os.lua"},
+      {"require '../secret'",
+       "1: require: '../secret' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe"},
+      {"require '/etc/passwd'",
+       "1: require: '/etc/passwd' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe"},
+      {"require 'link'", "1: require: link.lua lies outside the recipe's folder"},
+      {"require(3)", "1: require: argument 1 is number, expected a string"},
+  };
+  write("../secret.lua", "return 'secret'");
+  fs::create_symlink("../secret.lua", "link.lua");
+  for (const auto& c : kCases) EXPECT_EQ(error(c.code), c.error) << c.code;
+}
+
+TEST_F(RuntimeTest, EndsWhatDoesNotEnd) {
+  const std::string endless = "the hook has run for 1 million Lua instructions: an endless loop?";
+  EXPECT_EQ(error("\nwhile true do end"), "2: " + endless);
+  EXPECT_EQ(error("while true do pcall(function() while true do end end) end"), "1: " + endless);
+  EXPECT_EQ(error("local function f() while true do end end\nwhile true do xpcall(f, f) end").substr(3), endless);
+  EXPECT_EQ(error("coroutine.wrap(function() while true do end end)()"), "1: " + endless);
+  EXPECT_EQ(
+      error("local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) return t[1]").substr(0, 40),
+      "1: C stack overflow");
+  EXPECT_NE(
+      error("return (('a'):rep(40)):find(('a?'):rep(40) .. ('a'):rep(40))").find("is given up after 100000 steps"),
+      std::string::npos);
+}
+
+TEST_F(RuntimeTest, BoundsMemory) {
+  const std::string full = "the hook needs more than 8 MiB of Lua memory";
+  EXPECT_EQ(error("local t = {} for i = 1, 1e9 do t[i] = i end"), "0: " + full);
+  EXPECT_EQ(error("local s = 'x' while true do s = s .. s end"), "0: " + full);
+  EXPECT_EQ(error("return ('x'):rep(1e7)"),
+            "1: string.rep: 10000000 times 1 bytes are more than the 8 MiB that a hook may use");
+  EXPECT_EQ(error("local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) end return table.concat(t, ('y'):rep(1e5))"),
+            "0: " + full);
+  EXPECT_EQ(run("local ok, e = pcall(string.rep, 'x', 1e12) return tostring(ok)"), "false") << "it can be caught";
+}
+
+TEST_F(RuntimeTest, TakesAnyErrorObject) {
+  EXPECT_EQ(error("error('bad thing')"), "1: bad thing");
+  EXPECT_EQ(error("error({1})"), "1: the error is a table, not a text");
+  EXPECT_EQ(error("error()"), "1: the error is a nil, not a text");
+  EXPECT_EQ(error("error(setmetatable({}, {__tostring = function() return 'told' end}))"), "1: told");
+  EXPECT_EQ(error("error('without a place', 0)"), "1: without a place");
+  EXPECT_EQ(error("local x <close> = setmetatable({}, {__close = function() error('closing') end})"), "1: closing");
+}
+
+TEST_F(RuntimeTest, NotesWhoCalled) {
+  Runtime runtime(options());
+  try {
+    run(runtime, "local function inner() error('deep') end\nlocal function outer()\n  inner()\nend\nouter()");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where().to_string(), "h.lua:1");
+  }
+  write("h.lua", "function f() local x = nil; return x.y end");
+  runtime.run_file("h.lua");
+  lua_getglobal(runtime.state(), "f");
+  try {
+    runtime.call(runtime.state(), 0, 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "h.lua:1: attempt to index a nil value (local 'x')");
+    EXPECT_EQ(error.kind(), ErrorKind::kRun);
+  }
+}
+
+TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
+  Runtime runtime(options());
+  const auto refused = [&](const std::string& contents) -> std::string {
+    write("h.lua", contents);
+    try {
+      runtime.run_file("h.lua");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRecipe);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused("return {\n  x = = 3 }"), "h.lua:2: unexpected symbol near '='");
+  EXPECT_EQ(refused("\x1bLua"), "the hook h.lua is compiled Lua; hooks are Lua source text");
+  EXPECT_EQ(refused("return '\xff'"), "the hook h.lua is not UTF-8 text");
+  EXPECT_THROW(runtime.run_file("none.lua"), Error);
+  EXPECT_THROW(runtime.run_file("lib"), Error);
+}
+
+TEST_F(RuntimeTest, RequiresFilesBesideTheRecipeOnce) {
+  write("lib/tools.lua", "count = (count or 0) + 1\nreturn {twice = function(x) return 2 * x end}");
+  EXPECT_EQ(run("local a, b = require 'lib.tools', require 'lib.tools' return tostring(a == b) .. a.twice(count)"),
+            "true2");
+  write("lib/loop.lua", "return require 'lib.loop'");
+  Runtime runtime(options());
+  EXPECT_THROW(run(runtime, "return require 'lib.loop'"), Error);
+  ASSERT_EQ(runtime.sources().size(), 2u);
+  EXPECT_EQ(runtime.sources()[1].path, "lib/loop.lua");
+  EXPECT_EQ(runtime.sources()[1].text, "return require 'lib.loop'");
+}
+
+// Lua seeds its hashes by addresses and the clock, and orders a table's texts by them.
+TEST_F(RuntimeTest, GoesThroughKeysInAnOrderOfItsOwn) {
+  const std::string code = R"(
+    local t = {[3] = 0, [1] = 0, [2.5] = 0, [true] = 0, [false] = 0}
+    for i = 1, 60 do t["key" .. i * 7 % 61] = i end
+    local keys, also = {}, {}
+    for k in pairs(t) do keys[#keys + 1] = tostring(k); t[k] = nil end  -- taking entries away is allowed
+    assert(next(t) == nil)
+    for i, k in ipairs(keys) do t[k] = i end
+    for k in next, t do also[#also + 1] = k end
+    return table.concat(keys, " ") .. "|" .. table.concat(also, " "))";
+  const std::string wanted = [] {
+    std::vector<std::string> texts;
+    for (int i = 1; i <= 60; ++i) texts.push_back(fmt::format("key{}", i * 7 % 61));
+    std::sort(texts.begin(), texts.end());
+    std::vector<std::string> all = texts;
+    for (const char* text : {"1", "2.5", "3", "false", "true"}) all.emplace_back(text);
+    std::sort(all.begin(), all.end());
+    return fmt::format("1 2.5 3 {} false true|{}", fmt::join(texts, " "), fmt::join(all, " "));
+  }();
+  EXPECT_EQ(run(code), wanted);
+  EXPECT_EQ(run("local n = 0 for k, v in pairs({{}, {}, [print] = 1, [{}] = 2}) do n = n + 1 end return n"), "4");
+  EXPECT_EQ(
+      run("local t = setmetatable({}, {__pairs = function() return function(_, k) return not k and 'own' or nil end "
+          "end}) for k in pairs(t) do return k end"),
+      "own");
+}
+
+TEST_F(RuntimeTest, DrawsRandomNumbersFromTheSeed) {
+  const std::string code = "local t = {} for i = 1, 5 do t[i] = math.random(1000) end return table.concat(t, ' ')";
+  Runtime one(options(1)), same(options(1)), other(options(2));
+  const std::string first = run(one, code), second = run(one, code);
+  EXPECT_NE(first, second);
+  EXPECT_NE(first, run(other, code));
+  EXPECT_EQ(run(same, code), first);
+  EXPECT_EQ(same.random_draws(), 5u);
+  other.set_random_draws(5);
+  Runtime resumed(options(1));
+  resumed.set_random_draws(5);
+  EXPECT_EQ(run(resumed, code), second) << "the count is all that a state needs";
+
+  EXPECT_EQ(
+      run("for i = 1, 1000 do local x = math.random() assert(x >= 0 and x < 1) local n = math.random(-2, 2) assert(n "
+          ">= -2 and n <= 2 and math.type(n) == 'integer') end return 'held'"),
+      "held");
+  EXPECT_EQ(run("local n = {0, 0, 0} for i = 1, 30000 do local k = math.random(3) n[k] = n[k] + 1 end for _, c in "
+                "ipairs(n) do "
+                "assert(c > 9600 and c < 10400, c) end return 'even'"),
+            "even");
+  EXPECT_EQ(error("math.random(2, 1)"), "1: math.random: the interval from 2 to 1 is empty");
+  EXPECT_EQ(run("return math.type(math.random(0)) .. math.type(math.random(math.mininteger, math.maxinteger))"),
+            "integerinteger");
+}
+
+TEST_F(RuntimeTest, Prints) {
+  run("print('a', 1, nil, 2.5) print()");
+  EXPECT_EQ(printed_, "a\t1\tnil\t2.5\n\n");
+}
+
+}  // namespace
+}  // namespace runner::lua
