@@ -191,7 +191,7 @@ void set_model(lua_State* state, nn::ModulePtr model) {
 }
 
 void push_accelerator(lua_State* state, Accelerator& accelerator) {
-  auto** object = static_cast<Accelerator**>(lua_newuserdatauv(state, sizeof(Accelerator*), 0));
+  auto** object = static_cast<Accelerator**>(lua_newuserdatauv(state, sizeof(void*), 0));
   *object = &accelerator;
   if (luaL_newmetatable(state, kName) != 0) {
     constexpr luaL_Reg kEntries[] = {{"__index", bound<index>}, {"__newindex", bound<no_assignment>}};

@@ -204,6 +204,7 @@ constexpr ModuleFunction kModules[] = {
 nn::ModulePtr& module_argument(lua_State* state, int index) {
   nn::ModulePtr* module = module_test(state, index);
   if (module == nullptr) bad_argument(state, index, "a module");
+  RUN_ASSERT(*module != nullptr);
   return *module;
 }
 
