@@ -61,4 +61,9 @@ std::string did_you_mean(std::span<const std::string> names) {
   return names.empty() ? "" : "did you mean " + join_or(names) + "?";
 }
 
+std::string did_you_mean(std::string_view name, std::span<const std::string> candidates, std::string_view otherwise) {
+  const std::vector<std::string> near = nearest(name, candidates);
+  return near.empty() ? std::string(otherwise) : did_you_mean(near);
+}
+
 }  // namespace runner::schema

@@ -19,6 +19,9 @@ std::vector<std::string> nearest(std::string_view name, std::span<const std::str
 // "did you mean a, b or c?"; empty for no names.
 std::string did_you_mean(std::span<const std::string> names);
 
+// The same for the candidates nearest to `name`; `otherwise` where none is near.
+std::string did_you_mean(std::string_view name, std::span<const std::string> candidates, std::string_view otherwise);
+
 // "a", "a or b", "a, b or c".
 std::string join_or(std::span<const std::string> names);
 

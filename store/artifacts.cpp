@@ -157,13 +157,11 @@ ArtifactInfo find_artifact(Store& store, int64_t run_id, std::string_view name) 
     if (std::find(names.begin(), names.end(), artifact.header.name) == names.end())
       names.push_back(artifact.header.name);
   }
-  const std::vector<std::string> close = schema::nearest(name, names);
   Statement uid(store.database(), "SELECT uid FROM run WHERE id = ?1");
   uid.bind(run_id).step();
   fail(ErrorKind::kNotFound, "run {} has no artifact {}; {}", uid.text(0), name,
-       names.empty()   ? "it has none at all"
-       : close.empty() ? fmt::format("it has {}", fmt::join(names, ", "))
-                       : schema::did_you_mean(close));
+       names.empty() ? "it has none at all"
+                     : schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
 }
 
 std::vector<std::byte> read_artifact(Store& store, const ArtifactInfo& artifact) {

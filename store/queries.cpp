@@ -131,9 +131,8 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
 
 [[noreturn]] void fail_no_run(Database& database, std::string_view selector) {
   Statement names(database, "SELECT name FROM run UNION SELECT uid FROM run");
-  const std::vector<std::string> close = schema::nearest(selector, texts(names));
-  const std::string hint = close.empty() ? "`runner ls` lists the runs" : schema::did_you_mean(close);
-  fail(ErrorKind::kNotFound, "there is no run {} in {}; {}", selector, database.path().string(), hint);
+  fail(ErrorKind::kNotFound, "there is no run {} in {}; {}", selector, database.path().string(),
+       schema::did_you_mean(selector, texts(names), "`runner ls` lists the runs"));
 }
 
 // The run that was begun `back` runs before the newest.
@@ -158,11 +157,9 @@ RunRow find_best(Database& database, const std::string& metric) {
   Statement names(database,
                   "SELECT DISTINCT series.name FROM series JOIN run ON run.id = run_id WHERE trashed_ms IS NULL "
                   "ORDER BY series.name");
-  const std::vector<std::string> known = texts(names), close = schema::nearest(metric, known);
+  const std::vector<std::string> known = texts(names);
   fail(ErrorKind::kNotFound, "no run in {} has a metric {}{}", database.path().string(), metric,
-       !close.empty()  ? "; " + schema::did_you_mean(close)
-       : known.empty() ? ""
-                       : "; there are " + joined(known));
+       known.empty() ? "" : "; " + schema::did_you_mean(metric, known, "there are " + joined(known)));
 }
 
 // @last, @last~2, @best(eval/loss).
@@ -249,10 +246,8 @@ std::vector<Note> read_notes(Database& database, int64_t run_id) {
 [[noreturn]] void fail_no_metric(Store& store, const RunRow& run, std::string_view name) {
   std::vector<std::string> names;
   for (const MetricSummary& metric : list_metrics(store, run.id)) names.push_back(metric.name);
-  const std::vector<std::string> close = schema::nearest(name, names);
-  const std::string hint = names.empty()   ? "it has no metrics yet"
-                           : close.empty() ? "it has " + joined(names)
-                                           : schema::did_you_mean(close);
+  const std::string hint =
+      names.empty() ? "it has no metrics yet" : schema::did_you_mean(name, names, "it has " + joined(names));
   fail(ErrorKind::kNotFound, "run {} has no metric {}; {}", run.uid, name, hint);
 }
 

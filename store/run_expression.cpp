@@ -427,9 +427,8 @@ class Parser {
     if (known == kFunctions.end()) {
       std::vector<std::string> names{"has"};
       for (const auto& [name, function] : kFunctions) names.emplace_back(name);
-      const std::string close = schema::did_you_mean(schema::nearest(token.text, names));
       fail_at(text_, option_, token.at, fmt::format("there is no function {}", token.text),
-              close.empty() ? "there are " + fmt::format("{}", fmt::join(names, ", ")) : close);
+              schema::did_you_mean(token.text, names, fmt::format("there are {}", fmt::join(names, ", "))));
     }
     expect("(");
     const Token metric = take_operand();

@@ -202,9 +202,8 @@ class Names {
   void fail_no_metric(const RunField& field) const {
     const std::vector<std::string> names = metrics();
     if (names.empty()) return;  // too early to tell
-    const std::vector<std::string> near = schema::nearest(field.name, names);
     fail_at(text_, option_, field.at, fmt::format("no run has a metric {}", field.name),
-            near.empty() ? fmt::format("there are {}", fmt::join(names, ", ")) : schema::did_you_mean(near));
+            schema::did_you_mean(field.name, names, fmt::format("there are {}", fmt::join(names, ", "))));
   }
 
   Database& database_;

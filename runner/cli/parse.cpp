@@ -56,8 +56,7 @@ bool has_word(std::span<const std::string> words, std::string_view wanted) {
 
 [[noreturn]] void fail_with_suggestion(const std::string& message, std::string_view name,
                                        std::span<const std::string> known, std::string_view otherwise) {
-  const std::string suggestion = schema::did_you_mean(schema::nearest(name, known));
-  throw Error(ErrorKind::kUsage, message + "; " + (suggestion.empty() ? std::string(otherwise) : suggestion));
+  throw Error(ErrorKind::kUsage, message + "; " + schema::did_you_mean(name, known, otherwise));
 }
 
 [[noreturn]] void fail_unknown_command(const std::string& name) {

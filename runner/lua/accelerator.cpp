@@ -164,9 +164,8 @@ int index(lua_State* state) {
   }
   std::vector<std::string> names;
   for (const AcceleratorName& known : accelerator_names()) names.emplace_back(known.name);
-  const std::string suggestion = schema::did_you_mean(schema::nearest(name, names));
   fail(ErrorKind::kRun, "acc has no '{}'; {}", name,
-       suggestion.empty() ? fmt::format("it has {}", fmt::join(names, ", ")) : suggestion);
+       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
 }
 
 int no_assignment(lua_State* state) {

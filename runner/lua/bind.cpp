@@ -99,9 +99,8 @@ void check_keys(lua_State* state, int index, std::string_view what, std::span<co
     const std::string key = lua_tostring(state, -1);
     if (std::ranges::find(known, key) != known.end()) continue;
     const std::vector<std::string> names(known.begin(), known.end());
-    const std::string suggestion = schema::did_you_mean(schema::nearest(key, names));
     fail(ErrorKind::kRun, "{}: unknown entry '{}'; {}", what, key,
-         suggestion.empty() ? fmt::format("it knows {}", fmt::join(names, ", ")) : suggestion);
+         schema::did_you_mean(key, names, fmt::format("it knows {}", fmt::join(names, ", "))));
   }
 }
 

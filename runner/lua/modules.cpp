@@ -255,8 +255,7 @@ int missing(lua_State* state) {
   for (const TensorFunction& known : tensor_functions())
     if (known.is_function) names.emplace_back(known.name);
   const std::string_view name = text_argument(state, 2);
-  const std::string suggestion = schema::did_you_mean(schema::nearest(name, names));
-  fail(ErrorKind::kRun, "nn has no '{}'; {}", name, suggestion.empty() ? "docs/lua.md lists what it has" : suggestion);
+  fail(ErrorKind::kRun, "nn has no '{}'; {}", name, schema::did_you_mean(name, names, "docs/lua.md lists what it has"));
 }
 
 }  // namespace

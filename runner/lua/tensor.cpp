@@ -685,9 +685,9 @@ int method(lua_State* state) {
   std::vector<std::string> names;
   for (const TensorFunction& known : kFunctions)
     if (known.is_method) names.emplace_back(known.name);
-  const std::string suggestion = schema::did_you_mean(schema::nearest(text_argument(state, 2), names));
-  fail(ErrorKind::kRun, "a tensor has no method '{}'; {}", text_argument(state, 2),
-       suggestion.empty() ? "docs/lua.md lists them" : suggestion);
+  const std::string_view name = text_argument(state, 2);
+  fail(ErrorKind::kRun, "a tensor has no method '{}'; {}", name,
+       schema::did_you_mean(name, names, "docs/lua.md lists them"));
 }
 
 }  // namespace

@@ -36,9 +36,8 @@ void explain_error(const Options& options, report::Output& out) {
               "explain needs KEY; see `runner explain --help`");
     std::vector<std::string> names;
     for (const schema::ErrorIdRow& known : rows) names.emplace_back(known.name);
-    const std::string close = schema::did_you_mean(schema::nearest(options.recipe, names));
     fail(ErrorKind::kUsage, "there is no error {} and no file of that name; {}", options.recipe,
-         close.empty() ? "docs/recipe.md lists all errors" : close);
+         schema::did_you_mean(options.recipe, names, "docs/recipe.md lists all errors"));
   }
   out.data(options.json ? json::text(json::Object{{"id", std::string(row->name)}, {"text", std::string(row->text)}})
                         : fmt::format("{}: {}\n", row->name, row->text));
