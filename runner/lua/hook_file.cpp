@@ -1,6 +1,7 @@
 #include "runner/lua/hook_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,10 +34,10 @@ constexpr const char* kHook = "runner.hook";  // registry: the table that the fi
 constexpr const char* kAcc = "runner.acc";
 
 // Entries of the table; those from kFirstEvent on are events, in the order of enum HookEvent.
+enum Entry : size_t { kModel, kTrainingStep, kEvaluationStep, kFirstEvent };
 constexpr std::string_view kEntries[] = {"model",         "training_step",  "evaluation_step",
                                          "on_run_begin",  "on_epoch_begin", "on_step_end",
                                          "on_evaluation", "on_epoch_end",   "on_run_end"};
-constexpr size_t kFirstEvent = 3;
 static_assert(std::size(kEntries) == kFirstEvent + train::kEventCount);
 
 // Tensors exist while this does.
@@ -73,10 +74,10 @@ class LuaHooks : public train::Hooks {
     lua_setfield(state, LUA_REGISTRYINDEX, kAcc);
   }
 
-  bool has_model() const override { return has_entry("model"); }
-  bool has_training_step() const override { return has_entry("training_step"); }
-  bool has_evaluation_step() const override { return has_entry("evaluation_step"); }
-  bool has(HookEvent event) const override { return has_entry(kEntries[kFirstEvent + static_cast<size_t>(event)]); }
+  bool has_model() const override { return has_[kModel]; }
+  bool has_training_step() const override { return has_[kTrainingStep]; }
+  bool has_evaluation_step() const override { return has_[kEvaluationStep]; }
+  bool has(HookEvent event) const override { return has_[kFirstEvent + static_cast<size_t>(event)]; }
 
   nn::Model model(const data::Encoding& encoding) override {
     lua_State* const state = runtime_.state();
@@ -162,7 +163,6 @@ class LuaHooks : public train::Hooks {
     lua_State* const state = runtime_.state();
     call_step("evaluation_step", inputs);
     train::StepPredictions step;
-    step.targets = inputs.labels;
     if (is_tensor(state, -1)) {
       step.predictions = tensor_value(state, -1, "the predictions");
     } else {
@@ -193,7 +193,8 @@ class LuaHooks : public train::Hooks {
     }
   }
 
-  void check_table(lua_State* state) const {
+  // Also notes which entries there are.
+  void check_table(lua_State* state) {
     RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
               "the hook {} returned {}, expected a table of functions: return {{ training_step = function(acc, batch) "
               "… end }}",
@@ -203,20 +204,13 @@ class LuaHooks : public train::Hooks {
     } catch (const Error& error) {
       throw Error(ErrorKind::kRecipe, error.message(), {recipe_.hooks, 1, 0});
     }
-    for (const std::string_view entry : kEntries) {
-      if (!push_field(state, -1, entry.data())) continue;
+    for (size_t i = 0; i < std::size(kEntries); ++i) {
+      has_[i] = push_field(state, -1, kEntries[i].data());
+      if (!has_[i]) continue;
       RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: {} is {}, expected a function",
-                recipe_.hooks, entry, type_name(state, -1));
+                recipe_.hooks, kEntries[i], type_name(state, -1));
       lua_pop(state, 1);
     }
-  }
-
-  bool has_entry(std::string_view name) const {
-    lua_State* const state = runtime_.state();
-    lua_getfield(state, LUA_REGISTRYINDEX, kHook);
-    const bool has = push_field(state, -1, name.data());
-    lua_pop(state, has ? 2 : 1);
-    return has;
   }
 
   void push_entry(std::string_view name) {
@@ -349,6 +343,7 @@ class LuaHooks : public train::Hooks {
   }
 
   const schema::Recipe& recipe_;
+  std::array<bool, std::size(kEntries)> has_{};
   Accelerator accelerator_;
   Recording recording_;
   Runtime runtime_;

@@ -104,6 +104,14 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
   }
 }
 
+// The child begins with the first epoch, and so does all that counts along.
+void start_afresh(RunState& state) {
+  state.position = {};
+  state.patience = {};
+  state.metrics.clear();
+  state.hook.clear();
+}
+
 void check_something_is_left(const Forked& fork, const Session& session) {
   const int64_t done = session.trainer.counters.windows, all = session.scale.total_steps;
   RUN_CHECK(done < all, ErrorKind::kUsage,
@@ -120,8 +128,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   Trainer& trainer = session.trainer;
   restore_model(loaded, trainer);
   if (request.restart) {
-    fork.state.position = {};
-    fork.state.patience = {};
+    start_afresh(fork.state);
     return fork;
   }
   const Counters counters = fork.state.counters;
@@ -129,8 +136,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   if (slots) warn_of_frozen(loaded, trainer, fork);
   if (const auto why = reason_to_begin(request, fork.state, session)) {
     fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
-    fork.state.position = {};
-    fork.state.patience = {};
+    start_afresh(fork.state);
     trainer.counters = {.slot_offset = slots ? counters.applied + counters.slot_offset : 0};
     return fork;
   }

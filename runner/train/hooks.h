@@ -44,7 +44,7 @@ struct StepLosses {
 // What an evaluation step recorded.
 struct StepPredictions {
   Value predictions;      // (B, N) f32, N as the data has classes or targets
-  Value targets;          // as StepInputs::labels
+  Value targets;          // as StepInputs::labels; unset: those
   Value losses, weights;  // (B) f32, or unset: those of the recipe's loss
   std::vector<StepMetric> metrics;
 };

@@ -38,6 +38,10 @@ bool due(int64_t step, int64_t every) {
   return every > 0 && step % every == 0;
 }
 
+RunError run_error(const Error& error) {
+  return {error.message(), error.where().file, error.where().line, error.what()};
+}
+
 class Run : private RunControl {
  public:
   explicit Run(const RunRequest& request)
@@ -118,8 +122,7 @@ class Run : private RunControl {
   void fork(store::Store store, const ForkRequest& request) {
     const store::RunRow parent = store::find_run(store, request.run);
     const Forked found = restore_fork(store, parent, request, session_);
-    position_ = found.state.position;
-    patience_ = found.state.patience;
+    go_on_from(found.state);
     store::RunInfo info = new_run();
     info.parent = parent.uid;
     info.attempt.start_step = step();
@@ -127,6 +130,14 @@ class Run : private RunControl {
     result_.run = info.uid;
     begin_recording(std::move(store), std::move(info));
     for (const std::string& text : found.warnings) warn(text);
+  }
+
+  // What restoring a state leaves to the loop.
+  void go_on_from(const RunState& state) {
+    position_ = state.position;
+    patience_ = state.patience;
+    session_.trainer.metrics = state.metrics;
+    if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
   }
 
   // `run`: a new RunInfo or the handle of a claimed run.
@@ -140,10 +151,7 @@ class Run : private RunControl {
   void resume(store::Store store) {
     const store::RunRow row = store::find_run(store, request_.resume);
     const Resumed found = restore_newest(store, row, session_);
-    position_ = found.state.position;
-    patience_ = found.state.patience;
-    session_.trainer.metrics = found.state.metrics;
-    if (hooks_) hooks_->restore(found.state.hook);
+    go_on_from(found.state);
     if (recipe_.train.early_stopping) stopped_early_ = patience_.evaluations >= recipe_.train.early_stopping->patience;
 
     store::AttemptInfo info = attempt_info();
@@ -391,7 +399,7 @@ class Run : private RunControl {
   void record_failure(const Error& error) {
     result_.status = store::RunStatus::kFailed;
     result_.exit_code = error.kind() == ErrorKind::kStore ? exit_code(ErrorKind::kStore) : exit_code(ErrorKind::kRun);
-    result_.error = RunError{error.message(), error.where().file, error.where().line, error.what()};
+    result_.error = run_error(error);
     writer_->event(store::Level::kError, "failure", event_json(error.message()));
     try {
       keeper_->wait();
@@ -430,8 +438,7 @@ class Run : private RunControl {
       pass_on_warnings();
       result_.status = store::RunStatus::kFailed;
       result_.exit_code = exit_code(ErrorKind::kStore);
-      if (!result_.error)
-        result_.error = RunError{error.message(), error.where().file, error.where().line, error.what()};
+      if (!result_.error) result_.error = run_error(error);
       if (!is_recorded()) result_.run.clear();
     }
   }

@@ -188,7 +188,7 @@ class StepCompletion {
 
 // ---- words of a specification --------------------------------------------------------------------------------------
 
-enum StepKind : int64_t { kTrainingStep, kForwardStep };
+enum StepKind : int64_t { kTrainingStep, kForwardStep, kReadStep };
 
 void append(backends::StepSpecification& words, const std::optional<double>& number) {
   words.push_back(number.has_value());
@@ -289,7 +289,6 @@ void add_metrics(StepBuilder::Recorded& recorded, std::vector<StepMetric> metric
 
 void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool training) const {
   SampleLosses losses;
-  recorded.targets = inputs.labels.id;
   if (training && hooks_ != nullptr && hooks_->has_training_step()) {
     StepLosses step = hooks_->training_step(inputs);
     losses = {step.losses, step.weights};
@@ -298,7 +297,8 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
     StepPredictions step = hooks_->evaluation_step(inputs);
     recorded.outputs = step.predictions.id;
     recorded.targets = step.targets.id;
-    losses = step.losses ? SampleLosses{step.losses, step.weights} : losses_of_recipe(step.predictions, step.targets);
+    losses = step.losses ? SampleLosses{step.losses, step.weights}
+                         : losses_of_recipe(step.predictions, step.targets ? step.targets : inputs.labels);
     add_metrics(recorded, std::move(step.metrics));
   } else {
     const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
@@ -339,13 +339,14 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 }  // namespace
 
 Program StepBuilder::forward(Recorded recorded, bool labelled) const {
-  RUN_CHECK(labelled || !depends_on(recorded.program, recorded.outputs, recorded.targets), ErrorKind::kRun,
+  const ValueId labels = recorded.program.inputs()[layout_.arrays().size() + kLabels].value;
+  RUN_CHECK(labelled || !depends_on(recorded.program, recorded.outputs, labels), ErrorKind::kRun,
             "the predictions of evaluation_step depend on batch.labels, which there are none of here");
   recorded.program.output("outputs", recorded.outputs);
   if (labelled) {
-    recorded.program.output("targets", recorded.targets);
     recorded.program.output("losses", recorded.losses);
     recorded.program.output("weights", recorded.weights);
+    if (recorded.targets != backends::kNoValue) recorded.program.output("targets", recorded.targets);
     output_metrics(recorded.program, recorded);
   }
   return std::move(recorded.program);
@@ -377,6 +378,10 @@ backends::StepSpecification StepBuilder::forward_specification(const Recorded& r
                                        recorded.targets, recorded.losses, recorded.weights};
   append(words, recorded.metrics);
   return words;
+}
+
+backends::StepSpecification read_specification(ValueId value) {
+  return {kReadStep, value};
 }
 
 }  // namespace runner::train

@@ -46,13 +46,15 @@ enum StepOutput : int {
 // Those of a forward Program; without labels only the first.
 enum ForwardOutput : int {
   kOutputs = 0,  // (B, N) f32
-  kTargets = 1,  // as kLabels
-  kLosses = 2,   // (B) f32
-  kWeights = 3,  // (B) f32
-  kForwardOutputCount
+  kLosses = 1,   // (B) f32
+  kWeights = 2,  // (B) f32
+  kTargets = 3,  // as kLabels; only where a hook gives its own
 };
 // Behind these, and behind the outputs of each training Program, stand Σ sum and Σ weight, () f64, of each metric of a
 // hook.
+
+// The specification of a step that computes one value of a recording under way.
+backends::StepSpecification read_specification(backends::ValueId value);
 
 class StepBuilder {
  public:
@@ -69,7 +71,7 @@ class StepBuilder {
     backends::Program program;
     std::vector<backends::ValueId> parameters;       // by ParameterId
     backends::ValueId outputs = backends::kNoValue;  // unset where a hook gives losses only
-    backends::ValueId targets = backends::kNoValue;
+    backends::ValueId targets = backends::kNoValue;  // set where a hook gives its own
     backends::ValueId losses, weights;
     backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
     std::vector<Metric> metrics;

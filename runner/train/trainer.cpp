@@ -85,9 +85,7 @@ Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
 }
 
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
-  recorded_ = builder_.record(
-      kind.shape.batch, kind.training,
-      [&](const backends::Program& program, backends::ValueId scalar) { return read_scalar(program, scalar, batch); });
+  recorded_ = record(kind.shape.batch, kind.training, batch);
   if (kind.training)
     return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape),
                                [&] { return device_.compile(builder_.complete(recorded_, kind.shape)); });
@@ -95,13 +93,20 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
                              [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
 }
 
+StepBuilder::Recorded Trainer::record(int64_t size, bool training, const data::Batch* batch) {
+  return builder_.record(size, training, [&](const backends::Program& program, backends::ValueId scalar) {
+    return read_scalar(program, scalar, batch);
+  });
+}
+
 double Trainer::read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch) {
   RUN_CHECK(batch != nullptr, ErrorKind::kRun,
             "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-  backends::Program wanted = program;
-  wanted.output("item", scalar);
-  constexpr int64_t kReadStep = 2;  // as no other specification begins
-  const Step step = cache_.find_or_make(program, {kReadStep, scalar}, [&] { return device_.compile(wanted); });
+  const Step step = cache_.find_or_make(program, read_specification(scalar), [&] {
+    backends::Program wanted = program;
+    wanted.output("item", scalar);
+    return device_.compile(wanted);
+  });
   device_.wait(device_.submit(*step, arguments(*batch, &program.lines())));
   std::array<std::byte, 8> value{};
   const backends::DType dtype = program.type(scalar).dtype;
@@ -223,12 +228,17 @@ double Trainer::take_logged_loss() {
 }
 
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {
+  // Recording once more must not move what a hook keeps.
+  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
+  NotFinite found = find_not_finite(loader);
+  if (hooks_ != nullptr) hooks_->restore(kept);
+  return found;
+}
+
+NotFinite Trainer::find_not_finite(data::Loader& loader) {
   for (int64_t micro = 0;; ++micro) {
     const data::Batch& batch = loader.next();
-    const StepBuilder::Recorded recorded =
-        builder_.record(batch.size, true, [&](const backends::Program& program, backends::ValueId scalar) {
-          return read_scalar(program, scalar, &batch);
-        });
+    const StepBuilder::Recorded recorded = record(batch.size, true, &batch);
     if (const auto found = first_not_finite(device_, recorded, model_.parameters, arguments(batch))) return *found;
     if (ends_window(batch, micro)) return {"the forward pass is finite, a gradient is not"};
   }
@@ -245,13 +255,17 @@ void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
   read(kOutputs, result.outputs, size * width);
   read(kLosses, result.losses, size);
   read(kWeights, result.weights, size);
-  if (encoding_.label_kind == data::LabelKind::kClass) {
+  const bool own_targets = builder_.varies(false) && recorded_.targets != backends::kNoValue;
+  if (own_targets && encoding_.label_kind == data::LabelKind::kClass) {
     read(kTargets, result.classes, size);
-  } else {
+  } else if (own_targets) {
     read(kTargets, result.targets, size * width);
+  } else {
+    result.classes.assign(batch.classes.begin(), batch.classes.end());
+    result.targets.assign(batch.targets.begin(), batch.targets.end());
   }
   result.metrics.clear();
-  if (builder_.varies(false)) read_metrics(step, kForwardOutputCount, result.metrics);
+  if (builder_.varies(false)) read_metrics(step, kTargets + own_targets, result.metrics);
 }
 
 void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
