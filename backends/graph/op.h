@@ -85,8 +85,10 @@ enum class Op : uint8_t {
   kLayerNormGradGamma,  // (x, grad) attrs: eps -> (D)
   // random
   kDropoutMask,  // (key (2) i64 = {seed, epoch}, sample_ids (B) i64) attrs: layer, p -> (B, …) of 0 or 1/(1−p), f32
+  kRandomUniform,  // (key (2) i64 = {seed, draw}) attrs: stream -> the node's shape of [0, 1), f32
+  kRandomNormal,   // (key (2) i64 = {seed, draw}) attrs: stream -> the node's shape of N(0, 1), f32
 };
-inline constexpr int kOpCount = static_cast<int>(Op::kDropoutMask) + 1;
+inline constexpr int kOpCount = static_cast<int>(Op::kRandomNormal) + 1;
 
 enum class OpClass : uint8_t { kLeaf, kElementwise, kReduce, kLayout, kIndex, kMatmul, kRow, kRandom };
 
@@ -94,7 +96,7 @@ class Program;
 struct Value;
 
 // What a type rule sees: the operand types and the attributes, and for ops that cannot infer them (cast, reshape,
-// expand, dropout) the type the caller asked for.
+// expand, random tensors) the type the caller asked for.
 struct TypeQuery {
   std::span<const TensorType> operands;
   std::span<const int64_t> attrs;

@@ -1,6 +1,7 @@
 // The op table: one row per op, with its type rule and cost; the derivative rules stand in derivatives.cpp.
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/graph/derivatives.h"
 #include "backends/graph/op.h"
@@ -326,9 +327,20 @@ TensorType layer_norm_grad_gamma_type(Query q) {
   return {x.dtype, Shape{x.shape.back()}};
 }
 
+void check_random_key(const TensorType& key, std::string_view op) {
+  check(key == TensorType{DType::kI64, Shape{2}}, "{}: the key must be (2) i64, got {}", op, key);
+}
+
+template <Op op>
+TensorType random_type(Query q) {
+  check_random_key(q.operands[0], name_of(op));
+  check(q.attrs[0] >= 0 && q.attrs[0] <= std::numeric_limits<uint32_t>::max(),
+        "{}: the stream must lie in [0, 2^32), got {}", name_of(op), q.attrs[0]);
+  return {DType::kF32, q.requested.shape};
+}
+
 TensorType dropout_mask_type(Query q) {
-  check(q.operands[0] == TensorType{DType::kI64, Shape{2}}, "dropout_mask: the key must be (2) i64, got {}",
-        q.operands[0]);
+  check_random_key(q.operands[0], "dropout_mask");
   check_index(q.operands[1], "dropout_mask");
   const double p = unpack_f64(q.attrs[1]);
   check(p >= 0 && p < 1, "dropout_mask: p must lie in [0, 1), got {}", p);
@@ -438,6 +450,8 @@ constexpr OpRow kTable[] = {
     {Op::kLayerNormGradX, "layer_norm_grad_x", kRowOp, 3, 3, layer_norm_grad_x_type, nullptr, layer_norm_flops},
     {Op::kLayerNormGradGamma, "layer_norm_grad_gamma", kRowOp, 2, 2, layer_norm_grad_gamma_type, nullptr, layer_norm_flops},
     {Op::kDropoutMask, "dropout_mask", OpClass::kRandom, 2, 2, dropout_mask_type, nullptr, per_result},
+    {Op::kRandomUniform, "random_uniform", OpClass::kRandom, 1, 1, random_type<Op::kRandomUniform>, nullptr, per_result},
+    {Op::kRandomNormal, "random_normal", OpClass::kRandom, 1, 1, random_type<Op::kRandomNormal>, nullptr, per_result},
 };
 // clang-format on
 

@@ -259,6 +259,16 @@ Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t laye
   return record(Op::kDropoutMask, {key, sample_ids}, attrs, {DType::kF32, shape});
 }
 
+Value random_uniform(Value key, const Shape& shape, int64_t stream) {
+  const int64_t attrs[] = {stream};
+  return record(Op::kRandomUniform, {key}, attrs, {DType::kF32, shape});
+}
+
+Value random_normal(Value key, const Shape& shape, int64_t stream) {
+  const int64_t attrs[] = {stream};
+  return record(Op::kRandomNormal, {key}, attrs, {DType::kF32, shape});
+}
+
 Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options) {
   const int64_t attrs[] = {options.ignore_index, pack_f64(options.label_smoothing)};
   if (options.class_weights) return record(Op::kCrossEntropy, {logits, labels, options.class_weights}, attrs);

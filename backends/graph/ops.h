@@ -186,6 +186,13 @@ Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);
 // the layer and the element's position in the sample, hence the same for any batching.
 Value dropout_mask(Value key, Value sample_ids, const Shape& shape, int64_t layer, double p);
 
+// Random numbers of a shape, f32: uniform on [0, 1) in steps of 2⁻²⁴, or normal with mean 0 and variance 1.  A pure
+// function of the key {seed, draw}, the stream and the element's position (docs/numerics.md, "Random numbers"), without
+// a derivative.  Calls of one Program take streams 0, 1, … in [0, 2³²); two with equal key, stream and shape give equal
+// numbers.  The key is an input of kind kBatch, so that a new draw at each execution finds the same plan.
+Value random_uniform(Value key, const Shape& shape, int64_t stream);
+Value random_normal(Value key, const Shape& shape, int64_t stream);
+
 // Per-sample or per-element losses; reduce with sum or mean.
 struct CrossEntropyOptions {
   int64_t ignore_index = -100;

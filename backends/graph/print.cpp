@@ -25,6 +25,8 @@ std::string attributes(const Program& program, ValueId id) {
     case Op::kLayerNormGradX:
     case Op::kLayerNormGradGamma: return fmt::format(" {{eps {}}}", unpack_f64(attrs[0]));
     case Op::kDropoutMask: return fmt::format(" {{layer {}, p {}}}", attrs[0], unpack_f64(attrs[1]));
+    case Op::kRandomUniform:
+    case Op::kRandomNormal: return fmt::format(" {{stream {}}}", attrs[0]);
     case Op::kCrossEntropy:
     case Op::kCrossEntropyGrad:
       return fmt::format(" {{ignore_index {}, label_smoothing {}}}", attrs[0], unpack_f64(attrs[1]));

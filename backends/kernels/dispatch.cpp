@@ -32,6 +32,8 @@ Kernel prepare_kernel(const KernelRequest& request) {
     case Op::kLayerNormGradX:
     case Op::kLayerNormGradGamma: return prepare_layer_norm(request);
     case Op::kDropoutMask: return prepare_dropout_mask(request);
+    case Op::kRandomUniform:
+    case Op::kRandomNormal: return prepare_random(request);
     default: fail(ErrorKind::kRun, "{}: has no kernel of its own", name_of(request.op));
   }
 }

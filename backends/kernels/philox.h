@@ -44,6 +44,27 @@ struct DropoutStream {
   PhiloxCounter block(uint32_t index) const { return philox4x32({index, sample, epoch, layer}, key); }
 };
 
+// The stream of one random tensor: the fourth counter word names the distribution, apart from dropout's layers, which
+// are small, and from the words that the data path and math.random have.
+struct TensorStream {
+  enum class Use : uint32_t { kUniform = 0x72616e01, kNormal = 0x72616e02 };
+
+  PhiloxKey key;
+  uint32_t draw, stream;
+  Use use;
+
+  TensorStream(uint64_t seed, uint64_t draw64, uint32_t stream_, Use use_)
+      : key{static_cast<uint32_t>(seed),
+            static_cast<uint32_t>(seed >> 32) ^ (static_cast<uint32_t>(draw64 >> 32) * 0x85EBCA6Bu)},
+        draw(static_cast<uint32_t>(draw64)),
+        stream(stream_),
+        use(use_) {}
+
+  PhiloxCounter block(uint32_t index) const {
+    return philox4x32({index, draw, stream, static_cast<uint32_t>(use)}, key);
+  }
+};
+
 // An element is dropped when its random word is below this.  p in [0, 1).
 inline uint64_t dropout_threshold(double p) {
   return static_cast<uint64_t>(std::llround(p * 4294967296.0));

@@ -441,6 +441,32 @@ void run_dropout_mask(const Call& call, Operands in, Tensor& out) {
   }
 }
 
+TensorStream tensor_stream(const Call& call, const Tensor& key, TensorStream::Use use) {
+  return {static_cast<uint64_t>(key.integer(0)), static_cast<uint64_t>(key.integer(1)),
+          static_cast<uint32_t>(call.attr(0)), use};
+}
+
+void run_random_uniform(const Call& call, Operands in, Tensor& out) {
+  const TensorStream stream = tensor_stream(call, in[0], TensorStream::Use::kUniform);
+  for (int64_t e = 0; e < out.shape().elements(); ++e) {
+    const uint32_t word = stream.block(static_cast<uint32_t>(e / 4))[static_cast<size_t>(e % 4)];
+    out[e] = std::ldexp(static_cast<Real>(word >> 8), -24);
+  }
+}
+
+// Box and Muller, "A note on the generation of random normal deviates", 1958: √(−2 ln u) (cos φ, sin φ) for each two
+// words, u of the first, rounded to f32, and φ of the second.
+void run_random_normal(const Call& call, Operands in, Tensor& out) {
+  const TensorStream stream = tensor_stream(call, in[0], TensorStream::Use::kNormal);
+  for (int64_t e = 0; e < out.shape().elements(); ++e) {
+    const PhiloxCounter words = stream.block(static_cast<uint32_t>(e / 4));
+    const auto pair = static_cast<size_t>(e % 4 / 2 * 2);
+    const Real u = static_cast<float>(words[pair] >> 1) * 0x1p-31f + 0x1p-32f;
+    const Real angle = 2 * std::acos(Real{-1}) * std::ldexp(static_cast<Real>(words[pair + 1]), -32);
+    out[e] = std::sqrt(-2 * std::log(u)) * (e % 2 == 0 ? std::cos(angle) : std::sin(angle));
+  }
+}
+
 // ---- dispatch ------------------------------------------------------------------------------------------------------
 
 using Function = void (*)(const Call&, Operands, Tensor&);
@@ -472,6 +498,8 @@ Function function_of(Op op) {
     case Op::kLayerNormGradX: return run_layer_norm_grad_x;
     case Op::kLayerNormGradGamma: return run_layer_norm_grad_gamma;
     case Op::kDropoutMask: return run_dropout_mask;
+    case Op::kRandomUniform: return run_random_uniform;
+    case Op::kRandomNormal: return run_random_normal;
     default: RUN_ASSERT(is_elementwise(op)); return run_eltwise;
   }
 }

@@ -73,6 +73,8 @@ TEST(KernelAllocations, NoOpAllocatesWhenItRuns) {
       {Op::kLayerNormGradX, {f32({400, 300}), f32({300}), f32({400, 300})}, {eps}},
       {Op::kLayerNormGradGamma, {bf16({400, 300}), bf16({400, 300})}, {eps}},
       {Op::kDropoutMask, {i64({2}), i64({100})}, {0, half}, f32({100, 2000})},
+      {Op::kRandomUniform, {i64({2})}, {0}, f32({100, 2001})},
+      {Op::kRandomNormal, {i64({2})}, {0}, f32({100, 2001})},
   };
   for (const Row& row : rows) {
     const TensorType result = row_of(row.op).infer({row.operands, row.attrs, row.requested});

@@ -76,6 +76,22 @@ TEST(VectorMath, DenseSamplesOfF32StayInTheirBound) {
   }
 }
 
+TEST(VectorMath, SinCos) {
+  constexpr Real kTurn = 6.283185307179586476925L;
+  const auto check = [](uint32_t turn) {
+    const vm::SinCos got = vm::sin_cos(turn);
+    // A quarter comes off exactly here too, or the reference would not be zero where it is.
+    const Real rest = kTurn * (turn % (1u << 30)) / 0x1p32L;
+    Real s = std::sin(rest), c = std::cos(rest);
+    for (uint32_t quarter = turn >> 30; quarter > 0; --quarter) std::swap(s, c), c = -c;
+    ASSERT_LE(ulps(got.sin, s), 3) << turn;
+    ASSERT_LE(ulps(got.cos, c), 3) << turn;
+  };
+  for (uint64_t turn = 0; turn < 1ull << 32; turn += 4001) check(static_cast<uint32_t>(turn));
+  for (uint32_t eighth = 0; eighth < 8; ++eighth)
+    for (int near = -3; near <= 3; ++near) check((eighth << 29) + static_cast<uint32_t>(near));
+}
+
 TEST(VectorMath, Pow) {
   std::mt19937_64 rng(1);
   const auto check = [](float x, float y) {

@@ -256,6 +256,14 @@ TEST(KernelOps, DropoutMask) {
     }
 }
 
+TEST(KernelOps, RandomTensors) {
+  for (const auto& dims : {std::vector<int64_t>{}, {5}, {4, 7}, {16, 3, 130}, {0, 4}, {100'003}}) {
+    const std::vector<TensorType> key = {tensor(DType::kI64, {2})};
+    check({Op::kRandomUniform, key, {3}, 0, 0, {DType::kF32, Shape(dims)}});
+    check({Op::kRandomNormal, key, {3}, 5, 0, {DType::kF32, Shape(dims)}});
+  }
+}
+
 TEST(KernelOps, DropoutMaskKeepsTheRightShare) {
   const TensorType types[] = {tensor(DType::kI64, {2}), tensor(DType::kI64, {100})};
   const TensorType mask = tensor(DType::kF32, {100, 1000});

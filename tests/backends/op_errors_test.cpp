@@ -305,6 +305,22 @@ std::vector<Case> other_cases() {
          ops::dropout_mask(x(i64, {2}), x(i64, {3}), {2, 3}, 0, 0.5);
        },
        "dropout_mask: a sample id is wanted for each row of (2, 3), got (3) i64"},
+      {[](R x) {
+         ops::random_uniform(x(i64, {3}), {2, 3}, 0);
+       },
+       "random_uniform: the key must be (2) i64, got (3) i64"},
+      {[](R x) {
+         ops::random_normal(x(f32, {2}), {2, 3}, 0);
+       },
+       "random_normal: the key must be (2) i64, got (2) f32"},
+      {[](R x) {
+         ops::random_uniform(x(i64, {2}), {2, 3}, -1);
+       },
+       "random_uniform: the stream must lie in [0, 2^32), got -1"},
+      {[](R x) {
+         ops::random_normal(x(i64, {2}), {2, 3}, int64_t{1} << 32);
+       },
+       "random_normal: the stream must lie in [0, 2^32), got 4294967296"},
   };
 }
 

@@ -75,6 +75,25 @@ TEST(Passes, CseMergesEqualNodesAndNoOthers) {
   EXPECT_EQ(count(merged, Op::kMul), 2);
 }
 
+// Random numbers are drawn when the Program runs, also where the key is known, and merged only where they are equal.
+TEST(Passes, RandomTensorsAreNotFoldedAndMergedOnlyWhereEqual) {
+  Program program;
+  const Value key{&program, program.input(InputKind::kBatch, "key", {DType::kI64, Shape{2}})};
+  const Value other{&program, program.input(InputKind::kBatch, "other", {DType::kI64, Shape{2}})};
+  const Value known{&program, program.constant(7, {DType::kI64, Shape{2}})};
+  const auto give = [&](Value value) { program.output("x", ops::sum(value).id); };
+  give(ops::random_normal(key, {6}, 0));
+  give(ops::random_normal(key, {6}, 0));  // the same again
+  give(ops::random_normal(key, {6}, 1));
+  give(ops::random_normal(key, {2, 3}, 0));
+  give(ops::random_normal(other, {6}, 0));
+  give(ops::random_normal(known, {6}, 0));
+  give(ops::random_uniform(key, {6}, 0));
+  const Program optimised = optimise(program);
+  EXPECT_EQ(count(optimised, Op::kRandomNormal), 5);
+  EXPECT_EQ(count(optimised, Op::kRandomUniform), 1);
+}
+
 TEST(Passes, DceKeepsInputsInTheirPlace) {
   Program program;
   const Value a{&program, program.input(InputKind::kState, "a", {DType::kF32, Shape{4}})};

@@ -119,7 +119,8 @@ TEST(Program, PrintsEveryKindOfAttribute) {
   const Value cut = ops::slice(x, 1, 0, 2);
   const Value mask = ops::dropout_mask(key, key, x.shape(), 3, 0.25);
   const Value loss = ops::cross_entropy(x, key, {.ignore_index = 1, .label_smoothing = 0.1, .class_weights = {}});
-  program.output("loss", loss.id);
+  const Value uniform = ops::random_uniform(key, {2}, 0), normal = ops::random_normal(key, {2}, 5);
+  program.output("loss", ops::add(loss, ops::add(uniform, normal)).id);
   program.output("", ops::mul(half, mask).id, 0);
   (void)rate, (void)cut;
   EXPECT_EQ(to_string(program),
@@ -130,9 +131,13 @@ TEST(Program, PrintsEveryKindOfAttribute) {
             "%4 = slice %0 {0, 2, 1, 0, 2, 1} : (2, 2) f32\n"
             "%5 = dropout_mask %1 %1 {layer 3, p 0.25} : (2, 3) f32\n"
             "%6 = cross_entropy %0 %1 {ignore_index 1, label_smoothing 0.1} : (2) f32\n"
-            "%7 = mul %3 %5 : (2, 3) f32\n"
-            "return 'loss' = %6\n"
-            "update 'x' = %7\n");
+            "%7 = random_uniform %1 {stream 0} : (2) f32\n"
+            "%8 = random_normal %1 {stream 5} : (2) f32\n"
+            "%9 = add %7 %8 : (2) f32\n"
+            "%10 = add %6 %9 : (2) f32\n"
+            "%11 = mul %3 %5 : (2, 3) f32\n"
+            "return 'loss' = %10\n"
+            "update 'x' = %11\n");
 }
 
 }  // namespace

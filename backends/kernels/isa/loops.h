@@ -132,8 +132,15 @@ struct TransposeLoops {
   Transpose bytes_2, bytes_4;
 };
 
-// Elements [0, n) of one sample's dropout mask: 0 or `kept`.
-using DropoutLoop = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
+struct RandomLoops {
+  // Elements [0, n) of one sample's dropout mask: 0 or `kept`.
+  using Dropout = void (*)(float* out, int64_t n, const DropoutStream& stream, uint64_t threshold, float kept);
+  // out[0, n) = the elements of a random tensor from block `first` on.
+  using Fill = void (*)(float* out, int64_t n, const TensorStream& stream, uint32_t first);
+
+  Dropout dropout;
+  Fill uniform, normal;
+};
 
 struct Loops {
   const EltwiseLoops& eltwise;
@@ -144,7 +151,7 @@ struct Loops {
   const MatmulLoops<float>& matmul_f32;
   const MatmulLoops<double>& matmul_f64;
   const TransposeLoops& transpose;
-  DropoutLoop dropout;
+  RandomLoops random;
 };
 
 // The loops in use: those of the widest set that this CPU has, or what RUNNER_ISA (baseline, avx2, avx512) names.

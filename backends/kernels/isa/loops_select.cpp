@@ -16,7 +16,7 @@ namespace runner::backends {
   const MatmulLoops<float>& matmul_loops_f32();  \
   const MatmulLoops<double>& matmul_loops_f64(); \
   const TransposeLoops& transpose_loops();       \
-  DropoutLoop dropout_loop();                    \
+  RandomLoops random_loops();                    \
   }
 
 RUNNER_DECLARE_ISA(baseline)
@@ -31,7 +31,7 @@ namespace {
 #define RUNNER_LOOPS(isa)                                                                                      \
   Loops {                                                                                                      \
     isa::eltwise_loops(), isa::named_loops(), isa::reduce_loops(), isa::row_loops_f32(), isa::row_loops_f64(), \
-        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::transpose_loops(), isa::dropout_loop()          \
+        isa::matmul_loops_f32(), isa::matmul_loops_f64(), isa::transpose_loops(), isa::random_loops()          \
   }
 
 bool supported(Isa isa) {

@@ -138,6 +138,30 @@ RUNNER_INLINE float erf(float x) {
   return t < 1.0f ? erf_centre(x, z) : t > 4.0f ? with_sign_of(1.0f, x) : large;
 }
 
+struct SinCos {
+  float sin, cos;
+};
+
+// 3 ulp each.  The angle is `turn` / 2³² of a turn: whole quarters come off exactly, and polynomials do the ±⅛ left.
+RUNNER_INLINE SinCos sin_cos(uint32_t turn) {
+  const uint32_t quarter = (turn + 0x20000000u) >> 30;  // the nearest, 4 being 0
+  const auto rest = static_cast<int32_t>(turn - (quarter << 30));
+  const float x = static_cast<float>(rest) * 1.46291807926715968e-9f;  // 2π / 2³²
+  const float z = x * x;
+  float s = -1.9515e-4f;
+  s = s * z + 8.33216e-3f;
+  s = s * z - 1.6666655e-1f;
+  s = x + x * (z * s);
+  float c = 2.4433073e-5f;
+  c = c * z - 1.3887315e-3f;
+  c = c * z + 4.1666646e-2f;
+  c = (1.0f - 0.5f * z) + z * z * c;
+  const bool odd = (quarter & 1u) != 0;
+  const float sin_size = odd ? c : s, cos_size = odd ? s : c;
+  const uint32_t sin_sign = (quarter & 2u) << 30, cos_sign = ((quarter + 1u) & 2u) << 30;
+  return {from_bits(bits_of(sin_size) ^ sin_sign), from_bits(bits_of(cos_size) ^ cos_sign)};
+}
+
 // x Φ(x), Φ(x) = ½ erfc(−x/√2); the tail is a product, so that Φ keeps its digits where 1 + erf would cancel.
 // 5 ulp for x > −1, 80 below.
 RUNNER_INLINE float gelu(float x) {

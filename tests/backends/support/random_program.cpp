@@ -122,18 +122,18 @@ class Generator {
 
   void add_step() {
     constexpr Step kSteps[] = {
-        &Generator::unary,     &Generator::unary,     &Generator::unary,      &Generator::unary,
-        &Generator::unary,     &Generator::sign_like, &Generator::binary,     &Generator::binary,
-        &Generator::binary,    &Generator::binary,    &Generator::binary,     &Generator::binary,
-        &Generator::binary,    &Generator::binary,    &Generator::compare,    &Generator::logic,
-        &Generator::choose,    &Generator::cast,      &Generator::clamp,      &Generator::reduce,
-        &Generator::reduce,    &Generator::argmax,    &Generator::reshape,    &Generator::reshape,
-        &Generator::permute,   &Generator::expand,    &Generator::slice,      &Generator::slice,
-        &Generator::pad,       &Generator::concat,    &Generator::join_flat,  &Generator::gather,
-        &Generator::scatter,   &Generator::one_hot,   &Generator::embedding,  &Generator::matmul,
-        &Generator::matmul,    &Generator::softmax,   &Generator::layer_norm, &Generator::cross_entropy,
-        &Generator::dropout,   &Generator::twin,      &Generator::constant,   &Generator::derivative,
-        &Generator::derivative};
+        &Generator::unary,      &Generator::unary,     &Generator::unary,      &Generator::unary,
+        &Generator::unary,      &Generator::sign_like, &Generator::binary,     &Generator::binary,
+        &Generator::binary,     &Generator::binary,    &Generator::binary,     &Generator::binary,
+        &Generator::binary,     &Generator::binary,    &Generator::compare,    &Generator::logic,
+        &Generator::choose,     &Generator::cast,      &Generator::clamp,      &Generator::reduce,
+        &Generator::reduce,     &Generator::argmax,    &Generator::reshape,    &Generator::reshape,
+        &Generator::permute,    &Generator::expand,    &Generator::slice,      &Generator::slice,
+        &Generator::pad,        &Generator::concat,    &Generator::join_flat,  &Generator::gather,
+        &Generator::scatter,    &Generator::one_hot,   &Generator::embedding,  &Generator::matmul,
+        &Generator::matmul,     &Generator::softmax,   &Generator::layer_norm, &Generator::cross_entropy,
+        &Generator::dropout,    &Generator::noise,     &Generator::twin,       &Generator::constant,
+        &Generator::derivative, &Generator::derivative};
     (this->*kSteps[up_to(std::ssize(kSteps) - 1)])();
   }
 
@@ -336,6 +336,14 @@ class Generator {
     if (!x) return;
     const Value mask = ops::dropout_mask(add_indices({2}, 1000), add_indices({x.shape()[0]}, 1000), x.shape(), 3, 0.4);
     keep(ops::mul(x, mask));
+  }
+  void noise() {
+    const Value x = find([](Value v) { return v.dtype() == DType::kF32; });
+    if (!x) return;
+    const Value key = add_indices({2}, 1000);
+    const Value first = chance(50) ? ops::random_normal(key, x.shape(), 0) : ops::random_uniform(key, x.shape(), 0);
+    const Value second = ops::random_normal(key, x.shape(), up_to(1));  // may be the first again
+    keep(ops::add(ops::mul(x, first), second));
   }
 
   // The same node again, for cse.
