@@ -2,6 +2,7 @@
 
 #include "schema/json.h"
 #include "store/content.h"
+#include "store/run_store.h"
 #include "store/sqlite.h"
 
 namespace runner::store {

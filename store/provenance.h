@@ -7,19 +7,23 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "schema/sha256.h"
-#include "store/run_store.h"
+#include "store/store.h"
 
 namespace runner::store {
+
+struct RunHandle;  // store/run_store.h
 
 // A text that the attempt was made from.
 struct SourceText {
   std::string kind;  // "include", "hook", "diff"
-  std::string path;  // as the recipe names it; of the diff: the commit that it is against
+  std::string path;  // as the recipe names it; from the hook's folder; the commit that the diff is against
   std::string text;
 };
+
+inline constexpr std::string_view kHookSource = "hook";
 
 // Of the folder that holds the recipe.
 struct GitState {
@@ -45,7 +49,7 @@ struct AttemptProvenance {
 // Records it for the attempt of `run`, in place of what was recorded for it before.  Inside a transaction.
 void put_provenance(Store& store, const RunHandle& run, const Provenance& provenance);
 
-// By attempt; those whose process ended before it was recorded are absent.  Throws Error(kStore) that names what is
+// By attempt; those of older runners, which recorded it later, may be absent.  Throws Error(kStore) that names what is
 // damaged.
 std::vector<AttemptProvenance> read_provenance(Store& store, int64_t run_id);
 

@@ -52,7 +52,8 @@ void put_params(Database& database, int64_t run_id, const std::vector<Param>& pa
   }
 }
 
-void put_attempt(Database& database, const RunHandle& run, const AttemptInfo& info, int64_t superseded_points) {
+void put_attempt(Store& store, const RunHandle& run, const AttemptInfo& info, int64_t superseded_points) {
+  Database& database = store.database();
   const Process& process = this_process();
   const int64_t now = now_ms();
   Statement(database, R"sql(
@@ -64,6 +65,7 @@ void put_attempt(Database& database, const RunHandle& run, const AttemptInfo& in
             process.start_ticks, process.boot_id, process.pid_namespace, now, superseded_points)
       .run();
   put_params(database, run.id, info.params);
+  if (info.provenance) put_provenance(store, run, *info.provenance);
 }
 
 std::optional<int64_t> parent_id(Database& database, const std::string& uid) {
@@ -103,7 +105,7 @@ RunHandle create_run(Store& store, const RunInfo& info) {
       .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, now_ms())
       .run();
   RunHandle run{database.last_insert_id(), 1, info.uid};
-  put_attempt(database, run, info.attempt, 0);
+  put_attempt(store, run, info.attempt, 0);
   transaction.commit();
   return run;
 }
@@ -117,7 +119,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
   row.reset();
   check_not_running(store, run.id, "resume");
   Statement(database, "UPDATE run SET attempts = ?2 WHERE id = ?1").bind(run.id, run.attempt).run();
-  put_attempt(database, run, info, MetricTables(database).take_back(run.id, info.start_step));
+  put_attempt(store, run, info, MetricTables(database).take_back(run.id, info.start_step));
   for (const char* table : {"state", "artifact"}) {
     Statement(database, fmt::format("UPDATE {} SET superseded = 1 WHERE run_id = ?1 AND step > ?2", table))
         .bind(run.id, info.start_step)

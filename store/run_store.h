@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "schema/sha256.h"
+#include "store/provenance.h"
 #include "store/store.h"
 
 namespace runner::store {
@@ -47,8 +48,9 @@ struct AttemptInfo {
   std::string cpu_features;  // text, e.g. "avx512f avx512_bf16"
   std::string kernels_json;  // which kernel computes what
   std::string binary_version;
-  int64_t start_step = 0;             // last finished step of the state it starts from
-  std::optional<int64_t> from_state;  // the state it starts from
+  int64_t start_step = 0;                               // last finished step of the state it starts from
+  std::optional<int64_t> from_state;                    // the state it starts from
+  std::optional<Provenance> provenance = std::nullopt;  // what is known of it by then
 };
 
 struct RunInfo {

@@ -72,7 +72,7 @@ class RunWriter {
   // Records an event; `json` is a JSON document.  A short lock and an allocation.
   void event(Level level, std::string kind, std::string json);
 
-  // Records what the attempt runs on; any thread may call it.
+  // Records what the attempt runs on, in place of what was recorded of that before; any thread may call it.
   void provenance(Provenance provenance);
 
   // A cleared snapshot to fill: a used one with its memory where there is one.

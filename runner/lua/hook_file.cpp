@@ -54,14 +54,22 @@ class Scope {
   Recording& recording_;
 };
 
+std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
+  std::vector<Source> found;
+  for (const train::HookSource& source : sources) found.push_back({(folder / source.path).string(), source.text});
+  return found;
+}
+
 class LuaHooks : public train::Hooks {
  public:
-  explicit LuaHooks(const schema::Recipe& recipe)
+  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded)
       : recipe_(recipe),
+        folder_(std::filesystem::path(recipe.hooks).parent_path()),
         accelerator_{recipe},
-        runtime_({.folder = std::filesystem::path(recipe.hooks).parent_path(),
+        runtime_({.folder = folder_,
                   .seed = static_cast<uint64_t>(recipe.seed),
-                  .print = [this](std::string_view line) { print(line); }}) {
+                  .print = [this](std::string_view line) { print(line); },
+                  .recorded = in_folder(folder_, recorded)}) {
     runtime_.user = &recording_;
     lua_State* const state = runtime_.state();
     open_tensors(state);
@@ -78,6 +86,15 @@ class LuaHooks : public train::Hooks {
   bool has_training_step() const override { return has_[kTrainingStep]; }
   bool has_evaluation_step() const override { return has_[kEvaluationStep]; }
   bool has(HookEvent event) const override { return has_[kFirstEvent + static_cast<size_t>(event)]; }
+
+  std::vector<train::HookSource> sources() const override {
+    std::vector<train::HookSource> found;
+    for (const Source& source : runtime_.sources()) {
+      const auto path = std::filesystem::path(source.path).lexically_normal();
+      found.push_back({path.lexically_relative(folder_.lexically_normal()).string(), source.text});
+    }
+    return found;
+  }
 
   nn::Model model(const data::Encoding& encoding) override {
     lua_State* const state = runtime_.state();
@@ -344,6 +361,7 @@ class LuaHooks : public train::Hooks {
 
   const schema::Recipe& recipe_;
   std::array<bool, std::size(kEntries)> has_{};
+  const std::filesystem::path folder_;  // of the hook file
   Accelerator accelerator_;
   Recording recording_;
   Runtime runtime_;
@@ -351,9 +369,13 @@ class LuaHooks : public train::Hooks {
 
 }  // namespace
 
-std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe) {
+std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded) {
   if (recipe.hooks.empty()) return nullptr;
-  return std::make_unique<LuaHooks>(recipe);
+  return std::make_unique<LuaHooks>(recipe, recorded);
+}
+
+train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded) {
+  return [recorded = std::move(recorded)](const schema::Recipe& recipe) { return load_hooks(recipe, recorded); };
 }
 
 }  // namespace runner::lua

@@ -2,13 +2,19 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "runner/train/hooks.h"
 
 namespace runner::lua {
 
-// Runs the file that the recipe names as `hooks`; null where it names none.  Throws Error(kRecipe) with the line: the
-// file cannot be read, is not Lua, fails, or does not return a table with the known entries.
-std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe);
+// Runs the file that the recipe names as `hooks`; null where it names none.  `recorded`: texts that stand for it and
+// for files that it requires.  Throws Error(kRecipe) with the line: the file cannot be read, is not Lua, fails, or does
+// not return a table with the known entries.
+std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe,
+                                         const std::vector<train::HookSource>& recorded = {});
+
+// Such a maker for train::run().
+train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded = {});
 
 }  // namespace runner::lua

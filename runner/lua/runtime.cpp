@@ -47,6 +47,16 @@ std::filesystem::path file_of_module(std::string_view name) {
   return starts ? std::filesystem::path() : std::filesystem::path(path + ".lua");
 }
 
+// Throws where `file`, which require '`name`' asks for, is not there or is reached through a link that leaves `folder`.
+void check_file(const std::filesystem::path& file, const std::filesystem::path& folder, const std::string& name) {
+  RUN_CHECK(std::filesystem::is_regular_file(file), ErrorKind::kRun,
+            "require: there is no module '{}': neither built in nor {}", name, file.string());
+  const std::filesystem::path real = std::filesystem::canonical(file);
+  const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
+  RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
+            "require: {} lies outside the recipe's folder", file.string());
+}
+
 }  // namespace
 
 int require(lua_State* state);
@@ -78,6 +88,15 @@ class Runtime::Impl {
   const std::vector<Source>& sources() const { return sources_; }
   uint64_t draws = 0;
 
+  // Null where the file itself is to be read.
+  const Source* recorded(const std::filesystem::path& file) const {
+    const auto& all = options_.recorded;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Source& source) {
+      return std::filesystem::path(source.path).lexically_normal() == file.lexically_normal();
+    });
+    return found == all.end() ? nullptr : &*found;
+  }
+
   void refill() {
     left_ = options_.budget.instructions;
     lua_sethook(state_, spend, LUA_MASKCOUNT, kHookInterval);
@@ -98,7 +117,8 @@ class Runtime::Impl {
   // Leaves the first result of the file on the stack.
   void run_file(lua_State* state, const std::filesystem::path& file) {
     const std::string name = file.string();
-    sources_.push_back({name, read_source(file, name)});
+    const Source* const known = recorded(file);
+    sources_.push_back({name, known != nullptr ? known->text : read_source(file, name)});
     const std::string& text = sources_.back().text;
     const std::string chunk = "@" + name;
     if (luaL_loadbufferx(state, text.data(), text.size(), chunk.c_str(), "t") != LUA_OK) throw_error(state, LUA_ERRRUN);
@@ -227,12 +247,7 @@ int require(lua_State* state) {
             "require: '{}' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe", name);
   const std::filesystem::path& folder = runtime.options().folder;
   const std::filesystem::path file = (folder / relative).lexically_normal();
-  RUN_CHECK(std::filesystem::is_regular_file(file), ErrorKind::kRun,
-            "require: there is no module '{}': neither built in nor {}", name, file.string());
-  const std::filesystem::path real = std::filesystem::canonical(file);
-  const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
-  RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
-            "require: {} lies outside the recipe's folder", file.string());
+  if (runtime.impl_->recorded(file) == nullptr) check_file(file, folder, name);
   lua_pushlightuserdata(state, &runtime);  // being loaded
   lua_setfield(state, 2, name.c_str());
   try {

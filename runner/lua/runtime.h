@@ -24,17 +24,18 @@ struct Budget {
   int64_t pattern_steps = 10'000'000;    // of one string.find, match, gmatch step or gsub
 };
 
+// A file that the hook consists of.
+struct Source {
+  std::string path;  // as messages name it
+  std::string text;
+};
+
 struct RuntimeOptions {
   std::filesystem::path folder;  // where `require` finds files: beside the recipe
   uint64_t seed = 0;             // of math.random
   Budget budget = {};
   std::function<void(std::string_view)> print;  // takes the lines that print() writes
-};
-
-// A file that the hook consists of.
-struct Source {
-  std::string path;  // as messages name it
-  std::string text;
+  std::vector<Source> recorded = {};            // stand for the files of these paths, which need not be there
 };
 
 class Runtime {

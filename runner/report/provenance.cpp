@@ -66,10 +66,16 @@ std::string environment_json() {
 
 }  // namespace
 
-store::Provenance collect_provenance(const std::string& folder, std::vector<store::SourceText> sources) {
+store::Provenance provenance_at_start(std::vector<store::SourceText> sources) {
+  store::Provenance provenance{.git = {}, .environment_json = environment_json(), .sources = std::move(sources)};
+  provenance.git.note = "git had not answered yet";  // what stays of a process that is killed before
+  return provenance;
+}
+
+void add_git_state(store::Provenance& provenance, const std::string& folder) {
   GitFindings git = inspect_git(folder);
-  if (!git.diff.empty()) sources.push_back({"diff", git.state.commit, std::move(git.diff)});
-  return {std::move(git.state), environment_json(), std::move(sources)};
+  if (!git.diff.empty()) provenance.sources.push_back({"diff", git.state.commit, std::move(git.diff)});
+  provenance.git = std::move(git.state);
 }
 
 }  // namespace runner::report

@@ -10,8 +10,12 @@
 
 namespace runner::report {
 
-// Looks: some milliseconds, most of them git's, and never more than a second.  `folder`: of the recipe; `sources`: what
-// the recipe was read from besides its own file.  Never throws for what cannot be found out.
-store::Provenance collect_provenance(const std::string& folder, std::vector<store::SourceText> sources);
+// What costs nothing to know: the environment, with `sources`, the texts besides the recipe's own that it was read
+// from.
+store::Provenance provenance_at_start(std::vector<store::SourceText> sources);
+
+// Adds the git state of `folder`, of the recipe, and the uncommitted changes.  Takes some milliseconds and never more
+// than a second; never throws for what cannot be found out.
+void add_git_state(store::Provenance& provenance, const std::string& folder);
 
 }  // namespace runner::report

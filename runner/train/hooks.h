@@ -65,6 +65,12 @@ class RunControl {
   virtual void print(std::string_view text) = 0;
 };
 
+// A file that a hook consists of.
+struct HookSource {
+  std::string path;  // from the folder of the hook file: "steps.lua", "lib/tools.lua"
+  std::string text;
+};
+
 enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
 inline constexpr int kEventCount = 6;
 
@@ -77,6 +83,9 @@ class Hooks {
   virtual bool has_training_step() const = 0;
   virtual bool has_evaluation_step() const = 0;
   virtual bool has(HookEvent event) const = 0;
+
+  // What has been read so far.
+  virtual std::vector<HookSource> sources() const = 0;
 
   // All throw Error(kRun) with the line of the hook.
   virtual nn::Model model(const data::Encoding& encoding) = 0;
@@ -92,6 +101,6 @@ class Hooks {
 };
 
 // Null where the recipe names no hook.  Throws Error(kRecipe) with the line where the file cannot be used.
-using MakeHooks = std::unique_ptr<Hooks> (*)(const schema::Recipe& recipe);
+using MakeHooks = std::function<std::unique_ptr<Hooks>(const schema::Recipe& recipe)>;
 
 }  // namespace runner::train

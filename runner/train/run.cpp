@@ -3,8 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <new>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +13,7 @@
 #include "runner/train/checkpoint.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/forking.h"
+#include "runner/train/provenance_keeper.h"
 #include "runner/train/recorder.h"
 #include "runner/train/resuming.h"
 #include "runner/train/session.h"
@@ -24,7 +23,6 @@
 #include "store/process.h"
 #include "store/queries.h"
 #include "store/run_writer.h"
-#include "store/signals_blocked.h"
 
 namespace runner::train {
 namespace {
@@ -50,7 +48,8 @@ class Run : private RunControl {
         hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
         session_(recipe_, hooks_.get()),
         log_every_(interval(recipe_.log.every, session_.scale)),
-        save_every_(interval(recipe_.checkpoint.every, session_.scale)) {
+        save_every_(interval(recipe_.checkpoint.every, session_.scale)),
+        provenance_(request, hooks_.get()) {
     result_.name = recipe_.name;
     result_.backend = session_.device->name();
     result_.num_processes = recipe_.num_processes;
@@ -102,6 +101,7 @@ class Run : private RunControl {
     info.cpu_features = backends::cpu_features().to_string();
     info.kernels_json = backends::kernel_choices_json();
     info.binary_version = request_.binary_version;
+    info.provenance = provenance_.known();
     return info;
   }
 
@@ -191,7 +191,7 @@ class Run : private RunControl {
       window(loader);
       if (!result_.first_step_seconds) {
         result_.first_step_seconds = seconds_since_process_start();
-        begin_to_collect();
+        provenance_.complete(*writer_);
       }
       const bool logged = due(step(), log_every_) || finished();
       if (logged) log();
@@ -359,26 +359,6 @@ class Run : private RunControl {
                   reason, recorder_->at(step()));
   }
 
-  // ---- provenance ---------------------------------------------------------------------------------------------------
-
-  // On a thread of its own: git takes longer than many steps.
-  void begin_to_collect() {
-    if (!request_.provenance || collector_.joinable()) return;
-    const store::SignalsBlocked blocked;
-    collector_ = std::jthread([this] {
-      try {
-        writer_->provenance(request_.provenance());
-      } catch (const std::bad_alloc&) {  // the run has other worries, and says so
-      }
-    });
-  }
-
-  // A run that failed before its first step is recorded as well as any.
-  void collect() {
-    begin_to_collect();
-    if (collector_.joinable()) collector_.join();
-  }
-
   // ---- the end ------------------------------------------------------------------------------------------------------
 
   void warn(const std::string& text) {
@@ -422,7 +402,7 @@ class Run : private RunControl {
     result_.seconds = seconds_since_process_start();
     if (result_.skipped_steps > 0)
       warn(fmt::format("{} of {} steps were skipped: not finite", result_.skipped_steps, counters.windows));
-    collect();
+    provenance_.finish(*writer_);
     try {
       writer_->flush();
       pass_on_warnings();
@@ -463,7 +443,7 @@ class Run : private RunControl {
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
   std::optional<StateKeeper> keeper_;
-  std::jthread collector_;  // after the writer, which it hands its findings to
+  ProvenanceKeeper provenance_;  // after the writer, which it hands its findings to
 
   data::Position position_;
   Patience patience_;

@@ -86,9 +86,11 @@ struct RunRequest {
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted
   bool record_batches = false;
   std::string binary_version = {};  // of this program, for the record
-  // What the attempt runs on and from.  Called once, on a thread of its own after the first step, or at the end of a
-  // run that has none; must not throw.  Empty: nothing is recorded.
-  std::function<store::Provenance()> provenance = {};
+  // What the attempt runs on and from, the hook aside, which the run adds: recorded with the attempt.
+  std::optional<store::Provenance> provenance = {};
+  // Adds what takes time to find out.  Called once, on a thread of its own after the first step, or at the end of a run
+  // that has none; must not throw.  Empty: nothing is added.
+  std::function<void(store::Provenance&)> complete_provenance = {};
 };
 
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.

@@ -1,6 +1,7 @@
 // eval, predict.
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/recorded_sources.h"
 #include "runner/formats/write.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/format.h"
@@ -16,15 +17,23 @@ namespace {
 struct Model {
   ChosenState chosen;
   schema::ReadResult recipe;
+  RecordedHook hook;  // what the weights were trained with
   train::StoredModel model;
 
   explicit Model(const Options& options)
       : chosen(load_chosen_state(options)),
         recipe(schema::read_resolved(chosen.run.recipe.resolved_json)),
-        model(recipe.recipe, lua::load_hooks(recipe.recipe), chosen.state) {}
+        hook(recorded_hook(chosen.run, recipe.recipe)),
+        model(recipe.recipe, lua::load_hooks(recipe.recipe, hook.sources), chosen.state) {}
 };
 
 void talk_warnings(const Model& model, report::Output& out) {
+  if (model.hook.files == RecordedHook::Files::kChanged) {
+    out.talk(
+        fmt::format("warning: the hook {} has changed since the run's last attempt; the model is computed with the "
+                    "hook as it was recorded\n",
+                    model.hook.file));
+  }
   for (const std::string& text : model.model.warnings()) out.talk(fmt::format("warning: {}\n", text));
 }
 

@@ -5,6 +5,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/interrupt.h"
 #include "runner/cli/recipe_record.h"
+#include "runner/cli/recorded_sources.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
@@ -37,15 +38,18 @@ std::string folder_of_recipe(const store::RecipeRecord& record) {
   return "";
 }
 
-std::vector<store::SourceText> sources_of(const schema::ReadResult& recipe) {
-  std::vector<store::SourceText> sources;
-  for (const auto& [file, text] : recipe.includes) sources.push_back({"include", file, text});
-  return sources;
+std::vector<store::SourceText> includes_of(const schema::ReadResult& recipe) {
+  std::vector<store::SourceText> includes;
+  for (const auto& [file, text] : recipe.includes) includes.push_back({"include", file, text});
+  return includes;
 }
 
 // Where a run begins: at nothing, at its own newest state, at a state of another run.
 struct Beginning {
-  std::string folder;  // of the recipe
+  std::string folder;                        // of the recipe
+  std::vector<store::SourceText> includes;   // of it
+  std::vector<train::HookSource> hook = {};  // recorded: stands for the files
+  std::vector<std::string> warnings = {};    // about it
   std::string resume = {};
   bool longer = false;
   const train::ForkRequest* fork = nullptr;
@@ -53,25 +57,29 @@ struct Beginning {
 
 int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record, std::vector<store::Param> params,
                    const Beginning& beginning, const Options& options, report::Output& out) {
+  std::vector<std::string> warnings = schema::recipe_warnings(recipe);
+  warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
   train::RunResult result;
   {
     report::ProgressReporter observer(out, options.quiet);
     const Interrupt interrupt(out.live());
-    result =
-        train::run({.recipe = recipe.recipe,
-                    .record = std::move(record),
-                    .params = std::move(params),
-                    .warnings = schema::recipe_warnings(recipe),
-                    .store = store_path(options),
-                    .resume = beginning.resume,
-                    .fork = beginning.fork,
-                    .longer = beginning.longer,
-                    .make_hooks = lua::load_hooks,
-                    .observer = observer,
-                    .summary = report::run_document,
-                    .stop = interrupt.count(),
-                    .binary_version = version(),
-                    .provenance = [&] { return report::collect_provenance(beginning.folder, sources_of(recipe)); }});
+    result = train::run({.recipe = recipe.recipe,
+                         .record = std::move(record),
+                         .params = std::move(params),
+                         .warnings = std::move(warnings),
+                         .store = store_path(options),
+                         .resume = beginning.resume,
+                         .fork = beginning.fork,
+                         .longer = beginning.longer,
+                         .make_hooks = lua::hooks_maker(beginning.hook),
+                         .observer = observer,
+                         .summary = report::run_document,
+                         .stop = interrupt.count(),
+                         .binary_version = version(),
+                         .provenance = report::provenance_at_start(beginning.includes),
+                         .complete_provenance = [&](store::Provenance& provenance) {
+                           report::add_git_state(provenance, beginning.folder);
+                         }});
   }
   if (result.error) {
     out.talk(report::error_text(result.error->text, out.talk_color()));
@@ -79,6 +87,41 @@ int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record,
   out.data(options.json ? report::run_document(result)
                         : report::summary_text(result, out.data_width(), out.data_color()));
   return result.exit_code;
+}
+
+// Whether the command line says which hook it is, or that there is none.
+bool names_hook(const schema::ReadResult& before, const schema::ReadResult& after) {
+  const schema::Leaf* hooks = after.find("hooks");
+  return before.recipe.hooks != after.recipe.hooks ||
+         (hooks != nullptr && hooks->origin == schema::OriginKind::kCommandLine);
+}
+
+// A resumed run is the same experiment: it has the hook that it had, as it has the recipe that it had, unless the
+// command line names a file.
+void go_on_with_hook(Beginning& beginning, RecordedHook hook, bool named) {
+  const bool changed = hook.files == RecordedHook::Files::kChanged;
+  if (changed && named) {
+    beginning.warnings.push_back(fmt::format(
+        "the hook {} is not the one of this run's last attempt; the run goes on with it as it is now", hook.file));
+  } else if (changed) {
+    beginning.warnings.push_back(fmt::format(
+        "the hook {} has changed since this run's last attempt; the run goes on with the hook as it was recorded "
+        "(hooks=FILE goes on with a file as it is now; so does `runner fork {}`, in a run of its own)",
+        hook.file, beginning.resume));
+  }
+  if (!named) beginning.hook = std::move(hook.sources);
+}
+
+// A forked run is a new experiment: it has the hook as it is now, if there is one.
+void fork_with_hook(Beginning& beginning, RecordedHook hook, std::string_view parent) {
+  using Files = RecordedHook::Files;
+  if (hook.files == Files::kSame) return;
+  const bool is_gone = hook.files == Files::kGone;
+  beginning.warnings.push_back(
+      is_gone ? fmt::format("the hook {} is gone; the child has it as run {} recorded it", hook.file, parent)
+              : fmt::format("the hook {} has changed since the last attempt of run {}; the child has it as it is now",
+                            hook.file, parent));
+  if (is_gone) beginning.hook = std::move(hook.sources);
 }
 
 bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) {
@@ -90,6 +133,9 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
   const schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
+  RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
+            "a run cannot {} when it is resumed; `runner fork {} hooks=…` can",
+            after.recipe.hooks.empty() ? "lose its hook" : "get a hook", details.run.uid);
   const bool longer = is_longer(before.recipe.train, after.recipe.train);
   if (details.run.status == store::RunStatus::kDone && !longer) {
     out.talk(fmt::format("run {} is finished already{}\n", details.run.uid,
@@ -99,20 +145,29 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
-  return run_and_report(
-      after, record_of_resumed(details.recipe, after), params_of(with_paths_as_written(details.recipe, after)),
-      {.folder = folder_of_recipe(details.recipe), .resume = details.run.uid, .longer = longer}, options, out);
+  Beginning beginning{.folder = folder_of_recipe(details.recipe),
+                      .includes = recorded_includes(details),
+                      .resume = details.run.uid,
+                      .longer = longer};
+  go_on_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
+  return run_and_report(after, record_of_resumed(details.recipe, after),
+                        params_of(with_paths_as_written(details.recipe, after)), beginning, options, out);
 }
 
 int fork_run(const store::RunDetails& details, const Options& options, report::Output& out) {
   train::ForkRequest request{.run = details.run.uid, .restart = options.restart};
   if (options.state != Options::kNotGiven) request.state = options.state;
-  request.before = schema::read_resolved(details.recipe.resolved_json).recipe;
+  const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
+  request.before = before.recipe;
   schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
   after.recipe.model.init_from.clear();  // the state has the weights
+  Beginning beginning{
+      .folder = folder_of_recipe(details.recipe), .includes = recorded_includes(details), .fork = &request};
+  if (!names_hook(before, after)) {
+    fork_with_hook(beginning, recorded_hook(details, request.before), details.run.uid);
+  }
   return run_and_report(after, record_of_resumed(details.recipe, after),
-                        params_of(with_paths_as_written(details.recipe, after)),
-                        {.folder = folder_of_recipe(details.recipe), .fork = &request}, options, out);
+                        params_of(with_paths_as_written(details.recipe, after)), beginning, options, out);
 }
 
 // `run` is set as soon as it is found.
@@ -126,7 +181,8 @@ store::RunDetails details_of(const Options& options, store::RunRow& run) {
 
 int exec(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe, record_of(recipe), params_of(recipe), {.folder = recipe.folder}, options, out);
+  return run_and_report(recipe, record_of(recipe), params_of(recipe),
+                        {.folder = recipe.folder, .includes = includes_of(recipe)}, options, out);
 }
 
 int resume(const Options& options, report::Output& out) {

@@ -52,7 +52,7 @@ int verify_resume(const Options& options, report::Output& out) {
       .params = params_of(recipe),
       .folder = folder.path(),
       .kills = options.kills,
-      .make_hooks = lua::load_hooks,
+      .make_hooks = lua::hooks_maker(),
       .summary = report::run_document,
       .progress = [&](const std::string& line) { out.talk(line + '\n'); },
   });
