@@ -1,24 +1,67 @@
 #include "tests/cli/command.h"
 
+#include <array>
 #include <fstream>
 #include <iterator>
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace runner::cli::testing {
 namespace fs = std::filesystem;
+
+namespace {
+
+// What goes before a command: its folder and environment.
+std::string surroundings(const fs::path& folder) {
+  return fmt::format("cd '{}' && unset RUNNER_DB NO_COLOR TERM && export TZ=UTC HOME='{}' PATH='{}':$PATH",
+                     folder.string(), folder.string(), fs::path(RUNNER_BINARY).parent_path().string());
+}
+
+int exit_code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
 
 Result run_command(const std::string& command, const fs::path& folder) {
   const Folder captured;
   const fs::path out = captured.path() / "out", err = captured.path() / "err", script = captured.path() / "script";
   write_text(script, command);
-  const std::string line = fmt::format(
-      "cd '{}' && unset RUNNER_DB NO_COLOR TERM && TZ=UTC PATH='{}':$PATH sh '{}' >'{}' 2>'{}' </dev/null",
-      folder.string(), fs::path(RUNNER_BINARY).parent_path().string(), script.string(), out.string(), err.string());
-  const int status = std::system(line.c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(out), read_text(err)};
+  const std::string line = fmt::format("{} && sh '{}' >'{}' 2>'{}' </dev/null", surroundings(folder), script.string(),
+                                       out.string(), err.string());
+  return {exit_code_of(std::system(line.c_str())), read_text(out), read_text(err)};
+}
+
+Result run_until_progress(const std::string& command, const fs::path& folder) {
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) throw std::runtime_error("no pipe");
+  const std::string line = surroundings(folder) + " && exec " + command;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (const int stream : {1, 2}) ::dup2(pipe[1], stream);
+    for (const int end : pipe) ::close(end);
+    ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(pipe[1]);
+  Result result;
+  std::array<char, 4096> buffer{};
+  bool pressed = false;
+  for (ssize_t n = 0; (n = ::read(pipe[0], buffer.data(), buffer.size())) > 0;) {
+    result.out.append(buffer.data(), static_cast<size_t>(n));
+    if (pressed || result.out.find("\nstep ") == std::string::npos) continue;
+    ::kill(child, SIGINT);
+    pressed = true;
+  }
+  ::close(pipe[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  result.exit_code = exit_code_of(status);
+  return result;
 }
 
 Folder::Folder() {

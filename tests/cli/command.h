@@ -14,6 +14,10 @@ struct Result {
 // `command` runs by sh in `folder`, without RUNNER_DB, NO_COLOR and TERM, and with time zone UTC.
 Result run_command(const std::string& command, const std::filesystem::path& folder);
 
+// The same for a command that is interrupted (SIGINT) as soon as a line of its progress shows; both streams are in
+// `out`.
+Result run_until_progress(const std::string& command, const std::filesystem::path& folder);
+
 // A folder that disappears with the object.
 class Folder {
  public:

@@ -1,0 +1,114 @@
+#include "tests/docs/blocks.h"
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "tests/cli/command.h"
+
+namespace runner::docs {
+namespace {
+
+constexpr std::string_view kFence = "```";
+
+// Takes a comment off the end of a command, and what it says to the test.
+void read_comment(TypedCommand& command) {
+  static const std::regex comment(R"(\s+#\s([^#]*)$)"), exits(R"(\bexits (\d+))"), press(R"(\bCtrl-C\b)");
+  std::smatch match;
+  if (!std::regex_search(command.text, match, comment)) return;
+  const std::string text = match[1];
+  command.press = std::regex_search(text, press);
+  command.text.resize(static_cast<size_t>(match.position()));
+  if (std::regex_search(text, match, exits)) command.exit_code = std::stoi(match[1]);
+}
+
+// Reads the command that begins at lines[at], and leaves `at` behind it.
+TypedCommand command_at(const std::vector<std::string>& lines, size_t& at, size_t skip, int first_line) {
+  TypedCommand command;
+  command.line = first_line + static_cast<int>(at);
+  command.text = lines[at++].substr(skip);
+  while (command.text.ends_with('\\') && at < lines.size()) command.text += '\n' + lines[at++];
+  read_comment(command);
+  return command;
+}
+
+}  // namespace
+
+std::vector<std::string> documents() {
+  std::vector<std::string> found{"README.md", "CONTRIBUTING.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(RUNNER_SOURCE_DIR "/docs")) {
+    if (entry.path().extension() == ".md") found.push_back("docs/" + entry.path().filename().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<Block> read_blocks(const std::filesystem::path& document) {
+  std::vector<Block> blocks;
+  bool inside = false;
+  int number = 0;
+  const auto wrong = [&](const char* what) {
+    throw std::runtime_error(fmt::format("{}:{}: {}", document.string(), number, what));
+  };
+  for (const std::string& line : lines_of(cli::testing::read_text(document))) {
+    ++number;
+    const size_t start = line.find_first_not_of(" >");
+    const bool fence = start != std::string::npos && line.compare(start, 3, kFence) == 0;
+    if (fence && start != 0) wrong("a fence stands at the start of its line");
+    if (line.starts_with("~~~")) wrong("a fence is three backticks");
+    if (fence && inside) {
+      if (line != kFence) wrong("a block ends with three backticks and nothing else");
+      inside = false;
+    } else if (fence) {
+      inside = true;
+      std::istringstream info(line.substr(kFence.size()));
+      Block& block = blocks.emplace_back();
+      block.line = number + 1;
+      info >> block.language >> block.needs;
+    } else if (inside) {
+      blocks.back().text += line + '\n';
+    }
+  }
+  if (inside) wrong("the block never ends");
+  return blocks;
+}
+
+std::vector<TypedCommand> shell_commands(const Block& block) {
+  std::vector<TypedCommand> commands;
+  const std::vector<std::string> lines = lines_of(block.text);
+  for (size_t at = 0; at < lines.size();) {
+    if (lines[at].empty() || lines[at].starts_with('#')) {
+      ++at;
+    } else {
+      commands.push_back(command_at(lines, at, 0, block.line));
+    }
+  }
+  return commands;
+}
+
+std::vector<TypedCommand> console_commands(const Block& block) {
+  std::vector<TypedCommand> commands;
+  const std::vector<std::string> lines = lines_of(block.text);
+  for (size_t at = 0; at < lines.size();) {
+    if (lines[at].starts_with("$ ")) {
+      commands.push_back(command_at(lines, at, 2, block.line));
+    } else if (commands.empty()) {
+      throw std::runtime_error(fmt::format("line {}: a console block begins with $ COMMAND", block.line));
+    } else {
+      commands.back().shown += lines[at++] + '\n';
+    }
+  }
+  return commands;
+}
+
+}  // namespace runner::docs

@@ -1,0 +1,188 @@
+#include "tests/docs/follower.h"
+
+#include <algorithm>
+#include <regex>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/docs/transcript.h"
+
+namespace runner::docs {
+namespace {
+
+namespace fs = std::filesystem;
+using cli::testing::read_text;
+using cli::testing::Result;
+using cli::testing::run_command;
+using cli::testing::write_text;
+
+// What is built with a sanitizer loads only into what is.
+constexpr bool sanitized() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return true;
+#else
+  return false;
+#endif
+}
+
+bool succeeds(const std::string& command) {
+  return run_command(command, fs::temp_directory_path()).exit_code == 0;
+}
+
+// A Python that can do what the documents ask of it, or empty: some are built without sqlite3's extensions.
+std::string python() {
+  for (const std::string name : {"python3", "/usr/bin/python3"}) {
+    if (succeeds(name + " -c 'import sqlite3; sqlite3.Connection.enable_load_extension'")) return name;
+  }
+  return {};
+}
+
+bool is_here(const std::string& program) {
+  return !sanitized() && (program == "python3" ? !python().empty() : succeeds("command -v " + program));
+}
+
+// Where `make install` puts the extension, this build has it elsewhere.
+std::string with_installed_paths(const std::string& text) {
+  static const std::regex installed("/usr/local/lib/runner(?=/)");
+  return std::regex_replace(text, installed, fs::path(RUNNER_POINTS_EXTENSION).parent_path().string());
+}
+
+// Commands that build the tree take too long here.
+bool builds(const TypedCommand& command) {
+  return command.text.starts_with("make ") || command.text.starts_with("cmake ");
+}
+
+// Whether continuous integration runs them; it does what `cmake` lines do within `make test`.
+bool is_integrated(const TypedCommand& command) {
+  static const std::regex target("^make [a-z]+");
+  std::smatch match;
+  return !std::regex_search(command.text, match, target) ||
+         read_text(RUNNER_SOURCE_DIR "/.ci/run").find("\n" + match.str()) != std::string::npos;
+}
+
+std::string quoted(const std::string& text) {
+  return "'" + std::regex_replace(text, std::regex("'"), R"('\'')") + "'";
+}
+
+}  // namespace
+
+Follower::Follower(std::string document) : document_(std::move(document)) {
+  fs::create_directory_symlink(RUNNER_SOURCE_DIR "/recipes", folder_.path() / "recipes");
+}
+
+void Follower::follow(const Block& block) {
+  struct Language {
+    const char* name;
+    void (Follower::*run)(const Block&);
+  };
+  static constexpr Language kLanguages[] = {
+      {"sh", &Follower::run_shell},      {"console", &Follower::run_console},
+      {"yaml", &Follower::check_recipe}, {"lua", &Follower::load_hook},
+      {"sql", &Follower::ask},           {"json", &Follower::parse_json},
+      {"python", &Follower::run_python},
+  };
+  const std::string program = block.language == "python" ? "python3" : block.needs;
+  if (!program.empty() && !is_here(program)) {
+    missing_.push_back(fmt::format("{}:{} needs {}", document_, block.line, program));
+    return;
+  }
+  const auto* const language = std::find_if(std::begin(kLanguages), std::end(kLanguages),
+                                            [&](const Language& row) { return block.language == row.name; });
+  if (language == std::end(kLanguages)) {
+    fail(block.line, fmt::format("nobody knows how to run a block of \"{}\"", block.language));
+  } else {
+    (this->*language->run)(block);
+  }
+}
+
+void Follower::run_shell(const Block& block) {
+  const std::vector<TypedCommand> commands = shell_commands(block);
+  if (std::all_of(commands.begin(), commands.end(), builds)) {
+    for (const TypedCommand& command : commands) {
+      if (!is_integrated(command)) fail(command.line, ".ci/run does not run this");
+    }
+    return;
+  }
+  // One shell runs the block, so that cd and export reach the next lines; it notes where it is.
+  const cli::testing::Folder notes;
+  const std::string place = (notes.path() / "line").string();
+  std::string script;
+  for (const TypedCommand& command : commands) {
+    script += fmt::format("echo {} >'{}'\n{}\n[ $? -eq {} ] || exit 99\n", command.line, place, command.text,
+                          command.exit_code);
+  }
+  const Result result = run_command(script, folder_.path());
+  if (result.exit_code == 0) return;
+  const std::string line = read_text(place);
+  fail(line.empty() ? block.line : std::stoi(line), "the command ended otherwise than it should\n" + result.err);
+}
+
+void Follower::run_console(const Block& block) {
+  for (const TypedCommand& command : console_commands(block)) {
+    const std::string text = with_installed_paths(command.text);
+    const Result result = command.press ? cli::testing::run_until_progress(text, folder_.path())
+                                        : run_command("exec 2>&1\n" + text, folder_.path());
+    if (result.exit_code != command.exit_code)
+      fail(command.line,
+           fmt::format("exit code {} instead of {}\n{}", result.exit_code, command.exit_code, result.out));
+    if (!shows(command.shown, result.out))
+      fail(command.line, fmt::format("{}\n-- shown --\n{}-- printed --\n{}", command.text, command.shown, result.out));
+  }
+}
+
+void Follower::check_recipe(const Block& block) {
+  static const std::regex name(R"(^# ([\w./-]+\.yaml)(, wrong)?\n)");
+  std::smatch match;
+  if (std::regex_search(block.text, match, name)) {
+    fs::create_directories((folder_.path() / match[1].str()).parent_path());
+    write_text(folder_.path() / match[1].str(), block.text);
+    expect(block.line, "runner check " + match[1].str(), match[2].matched ? 2 : 0);
+  } else {  // a part of a recipe
+    const fs::path part = folder_.path() / "part_of_a_recipe.yaml";
+    write_text(part, "include: recipes/digits.yaml\n" + block.text);
+    expect(block.line, "runner check part_of_a_recipe.yaml", 0);
+    fs::remove(part);
+  }
+}
+
+void Follower::load_hook(const Block& block) {
+  static const std::regex name(R"(^-- ([\w./-]+\.lua)\n)"), model(R"(\bmodel = )");
+  std::smatch match;
+  const std::string file = std::regex_search(block.text, match, name) ? match[1].str() : "unnamed_hook.lua";
+  fs::create_directories((folder_.path() / file).parent_path());
+  write_text(folder_.path() / file, block.text);
+  // The digits, trained for a moment, with what hooks in the documents ask the recipe for.
+  write_text(folder_.path() / "hooked.yaml",
+             fmt::format("include: recipes/digits.yaml\nhooks: {}\nvars: {{width: 16}}\ntrain: {{epochs: null, steps: "
+                         "50}}\nscheduler: null\ncheckpoint: null\n{}",
+                         file, std::regex_search(block.text, model) ? "model: null\n" : ""));
+  expect(block.line, "runner exec hooked.yaml --quiet --db hooked.db", 0);
+  for (const char* left : {"hooked.yaml", "hooked.db", "unnamed_hook.lua"}) fs::remove(folder_.path() / left);
+}
+
+void Follower::ask(const Block& block) {
+  expect(block.line, "runner sql " + quoted(block.text), 0);
+}
+
+void Follower::parse_json(const Block& block) {
+  if (!nlohmann::json::accept(block.text)) fail(block.line, "this is no JSON");
+}
+
+void Follower::run_python(const Block& block) {
+  write_text(folder_.path() / "block.py", with_installed_paths(block.text));
+  expect(block.line, python() + " block.py", 0);
+}
+
+Result Follower::expect(int line, const std::string& command, int exit_code) {
+  Result result = run_command(command, folder_.path());
+  if (result.exit_code != exit_code)
+    fail(line, fmt::format("exit code {} instead of {}\n{}", result.exit_code, exit_code, result.out + result.err));
+  return result;
+}
+
+void Follower::fail(int line, const std::string& what) {
+  failures_.push_back(fmt::format("{}:{}: {}", document_, line, what));
+}
+
+}  // namespace runner::docs

@@ -1,0 +1,84 @@
+// The manuals against the tables of the program: docs/cli.md names everything, links lead somewhere.
+#include <cctype>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "runner/cli/command.h"
+#include "runner/cli/exit_codes.h"
+#include "tests/cli/command.h"
+#include "tests/docs/blocks.h"
+
+namespace runner::docs {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace cli;
+using testing::read_text;
+
+TEST(Manuals, NameEveryCommandAndOption) {
+  const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/cli.md");
+  std::string missing;
+  const auto expect = [&](const std::string& word, std::string_view command) {
+    if (text.find(word) == std::string::npos) missing += fmt::format("{} of {}\n", word, command);
+  };
+  for (const Command& command : commands()) {
+    expect("`" + std::string(command.name), "runner");
+    for (const Argument& argument : command.arguments) expect(std::string(argument.name), command.name);
+  }
+  for (const Argument& argument : common_arguments()) expect(std::string(argument.name), "every command");
+  EXPECT_EQ(missing, "");
+}
+
+TEST(Manuals, ExitCodesAreThoseOfTheTable) {
+  const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/errors.md");
+  for (const ExitCode& row : exit_codes()) {
+    const std::string line = fmt::format("| {} | {} | {} |\n", row.code, row.text, row.remedy);
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
+TEST(Manuals, TheContentsNameEveryPage) {
+  const std::string contents = read_text(RUNNER_SOURCE_DIR "/docs/README.md");
+  for (const std::string& name : documents()) {
+    if (!name.starts_with("docs/") || name == "docs/README.md") continue;
+    const std::string page = name.substr(5);
+    EXPECT_NE(contents.find(fmt::format("[{}]({})", page, page)), std::string::npos) << page;
+  }
+}
+
+// The names by which the headings of a page are linked to: small letters, hyphens for blanks, no other signs.
+std::set<std::string> anchors(const fs::path& page) {
+  std::set<std::string> found;
+  for (const std::string& line : lines_of(read_text(page))) {
+    if (!line.starts_with("#")) continue;
+    std::string anchor;
+    for (const char c : line.substr(line.find_first_not_of("# "))) {
+      if (c == ' ') anchor += '-';
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_')
+        anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    found.insert(anchor);
+  }
+  return found;
+}
+
+// Links from one page to another, to a heading or to a file.
+TEST(Manuals, LinksLeadSomewhere) {
+  static const std::regex link(R"(\]\(([^)#]*)#?([^)]*)\))");
+  for (const std::string& name : documents()) {
+    const fs::path path = fs::path(RUNNER_SOURCE_DIR) / name;
+    const std::string text = read_text(path);
+    for (std::sregex_iterator it(text.begin(), text.end(), link); it != std::sregex_iterator(); ++it) {
+      const fs::path target = (*it)[1].length() == 0 ? path : path.parent_path() / (*it)[1].str();
+      EXPECT_TRUE(fs::exists(target)) << name << ": " << it->str();
+      EXPECT_TRUE((*it)[2].length() == 0 || anchors(target).contains((*it)[2])) << name << ": " << it->str();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runner::docs

@@ -1,0 +1,108 @@
+#include "tests/docs/transcript.h"
+
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <regex>
+#include <vector>
+
+#include "tests/docs/blocks.h"
+
+namespace runner::docs {
+namespace {
+
+constexpr const char* kNumber = R"((-?\d+(?:\.\d+)?(?:e[-+]?\d+)?))";
+
+// What varies, as it is shown and as it may be printed.
+struct Varying {
+  const char* shown;
+  const char* printed;
+  bool is_number = false;
+};
+constexpr Varying kVarying[] = {
+    {R"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{3}Z)?)", R"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3}Z)?)"},
+    {R"(\d+(\.\d+)? (s|ms|µs|min)\b)", R"(\d+(?:\.\d+)? (?:s|ms|µs|min))"},
+    {R"(\d[0-9a-z]{9}\b)", "[0-9a-z]{10}"},
+    {R"(-?\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)(?![.\w]))", kNumber, true},
+    {R"(\.\.\.)", ".*"},
+    {" {2,}", " {2,}"},
+};
+
+struct Expectation {
+  std::regex printed;
+  std::vector<double> numbers;  // of its groups
+};
+
+// Whether a number that begins at line[at] is the rest of a word, such as a version.
+bool inside_word(const std::string& line, size_t at) {
+  const auto is = [&](size_t i, const char* more) {
+    return std::isalnum(static_cast<unsigned char>(line[i])) || std::strchr(more, line[i]) != nullptr;
+  };
+  return at > 0 && is(at - 1, "._") && is(at, "-");
+}
+
+Expectation expectation_of(const std::string& line) {
+  static const std::vector<std::regex> varying = [] {
+    std::vector<std::regex> expressions;
+    for (const Varying& row : kVarying) expressions.emplace_back(row.shown);
+    return expressions;
+  }();
+  static const std::regex special(R"([.^$|()\[\]{}*+?\\])");
+  Expectation expectation;
+  const size_t start = std::min(line.find_first_not_of(' '), line.size());
+  std::string expression = " *";
+  for (size_t at = start; at < line.size();) {
+    std::smatch match;
+    size_t row = inside_word(line, at) ? varying.size() : 0;
+    const auto here = line.begin() + static_cast<std::ptrdiff_t>(at);
+    while (row < varying.size() &&
+           !std::regex_search(here, line.end(), match, varying[row], std::regex_constants::match_continuous))
+      ++row;
+    if (row == varying.size()) {
+      expression += std::regex_replace(line.substr(at++, 1), special, R"(\$&)");
+      continue;
+    }
+    expression += kVarying[row].printed;
+    if (kVarying[row].is_number) expectation.numbers.push_back(std::stod(match.str()));
+    at += static_cast<size_t>(match.length());
+  }
+  expectation.printed = std::regex(expression + " *");
+  return expectation;
+}
+
+bool agrees(double shown, double printed) {
+  return std::abs(shown - printed) <= 0.1 * std::max(std::abs(shown), std::abs(printed));
+}
+
+bool line_agrees(const std::string& shown, const std::string& printed) {
+  const Expectation expectation = expectation_of(shown);
+  std::smatch match;
+  if (!std::regex_match(printed, match, expectation.printed)) return false;
+  for (size_t i = 0; i < expectation.numbers.size(); ++i) {
+    if (!agrees(expectation.numbers[i], std::stod(match[i + 1]))) return false;
+  }
+  return true;
+}
+
+bool lines_agree(const std::vector<std::string>& shown, size_t s, const std::vector<std::string>& printed, size_t p) {
+  for (; s < shown.size(); ++s, ++p) {
+    if (shown[s] == "...") {
+      for (size_t next = p; next <= printed.size(); ++next) {
+        if (lines_agree(shown, s + 1, printed, next)) return true;
+      }
+      return false;
+    }
+    if (p == printed.size() || !line_agrees(shown[s], printed[p])) return false;
+  }
+  return p == printed.size();
+}
+
+}  // namespace
+
+bool shows(const std::string& shown, const std::string& printed) {
+  std::vector<std::string> expected = lines_of(shown);
+  while (!expected.empty() && expected.back().empty()) expected.pop_back();  // before the next command
+  return lines_agree(expected, 0, lines_of(printed), 0);
+}
+
+}  // namespace runner::docs
