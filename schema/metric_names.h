@@ -29,6 +29,13 @@ constexpr Labels labels_of(std::string_view metric) {
   return Labels::kClasses;  // top_3
 }
 
+// Whether eval.metrics knows a name.
+constexpr bool is_metric_name(std::string_view name) {
+  for (const MetricName& known : kMetricNames)
+    if (known.name == name) return true;
+  return name.starts_with("top_") && name.size() > 4 && name.find_first_not_of("0123456789", 4) == name.npos;
+}
+
 // Whether the best value of a recorded metric ("eval/accuracy") is its largest.  What stands behind the last slash
 // decides: by the table, and for names that hooks choose by the words that such names are made of.
 constexpr bool larger_is_better(std::string_view metric) {

@@ -19,6 +19,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor.h"
+#include "runner/lua/whole_metrics.h"
 
 namespace runner::lua {
 namespace {
@@ -34,10 +35,10 @@ constexpr const char* kHook = "runner.hook";  // registry: the table that the fi
 constexpr const char* kAcc = "runner.acc";
 
 // Entries of the table; those from kFirstEvent on are events, in the order of enum HookEvent.
-enum Entry : size_t { kModel, kTrainingStep, kEvaluationStep, kFirstEvent };
-constexpr std::string_view kEntries[] = {"model",         "training_step",  "evaluation_step",
-                                         "on_run_begin",  "on_epoch_begin", "on_step_end",
-                                         "on_evaluation", "on_epoch_end",   "on_run_end"};
+enum Entry : size_t { kModel, kTrainingStep, kEvaluationStep, kMetrics, kFirstEvent };
+constexpr std::string_view kEntries[] = {"model",        "training_step",  "evaluation_step", "metrics",
+                                         "on_run_begin", "on_epoch_begin", "on_step_end",     "on_evaluation",
+                                         "on_epoch_end", "on_run_end"};
 static_assert(std::size(kEntries) == kFirstEvent + train::kEventCount);
 
 // Tensors exist while this does.
@@ -85,6 +86,7 @@ class LuaHooks : public train::Hooks {
   bool has_model() const override { return has_[kModel]; }
   bool has_training_step() const override { return has_[kTrainingStep]; }
   bool has_evaluation_step() const override { return has_[kEvaluationStep]; }
+  bool has_metrics() const override { return has_[kMetrics]; }
   bool has(HookEvent event) const override { return has_[kFirstEvent + static_cast<size_t>(event)]; }
 
   std::vector<train::HookSource> sources() const override {
@@ -128,6 +130,11 @@ class LuaHooks : public train::Hooks {
       lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
       runtime_.call(state, 1, 0);
     });
+  }
+
+  std::map<std::string, double> metrics(const train::EvaluatedSet& set) override {
+    push_entry("metrics");
+    return whole_metrics(runtime_, set);
   }
 
   void attach(train::RunControl* run) override { accelerator_.run = run; }
@@ -224,6 +231,11 @@ class LuaHooks : public train::Hooks {
     for (size_t i = 0; i < std::size(kEntries); ++i) {
       has_[i] = push_field(state, -1, kEntries[i].data());
       if (!has_[i]) continue;
+      if (i == kMetrics) {
+        check_whole_metrics(state, recipe_.hooks);
+        lua_pop(state, 1);
+        continue;
+      }
       RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: {} is {}, expected a function",
                 recipe_.hooks, kEntries[i], type_name(state, -1));
       lua_pop(state, 1);

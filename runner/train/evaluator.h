@@ -15,10 +15,10 @@ namespace runner::train {
 class Evaluator {
  public:
   // The data set and the trainer must outlive the Evaluator.  Throws Error(kRecipe) where eval.metrics does not fit the
-  // data (metrics.h).
-  Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe);
+  // data (metrics.h).  `hooks`: null, or what may have metrics over the whole set.
+  Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks);
 
-  // Metrics of the recipe by name, without "eval/".
+  // Metrics of the recipe and of the hooks by name, without "eval/".
   std::map<std::string, double> run();
 
   // The model's outputs for every sample in file order: (samples, outputs) f32.
@@ -27,11 +27,13 @@ class Evaluator {
  private:
   template <class Each>
   void each_batch(const Each& each);
+  void gather(const data::Batch& batch, EvaluatedSet& set) const;
 
   Trainer& trainer_;
   const data::Dataset& dataset_;
   const Metrics none_yet_;
   const data::DataPlan plan_;
+  Hooks* const with_metrics_;   // null: there are none over the whole set
   std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;
 };

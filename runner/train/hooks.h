@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,15 @@ struct StepPredictions {
   std::vector<StepMetric> metrics;
 };
 
+// A whole evaluation: its S samples in the order of their ids, without repeats.
+struct EvaluatedSet {
+  int64_t samples = 0;
+  int64_t outputs = 0;             // N
+  std::vector<float> predictions;  // (S, N)
+  std::vector<int64_t> classes;    // (S), or empty:
+  std::vector<float> targets;      // (S, N)
+};
+
 // What hooks of events may ask of the run that is under way, and of it.
 class RunControl {
  public:
@@ -83,6 +93,7 @@ class Hooks {
   virtual bool has_training_step() const = 0;
   virtual bool has_evaluation_step() const = 0;
   virtual bool has(HookEvent event) const = 0;
+  virtual bool has_metrics() const = 0;
 
   // What has been read so far.
   virtual std::vector<HookSource> sources() const = 0;
@@ -92,6 +103,8 @@ class Hooks {
   virtual StepLosses training_step(const StepInputs& inputs) = 0;
   virtual StepPredictions evaluation_step(const StepInputs& inputs) = 0;
   virtual void on(HookEvent event) = 0;
+  // Figures of a whole evaluation by name, without "eval/".
+  virtual std::map<std::string, double> metrics(const EvaluatedSet& set) = 0;
 
   // The run that events belong to; null: none.
   virtual void attach(RunControl* run) = 0;

@@ -58,7 +58,7 @@ class Run : private RunControl {
     session_.trainer.allocate();
     session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
     if (session_.data.eval) {
-      evaluator_.emplace(session_.trainer, *session_.data.eval, recipe_);
+      evaluator_.emplace(session_.trainer, *session_.data.eval, recipe_, hooks_.get());
       const schema::Length each_epoch{1, schema::Unit::kEpochs};
       evaluate_every_ = interval(recipe_.eval.every.value_or(each_epoch), session_.scale);
     }

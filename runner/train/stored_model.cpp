@@ -71,7 +71,7 @@ data::Dataset StoredModel::evaluation_data() const {
 std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   const data::Dataset dataset = file.empty() ? evaluation_data() : read(file, true);
   warnings_ = dataset.warnings();
-  return Evaluator(*trainer_, dataset, recipe_).run();
+  return Evaluator(*trainer_, dataset, recipe_, hooks_.get()).run();
 }
 
 Prediction StoredModel::predict(const std::string& file) {
@@ -79,7 +79,7 @@ Prediction StoredModel::predict(const std::string& file) {
   warnings_ = dataset.warnings();
   Prediction prediction{.samples = dataset.size(),
                         .outputs = encoding_.outputs,
-                        .values = Evaluator(*trainer_, dataset, recipe_).predict(),
+                        .values = Evaluator(*trainer_, dataset, recipe_, nullptr).predict(),
                         .kind = encoding_.label_kind,
                         .class_names = encoding_.class_names};
   return prediction;

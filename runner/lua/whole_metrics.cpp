@@ -1,0 +1,140 @@
+#include "runner/lua/whole_metrics.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/runtime.h"
+#include "schema/metric_names.h"
+
+namespace runner::lua {
+namespace {
+
+// Names of the table at the top of the stack, in order.
+std::vector<std::string> names_of(lua_State* state) {
+  std::vector<std::string> names;
+  lua_pushnil(state);
+  while (lua_next(state, -2) != 0) {
+    lua_pop(state, 1);
+    names.emplace_back(lua_type(state, -1) == LUA_TSTRING ? lua_tostring(state, -1) : "");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// ---- lists, made in protected mode: they may be more than the memory that a hook has -------------------------------
+
+// What Lua 5.4 takes for a list: a header, and 16 bytes an entry.
+constexpr int64_t list_bytes(int64_t entries) {
+  return 56 + 16 * entries;
+}
+
+int64_t bytes_of(const train::EvaluatedSet& set) {
+  const int64_t label = set.classes.empty() ? list_bytes(set.outputs) : 0;
+  return set.samples * (list_bytes(set.outputs) + label + 2 * 16);
+}
+
+// rows: (samples, width)
+void push_rows(lua_State* state, const std::vector<float>& rows, int64_t samples, int64_t width) {
+  const float* at = rows.data();
+  lua_createtable(state, static_cast<int>(samples), 0);
+  for (int64_t i = 1; i <= samples; ++i) {
+    lua_createtable(state, static_cast<int>(width), 0);
+    for (int64_t j = 1; j <= width; ++j) {
+      lua_pushnumber(state, static_cast<double>(*at++));
+      lua_rawseti(state, -2, j);
+    }
+    lua_rawseti(state, -2, i);
+  }
+}
+
+void push_targets(lua_State* state, const train::EvaluatedSet& set) {
+  if (set.classes.empty()) return push_rows(state, set.targets, set.samples, set.outputs);
+  lua_createtable(state, static_cast<int>(set.samples), 0);
+  for (int64_t i = 1; i <= set.samples; ++i) {
+    lua_pushinteger(state, set.classes[static_cast<size_t>(i - 1)]);
+    lua_rawseti(state, -2, i);
+  }
+}
+
+// (function, set) -> function(predictions, targets)
+int call_metric(lua_State* state) {
+  const auto& set = *static_cast<const train::EvaluatedSet*>(lua_touserdata(state, 2));
+  lua_settop(state, 1);
+  push_rows(state, set.predictions, set.samples, set.outputs);
+  push_targets(state, set);
+  lua_call(state, 2, 1);
+  return 1;
+}
+
+// Of the function at the top of the stack, which is taken off.
+double value_of(Runtime& runtime, const std::string& name, const train::EvaluatedSet& set) {
+  lua_State* const state = runtime.state();
+  lua_Debug function{};
+  lua_pushvalue(state, -1);
+  lua_getinfo(state, ">S", &function);
+  const SourceMark defined{function.source + 1, function.linedefined, 0};
+
+  lua_pushcfunction(state, call_metric);
+  lua_insert(state, -2);
+  lua_pushlightuserdata(state, const_cast<train::EvaluatedSet*>(&set));  // read only
+  try {
+    runtime.call(state, 2, 1);
+  } catch (const Error& error) {
+    if (error.where().known()) throw;
+    throw Error(error.kind(), error.message(), defined);
+  }
+  const bool is_number = lua_type(state, -1) == LUA_TNUMBER;
+  const double value = lua_tonumber(state, -1);
+  const std::string_view type = type_name(state, -1);
+  lua_pop(state, 1);
+  if (!is_number)
+    throw Error(ErrorKind::kRun, fmt::format("metrics.{} returned {}, expected a number", name, type), defined);
+  return value;
+}
+
+void check_size(const Runtime& runtime, const train::EvaluatedSet& set) {
+  const auto limit = static_cast<int64_t>(runtime.options().budget.memory_bytes);
+  RUN_CHECK(
+      bytes_of(set) <= limit, ErrorKind::kRun,
+      "metrics: predictions and targets of {} samples with {} outputs are {} MiB as Lua lists, a hook may hold {} "
+      "MiB; evaluate on fewer samples, or return a metric from evaluation_step",
+      set.samples, set.outputs, (bytes_of(set) >> 20) + 1, limit >> 20);
+}
+
+}  // namespace
+
+void check_whole_metrics(lua_State* state, const std::string& file) {
+  RUN_CHECK(
+      lua_istable(state, -1), ErrorKind::kRecipe,
+      "the hook {}: metrics is {}, expected a table of functions by name: {{ auc = function(predictions, targets) "
+      "… end }}",
+      file, type_name(state, -1));
+  for (const std::string& name : names_of(state)) {
+    RUN_CHECK(!name.empty(), ErrorKind::kRecipe, "the hook {}: an entry of metrics has no name; write {{ NAME = … }}",
+              file);
+    lua_getfield(state, -1, name.c_str());
+    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: metrics.{} is {}, expected a function", file,
+              name, type_name(state, -1));
+    lua_pop(state, 1);
+    RUN_CHECK(!schema::is_metric_name(name), ErrorKind::kRecipe,
+              "the hook {}: metrics.{} has the name of a built-in metric; choose another, or take that of eval.metrics",
+              file, name);
+  }
+}
+
+std::map<std::string, double> whole_metrics(Runtime& runtime, const train::EvaluatedSet& set) {
+  lua_State* const state = runtime.state();
+  std::map<std::string, double> values;
+  check_size(runtime, set);
+  for (const std::string& name : names_of(state)) {
+    lua_getfield(state, -1, name.c_str());
+    values[name] = value_of(runtime, name, set);
+  }
+  lua_pop(state, 1);
+  return values;
+}
+
+}  // namespace runner::lua
