@@ -110,10 +110,10 @@ constexpr Command kCommands[] = {
      "runner exec recipes/digits.yaml\nrunner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json", exec,
      report::failed_run_document},
     {"resume", Group::kTrain, "continue a run from its newest complete state", kResume,
-     "runner resume @last\nrunner resume digits train.epochs=60", resume, report::failed_run_document},
+     "runner resume @last\nrunner resume digits train.epochs=40", resume, report::failed_run_document},
     {"fork", Group::kTrain, "start a child run from a state of a run", kFork,
      "runner fork @last train.epochs=60 optimizer.lr=1e-4\n"
-     "runner fork digits --state 3 optimizer.type=sgd optimizer.lr=0.1\n"
+     "runner fork digits train.epochs=80 optimizer.type=sgd optimizer.lr=0.1\n"
      "runner fork digits --restart 'model.freeze=[0.*]' name=transfer",
      fork, report::failed_run_document},
     {"eval", Group::kTrain, "compute the metrics of a run's model on data", kEval,
@@ -126,7 +126,7 @@ constexpr Command kCommands[] = {
      report::failure_document},
 
     {"init", Group::kRecipe, "write a recipe to start from, and a JSON Schema for editors", kInit,
-     "runner init\nrunner init experiments/first.yaml", init, report::failure_document},
+     "runner init\nrunner init first.yaml", init, report::failure_document},
     {"check", Group::kRecipe, "tell everything that is wrong with a recipe", kCheck,
      "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", check,
      report::failed_check_document},
@@ -169,16 +169,15 @@ constexpr Command kCommands[] = {
      "runner sql \"SELECT step, value FROM points WHERE metric = 'eval/accuracy'\" --format csv",
      sql, report::failure_document},
     {"export", Group::kStore, "write a run's model, metrics or artifacts to files", kExport,
-     "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv\n"
-     "runner export @last --artifact plots/confusion.csv",
-     export_run, report::failure_document},
+     "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv", export_run,
+     report::failure_document},
     {"tag", Group::kStore, "mark a run with a word", kTag,
      "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
     {"note", Group::kStore, "keep a text with a run", kNote, "runner note @last \"learning rate too high\"", note,
      report::failure_document},
-    {"rm", Group::kStore, "move runs to the trash", kRm, "runner rm 0f3k2m9x7q digits\nrunner rm @last --purge", rm,
+    {"rm", Group::kStore, "move runs to the trash", kRm, "runner rm digits wine\nrunner rm @last --purge", rm,
      report::failure_document},
-    {"restore", Group::kStore, "bring runs back from the trash", kRestore, "runner restore 0f3k2m9x7q", restore,
+    {"restore", Group::kStore, "bring runs back from the trash", kRestore, "runner restore wine", restore,
      report::failure_document},
     {"gc", Group::kStore, "empty the trash of what is old, and give free space back", kGc,
      "runner gc\nrunner gc --grace 0", gc, report::failure_document},

@@ -15,6 +15,7 @@ TEST(Transcript, LetsVaryWhatVaries) {
   EXPECT_TRUE(shows("loss 2e-05", "loss 2.1e-05"));
   EXPECT_TRUE(shows("a\n...\nd\n", "a\nb\nc\nd\n"));
   EXPECT_TRUE(shows("commit ... here", "commit d053c4c, here"));
+  EXPECT_TRUE(shows(" 1.54 │aa ⠉", "1.55 │ bb"));
   EXPECT_TRUE(shows("steps 9\n\n", "steps 9\n"));
 }
 
@@ -25,6 +26,7 @@ TEST(Transcript, HoldsEverythingElse) {
   EXPECT_FALSE(shows("loss 2e-05", "loss 2e-04"));
   EXPECT_FALSE(shows("steps 9", "steps 10"));
   EXPECT_FALSE(shows("version 0.1.0", "version 0.1.1"));
+  EXPECT_FALSE(shows("1.54 │aa", "2.54 │aa"));
   EXPECT_FALSE(shows("first", "second"));
   EXPECT_FALSE(shows("a b", "a  b"));
   EXPECT_FALSE(shows("a  b", "a b"));

@@ -1,0 +1,105 @@
+#include "tests/docs/pages.h"
+
+#include <fmt/format.h>
+
+#include "runner/cli/command.h"
+#include "runner/cli/help_text.h"
+#include "tests/cli/command.h"
+
+namespace runner::docs {
+namespace {
+
+namespace fs = std::filesystem;
+using cli::testing::run_command;
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+std::string cell(std::string_view text) {
+  return replaced(std::string(text), "|", "\\|");
+}
+
+std::string argument_table(std::span<const cli::Argument> arguments) {
+  std::string out = "| argument | meaning |\n|---|---|\n";
+  for (const cli::Argument& argument : arguments) {
+    const std::string usage = fmt::format("{}{}{}", argument.name, argument.value.empty() ? "" : " ", argument.value);
+    out += fmt::format("| `{}` | {} |\n", cell(usage), cell(argument.text));
+  }
+  return out;
+}
+
+constexpr std::string_view kCommandsBegin = R"(# Commands
+
+Every command with its arguments and examples, as `runner COMMAND --help` and the manual pages have them.  This page is made
+from the table that parses the command line (`cmake --build build --target pages`); [cli.md](cli.md) tells what all
+commands have in common.
+
+)";
+
+// What the examples take for granted.
+constexpr std::string_view kCommandsSetUp = R"(
+The examples are run one after the other, in a folder with `recipes/` in it and with this besides:
+
+```sh
+runner exec recipes/wine.yaml
+zcat recipes/data/digits.csv.gz | head -n 50 > more-digits.csv
+cut -d, -f1-64 more-digits.csv > new.csv
+mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
+```
+)";
+
+constexpr std::string_view kErrorsBegin = R"(# Error catalogue
+
+What the word in brackets at the end of an error says, with an example of each.  `runner explain ID` tells it too.  All of them
+end a command with exit code 2 before anything is recorded.  Errors without such a word (a file that is missing, a run that
+is unknown, a loss that is not finite) say what to do themselves; [errors.md](errors.md) has the exit codes.
+
+This page is made from the table of error ids (`cmake --build build --target pages`), and what you see was printed by the
+program.  An id never changes its meaning.
+)";
+
+std::string error_entry(const schema::ErrorIdRow& row, const ErrorExample& example, const fs::path& folder) {
+  std::string out = fmt::format("\n## {}\n\n{}{}.\n", row.name, std::toupper(row.text[0], std::locale::classic()),
+                                row.text.substr(1));
+  if (!example.recipe.empty()) {
+    const std::string text = "# wrong.yaml, wrong\n" + std::string(example.recipe);
+    cli::testing::write_text(folder / "wrong.yaml", text);
+    out += "\n```yaml\n" + text + "```\n";
+  }
+  out += "\n```console\n";
+  for (const std::string_view& command : example.commands) {
+    const bool fails = &command == &example.commands.back();
+    out += fmt::format("$ {}{}\n{}", command, fails ? "    # exits 2" : "",
+                       run_command("exec 2>&1\n" + std::string(command), folder).out);
+  }
+  return out + "```\n";
+}
+
+}  // namespace
+
+std::string command_page() {
+  std::string out(kCommandsBegin);
+  out += argument_table(cli::common_arguments());
+  out += kCommandsSetUp;
+  for (const cli::Command& command : cli::commands()) {
+    out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", command.name, cli::usage_of(command), command.summary);
+    if (!command.arguments.empty()) out += argument_table(command.arguments) + '\n';
+    out += fmt::format("```sh\n{}\n```\n", command.examples);
+  }
+  return out;
+}
+
+std::string error_page() {
+  std::string out(kErrorsBegin);
+  const auto examples = error_examples();
+  const cli::testing::Folder folder;
+  fs::create_directory_symlink(RUNNER_SOURCE_DIR "/recipes", folder.path() / "recipes");
+  for (const schema::ErrorIdRow& row : schema::error_ids())
+    out += error_entry(row, examples[static_cast<size_t>(row.id)], folder.path());
+  return out;
+}
+
+}  // namespace runner::docs

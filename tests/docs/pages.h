@@ -1,0 +1,31 @@
+// The pages of docs/ that are made: from the table of commands and from the table of error ids.
+//
+// The target `pages` writes them; a test compares.  Not thread-safe.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/diagnostic.h"
+
+namespace runner::docs {
+
+// docs/commands.md: every command with its arguments and examples.
+std::string command_page();
+
+// docs/error_catalogue.md: every error id with an example, which is run to see what the program says.
+std::string error_page();
+
+// How a user would meet an error.
+struct ErrorExample {
+  schema::ErrorId id;
+  std::string_view recipe;                 // text of wrong.yaml below its first line, or empty
+  std::vector<std::string_view> commands;  // the last one fails with exit code 2; the others print nothing
+};
+
+// One for each id, in the order of schema::error_ids().
+std::span<const ErrorExample> error_examples();
+
+}  // namespace runner::docs

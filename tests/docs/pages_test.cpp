@@ -1,0 +1,39 @@
+// The pages that are made from tables are those in docs/.
+#include "tests/docs/pages.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+#include "tests/docs/transcript.h"
+
+namespace runner::docs {
+namespace {
+
+using cli::testing::read_text;
+
+constexpr const char* kRefresh = "build the target pages";
+
+TEST(Pages, AreUpToDate) {
+  EXPECT_EQ(read_text(RUNNER_SOURCE_DIR "/docs/commands.md"), command_page()) << kRefresh;
+  // Ids and times differ from the last time.
+  const std::string shown = read_text(RUNNER_SOURCE_DIR "/docs/error_catalogue.md"), made = error_page();
+  EXPECT_TRUE(shows(shown, made)) << kRefresh << "\n" << made;
+}
+
+TEST(Pages, HaveAnExampleOfEachError) {
+  const auto examples = error_examples();
+  const std::string page = read_text(RUNNER_SOURCE_DIR "/docs/error_catalogue.md");
+  ASSERT_EQ(examples.size(), schema::error_ids().size());
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const schema::ErrorIdRow& row = schema::error_ids()[i];
+    EXPECT_EQ(examples[i].id, row.id) << row.name;
+    // The section of an id shows it.
+    const size_t start = page.find(fmt::format("\n## {}\n", row.name));
+    ASSERT_NE(start, std::string::npos) << row.name;
+    const size_t end = std::min(page.find("\n## ", start + 1), page.size());
+    EXPECT_NE(page.substr(start, end - start).find(fmt::format("[{}]", row.name)), std::string::npos) << row.name;
+  }
+}
+
+}  // namespace
+}  // namespace runner::docs
