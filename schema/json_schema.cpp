@@ -191,9 +191,8 @@ std::string recipe_reference() {
   std::string out(kIntroduction);
   append_section(out, "", "");
   out +=
-      "\n## Errors\n\nA recipe that cannot be used gets all its errors at once, and exit code 2.\n\n| id | meaning "
-      "|\n|---|---|\n";
-  for (const ErrorIdRow& row : error_ids()) out += fmt::format("| `{}` | {} |\n", row.name, row.text);
+      "\n## Errors\n\nA recipe that cannot be used gets all its errors at once, and exit code 2.  The "
+      "[error catalogue](error_catalogue.md) shows each kind.\n";
   return out;
 }
 

@@ -9,7 +9,7 @@ namespace runner::schema {
 // every recipe that the reader accepts and knows keys, types, ranges and choices, but no rules between keys.
 std::string json_schema();
 
-// docs/recipe.md: every key, its type, default and meaning, and every error id.
+// docs/recipe.md: every key, its type, default and meaning.
 std::string recipe_reference();
 
 }  // namespace runner::schema

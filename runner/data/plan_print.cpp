@@ -81,11 +81,12 @@ std::string plan_text(const DataPlan& plan) {
       "replicas         {}\n"
       "batch size       {} per replica at most, {} over all\n"
       "steps            {} per epoch, the last of {} samples\n"
-      "optimizer steps  {} per epoch, of {} steps and {} samples, the last of {} and {}\n"
+      "optimizer steps  {} per epoch, of {} step{} and {} samples, the last of {} and {}\n"
       "repeats          {} per epoch, masked\n",
       spec.samples, plan.samples_per_epoch(), spec.processes, plan.max_batch(), plan.global_batch_size(),
-      plan.steps_per_epoch(), last_step, windows, plan.window(0).steps, plan.window(0).samples,
-      plan.window(windows - 1).steps, plan.window(windows - 1).samples, plan.repeats_per_epoch());
+      plan.steps_per_epoch(), last_step, windows, plan.window(0).steps, plan.window(0).steps == 1 ? "" : "s",
+      plan.window(0).samples, plan.window(windows - 1).steps, plan.window(windows - 1).samples,
+      plan.repeats_per_epoch());
 }
 
 }  // namespace runner::data

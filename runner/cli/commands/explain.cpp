@@ -37,7 +37,7 @@ void explain_error(const Options& options, report::Output& out) {
     std::vector<std::string> names;
     for (const schema::ErrorIdRow& known : rows) names.emplace_back(known.name);
     fail(ErrorKind::kUsage, "there is no error {} and no file of that name; {}", options.recipe,
-         schema::did_you_mean(options.recipe, names, "docs/recipe.md lists all errors"));
+         schema::did_you_mean(options.recipe, names, "docs/error_catalogue.md has all errors"));
   }
   out.data(options.json ? json::text(json::Object{{"id", std::string(row->name)}, {"text", std::string(row->text)}})
                         : fmt::format("{}: {}\n", row->name, row->text));
