@@ -1,6 +1,6 @@
 // A recipe after reading: plain values, every default filled in, every name checked against schema/fields.yaml.
 //
-// The structs mirror the sections of the recipe; the field table holds types, defaults, units, ranges and texts.  Fields
+// The structs mirror the sections of the recipe; the field table holds types, defaults, units, ranges and texts. Fields
 // without a default are std::optional.  Paths are as resolved against the recipe's folder.
 #pragma once
 
@@ -85,7 +85,7 @@ struct DataSpec {
   int64_t prefetch = 4;  // batches prepared ahead
 };
 
-enum class OptimizerType { kSgd, kAdam, kAdamW, kRmsprop, kAdagrad, kLion };
+enum class OptimizerType { kSgd, kAdam, kAdamW, kRmsprop, kAdagrad, kLion, kHook };
 
 // Key names and defaults of torch.optim; keys of other types keep their default and may not be written.
 struct OptimizerHyper {
@@ -97,9 +97,9 @@ struct OptimizerHyper {
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
   bool amsgrad = false;
-  double alpha = 0.99;      // rmsprop
-  bool centered = false;    // rmsprop
-  double lr_decay = 0;      // adagrad
+  double alpha = 0.99;                   // rmsprop
+  bool centered = false;                 // rmsprop
+  double lr_decay = 0;                   // adagrad
   double initial_accumulator_value = 0;  // adagrad
 };
 
@@ -173,8 +173,8 @@ struct TrainSpec {
   std::optional<int64_t> epochs;  // exactly one of epochs and steps
   std::optional<int64_t> steps;   // optimizer windows
   Loss loss = Loss::kAuto;
-  std::vector<double> class_weights;  // cross_entropy
-  double label_smoothing = 0;         // cross_entropy
+  std::vector<double> class_weights;    // cross_entropy
+  double label_smoothing = 0;           // cross_entropy
   std::optional<int64_t> ignore_index;  // cross_entropy
   double huber_delta = 1.0;
   std::optional<double> clip_grad_norm;
@@ -190,8 +190,8 @@ struct Metric {
 };
 
 struct EvalSpec {
-  std::optional<Length> every;  // default: 1 epoch where there is eval data
-  std::vector<Metric> metrics;  // default: loss, and accuracy for classes
+  std::optional<Length> every;        // default: 1 epoch where there is eval data
+  std::vector<Metric> metrics;        // default: loss, and accuracy for classes
   std::optional<int64_t> batch_size;  // default: data.batch_size
 };
 

@@ -33,6 +33,12 @@ SourceMark line_of_caller(lua_State* state) {
   return {};
 }
 
+SourceMark place_of_function(lua_State* state) {
+  lua_Debug function{};
+  lua_getinfo(state, ">S", &function);
+  return {function.source + 1, function.linedefined, 0};
+}
+
 void push_error(lua_State* state, const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   const SourceMark where = ours != nullptr && ours->where().known() ? ours->where() : line_of_caller(state);

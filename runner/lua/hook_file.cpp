@@ -11,49 +11,31 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/type_text.h"
 #include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/modules.h"
+#include "runner/lua/optimizers.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
 #include "runner/lua/whole_metrics.h"
 
 namespace runner::lua {
 namespace {
 
-namespace ops = backends::ops;
-using backends::DType;
-using backends::Shape;
 using train::HookEvent;
 using train::StepInputs;
-using train::StepMetric;
 
 constexpr const char* kHook = "runner.hook";  // registry: the table that the file returned
 constexpr const char* kAcc = "runner.acc";
 
 // Entries of the table; those from kFirstEvent on are events, in the order of enum HookEvent.
-enum Entry : size_t { kModel, kTrainingStep, kEvaluationStep, kMetrics, kFirstEvent };
-constexpr std::string_view kEntries[] = {"model",        "training_step",  "evaluation_step", "metrics",
-                                         "on_run_begin", "on_epoch_begin", "on_step_end",     "on_evaluation",
-                                         "on_epoch_end", "on_run_end"};
+enum Entry : size_t { kModel, kOptimizers, kTrainingStep, kEvaluationStep, kMetrics, kFirstEvent };
+constexpr std::string_view kEntries[] = {"model",         "optimizers",   "training_step",  "evaluation_step",
+                                         "metrics",       "on_run_begin", "on_epoch_begin", "on_step_end",
+                                         "on_evaluation", "on_epoch_end", "on_run_end"};
 static_assert(std::size(kEntries) == kFirstEvent + train::kEventCount);
-
-// Tensors exist while this does.
-class Scope {
- public:
-  Scope(Runtime& runtime, const StepInputs& inputs) : recording_(*static_cast<Recording*>(runtime.user)) {
-    recording_.begin(runtime.state(), inputs.forward, inputs.read);
-  }
-  ~Scope() { recording_.end(); }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
-
- private:
-  Recording& recording_;
-};
 
 std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
   std::vector<Source> found;
@@ -66,16 +48,18 @@ class LuaHooks : public train::Hooks {
   LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded)
       : recipe_(recipe),
         folder_(std::filesystem::path(recipe.hooks).parent_path()),
-        accelerator_{recipe},
         runtime_({.folder = folder_,
                   .seed = static_cast<uint64_t>(recipe.seed),
                   .print = [this](std::string_view line) { print(line); },
-                  .recorded = in_folder(folder_, recorded)}) {
+                  .recorded = in_folder(folder_, recorded)}),
+        accelerator_{recipe} {
     runtime_.user = &recording_;
     lua_State* const state = runtime_.state();
     open_tensors(state);
     open_modules(state);
+    open_optimizers(state);
     runtime_.add_module("nn", open_nn);
+    runtime_.add_module("optim", open_optim);
     runtime_.run_file(recipe.hooks);
     check_table(state);
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
@@ -84,6 +68,7 @@ class LuaHooks : public train::Hooks {
   }
 
   bool has_model() const override { return has_[kModel]; }
+  bool has_optimizers() const override { return has_[kOptimizers]; }
   bool has_training_step() const override { return has_[kTrainingStep]; }
   bool has_evaluation_step() const override { return has_[kEvaluationStep]; }
   bool has_metrics() const override { return has_[kMetrics]; }
@@ -112,6 +97,18 @@ class LuaHooks : public train::Hooks {
     });
     use_model(model.module);
     return model;
+  }
+
+  train::Optimizers optimizers(const nn::Model& model, const data::Encoding& encoding) override {
+    use_model(model.module);
+    return with_line("optimizers", [&] {
+      lua_State* const state = runtime_.state();
+      push_entry("optimizers");
+      push_module(state, model.module);
+      push_configuration(state, encoding);
+      runtime_.call(state, 2, 1);
+      return take_optimizers(state, model, recipe_);
+    });
   }
 
   train::StepLosses training_step(const StepInputs& inputs) override {
@@ -152,57 +149,21 @@ class LuaHooks : public train::Hooks {
       return body();
     } catch (const Error& error) {
       if (error.where().known()) throw;
-      throw Error(error.kind(), error.message(), definition_of(entry));
+      push_entry(entry);
+      throw Error(error.kind(), error.message(), place_of_function(runtime_.state()));
     }
-  }
-
-  SourceMark definition_of(std::string_view entry) {
-    push_entry(entry);
-    lua_Debug function{};
-    lua_getinfo(runtime_.state(), ">S", &function);
-    return {function.source + 1, function.linedefined, 0};
   }
 
   train::StepLosses record_training_step(const StepInputs& inputs) {
-    const Scope scope(runtime_, inputs);
-    lua_State* const state = runtime_.state();
+    const RecordingScope scope(runtime_, inputs.forward, inputs.read);
     call_step("training_step", inputs);
-    train::StepLosses step;
-    if (is_tensor(state, -1)) {
-      set_loss(step, inputs, tensor_value(state, -1, "the loss"), {});
-    } else {
-      RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
-                "training_step returned {}, expected a loss: a tensor, or a table with `loss`", type_name(state, -1));
-      const Value loss = field(state, "loss", "training_step returned a table whose `loss`");
-      RUN_CHECK(bool{loss}, ErrorKind::kRun, "training_step returned a table without `loss`");
-      set_loss(step, inputs, loss, field(state, "weight", "weight"));
-      step.metrics = metrics(state, inputs, {"loss", "weight"});
-    }
-    lua_pop(state, 1);
-    return step;
+    return take_losses(runtime_.state(), inputs);
   }
 
   train::StepPredictions record_evaluation_step(const StepInputs& inputs) {
-    const Scope scope(runtime_, inputs);
-    lua_State* const state = runtime_.state();
+    const RecordingScope scope(runtime_, inputs.forward, inputs.read);
     call_step("evaluation_step", inputs);
-    train::StepPredictions step;
-    if (is_tensor(state, -1)) {
-      step.predictions = tensor_value(state, -1, "the predictions");
-    } else {
-      RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
-                "evaluation_step returned {}, expected predictions: a tensor, or a table with `predictions`",
-                type_name(state, -1));
-      step.predictions = field(state, "predictions", "evaluation_step returned a table whose `predictions`");
-      RUN_CHECK(bool{step.predictions}, ErrorKind::kRun, "evaluation_step returned a table without `predictions`");
-      if (const Value targets = field(state, "targets", "targets")) set_targets(step, inputs, targets);
-      const Value loss = field(state, "loss", "loss");
-      if (loss) set_loss(step, inputs, loss, field(state, "weight", "weight"));
-      step.metrics = metrics(state, inputs, {"predictions", "targets", "loss", "weight"});
-    }
-    step.predictions = ops::cast(step.predictions, DType::kF32);
-    lua_pop(state, 1);
-    return step;
+    return take_predictions(runtime_.state(), inputs);
   }
 
   void use_model(const nn::ModulePtr& model) {
@@ -249,7 +210,7 @@ class LuaHooks : public train::Hooks {
     lua_remove(state, -2);
   }
 
-  // What `model` is given.
+  // What `model` and `optimizers` are given.
   void push_configuration(lua_State* state, const data::Encoding& encoding) const {
     lua_newtable(state);
     push_map(state, recipe_.vars);
@@ -290,93 +251,12 @@ class LuaHooks : public train::Hooks {
     runtime_.call(state, 2, 1);
   }
 
-  // A tensor in the table at the top; unset where there is none.
-  static Value field(lua_State* state, const char* name, std::string_view what) {
-    if (!push_field(state, -1, name)) return {};
-    Value value;
-    if (lua_type(state, -1) == LUA_TNUMBER) {
-      auto& program = recording_of(state, "a tensor").program();
-      value = {&program, program.constant(lua_tonumber(state, -1), {DType::kF32, {}})};
-    } else {
-      value = tensor_value(state, -1, what);
-    }
-    lua_pop(state, 1);
-    return value;
-  }
-
-  // Σ over all axes but the first, and how many elements that is for each sample.
-  static Value by_sample(Value x) {
-    std::array<int64_t, Shape::kMaxRank> axes{};
-    const auto rank = static_cast<size_t>(x.shape().rank());
-    for (size_t i = 1; i < rank; ++i) axes[i - 1] = static_cast<int64_t>(i);
-    return rank <= 1 ? x : ops::sum(x, std::span(axes).first(rank - 1));
-  }
-
-  // loss: (), (B) or (B, …).  Without a weight a scalar is the mean over the samples, and an element counts 1; with
-  // one, both are sums.
-  template <class Step>
-  static void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
-    RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "the loss is {}, expected a tensor of floats", loss.type());
-    loss = ops::cast(loss, DType::kF32);
-    const int64_t batch = inputs.mask.shape()[0];
-    if (loss.shape().rank() == 0) {
-      const Value samples = ops::sum(inputs.mask);
-      if (weight && weight.shape().rank() > 0)
-        weight = ops::sum(ops::mul(by_sample(ops::cast(weight, DType::kF32)), inputs.mask));
-      step.losses = weight ? loss : ops::mul(loss, samples);
-      step.weights = weight ? ops::cast(weight, DType::kF32) : samples;
-      return;
-    }
-    RUN_CHECK(loss.shape()[0] == batch, ErrorKind::kRun,
-              "the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar", loss.type(),
-              batch);
-    RUN_CHECK(!weight || weight.shape() == loss.shape(), ErrorKind::kRun,
-              "the weight is {}, expected the shape of the loss {}", weight.type(), loss.type());
-    step.losses = by_sample(loss);
-    step.weights = by_sample(weight ? ops::cast(weight, DType::kF32) : ops::full_like(loss, 1.0));
-  }
-
-  static void set_targets(train::StepPredictions& step, const StepInputs& inputs, Value targets) {
-    RUN_CHECK(targets.type() == inputs.labels.type(), ErrorKind::kRun, "targets is {}, expected {} as the labels are",
-              targets.type(), inputs.labels.type());
-    step.targets = targets;
-  }
-
-  // The other entries of the table at the top: one value, or one for each sample, and their mean over the samples.
-  static std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
-                                         std::initializer_list<std::string_view> taken) {
-    std::vector<std::string> names;
-    lua_pushnil(state);
-    while (lua_next(state, -2) != 0) {
-      lua_pop(state, 1);
-      RUN_CHECK(lua_type(state, -1) == LUA_TSTRING, ErrorKind::kRun,
-                "a step returned a table with the key {}: names are texts", type_name(state, -1));
-      const std::string name = lua_tostring(state, -1);
-      if (std::find(taken.begin(), taken.end(), name) == taken.end()) names.push_back(name);
-    }
-    std::sort(names.begin(), names.end());
-    std::vector<StepMetric> metrics;
-    for (const std::string& name : names) metrics.push_back(metric(inputs, name, field(state, name.c_str(), name)));
-    return metrics;
-  }
-
-  static StepMetric metric(const StepInputs& inputs, const std::string& name, Value value) {
-    const Value samples = ops::cast(ops::sum(inputs.mask), DType::kF64);
-    value = ops::cast(value, DType::kF32);
-    if (value.shape().elements() == 1 && value.shape().rank() <= 1)
-      return {name, ops::mul(ops::cast(ops::reshape(value, Shape{}), DType::kF64), samples), samples};
-    RUN_CHECK(value.shape() == inputs.mask.shape(), ErrorKind::kRun,
-              "the metric {} is {}, expected a scalar or one value for each of {} samples", name, value.type(),
-              inputs.mask.shape()[0]);
-    return {name, ops::cast(ops::sum(ops::mul(value, inputs.mask)), DType::kF64), samples};
-  }
-
   const schema::Recipe& recipe_;
   std::array<bool, std::size(kEntries)> has_{};
   const std::filesystem::path folder_;  // of the hook file
-  Accelerator accelerator_;
   Recording recording_;
   Runtime runtime_;
+  Accelerator accelerator_;  // after the runtime, in which modules of its model may live
 };
 
 }  // namespace

@@ -41,7 +41,8 @@ class LuaModule : public nn::Module {
     lua_rawsetp(runtime_.state(), LUA_REGISTRYINDEX, this);
   }
 
-  Value forward(nn::Forward&, Value x) const override {
+  Value forward(nn::Forward& context, Value x) const override {
+    const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
     lua_State* const state = recording_of(runtime_.state(), "a module's output").caller();
     const int callee = push_callee(state);
     push_tensor(state, x);
@@ -268,6 +269,16 @@ void push_module(lua_State* state, nn::ModulePtr module) {
   void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 0);
   new (place) nn::ModulePtr(std::move(module));
   luaL_setmetatable(state, kModuleName);
+}
+
+bool is_module(lua_State* state, int index) {
+  return module_test(state, index) != nullptr;
+}
+
+nn::ModulePtr module_value(lua_State* state, int index, std::string_view what) {
+  const nn::ModulePtr* module = module_test(state, index);
+  RUN_CHECK(module != nullptr, ErrorKind::kRun, "{} is {}, expected a module of nn", what, type_name(state, index));
+  return *module;
 }
 
 nn::ModulePtr model_at_top(lua_State* state) {

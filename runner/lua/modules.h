@@ -26,6 +26,9 @@ int open_nn(lua_State* state);
 // What the hook `model` returned, at the top of the stack: a module, or a table of modules by name.  Throws Error(kRun)
 // for anything else.
 nn::ModulePtr model_at_top(lua_State* state);
+bool is_module(lua_State* state, int index);
+// The module at `index`, which `what` names.  Throws Error(kRun) for anything else.
+nn::ModulePtr module_value(lua_State* state, int index, std::string_view what);
 // Pushes a module.
 void push_module(lua_State* state, nn::ModulePtr module);
 

@@ -37,6 +37,22 @@ void Recording::end() {
   read_ = nullptr;
 }
 
+double Recording::read(Value value) const {
+  RUN_CHECK(read_ != nullptr, ErrorKind::kRun, "item: nothing is computed here: what is recorded now runs later");
+  return read_(value);
+}
+
+RecordingScope::RecordingScope(Runtime& runtime, nn::Forward& forward, Recording::Read read) {
+  auto& recording = *static_cast<Recording*>(runtime.user);
+  if (recording.is_of(forward.program)) return;
+  recording_ = &recording;
+  recording.begin(runtime.state(), forward, std::move(read));
+}
+
+RecordingScope::~RecordingScope() {
+  if (recording_ != nullptr) recording_->end();
+}
+
 void Recording::mark_line(lua_State* state) {
   lua_Debug frame{};
   int level = 1;

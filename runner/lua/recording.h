@@ -16,21 +16,25 @@ namespace runner::lua {
 
 using backends::Value;
 
+class Runtime;
+
 // What tensors in Lua belong to; Runtime::user points at it.
 class Recording {
  public:
   // The value of a scalar now; what it depends on is computed for that.
   using Read = std::function<double(Value)>;
 
-  // Between begin() and end() tensors can be made; `forward` must live as long.
+  // Between begin() and end() tensors can be made; `forward` must live as long.  `read`: null where nothing has a
+  // value.
   void begin(lua_State* state, nn::Forward& forward, Read read);
   void end();
 
   bool active() const { return forward_ != nullptr; }
+  bool is_of(const backends::Program& program) const { return active() && &forward_->program == &program; }
   uint32_t number() const { return number_; }
   nn::Forward& forward() const { return *forward_; }
   backends::Program& program() const { return forward_->program; }
-  double read(Value value) const { return read_(value); }
+  double read(Value value) const;
 
   // The state, main or of a coroutine, whose code is running: where modules call back into Lua.
   lua_State* caller() const { return caller_; }
@@ -52,6 +56,18 @@ class Recording {
   Read read_;
   uint32_t number_ = 0;
   std::array<Line, 256> lines_{};  // by line: most steps are shorter
+};
+
+// Tensors belong to `forward` while this lives, which they may do already.
+class RecordingScope {
+ public:
+  RecordingScope(Runtime& runtime, nn::Forward& forward, Recording::Read read = nullptr);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  Recording* recording_ = nullptr;  // that ends with this
 };
 
 // The recording of a state; throws Error(kRun), naming `what`, where nothing is being recorded.

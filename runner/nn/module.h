@@ -32,11 +32,11 @@ struct Autocast {
 // One recording of a model.
 struct Forward {
   backends::Program& program;
-  std::span<const Value> parameters;  // by ParameterId, in f32
-  Autocast autocast;
+  std::span<const Value> parameters = {};  // by ParameterId, in f32
+  Autocast autocast = {};
   bool training = false;
-  Value dropout_key;           // (2) i64 {seed, epoch}; with training only
-  Value sample_ids;            // (B) i64
+  Value dropout_key = {};      // (2) i64 {seed, epoch}; with training only
+  Value sample_ids = {};       // (B) i64
   int64_t dropout_layers = 0;  // recorded so far: numbers the layers
 
   Value parameter(ParameterId id) const { return parameters[static_cast<size_t>(id)]; }
@@ -47,9 +47,14 @@ class Module {
   virtual ~Module() = default;
   // Adds the module's parameters under `prefix` ("", "0.", "blocks.3."), once to each set.
   void declare(ParameterSet& parameters, const std::string& prefix) {
-    if (std::exchange(declared_in_, &parameters) != &parameters) add_parameters(parameters, prefix);
+    if (std::exchange(declared_in_, &parameters) == &parameters) return;
+    first_ = static_cast<ParameterId>(parameters.parameters().size());
+    add_parameters(parameters, prefix);
+    end_ = static_cast<ParameterId>(parameters.parameters().size());
   }
   virtual Value forward(Forward& context, Value x) const = 0;
+  // The parameters that declare() has added, those of its modules included: [first, end).
+  std::pair<ParameterId, ParameterId> declared() const { return {first_, end_}; }
   // The module's own parameters by name, declared already: "weight", "bias".
   virtual std::vector<std::pair<std::string, ParameterId>> own_parameters() const { return {}; }
 
@@ -57,6 +62,7 @@ class Module {
   virtual void add_parameters(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
 
   const ParameterSet* declared_in_ = nullptr;
+  ParameterId first_ = 0, end_ = 0;
 };
 
 using ModulePtr = std::shared_ptr<Module>;

@@ -13,8 +13,8 @@ using schema::OptimizerHyper;
 using schema::OptimizerType;
 using Values = std::span<const Value>;
 
-// A rule names what would else be recorded in the order in which a compiler evaluates arguments: the kernels of updates are
-// found by what is recorded (docs/decisions/009-compiled-loops.md).
+// A rule names what would else be recorded in the order in which a compiler evaluates arguments: the kernels of updates
+// are found by what is recorded (docs/decisions/009-compiled-loops.md).
 
 // ---- sgd: scalars lr, momentum, fresh ------------------------------------------------------------------------------
 // b ← μ b + (1 − dampening) g, in the first step b ← g: the host sends μ = 0 and fresh = 1 then.
@@ -164,9 +164,19 @@ Updated lion(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values
   return {ops::sub(p, ops::mul(direction, s[0])), {m}};
 }
 
+// ---- of a hook: scalars lr, step
+// -------------------------------------------------------------------------------------
+
+constexpr std::string_view kCustomScalars[] = {"lr", "step"};
+
+void custom_scalars(const OptimizerHyper&, const StepRates& rates, int64_t step, std::span<double> s) {
+  s[0] = rates.lr;
+  s[1] = static_cast<double>(step);
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-struct Rule {
+struct RuleRow {
   OptimizerType type;
   std::vector<Slot> (*slots)(const OptimizerHyper& hyper);
   std::span<const std::string_view> scalars;
@@ -175,45 +185,45 @@ struct Rule {
   double OptimizerHyper::*momentum;
 };
 
-constexpr Rule kRules[] = {
+constexpr RuleRow kRules[] = {
     {OptimizerType::kSgd, sgd_slots, kSgdScalars, sgd_scalars, sgd, &OptimizerHyper::momentum},
     {OptimizerType::kAdam, adam_slots, kAdamScalars, adam_scalars, adam, &OptimizerHyper::beta1},
     {OptimizerType::kAdamW, adam_slots, kAdamScalars, adam_scalars, adamw, &OptimizerHyper::beta1},
     {OptimizerType::kRmsprop, rmsprop_slots, kRmspropScalars, rmsprop_scalars, rmsprop, &OptimizerHyper::momentum},
     {OptimizerType::kAdagrad, adagrad_slots, kAdagradScalars, adagrad_scalars, adagrad, &OptimizerHyper::momentum},
     {OptimizerType::kLion, lion_slots, kLionScalars, lion_scalars, lion, &OptimizerHyper::beta1},
+    {OptimizerType::kHook, nullptr, kCustomScalars, custom_scalars, nullptr, &OptimizerHyper::momentum},
 };
 
-const Rule& rule_of(OptimizerType type) {
-  for (const Rule& rule : kRules)
-    if (rule.type == type) return rule;
+const RuleRow& row_of(OptimizerType type) {
+  for (const RuleRow& row : kRules)
+    if (row.type == type) return row;
   RUN_ASSERT(false && "an optimizer without a rule");
   return kRules[0];
 }
 
 }  // namespace
 
-std::vector<Slot> slots(OptimizerType type, const OptimizerHyper& hyper) {
-  return rule_of(type).slots(hyper);
+std::vector<Slot> slots(const Rule& rule) {
+  return rule.custom ? rule.custom->slots() : row_of(rule.type).slots(rule.hyper);
 }
 
 std::span<const std::string_view> scalar_names(OptimizerType type) {
-  return rule_of(type).scalars;
+  return row_of(type).scalars;
 }
 
-void step_scalars(OptimizerType type, const OptimizerHyper& hyper, const StepRates& rates, int64_t step,
-                  std::span<double> scalars) {
-  RUN_ASSERT(scalars.size() == scalar_names(type).size() && step >= 1);
-  rule_of(type).step_scalars(hyper, rates, step, scalars);
+void step_scalars(const Rule& rule, const StepRates& rates, int64_t step, std::span<double> scalars) {
+  RUN_ASSERT(scalars.size() == scalar_names(rule.type).size() && step >= 1);
+  row_of(rule.type).step_scalars(rule.hyper, rates, step, scalars);
 }
 
-Updated update(OptimizerType type, const OptimizerHyper& hyper, Value parameters, Value gradient, Values slots,
-               Values scalars) {
-  return rule_of(type).update(hyper, parameters, gradient, slots, scalars);
+Updated update(const Rule& rule, Value parameters, Value gradient, Values slots, Values scalars) {
+  if (rule.custom) return rule.custom->update(parameters, gradient, slots, scalars[0], scalars[1]);
+  return row_of(rule.type).update(rule.hyper, parameters, gradient, slots, scalars);
 }
 
-double base_momentum(OptimizerType type, const OptimizerHyper& hyper) {
-  return hyper.*rule_of(type).momentum;
+double base_momentum(const Rule& rule) {
+  return rule.hyper.*row_of(rule.type).momentum;
 }
 
 }  // namespace runner::optim

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,30 @@ struct Slot {
   double initial = 0;
 };
 
-// The slots of an optimizer, in the order in which update() takes and gives them.
-std::vector<Slot> slots(schema::OptimizerType type, const schema::OptimizerHyper& hyper);
+struct Updated {
+  Value parameters;
+  std::vector<Value> slots;
+};
+
+// A rule of type kHook, written elsewhere.
+class CustomRule {
+ public:
+  virtual ~CustomRule() = default;
+  virtual std::vector<Slot> slots() const = 0;
+  // lr, step: () of the parameters' dtype, the rate and the number of the update from 1; otherwise as update() below.
+  virtual Updated update(Value parameters, Value gradient, std::span<const Value> slots, Value lr,
+                         Value step) const = 0;
+};
+
+// How a group of parameters is updated.
+struct Rule {
+  schema::OptimizerType type = schema::OptimizerType::kSgd;
+  schema::OptimizerHyper hyper;
+  std::shared_ptr<const CustomRule> custom = nullptr;  // kHook
+};
+
+// The slots of a rule, in the order in which update() takes and gives them.
+std::vector<Slot> slots(const Rule& rule);
 
 // The names of the step's scalars, in order, for dumps.
 std::span<const std::string_view> scalar_names(schema::OptimizerType type);
@@ -36,19 +59,13 @@ struct StepRates {
 };
 
 // Values of the scalars for update number `step` (from 1), written to `scalars` (as many as scalar_names).
-void step_scalars(schema::OptimizerType type, const schema::OptimizerHyper& hyper, const StepRates& rates, int64_t step,
-                  std::span<double> scalars);
-
-struct Updated {
-  Value parameters;
-  std::vector<Value> slots;
-};
+void step_scalars(const Rule& rule, const StepRates& rates, int64_t step, std::span<double> scalars);
 
 // parameters, gradient, each slot: (n) of one float dtype; scalars: () of that dtype.
-Updated update(schema::OptimizerType type, const schema::OptimizerHyper& hyper, Value parameters, Value gradient,
-               std::span<const Value> slots, std::span<const Value> scalars);
+Updated update(const Rule& rule, Value parameters, Value gradient, std::span<const Value> slots,
+               std::span<const Value> scalars);
 
-// momentum for sgd and rmsprop, beta1 for the others: what StepRates::momentum is without a schedule.
-double base_momentum(schema::OptimizerType type, const schema::OptimizerHyper& hyper);
+// momentum for sgd and rmsprop, beta1 for the adam family: what StepRates::momentum is without a schedule.
+double base_momentum(const Rule& rule);
 
 }  // namespace runner::optim

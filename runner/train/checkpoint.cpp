@@ -79,7 +79,6 @@ std::string run_document(const RunState& state) {
 // Visits every array range that belongs to one parameter: (section name, array, parameter).
 template <class Visit>
 void each_parameter_range(const Trainer& trainer, const Visit& visit) {
-  const schema::Recipe& recipe = trainer.recipe();
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {
     if (array.role != Role::kParameters && array.role != Role::kSlot) continue;
@@ -90,7 +89,7 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
       if (array.role == Role::kParameters) {
         visit(fmt::format("{}{}", kModel, parameter.name), position, parameter);
       } else {
-        const auto slots = optim::slots(recipe.optimizer.type, hyper_of(recipe, group));
+        const auto slots = optim::slots(trainer.optimizers().rule(group));
         const std::string_view slot = slots[static_cast<size_t>(array.index)].name;
         visit(fmt::format("{}{}/{}", kOptimizer, parameter.name, slot), position, parameter);
       }

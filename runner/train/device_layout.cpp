@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "runner/optim/lr_schedule.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -12,7 +11,7 @@ constexpr std::string_view kSumNames[kSumCount] = {"window loss", "window weight
 
 }  // namespace
 
-DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Recipe& recipe) {
+DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients) {
   const auto buffers = parameters.buffers();
   const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
     const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
@@ -28,9 +27,9 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const schema::Rec
   for (int32_t b = 0; b < count; ++b) {
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
-    const std::vector<optim::Slot> slots = optim::slots(recipe.optimizer.type, hyper_of(recipe, group));
+    const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
     for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
-    if (recipe.gradient_accumulation_steps > 1) add(Role::kGradients, b, 0, "gradients");
+    if (keeps_gradients) add(Role::kGradients, b, 0, "gradients");
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = Role::kSum,
@@ -46,12 +45,6 @@ int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
       return static_cast<int32_t>(i);
   RUN_ASSERT(false && "no such array on the device");
   return -1;
-}
-
-schema::OptimizerHyper hyper_of(const schema::Recipe& recipe, int32_t group) {
-  const schema::OptimizerSpec& spec = recipe.optimizer;
-  const auto index = static_cast<size_t>(group);
-  return optim::under_schedule(index < spec.groups.size() ? spec.groups[index].hyper : spec.hyper, recipe.scheduler);
 }
 
 }  // namespace runner::train

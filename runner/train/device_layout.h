@@ -10,15 +10,14 @@
 
 #include "backends/tensor/shape.h"
 #include "runner/nn/parameter_set.h"
-#include "runner/optim/update_rules.h"
-#include "schema/recipe.h"
+#include "runner/train/optimizers.h"
 
 namespace runner::train {
 
 enum class Role {
   kParameters,  // of flat buffer `buffer`
   kSlot,        // optimizer slot `index` of it
-  kGradients,   // sum over the window so far; with accumulation only
+  kGradients,   // sum over the window so far; where gradients are kept
   kSum,         // number `index` of enum Sum
 };
 
@@ -36,7 +35,8 @@ struct DeviceArray {
 
 class DeviceLayout {
  public:
-  DeviceLayout(const nn::ParameterSet& parameters, const schema::Recipe& recipe);
+  // `keeps_gradients`: a window may have several micro-batches, or a loop of a hook carries gradients on.
+  DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients);
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   // Position of an array in arrays(); it must exist.
@@ -45,8 +45,5 @@ class DeviceLayout {
  private:
   std::vector<DeviceArray> arrays_;
 };
-
-// The hyperparameters of an optimizer group, as ParameterSet::lay_out numbers them, under the recipe's schedule.
-schema::OptimizerHyper hyper_of(const schema::Recipe& recipe, int32_t group);
 
 }  // namespace runner::train

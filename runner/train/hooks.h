@@ -12,6 +12,7 @@
 
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"
+#include "runner/train/optimizers.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -90,6 +91,7 @@ class Hooks {
 
   // Which parts the hook has.
   virtual bool has_model() const = 0;
+  virtual bool has_optimizers() const = 0;
   virtual bool has_training_step() const = 0;
   virtual bool has_evaluation_step() const = 0;
   virtual bool has(HookEvent event) const = 0;
@@ -100,6 +102,8 @@ class Hooks {
 
   // All throw Error(kRun) with the line of the hook.
   virtual nn::Model model(const data::Encoding& encoding) = 0;
+  // `model`: what model() gave, or the recipe's; declared, not laid out.
+  virtual Optimizers optimizers(const nn::Model& model, const data::Encoding& encoding) = 0;
   virtual StepLosses training_step(const StepInputs& inputs) = 0;
   virtual StepPredictions evaluation_step(const StepInputs& inputs) = 0;
   virtual void on(HookEvent event) = 0;

@@ -45,10 +45,11 @@ void output_metrics(Program& program, const StepBuilder::Recorded& recorded) {
 // The backward half of a training step under construction: works on a copy of the recorded forward part.
 class StepCompletion {
  public:
-  StepCompletion(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
-                 const StepBuilder::Recorded& recorded, const StepShape& shape)
+  StepCompletion(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
+                 const DeviceLayout& layout, const StepBuilder::Recorded& recorded, const StepShape& shape)
       : recipe_(recipe),
         model_(model),
+        optimizers_(optimizers),
         layout_(layout),
         recorded_(recorded),
         shape_(shape),
@@ -142,15 +143,14 @@ class StepCompletion {
 
   void update(int32_t buffer, Value gradient) {
     const int32_t group = model_.parameters.buffers()[static_cast<size_t>(buffer)].group;
-    const schema::OptimizerHyper hyper = hyper_of(recipe_, group);
+    const optim::Rule& rule = optimizers_.rule(group);
     gradient = ops::mul(gradient, factor_);
     if (const auto limit = recipe_.train.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
     const Value parameters = state(Role::kParameters, buffer);
     std::vector<Value> slots;
-    const size_t slot_count = optim::slots(recipe_.optimizer.type, hyper).size();
+    const size_t slot_count = optim::slots(rule).size();
     for (size_t s = 0; s < slot_count; ++s) slots.push_back(state(Role::kSlot, buffer, static_cast<int32_t>(s)));
-    const optim::Updated now =
-        optim::update(recipe_.optimizer.type, hyper, parameters, gradient, slots, scalars_of(buffer));
+    const optim::Updated now = optim::update(rule, parameters, gradient, slots, scalars_of(buffer));
     set_state(ops::where(finite_, now.parameters, parameters), Role::kParameters, buffer);
     for (size_t s = 0; s < slot_count; ++s)
       set_state(ops::where(finite_, now.slots[s], slots[s]), Role::kSlot, buffer, static_cast<int32_t>(s));
@@ -158,13 +158,14 @@ class StepCompletion {
 
   // The scalar inputs of a buffer's group: StepBuilder::record declared them last, buffer by buffer.
   std::vector<Value> scalars_of(int32_t buffer) {
-    const size_t per_group = optim::scalar_names(recipe_.optimizer.type).size();
-    size_t trainable_before = 0;
-    for (int32_t b = 0; b < buffer; ++b)
-      trainable_before += model_.parameters.buffers()[static_cast<size_t>(b)].group >= 0;
-    const size_t first = layout_.arrays().size() + kBatchInputCount + trainable_before * per_group;
+    const auto count = [&](int32_t b) {
+      const int32_t group = model_.parameters.buffers()[static_cast<size_t>(b)].group;
+      return group < 0 ? 0 : optim::scalar_names(optimizers_.rule(group).type).size();
+    };
+    size_t first = layout_.arrays().size() + kBatchInputCount;
+    for (int32_t b = 0; b < buffer; ++b) first += count(b);
     std::vector<Value> scalars;
-    for (size_t i = 0; i < per_group; ++i) scalars.push_back(input_value(program_, first + i));
+    for (size_t i = 0; i < count(buffer); ++i) scalars.push_back(input_value(program_, first + i));
     return scalars;
   }
 
@@ -177,6 +178,7 @@ class StepCompletion {
 
   const schema::Recipe& recipe_;
   const nn::Model& model_;
+  const Optimizers& optimizers_;
   const DeviceLayout& layout_;
   const StepBuilder::Recorded& recorded_;
   const StepShape shape_;
@@ -195,10 +197,11 @@ void append(backends::StepSpecification& words, const std::optional<double>& num
   words.push_back(backends::pack_f64(number.value_or(0)));
 }
 
-// All but the rate.  A field more is an error here.
-void append(backends::StepSpecification& words, const schema::OptimizerHyper& hyper) {
+// All but the rate.  A field more is an error here.  A rule of a hook is one in each group, and groups have an order.
+void append(backends::StepSpecification& words, const optim::Rule& rule) {
+  words.push_back(static_cast<int64_t>(rule.type));
   const auto& [lr, weight_decay, momentum, dampening, nesterov, beta1, beta2, eps, amsgrad, alpha, centered, lr_decay,
-               initial_accumulator_value] = hyper;
+               initial_accumulator_value] = rule.hyper;
   static_cast<void>(lr);
   for (const double number :
        {weight_decay, momentum, dampening, beta1, beta2, eps, alpha, lr_decay, initial_accumulator_value})
@@ -215,10 +218,11 @@ void append(backends::StepSpecification& words, const std::vector<StepBuilder::M
 
 }  // namespace
 
-StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
-                         const data::Encoding& encoding, Hooks* hooks)
+StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
+                         const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks)
     : recipe_(recipe),
       model_(model),
+      optimizers_(optimizers),
       layout_(layout),
       encoding_(encoding),
       hooks_(hooks),
@@ -244,7 +248,7 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Re
     inputs[i] = {&program, program.input(InputKind::kBatch, kNames[i], batch_types[i])};
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
-    for (const std::string_view name : optim::scalar_names(recipe_.optimizer.type))
+    for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
       program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
   }
 
@@ -321,7 +325,7 @@ SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
 }
 
 Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
-  return StepCompletion(recipe_, model_, layout_, recorded, shape).run();
+  return StepCompletion(recipe_, model_, optimizers_, layout_, recorded, shape).run();
 }
 
 namespace {
@@ -360,15 +364,14 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
                                        recorded.weights,
                                        recorded.counted,
                                        recipe_.gradient_accumulation_steps > 1,
-                                       static_cast<int64_t>(recipe_.train.on_nan),
-                                       static_cast<int64_t>(recipe_.optimizer.type)};
+                                       static_cast<int64_t>(recipe_.train.on_nan)};
   append(words, recipe_.train.clip_grad_norm);
   append(words, recipe_.train.clip_grad_value);
   words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
   append(words, recorded.metrics);
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     words.push_back(buffer.group >= 0);
-    if (buffer.group >= 0) append(words, hyper_of(recipe_, buffer.group));
+    if (buffer.group >= 0) append(words, optimizers_.rule(buffer.group));
   }
   return words;
 }

@@ -59,8 +59,8 @@ backends::StepSpecification read_specification(backends::ValueId value);
 class StepBuilder {
  public:
   // `hooks`: null, or what stands for parts of the recipe.
-  StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const DeviceLayout& layout,
-              const data::Encoding& encoding, Hooks* hooks);
+  StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
+              const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks);
 
   struct Metric {
     std::string name;
@@ -96,6 +96,7 @@ class StepBuilder {
  private:
   const schema::Recipe& recipe_;
   const nn::Model& model_;
+  const Optimizers& optimizers_;
   const DeviceLayout& layout_;
   const data::Encoding& encoding_;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;

@@ -19,10 +19,19 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   nn::Model model = hooks != nullptr && hooks->has_model()
                         ? hooks->model(encoding)
                         : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
-  std::vector<std::vector<std::string>> groups;
-  for (const schema::ParameterGroup& group : recipe.optimizer.groups) groups.push_back(group.params);
-  model.parameters.lay_out(recipe.model.freeze, groups);
   return model;
+}
+
+// Also lays the model out for them.
+Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
+                           nn::Model& model) {
+  const bool of_hook = hooks != nullptr && hooks->has_optimizers();
+  RUN_CHECK(of_hook == (recipe.optimizer.type == schema::OptimizerType::kHook), ErrorKind::kRecipe, "{}",
+            of_hook ? "the hook has optimizers, but optimizer.type names another; write optimizer.type: hook"
+                    : "optimizer.type is hook, but there is no hook with an entry optimizers");
+  Optimizers optimizers = of_hook ? hooks->optimizers(model, encoding) : optimizers_of(recipe);
+  lay_out(model.parameters, recipe, optimizers);
+  return optimizers;
 }
 
 template <class T>
@@ -39,8 +48,9 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       model_(make_model(recipe, encoding, hooks)),
       hooks_(hooks),
       weights_(recipe.model.init_from, model_.parameters),
-      layout_(model_.parameters, recipe),
-      builder_(recipe, model_, layout_, encoding, hooks) {
+      optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
+      layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1),
+      builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   random_key_[0] = recipe.seed;
 }
 
@@ -138,18 +148,17 @@ void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {
-  const schema::OptimizerType type = recipe_.optimizer.type;
-  const size_t per_group = optim::scalar_names(type).size();
   size_t next = 0;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
-    const schema::OptimizerHyper hyper = hyper_of(recipe_, buffer.group);
-    const optim::StepRates step{.lr = hyper.lr * rates.factor,
-                                .momentum = rates.momentum.value_or(optim::base_momentum(type, hyper))};
-    scalars_.resize(next + per_group);
-    optim::step_scalars(type, hyper, step, counters.applied + counters.slot_offset + 1,
-                        std::span(scalars_).subspan(next, per_group));
-    next += per_group;
+    const optim::Rule& rule = optimizers_.rule(buffer.group);
+    const optim::StepRates step{.lr = rule.hyper.lr * rates.factor,
+                                .momentum = rates.momentum.value_or(optim::base_momentum(rule))};
+    const size_t count = optim::scalar_names(rule.type).size();
+    scalars_.resize(next + count);
+    optim::step_scalars(rule, step, counters.applied + counters.slot_offset + 1,
+                        std::span(scalars_).subspan(next, count));
+    next += count;
   }
 }
 

@@ -102,6 +102,7 @@ class Trainer {
 
   const schema::Recipe& recipe() const { return recipe_; }
   const nn::Model& model() const { return model_; }
+  const Optimizers& optimizers() const { return optimizers_; }
   const DeviceLayout& layout() const { return layout_; }
   const data::Encoding& encoding() const { return encoding_; }
 
@@ -149,6 +150,7 @@ class Trainer {
   nn::Model model_;
   Hooks* const hooks_;
   const nn::InitialWeights weights_;
+  const Optimizers optimizers_;
   const DeviceLayout layout_;
   const StepBuilder builder_;
 

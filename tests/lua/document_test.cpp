@@ -9,6 +9,7 @@
 
 #include "runner/lua/accelerator.h"
 #include "runner/lua/modules.h"
+#include "runner/lua/optimizers.h"
 #include "runner/lua/tensor.h"
 
 namespace runner::lua {
@@ -32,6 +33,7 @@ TEST(LuaDocument, HasARowForEveryName) {
   for (const AcceleratorName& name : accelerator_names())
     rows.insert(row(*name.usage != 0 ? name.usage : fmt::format("acc.{}", name.name), name.text));
   for (const ModuleFunction& module : module_functions()) rows.insert(row(module.usage, module.text));
+  for (const OptimizerFunction& function : optimizer_functions()) rows.insert(row(function.usage, function.text));
   for (const TensorFunction& function : tensor_functions()) rows.insert(row(function.usage, function.text));
   for (const std::string& line : rows) EXPECT_NE(text.find(line), std::string::npos) << "add " << line;
 }

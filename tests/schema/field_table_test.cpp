@@ -109,7 +109,8 @@ TEST(FieldTable, ChoicesStandInTheOrderOfTheirEnum) {
                                                    {"adamw", OptimizerType::kAdamW},
                                                    {"rmsprop", OptimizerType::kRmsprop},
                                                    {"adagrad", OptimizerType::kAdagrad},
-                                                   {"lion", OptimizerType::kLion}});
+                                                   {"lion", OptimizerType::kLion},
+                                                   {"hook", OptimizerType::kHook}});
   expect_choices<SchedulerType>("scheduler.type", {{"constant", SchedulerType::kConstant},
                                                    {"linear", SchedulerType::kLinear},
                                                    {"cosine", SchedulerType::kCosine},

@@ -9,7 +9,10 @@ class Steps {
  public:
   // An mlp 4-5-3 for classes, unless the recipe says otherwise; the recipe must outlive it.
   explicit Steps(const schema::Recipe& recipe)
-      : model_(make_model(recipe)), layout_(model_.parameters, recipe), builder(recipe, model_, layout_, encoding_, nullptr) {}
+      : optimizers_(optimizers_of(recipe)),
+        model_(make_model(recipe)),
+        layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1),
+        builder(recipe, model_, optimizers_, layout_, encoding_, nullptr) {}
 
   static schema::Recipe recipe() {
     schema::Recipe recipe;
@@ -33,13 +36,12 @@ class Steps {
 
   nn::Model make_model(const schema::Recipe& recipe) const {
     nn::Model model = nn::build_model(recipe.model, encoding_.feature_shape, encoding_.outputs);
-    std::vector<std::vector<std::string>> groups;
-    for (const schema::ParameterGroup& group : recipe.optimizer.groups) groups.push_back(group.params);
-    model.parameters.lay_out(recipe.model.freeze, groups);
+    lay_out(model.parameters, recipe, optimizers_);
     return model;
   }
 
   const data::Encoding encoding_ = make_encoding();
+  const Optimizers optimizers_;
   const nn::Model model_;
   const DeviceLayout layout_;
 

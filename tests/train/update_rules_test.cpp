@@ -68,7 +68,7 @@ class Group {
     const Value parameters = input(InputKind::kState, "parameters", flat);
     arrays_.push_back(make_array(start));
     std::vector<Value> slot_values;
-    for (const Slot& slot : slots(type, hyper)) {
+    for (const Slot& slot : slots({type, hyper})) {
       slot_values.push_back(input(InputKind::kState, std::string(slot.name), flat));
       arrays_.push_back(make_array(std::vector<double>(start.size(), slot.initial)));
     }
@@ -76,7 +76,7 @@ class Group {
     std::vector<Value> scalars;
     for (const std::string_view name : scalar_names(type))
       scalars.push_back(input(InputKind::kScalar, std::string(name), {dtype, {}}));
-    const Updated now = update(type, hyper, parameters, gradient, slot_values, scalars);
+    const Updated now = update({type, hyper}, parameters, gradient, slot_values, scalars);
     program.output("parameters", now.parameters.id, 0);
     for (size_t s = 0; s < slot_values.size(); ++s)
       program.output("slot", now.slots[s].id, static_cast<int32_t>(s) + 1);
@@ -85,7 +85,7 @@ class Group {
   }
 
   void step(const std::vector<double>& gradient, const StepRates& rates, int64_t number) {
-    step_scalars(type_, hyper_, rates, number, scalars_);
+    step_scalars({type_, hyper_}, rates, number, scalars_);
     const std::vector<std::byte> bytes = encode(gradient);
     const std::byte* batch[] = {bytes.data()};
     std::vector<backends::Buffer*> states;
@@ -149,7 +149,7 @@ TEST(UpdateRules, TenStepsAreTorchs) {
     const schema::OptimizerHyper hyper = hyper_of(item, type);
     const bool f64 = item["dtype"].text() == "f64";
     Group group(type, hyper, f64 ? DType::kF64 : DType::kF32, start);
-    const std::vector<Slot> slot_list = slots(type, hyper);
+    const std::vector<Slot> slot_list = slots({type, hyper});
     const auto per_step = [&](const char* key, size_t step, double otherwise) {
       return item["per_step"].has(key) ? item["per_step"][key].numbers()[step] : otherwise;
     };
@@ -159,7 +159,7 @@ TEST(UpdateRules, TenStepsAreTorchs) {
     const std::vector<Golden> steps = item["steps"].items();
     for (size_t i = 0; i < steps.size(); ++i) {
       SCOPED_TRACE("step " + std::to_string(i + 1));
-      const StepRates rates{per_step("lr", i, hyper.lr), per_step(moved, i, base_momentum(type, hyper))};
+      const StepRates rates{per_step("lr", i, hyper.lr), per_step(moved, i, base_momentum({type, hyper}))};
       std::vector<double> gradient = joined(file["grads"].items()[i]);
       for (double& value : gradient) value = static_cast<double>(static_cast<float>(value));  // as the file means them
       group.step(gradient, rates, static_cast<int64_t>(i) + 1);

@@ -1,0 +1,326 @@
+#include "runner/lua/optimizers.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <lua.hpp>
+
+#include "backends/graph/type_text.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/modules.h"
+#include "runner/optim/lr_schedule.h"
+#include "schema/field_table.h"
+#include "schema/optimizer_options.h"
+#include "schema/suggest.h"
+
+namespace runner::lua {
+namespace {
+
+using schema::OptimizerType;
+
+constexpr const char* kOptimizerName = "optimizer";
+
+// What optim.Adam(module, {lr = …}) gives: parameters and a rule.
+struct LuaOptimizer {
+  std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters;  // ranges [first, end)
+  optim::Rule rule;
+  bool has_rate = false;
+};
+
+// ---- a rule in Lua -------------------------------------------------------------------------------------------------
+
+// update(p, g, slots, lr, step) returns the new p and puts new values into slots.  The function lives in the registry
+// of the state, under the address of this object.
+class LuaRule : public optim::CustomRule {
+ public:
+  // Takes the function at the top of the stack.
+  LuaRule(lua_State* state, std::vector<std::string> slots) : runtime_(Runtime::of(state)), slots_(std::move(slots)) {
+    lua_rawsetp(state, LUA_REGISTRYINDEX, this);
+  }
+  ~LuaRule() override {
+    lua_pushnil(runtime_.state());
+    lua_rawsetp(runtime_.state(), LUA_REGISTRYINDEX, this);
+  }
+
+  std::vector<optim::Slot> slots() const override {
+    std::vector<optim::Slot> slots;
+    for (const std::string& name : slots_) slots.push_back({name});
+    return slots;
+  }
+
+  optim::Updated update(Value parameters, Value gradient, std::span<const Value> slots, Value lr,
+                        Value step) const override {
+    lua_State* const state = runtime_.state();
+    nn::Forward forward{.program = *parameters.program};
+    const RecordingScope scope(runtime_, forward);  // a loop of the hook is recording already
+    lua_rawgetp(state, LUA_REGISTRYINDEX, this);
+    push_tensor(state, parameters);
+    push_tensor(state, gradient);
+    lua_createtable(state, 0, static_cast<int>(slots_.size()));
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      push_tensor(state, slots[i]);
+      lua_setfield(state, -2, slots_[i].c_str());
+    }
+    lua_pushvalue(state, -1);
+    lua_insert(state, -5);  // below the function, to be read afterwards
+    push_tensor(state, lr);
+    push_tensor(state, step);
+    runtime_.call(state, 5, 1);
+    optim::Updated now{checked(state, "what update returned", parameters), {}};
+    lua_pop(state, 1);
+    for (const std::string& name : slots_) {
+      lua_getfield(state, -1, name.c_str());
+      now.slots.push_back(checked(state, fmt::format("slots.{}", name), parameters));
+      lua_pop(state, 1);
+    }
+    lua_pop(state, 1);
+    return now;
+  }
+
+ private:
+  Value checked(lua_State* state, std::string_view what, Value like) const {
+    const auto where = [&] {
+      lua_rawgetp(state, LUA_REGISTRYINDEX, this);
+      return place_of_function(state);
+    };
+    if (!is_tensor(state, -1))
+      throw Error(ErrorKind::kRun, fmt::format("{} is {}, expected a tensor", what, type_name(state, -1)), where());
+    const Value value = tensor_value(state, -1, what);
+    if (value.type() != like.type())
+      throw Error(ErrorKind::kRun,
+                  fmt::format("{} is {}, expected {} as the parameters are", what, value.type(), like.type()), where());
+    return value;
+  }
+
+  Runtime& runtime_;
+  const std::vector<std::string> slots_;
+};
+
+// ---- constructors --------------------------------------------------------------------------------------------------
+
+// A number, a boolean, or a list of numbers.
+schema::Value option_value(lua_State* state, const std::string& name) {
+  if (lua_isboolean(state, -1)) return lua_toboolean(state, -1) != 0;
+  if (lua_isinteger(state, -1)) return static_cast<int64_t>(lua_tointeger(state, -1));
+  if (lua_type(state, -1) == LUA_TNUMBER) return lua_tonumber(state, -1);
+  if (lua_type(state, -1) == LUA_TSTRING) return std::string(lua_tostring(state, -1));
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun, "{} is {}, expected a number", name, type_name(state, -1));
+  schema::ValueList list;
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, -1, i);
+    list.push_back(option_value(state, name));
+    lua_pop(state, 1);
+  }
+  return list;
+}
+
+schema::ValueMap options_of(lua_State* state, int index) {
+  schema::ValueMap options;
+  if (lua_isnoneornil(state, index)) return options;
+  if (!lua_istable(state, index)) bad_argument(state, index, "a table of options");
+  lua_pushnil(state);
+  while (lua_next(state, index) != 0) {
+    RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun, "options have names: {{lr = 0.001}}");
+    const std::string name = lua_tostring(state, -2);
+    options.emplace_back(name, option_value(state, name));
+    lua_pop(state, 1);
+  }
+  std::sort(options.begin(), options.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return options;
+}
+
+// A module, or a list of them.
+std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State* state, int index) {
+  std::vector<std::pair<nn::ParameterId, nn::ParameterId>> ranges;
+  const auto add = [&](int at) {
+    const nn::ModulePtr module = module_value(state, at, "what an optimizer updates");
+    const auto range = module->declared();
+    RUN_CHECK(range.first < range.second, ErrorKind::kRun,
+              "the module has no parameters in the model; make optimizers in the entry `optimizers` of the hook, from "
+              "the model that it is given");
+    ranges.push_back(range);
+  };
+  if (is_module(state, index) || !lua_istable(state, index)) {
+    add(index);
+    return ranges;
+  }
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state, index));
+  RUN_CHECK(size > 0, ErrorKind::kRun, "an optimizer needs a module, or a list of them");
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, index, i);
+    add(-1);
+    lua_pop(state, 1);
+  }
+  return ranges;
+}
+
+int push(lua_State* state, LuaOptimizer optimizer) {
+  void* place = lua_newuserdatauv(state, sizeof(LuaOptimizer), 0);
+  new (place) LuaOptimizer(std::move(optimizer));
+  luaL_setmetatable(state, kOptimizerName);
+  return 1;
+}
+
+bool has_rate(const schema::ValueMap& options) {
+  return std::any_of(options.begin(), options.end(), [](const auto& option) { return option.first == "lr"; });
+}
+
+template <OptimizerType type>
+int declared(lua_State* state) {
+  lua_settop(state, 2);
+  const std::string_view name = schema::find_fields("optimizer.type")[0].choices[static_cast<size_t>(type)].name;
+  const schema::ValueMap options = options_of(state, 2);
+  const schema::OptimizerSpec spec = schema::read_optimizer(name, options);
+  return push(state, {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options)});
+}
+
+std::vector<std::string> slot_names(lua_State* state, int index) {
+  std::vector<std::string> names;
+  if (!push_field(state, index, "slots")) return names;
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun, "slots is {}, expected a list of names", type_name(state, -1));
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, -1, i);
+    std::string name(text_argument(state, -1));
+    RUN_CHECK(!name.empty() && name.find('/') == std::string::npos && std::ranges::count(names, name) == 0,
+              ErrorKind::kRun, "slots: '{}' is no name, or stands there twice", name);
+    names.push_back(std::move(name));
+    lua_pop(state, 1);
+  }
+  lua_pop(state, 1);
+  return names;
+}
+
+// optim.Optimizer(module, {lr = …, slots = {…}, update = function})
+int custom(lua_State* state) {
+  lua_settop(state, 2);
+  if (!lua_istable(state, 2)) bad_argument(state, 2, "a table with a function update");
+  constexpr std::string_view kKnown[] = {"lr", "slots", "update"};
+  check_keys(state, 2, "optim.Optimizer", kKnown);
+  LuaOptimizer optimizer{parameters_of(state, 1), {OptimizerType::kHook, {}}, false};
+  if (push_field(state, 2, "lr")) {
+    optimizer.rule.hyper.lr = number_argument(state, -1);
+    optimizer.has_rate = true;
+    lua_pop(state, 1);
+  }
+  std::vector<std::string> slots = slot_names(state, 2);
+  RUN_CHECK(push_field(state, 2, "update") && lua_isfunction(state, -1), ErrorKind::kRun,
+            "optim.Optimizer needs a function: update = function(p, g, slots, lr, step) … end");
+  optimizer.rule.custom = std::make_shared<LuaRule>(state, std::move(slots));
+  return push(state, std::move(optimizer));
+}
+
+constexpr OptimizerFunction kFunctions[] = {
+    {"SGD", bound<declared<OptimizerType::kSgd>>, "optim.SGD(module [, options])",
+     "lr, momentum, dampening, nesterov, weight_decay."},
+    {"Adam", bound<declared<OptimizerType::kAdam>>, "optim.Adam(module [, options])",
+     "lr, betas, eps, weight_decay, amsgrad."},
+    {"AdamW", bound<declared<OptimizerType::kAdamW>>, "optim.AdamW(module [, options])",
+     "lr, betas, eps, weight_decay, amsgrad."},
+    {"RMSprop", bound<declared<OptimizerType::kRmsprop>>, "optim.RMSprop(module [, options])",
+     "lr, alpha, eps, momentum, centered, weight_decay."},
+    {"Adagrad", bound<declared<OptimizerType::kAdagrad>>, "optim.Adagrad(module [, options])",
+     "lr, lr_decay, eps, initial_accumulator_value, weight_decay."},
+    {"Lion", bound<declared<OptimizerType::kLion>>, "optim.Lion(module [, options])", "lr, betas, weight_decay."},
+    {"Optimizer", bound<custom>, "optim.Optimizer(module, {update = ..., slots = ..., lr = ...})",
+     "A rule of your own: update(p, g, slots, lr, step) returns the new p and sets slots.NAME."},
+};
+
+int collect(lua_State* state) {
+  static_cast<LuaOptimizer*>(luaL_checkudata(state, 1, kOptimizerName))->~LuaOptimizer();
+  return 0;
+}
+
+int missing(lua_State* state) {
+  std::vector<std::string> names;
+  for (const OptimizerFunction& known : kFunctions) names.emplace_back(known.name);
+  const std::string_view name = text_argument(state, 2);
+  fail(ErrorKind::kRun, "optim has no '{}'; {}", name,
+       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+}
+
+const LuaOptimizer& optimizer_at_top(lua_State* state, const std::string& name) {
+  const auto* optimizer = static_cast<const LuaOptimizer*>(luaL_testudata(state, -1, kOptimizerName));
+  RUN_CHECK(optimizer != nullptr, ErrorKind::kRun,
+            "optimizers returned {}{}, expected an optimizer of optim or a table of them by name",
+            name.empty() ? "" : fmt::format("{} = ", name), type_name(state, -1));
+  return *optimizer;
+}
+
+}  // namespace
+
+std::span<const OptimizerFunction> optimizer_functions() {
+  return kFunctions;
+}
+
+void open_optimizers(lua_State* state) {
+  luaL_newmetatable(state, kOptimizerName);
+  lua_pushcfunction(state, bound<collect>);
+  lua_setfield(state, -2, "__gc");
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_pop(state, 1);
+}
+
+int open_optim(lua_State* state) {
+  lua_newtable(state);
+  for (const OptimizerFunction& entry : kFunctions) {
+    lua_pushcfunction(state, entry.function);
+    lua_setfield(state, -2, entry.name);
+  }
+  lua_createtable(state, 0, 2);
+  lua_pushcfunction(state, bound<missing>);
+  lua_setfield(state, -2, "__index");
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_setmetatable(state, -2);
+  return 1;
+}
+
+train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, const schema::Recipe& recipe) {
+  std::map<std::string, LuaOptimizer> by_name;
+  if (lua_istable(state, -1)) {
+    lua_pushnil(state);
+    while (lua_next(state, -2) != 0) {
+      RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,
+                "optimizers returned a table with the key {}: optimizers have names", type_name(state, -2));
+      const std::string name = lua_tostring(state, -2);
+      by_name.emplace(name, optimizer_at_top(state, name));
+      lua_pop(state, 1);
+    }
+    RUN_CHECK(!by_name.empty(), ErrorKind::kRun, "optimizers returned an empty table");
+  } else {
+    by_name.emplace("", optimizer_at_top(state, ""));
+  }
+  lua_pop(state, 1);
+
+  train::Optimizers optimizers;
+  std::map<nn::ParameterId, std::string> taken;
+  for (auto& [name, optimizer] : by_name) {
+    train::OptimizerGroup group{static_cast<int32_t>(optimizers.names.size()), {}, std::move(optimizer.rule)};
+    if (!optimizer.has_rate) group.rule.hyper.lr = recipe.optimizer.hyper.lr;
+    group.rule.hyper = optim::under_schedule(group.rule.hyper, recipe.scheduler);
+    for (const auto& [first, end] : optimizer.parameters) {
+      for (nn::ParameterId id = first; id < end; ++id) {
+        const auto [known, is_new] = taken.emplace(id, name);
+        RUN_CHECK(is_new, ErrorKind::kRun, "parameter {} is in two optimizers{}", model.parameters[id].name,
+                  name.empty() ? "" : fmt::format(", {} and {}", known->second, name));
+        group.params.push_back(model.parameters[id].name);
+      }
+    }
+    optimizers.names.push_back(name);
+    optimizers.groups.push_back(std::move(group));
+  }
+  return optimizers;
+}
+
+}  // namespace runner::lua

@@ -1,0 +1,145 @@
+#include "runner/lua/step_result.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/type_text.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/recording.h"
+
+namespace runner::lua {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Shape;
+using train::StepInputs;
+using train::StepMetric;
+
+Value by_sample(Value x) {
+  std::array<int64_t, Shape::kMaxRank> axes{};
+  const auto rank = static_cast<size_t>(x.shape().rank());
+  for (size_t i = 1; i < rank; ++i) axes[i - 1] = static_cast<int64_t>(i);
+  return rank <= 1 ? x : ops::sum(x, std::span(axes).first(rank - 1));
+}
+
+namespace {
+
+// A tensor in the table at the top; unset where there is none.
+Value field(lua_State* state, const char* name, std::string_view what) {
+  if (!push_field(state, -1, name)) return {};
+  Value value;
+  if (lua_type(state, -1) == LUA_TNUMBER) {
+    auto& program = recording_of(state, "a tensor").program();
+    value = {&program, program.constant(lua_tonumber(state, -1), {DType::kF32, {}})};
+  } else {
+    value = tensor_value(state, -1, what);
+  }
+  lua_pop(state, 1);
+  return value;
+}
+
+// loss: (), (B) or (B, …).  Without a weight a scalar is the mean over the samples, and an element counts 1; with
+// one, both are sums.
+template <class Step>
+void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
+  RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "the loss is {}, expected a tensor of floats", loss.type());
+  loss = ops::cast(loss, DType::kF32);
+  const int64_t batch = inputs.mask.shape()[0];
+  if (loss.shape().rank() == 0) {
+    const Value samples = ops::sum(inputs.mask);
+    if (weight && weight.shape().rank() > 0)
+      weight = ops::sum(ops::mul(by_sample(ops::cast(weight, DType::kF32)), inputs.mask));
+    step.losses = weight ? loss : ops::mul(loss, samples);
+    step.weights = weight ? ops::cast(weight, DType::kF32) : samples;
+    return;
+  }
+  RUN_CHECK(loss.shape()[0] == batch, ErrorKind::kRun,
+            "the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar", loss.type(),
+            batch);
+  RUN_CHECK(!weight || weight.shape() == loss.shape(), ErrorKind::kRun,
+            "the weight is {}, expected the shape of the loss {}", weight.type(), loss.type());
+  step.losses = by_sample(loss);
+  step.weights = by_sample(weight ? ops::cast(weight, DType::kF32) : ops::full_like(loss, 1.0));
+}
+
+void set_targets(train::StepPredictions& step, const StepInputs& inputs, Value targets) {
+  RUN_CHECK(targets.type() == inputs.labels.type(), ErrorKind::kRun, "targets is {}, expected {} as the labels are",
+            targets.type(), inputs.labels.type());
+  step.targets = targets;
+}
+
+StepMetric metric(const StepInputs& inputs, const std::string& name, Value value) {
+  const Value samples = ops::cast(ops::sum(inputs.mask), DType::kF64);
+  value = ops::cast(value, DType::kF32);
+  if (value.shape().elements() == 1 && value.shape().rank() <= 1)
+    return {name, ops::mul(ops::cast(ops::reshape(value, Shape{}), DType::kF64), samples), samples};
+  RUN_CHECK(value.shape() == inputs.mask.shape(), ErrorKind::kRun,
+            "the metric {} is {}, expected a scalar or one value for each of {} samples", name, value.type(),
+            inputs.mask.shape()[0]);
+  return {name, ops::cast(ops::sum(ops::mul(value, inputs.mask)), DType::kF64), samples};
+}
+
+// The other entries of the table at the top: one value, or one for each sample, and their mean over the samples.
+std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
+                                std::initializer_list<std::string_view> taken) {
+  std::vector<std::string> names;
+  lua_pushnil(state);
+  while (lua_next(state, -2) != 0) {
+    lua_pop(state, 1);
+    RUN_CHECK(lua_type(state, -1) == LUA_TSTRING, ErrorKind::kRun,
+              "a step returned a table with the key {}: names are texts", type_name(state, -1));
+    const std::string name = lua_tostring(state, -1);
+    if (std::find(taken.begin(), taken.end(), name) == taken.end()) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<StepMetric> metrics;
+  for (const std::string& name : names) metrics.push_back(metric(inputs, name, field(state, name.c_str(), name)));
+  return metrics;
+}
+
+}  // namespace
+
+train::StepLosses take_losses(lua_State* state, const StepInputs& inputs) {
+  train::StepLosses step;
+  if (is_tensor(state, -1)) {
+    set_loss(step, inputs, tensor_value(state, -1, "the loss"), {});
+  } else {
+    RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
+              "training_step returned {}, expected a loss: a tensor, or a table with `loss`", type_name(state, -1));
+    const Value loss = field(state, "loss", "training_step returned a table whose `loss`");
+    RUN_CHECK(bool{loss}, ErrorKind::kRun, "training_step returned a table without `loss`");
+    set_loss(step, inputs, loss, field(state, "weight", "weight"));
+    step.metrics = metrics(state, inputs, {"loss", "weight"});
+  }
+  lua_pop(state, 1);
+  return step;
+}
+
+train::StepPredictions take_predictions(lua_State* state, const StepInputs& inputs) {
+  train::StepPredictions step;
+  if (is_tensor(state, -1)) {
+    step.predictions = tensor_value(state, -1, "the predictions");
+  } else {
+    RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
+              "evaluation_step returned {}, expected predictions: a tensor, or a table with `predictions`",
+              type_name(state, -1));
+    step.predictions = field(state, "predictions", "evaluation_step returned a table whose `predictions`");
+    RUN_CHECK(bool{step.predictions}, ErrorKind::kRun, "evaluation_step returned a table without `predictions`");
+    if (const Value targets = field(state, "targets", "targets")) set_targets(step, inputs, targets);
+    const Value loss = field(state, "loss", "loss");
+    if (loss) set_loss(step, inputs, loss, field(state, "weight", "weight"));
+    step.metrics = metrics(state, inputs, {"predictions", "targets", "loss", "weight"});
+  }
+  step.predictions = ops::cast(step.predictions, DType::kF32);
+  lua_pop(state, 1);
+  return step;
+}
+
+}  // namespace runner::lua

@@ -1,0 +1,34 @@
+// Which rule updates which parameters: the recipe's optimizer, or those of a hook.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runner/nn/parameter_set.h"
+#include "runner/optim/update_rules.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+// The parameters that one rule updates.
+struct OptimizerGroup {
+  int32_t optimizer = 0;  // index of Optimizers::names
+  std::vector<std::string> params;
+  optim::Rule rule;  // under the recipe's schedule
+};
+
+struct Optimizers {
+  std::vector<std::string> names;      // of the optimizers that a loop steps; "" for one without
+  std::vector<OptimizerGroup> groups;  // by the numbers that ParameterSet::lay_out gives
+
+  const optim::Rule& rule(int32_t group) const { return groups[static_cast<size_t>(group)].rule; }
+};
+
+// The recipe's: one optimizer with its groups, the last of which has no patterns and takes what is left.
+Optimizers optimizers_of(const schema::Recipe& recipe);
+
+// Lays the parameters out in buffers by group.  Throws Error(kRecipe) where a pattern matches nothing, a group is left
+// without parameters, or a parameter that is not frozen has no group.
+void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const Optimizers& optimizers);
+
+}  // namespace runner::train
