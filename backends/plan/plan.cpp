@@ -1,7 +1,6 @@
 #include "backends/plan/plan.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -29,13 +28,12 @@ class PlanBuilder {
 
   Plan run() {
     const std::vector<Group> groups = make_groups(program(), options_.fuse);
-    if (debug_level() >= kDebugGroups) fmt::print(stderr, "-- groups\n{}", to_string(program(), groups));
+    if (debug_level() >= kDebugGroups) debug_print("-- groups\n" + to_string(program(), groups));
     for (const Group& group : groups) prepare(group);
     std::vector<size_t> scratch_bytes;
     for (const PlanStep& step : plan_.steps) scratch_bytes.push_back(step.kernel.scratch_bytes);
     place(groups, plan_storage(program(), groups, scratch_bytes, options_.reuse));
-    if (debug_level() >= kDebugPlans)
-      fmt::print(stderr, "{}", debug_level() >= kDebugKernels ? to_string(plan_) : summary(plan_));
+    if (debug_level() >= kDebugPlans) debug_print(debug_level() >= kDebugKernels ? to_string(plan_) : summary(plan_));
     return std::move(plan_);
   }
 

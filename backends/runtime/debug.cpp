@@ -1,5 +1,6 @@
 #include "backends/runtime/debug.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace runner::backends {
@@ -10,6 +11,10 @@ int debug_level() {
     return text ? std::atoi(text) : 0;
   }();
   return level;
+}
+
+void debug_print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace runner::backends

@@ -1,7 +1,6 @@
 #include "runner/train/trainer.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 
@@ -80,8 +79,8 @@ void Trainer::write_initial_weights() {
 Trainer::~Trainer() {
   const PlanUse use = plan_use();
   if (backends::debug_level() >= backends::kDebugPlans)
-    fmt::print(stderr, "-- plan cache: {} hits, {} misses, {} collisions; {} steps held their plan\n", use.cache.hits,
-               use.cache.misses, use.cache.collisions, use.replayed);
+    backends::debug_print(fmt::format("-- plan cache: {} hits, {} misses, {} collisions; {} steps held their plan\n",
+                                      use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed));
 }
 
 Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {

@@ -11,7 +11,7 @@ struct Result {
   std::string out, err;
 };
 
-// `command` runs by sh in `folder`, without RUNNER_DB, NO_COLOR and TERM, and with time zone UTC.
+// `command` runs by sh in `folder`, which is HOME too, without RUNNER_DB, NO_COLOR and TERM, and with time zone UTC.
 Result run_command(const std::string& command, const std::filesystem::path& folder);
 
 // The same for a command that is interrupted (SIGINT) as soon as a line of its progress shows; both streams are in

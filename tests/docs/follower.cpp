@@ -98,7 +98,7 @@ void Follower::follow(const Block& block) {
       {"sh", &Follower::run_shell},      {"console", &Follower::run_console},
       {"yaml", &Follower::check_recipe}, {"lua", &Follower::load_hook},
       {"sql", &Follower::ask},           {"json", &Follower::parse_json},
-      {"python", &Follower::run_python},
+      {"python", &Follower::run_python}, {"program", &Follower::compare_program},
   };
   const std::string program = block.language == "python" ? "python3" : block.needs;
   if (!program.empty() && !is_here(program)) {
@@ -190,6 +190,15 @@ void Follower::parse_json(const Block& block) {
 void Follower::run_python(const Block& block) {
   write_text(folder_.path() / "block.py", with_installed_paths(block.text));
   expect(block.line, python() + " block.py", 0);
+}
+
+void Follower::compare_program(const Block& block) {
+  static const std::vector<std::string> step = lines_of(read_text(RUNNER_SOURCE_DIR "/tests/backends/ir/mlp_step.txt"));
+  auto from = step.begin();
+  for (const std::string& line : lines_of(block.text)) {
+    from = std::find(from, step.end(), line);
+    if (from == step.end()) return fail(block.line, "not in mlp_step.txt, or not in this order: " + line);
+  }
 }
 
 Result Follower::expect(int line, const std::string& command, int exit_code) {

@@ -32,6 +32,7 @@ class Follower {
   void ask(const Block& block);
   void parse_json(const Block& block);
   void run_python(const Block& block);
+  void compare_program(const Block& block);
 
   // Runs a command that must end with `exit_code`.
   cli::testing::Result expect(int line, const std::string& command, int exit_code);

@@ -65,6 +65,9 @@ TEST(Follower, TellsOfBlocksThatAreWrong) {
             "page.md:5: exit code 2 instead of 0");
   EXPECT_EQ(failure_of("```json\n{\"a\": 1}\n```\n"), "");
   EXPECT_EQ(failure_of("```json\n{a: 1}\n```\n"), "page.md:2: this is no JSON");
+  EXPECT_EQ(failure_of("```program\n%1 = input state 'exp_avg' : (131) f32\n```\n"), "");
+  EXPECT_EQ(failure_of("```program\n%1 = nothing\n```\n"),
+            "page.md:2: not in mlp_step.txt, or not in this order: %1 = nothing");
   EXPECT_EQ(failure_of("```\nx\n```\n"), "page.md:2: nobody knows how to run a block of \"\"");
   EXPECT_EQ(failure_of("```c++\nx\n```\n"), "page.md:2: nobody knows how to run a block of \"c++\"");
 }

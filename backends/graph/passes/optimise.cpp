@@ -1,5 +1,3 @@
-#include <cstdio>
-
 #include <fmt/format.h>
 
 #include "backends/graph/passes/passes.h"
@@ -13,9 +11,9 @@ namespace {
 
 void show(const char* stage, const Program& program) {
   if (debug_level() < kDebugPasses) return;
-  fmt::print(stderr, "-- {} ({} nodes)\n{}", stage, program.size(), to_string(program));
+  debug_print(fmt::format("-- {} ({} nodes)\n{}", stage, program.size(), to_string(program)));
   const std::string fault = verify(program);
-  if (!fault.empty()) fmt::print(stderr, "-- after {}: {}\n", stage, fault);
+  if (!fault.empty()) debug_print(fmt::format("-- after {}: {}\n", stage, fault));
   RUN_ASSERT(fault.empty());
 }
 
