@@ -31,6 +31,21 @@ std::string argument_table(std::span<const cli::Argument> arguments) {
   return out;
 }
 
+// A line of links for each group of commands.
+std::string command_index() {
+  constexpr std::string_view kGroups[] = {"train", "recipes", "runs and results", "this program"};
+  std::string out = "| | |\n|---|---|\n";
+  for (size_t group = 0; group < std::size(kGroups); ++group) {
+    std::string links;
+    for (const cli::Command& command : cli::commands()) {
+      if (command.group == static_cast<cli::Group>(group))
+        links += fmt::format("{}[{}](#{})", links.empty() ? "" : ", ", command.name, command.name);
+    }
+    out += fmt::format("| {} | {} |\n", kGroups[group], links);
+  }
+  return out;
+}
+
 constexpr std::string_view kCommandsBegin = R"(# Commands
 
 Every command with its arguments and examples, as `runner COMMAND --help` and the manual pages have them.  This page is made
@@ -82,7 +97,7 @@ std::string error_entry(const schema::ErrorIdRow& row, const ErrorExample& examp
 
 std::string command_page() {
   std::string out(kCommandsBegin);
-  out += argument_table(cli::common_arguments());
+  out += command_index() + "\nEvery command takes these:\n\n" + argument_table(cli::common_arguments());
   out += kCommandsSetUp;
   for (const cli::Command& command : cli::commands()) {
     out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", command.name, cli::usage_of(command), command.summary);
