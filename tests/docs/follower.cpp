@@ -165,17 +165,21 @@ void Follower::check_recipe(const Block& block) {
 }
 
 void Follower::load_hook(const Block& block) {
-  static const std::regex name(R"(^-- ([\w./-]+\.lua)\n)"), model(R"(\bmodel = )");
+  static const std::regex name(R"(^-- ([\w./-]+\.lua)\n)"), model(R"(\bmodel = )"), settings(R"((?:^|\n)-- with (.+))");
   std::smatch match;
   const std::string file = std::regex_search(block.text, match, name) ? match[1].str() : "unnamed_hook.lua";
   fs::create_directories((folder_.path() / file).parent_path());
   write_text(folder_.path() / file, block.text);
-  // The digits, trained for a moment, with what hooks in the documents ask the recipe for.
-  write_text(folder_.path() / "hooked.yaml",
-             fmt::format("include: recipes/digits.yaml\nhooks: {}\nvars: {{width: 16}}\ntrain: {{epochs: null, steps: "
-                         "50}}\nscheduler: null\ncheckpoint: null\n{}",
-                         file, std::regex_search(block.text, model) ? "model: null\n" : ""));
-  expect(block.line, "runner exec hooked.yaml --quiet --db hooked.db", 0);
+  // The digits, trained for a moment.
+  const bool has_model = std::regex_search(block.text, model);
+  write_text(
+      folder_.path() / "hooked.yaml",
+      fmt::format("schema_version: 1\nhooks: {}\nvars: {{width: 16}}\n{}"
+                  "data:\n  train: {{format: csv, path: recipes/data/digits.csv.gz, label: label, scale: 0.0625}}\n"
+                  "  split: {{eval: 0.2}}\n  batch_size: 32\noptimizer: {{type: adamw}}\ntrain: {{steps: 50}}\n",
+                  file, has_model ? "" : "model: {type: mlp, hidden: [16]}\n"));
+  const std::string with = std::regex_search(block.text, match, settings) ? match[1].str() : "";
+  expect(block.line, "runner exec hooked.yaml --quiet --db hooked.db " + with, 0);
   for (const char* left : {"hooked.yaml", "hooked.db", "unnamed_hook.lua"}) fs::remove(folder_.path() / left);
 }
 

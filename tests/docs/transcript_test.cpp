@@ -56,6 +56,7 @@ TEST(Follower, TellsOfBlocksThatAreWrong) {
   EXPECT_EQ(failure_of("```yaml\noptimizer: {type: adamm}\n```\n"), "page.md:2: exit code 2 instead of 0");
   EXPECT_EQ(failure_of("```yaml\n# a.yaml\nseed: 1\n```\n"), "page.md:2: exit code 2 instead of 0");
   EXPECT_EQ(failure_of("```yaml\n# a.yaml, wrong\nseed: 1\n```\n```sh\ntest -e a.yaml\n```\n"), "");
+  EXPECT_EQ(failure_of("```lua\n-- with train.steps=none\nreturn {}\n```\n"), "page.md:2: exit code 2 instead of 0");
   EXPECT_EQ(failure_of("```lua\nreturn {on_step_end = function(acc) end}\n```\n"), "");
   EXPECT_EQ(failure_of("```lua\nreturn {on_step_end = function(acc) nothing() end}\n```\n"),
             "page.md:2: exit code 1 instead of 0");
