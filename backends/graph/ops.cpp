@@ -105,6 +105,13 @@ Value full_like(Value like, double value) {
   return {like.program, like.program->constant(value, like.type())};
 }
 
+Value vector(Program& program, std::span<const double> numbers) {
+  std::vector<Value> parts;
+  parts.reserve(numbers.size());
+  for (const double number : numbers) parts.push_back({&program, program.constant(number, {DType::kF32, Shape{1}})});
+  return concat(parts, 0);
+}
+
 Value where(Value condition, Value x, Value y) {
   const Shape values = common_shape("where", x, y);
   x = expand(x, values);
@@ -273,6 +280,17 @@ Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& optio
   const int64_t attrs[] = {options.ignore_index, pack_f64(options.label_smoothing)};
   if (options.class_weights) return record(Op::kCrossEntropy, {logits, labels, options.class_weights}, attrs);
   return record(Op::kCrossEntropy, {logits, labels}, attrs);
+}
+
+Value label_weights(Value labels, const CrossEntropyOptions& options) {
+  const Value skipped = eq(labels, full_like(labels, static_cast<double>(options.ignore_index)));
+  Value weights{labels.program, labels.program->constant(1.0, {DType::kF32, labels.shape()})};
+  if (const Value classes = options.class_weights) {
+    // Labels to skip may lie outside the table: look up class 0 for them.
+    const Value known = where(skipped, full_like(labels, 0.0), labels);
+    weights = reshape(embedding(reshape(classes, Shape{classes.shape()[0], 1}), known), labels.shape());
+  }
+  return where(skipped, full_like(weights, 0.0), weights);
 }
 
 Value mse(Value prediction, Value target) {

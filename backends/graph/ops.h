@@ -117,6 +117,8 @@ inline Value logical_or(Value a, Value b) {
 
 // A constant of the dtype and shape of `like`.
 Value full_like(Value like, double value);
+// (N) f32 of N ≥ 1 numbers: one constant for each and their concatenation, so meant for few.
+Value vector(Program& program, std::span<const double> numbers);
 inline Value add(Value a, double b) {
   return add(a, full_like(a, b));
 }
@@ -200,6 +202,9 @@ struct CrossEntropyOptions {
   Value class_weights;  // (C), optional
 };
 Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {});  // (N, C), (N) -> (N)
+// labels: (N) i64 -> (N) f32: what each sample's loss counts in the mean that torch takes of cross_entropy: its label's
+// class weight, or 1; 0 for ignore_index.
+Value label_weights(Value labels, const CrossEntropyOptions& options);
 Value mse(Value prediction, Value target);
 Value l1(Value prediction, Value target);
 Value huber(Value prediction, Value target, double delta = 1.0);

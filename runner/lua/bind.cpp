@@ -18,12 +18,7 @@ std::string called_as(lua_State* state) {
   return frame.name;
 }
 
-}  // namespace
-
-void bad_argument(lua_State* state, int index, std::string_view wanted) {
-  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index), wanted);
-}
-
+// The line of the hook that called the C++ function under way; line 0 where none did.
 SourceMark line_of_caller(lua_State* state) {
   lua_Debug frame{};
   for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level) {
@@ -31,6 +26,12 @@ SourceMark line_of_caller(lua_State* state) {
     if (frame.currentline > 0) return {frame.short_src, frame.currentline, 0};
   }
   return {};
+}
+
+}  // namespace
+
+void bad_argument(lua_State* state, int index, std::string_view wanted) {
+  fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index), wanted);
 }
 
 SourceMark place_of_function(lua_State* state) {
@@ -108,6 +109,16 @@ void check_keys(lua_State* state, int index, std::string_view what, std::span<co
     fail(ErrorKind::kRun, "{}: unknown entry '{}'; {}", what, key,
          schema::did_you_mean(key, names, fmt::format("it knows {}", fmt::join(names, ", "))));
   }
+}
+
+void set_function(lua_State* state, const char* name, int (*function)(lua_State*)) {
+  lua_pushcfunction(state, function);
+  lua_setfield(state, -2, name);
+}
+
+void protect_metatable(lua_State* state) {
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
 }
 
 }  // namespace runner::lua

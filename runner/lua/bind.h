@@ -53,7 +53,28 @@ void check_keys(lua_State* state, int index, std::string_view what, std::span<co
 // Where the function at the top of the stack, which is popped, is defined.
 SourceMark place_of_function(lua_State* state);
 
-// The line of the hook that called the C++ function under way; line 0 where none did.
-SourceMark line_of_caller(lua_State* state);
+// Sets a function in the table at the top of the stack.
+void set_function(lua_State* state, const char* name, int (*function)(lua_State*));
+
+// A metamethod, or an entry of a table that has only functions.
+struct NamedFunction {
+  const char* name;
+  int (*function)(lua_State*);
+};
+
+// Sets the functions of rows, each with a `name` and a `function`, in the table at the top of the stack: those for
+// which `wanted` holds.
+template <class Rows, class Wanted>
+void set_functions(lua_State* state, const Rows& rows, const Wanted& wanted) {
+  for (const auto& row : rows)
+    if (wanted(row)) set_function(state, row.name, row.function);
+}
+template <class Rows>
+void set_functions(lua_State* state, const Rows& rows) {
+  set_functions(state, rows, [](const auto&) { return true; });
+}
+
+// Hides the metatable at the top of the stack from Lua code: getmetatable gives false and setmetatable is an error.
+void protect_metatable(lua_State* state);
 
 }  // namespace runner::lua

@@ -290,32 +290,19 @@ nn::ModulePtr model_at_top(lua_State* state) {
 
 void open_modules(lua_State* state) {
   luaL_newmetatable(state, kModuleName);
-  constexpr luaL_Reg kEntries[] = {{"__call", bound<call>}, {"__index", bound<index>}, {"__gc", bound<collect>}};
-  for (const luaL_Reg& entry : kEntries) {
-    lua_pushcfunction(state, entry.func);
-    lua_setfield(state, -2, entry.name);
-  }
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  constexpr NamedFunction kEntries[] = {{"__call", bound<call>}, {"__index", bound<index>}, {"__gc", bound<collect>}};
+  set_functions(state, kEntries);
+  protect_metatable(state);
   lua_pop(state, 1);
 }
 
 int open_nn(lua_State* state) {
   lua_newtable(state);
-  for (const ModuleFunction& entry : kModules) {
-    lua_pushcfunction(state, entry.function);
-    lua_setfield(state, -2, entry.name);
-  }
-  for (const TensorFunction& entry : tensor_functions()) {
-    if (!entry.is_function) continue;
-    lua_pushcfunction(state, entry.function);
-    lua_setfield(state, -2, entry.name);
-  }
+  set_functions(state, kModules);
+  set_functions(state, tensor_functions(), [](const TensorFunction& row) { return row.is_function; });
   lua_createtable(state, 0, 2);
-  lua_pushcfunction(state, bound<missing>);
-  lua_setfield(state, -2, "__index");
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  set_function(state, "__index", bound<missing>);
+  protect_metatable(state);
   lua_setmetatable(state, -2);
   return 1;
 }

@@ -274,10 +274,9 @@ int missing_global(lua_State* state) {
   return 0;
 }
 
-void set_function(lua_State* state, const char* table, const char* name, lua_CFunction function) {
+void replace(lua_State* state, const char* table, const char* name, lua_CFunction function) {
   lua_getglobal(state, table);
-  lua_pushcfunction(state, function);
-  lua_setfield(state, -2, name);
+  set_function(state, name, function);
   lua_pop(state, 1);
 }
 
@@ -291,8 +290,7 @@ void remove(lua_State* state, const char* table, const char* name) {
 void protect_metatable_of_strings(lua_State* state) {
   lua_pushliteral(state, "");
   lua_getmetatable(state, -1);
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  protect_metatable(state);
   lua_pop(state, 2);
 }
 
@@ -310,13 +308,13 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   remove(state, "string", "dump");
   protect_metatable_of_strings(state);
   replace_pattern_functions(state, pattern_steps);
-  set_function(state, "string", "rep", bound<repeat>);
-  set_function(state, "math", "random", bound<random>);
-  set_function(state, "math", "randomseed", bound<random_seed>);
-  set_function(state, LUA_GNAME, "print", print);
-  set_function(state, LUA_GNAME, "xpcall", protected_call);
-  set_function(state, LUA_GNAME, "setmetatable", bound<set_metatable>);
-  set_function(state, LUA_GNAME, "next", bound<next_entry>);
+  replace(state, "string", "rep", bound<repeat>);
+  replace(state, "math", "random", bound<random>);
+  replace(state, "math", "randomseed", bound<random_seed>);
+  replace(state, LUA_GNAME, "print", print);
+  replace(state, LUA_GNAME, "xpcall", protected_call);
+  replace(state, LUA_GNAME, "setmetatable", bound<set_metatable>);
+  replace(state, LUA_GNAME, "next", bound<next_entry>);
   lua_getglobal(state, LUA_GNAME);
   lua_getglobal(state, "table");
   lua_getfield(state, -1, "sort");
@@ -324,10 +322,8 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   lua_setfield(state, -3, "pairs");
   lua_pop(state, 1);
   lua_newtable(state);
-  lua_pushcfunction(state, bound<missing_global>);
-  lua_setfield(state, -2, "__index");
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  set_function(state, "__index", bound<missing_global>);
+  protect_metatable(state);
   lua_setmetatable(state, -2);
   lua_pop(state, 1);
 }

@@ -11,7 +11,8 @@
 
 #include "backends/graph/type_text.h"
 #include "runner/lua/bind.h"
-#include "runner/lua/recording.h"
+#include "runner/lua/losses.h"
+#include "runner/lua/tensor_arguments.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
@@ -23,108 +24,31 @@ using backends::Op;
 using backends::Shape;
 using nn::Autocast;
 
-Recording& recording(lua_State* state) {
-  Recording& now = recording_of(state, "a tensor");
-  now.mark_line(state);
-  return now;
-}
-
 int push(lua_State* state, Value value) {
   push_tensor(state, value);
   return 1;
 }
 
-// ---- arguments -----------------------------------------------------------------------------------------------------
-
-// 1…rank or −rank…−1 as the engine counts.
-int64_t axis_of(lua_State* state, int index, Value x) {
-  const int64_t axis = integer_argument(state, index);
-  const int rank = x.shape().rank();
-  RUN_CHECK(axis != 0 && axis >= -rank && axis <= rank, ErrorKind::kRun,
-            "there is no axis {} in {}; axes count from 1, or from -1 at the end", axis, x.type());
-  return axis > 0 ? axis - 1 : axis;
-}
-
-// The integers from argument `first` on, or those of the one list that stands there.
-template <class Each>
-void each_integer(lua_State* state, int first, const Each& each) {
-  if (lua_istable(state, first)) {
-    const auto size = static_cast<lua_Integer>(lua_rawlen(state, first));
-    for (lua_Integer i = 1; i <= size; ++i) {
-      lua_rawgeti(state, first, i);
-      each(-1);
-      lua_pop(state, 1);
-    }
-    return;
-  }
-  for (int i = first; i <= lua_gettop(state); ++i) each(i);
-}
-
-// Up to eight axes or dimensions, without an allocation.
-struct Integers {
-  std::array<int64_t, Shape::kMaxRank> values;
-  size_t count = 0;
-
-  void add(int64_t value) {
-    RUN_CHECK(count < values.size(), ErrorKind::kRun, "a tensor has at most {} axes", values.size());
-    values[count++] = value;
-  }
-  std::span<const int64_t> span() const { return {values.data(), count}; }
-};
-
-// Axes as the reductions take them: none, some, or a list; a last `true` keeps them.
-struct Reduction {
-  Integers axes;
-  bool keep = false;
-};
-Reduction reduction_of(lua_State* state, Value x) {
-  Reduction reduction;
-  if (lua_gettop(state) > 1 && lua_isboolean(state, -1)) {
-    reduction.keep = lua_toboolean(state, -1) != 0;
-    lua_pop(state, 1);
-  }
-  if (lua_gettop(state) == 2 && lua_isnil(state, 2)) return reduction;
-  each_integer(state, 2, [&](int at) { reduction.axes.add(axis_of(state, at, x)); });
-  return reduction;
-}
-
-Shape shape_of(lua_State* state, int first) {
-  Integers dims;
-  each_integer(state, first, [&](int at) { dims.add(integer_argument(state, at)); });
-  return Shape(dims.span());
-}
-
-constexpr std::pair<std::string_view, DType> kDTypes[] = {
-    {"f32", DType::kF32}, {"f64", DType::kF64}, {"bf16", DType::kBf16}, {"f16", DType::kF16},
-    {"i32", DType::kI32}, {"i64", DType::kI64}, {"bool", DType::kBool}};
-
-DType dtype_of(lua_State* state, int index) {
-  const std::string_view wanted = text_argument(state, index);
-  for (const auto& [name, dtype] : kDTypes)
-    if (name == wanted) return dtype;
-  fail(ErrorKind::kRun, "unknown dtype '{}'; it is one of f32, f64, bf16, f16, i32, i64, bool", wanted);
-}
-
 // ---- operators -----------------------------------------------------------------------------------------------------
 
 // torch's type promotion among the types that we have.
+int width_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBool: return 0;
+    case DType::kI32: return 1;
+    case DType::kI64: return 2;
+    case DType::kBf16:
+    case DType::kF16: return 3;
+    case DType::kF32: return 4;
+    case DType::kF64: return 5;
+  }
+  return 0;
+}
+
 DType wider(DType a, DType b) {
-  constexpr int kRank[] = {/*f32*/ 4, /*f64*/ 5, /*bf16*/ 3, /*f16*/ 3, /*i32*/ 1, /*i64*/ 2, /*bool*/ 0};
-  const auto rank = [&](DType type) {
-    switch (type) {
-      case DType::kF32: return kRank[0];
-      case DType::kF64: return kRank[1];
-      case DType::kBf16: return kRank[2];
-      case DType::kF16: return kRank[3];
-      case DType::kI32: return kRank[4];
-      case DType::kI64: return kRank[5];
-      case DType::kBool: return kRank[6];
-    }
-    return 0;
-  };
   if (a == b) return a;
-  if (rank(a) == rank(b)) return DType::kF32;  // bf16 and f16
-  return rank(a) > rank(b) ? a : b;
+  if (width_of(a) == width_of(b)) return DType::kF32;  // bf16 and f16
+  return width_of(a) > width_of(b) ? a : b;
 }
 
 bool is_fraction(double number) {
@@ -141,7 +65,7 @@ struct Operands {
   Value a, b;
 };
 Operands operands_of(lua_State* state, Op op) {
-  recording(state);
+  record_here(state);
   const bool divides = op == Op::kDiv;
   if (lua_type(state, 1) == LUA_TNUMBER) {
     Value b = tensor_argument(state, 2);
@@ -170,32 +94,45 @@ int binary(lua_State* state) {
 
 template <Op op>
 int unary(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   return push(state, ops::unary(op, x));
 }
 
 int matmul(lua_State* state) {
   const Value a = tensor_argument(state, 1), b = tensor_argument(state, 2);
-  const Autocast& autocast = recording(state).forward().autocast;
+  const Autocast& autocast = record_here(state).forward().autocast;
   return push(state, ops::matmul(autocast.lower(a), autocast.lower(b)));
 }
 
 // ---- reductions ----------------------------------------------------------------------------------------------------
 
+// Axes as the reductions take them: none, some, or a list; a last `true` keeps them.
+struct Reduction {
+  Integers axes;
+  bool keep = false;
+};
+Reduction reduction_of(lua_State* state, Value x) {
+  Reduction reduction;
+  if (lua_gettop(state) > 1 && lua_isboolean(state, -1)) {
+    reduction.keep = lua_toboolean(state, -1) != 0;
+    lua_pop(state, 1);
+  }
+  if (lua_gettop(state) == 2 && lua_isnil(state, 2)) return reduction;
+  reduction.axes = axes_from(state, 2, x);
+  return reduction;
+}
+
 using Reduce = Value (*)(Value, std::span<const int64_t>, bool);
 
 template <Reduce reduce>
 int reduction(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   const Reduction over = reduction_of(state, x);
   return push(state, reduce(x, over.axes.span(), over.keep));
 }
 
 int argmax(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   const int64_t axis = lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x);
   return push(state, ops::argmax(x, axis, boolean_argument(state, 3, false)));
 }
@@ -204,67 +141,58 @@ using OverAxis = Value (*)(Value, int64_t);
 
 template <OverAxis over>
 int over_axis(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   return push(state, over(Autocast::raise(x), lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
 }
 
 // ---- layout --------------------------------------------------------------------------------------------------------
 
-// Dimensions with at most one −1, which takes what is left.
+// Sizes with at most one −1, which takes what is left.
 int reshape(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
-  Integers dims;
+  const Value x = operand(state);
+  Integers sizes = integers_from(state, 2);
   int64_t known = 1;
-  std::optional<size_t> open;
-  each_integer(state, 2, [&](int at) {
-    const int64_t size = integer_argument(state, at);
-    RUN_CHECK(size >= 0 || (size == -1 && !open), ErrorKind::kRun, "reshape: bad size {}; one may be -1", size);
-    if (size == -1) open = dims.count;
+  int64_t* open = nullptr;
+  for (int64_t& size : std::span(sizes.values).first(sizes.count)) {
+    RUN_CHECK(size >= 0 || (size == -1 && open == nullptr), ErrorKind::kRun, "reshape: bad size {}; one may be -1",
+              size);
+    if (size == -1) open = &size;
     if (size != -1) known *= size;
-    dims.add(size);
-  });
-  if (open) dims.values[*open] = known == 0 ? 0 : x.shape().elements() / known;
-  const Shape shape(dims.span());
+  }
+  if (open != nullptr) *open = known == 0 ? 0 : x.shape().elements() / known;
+  const Shape shape(sizes.span());
   RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun, "reshape: {} has {} elements, {} has {}",
             x.type(), x.shape().elements(), shape, shape.elements());
   return push(state, ops::reshape(x, shape));
 }
 
 int flatten(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   return push(state, ops::flatten(x));
 }
 
 int transpose(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   RUN_CHECK(x.shape().rank() >= 2, ErrorKind::kRun, "transpose: {} has fewer than two axes", x.type());
   if (lua_gettop(state) == 1) return push(state, ops::transpose(x, -2, -1));
   return push(state, ops::transpose(x, axis_of(state, 2, x), axis_of(state, 3, x)));
 }
 
 int permute(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
-  Integers axes;
-  each_integer(state, 2, [&](int at) { axes.add(axis_of(state, at, x)); });
+  const Value x = operand(state);
+  const Integers axes = axes_from(state, 2, x);
   RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: {} axes for {}", axes.count,
             x.type());
   return push(state, ops::permute(x, axes.span()));
 }
 
 int expand(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
-  return push(state, ops::expand(x, shape_of(state, 2)));
+  const Value x = operand(state);
+  return push(state, ops::expand(x, shape_from(state, 2)));
 }
 
 int unsqueeze(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   const int64_t axis = integer_argument(state, 2);
   const int rank = x.shape().rank();
   RUN_CHECK(axis != 0 && axis <= rank + 1 && axis >= -rank - 1, ErrorKind::kRun,
@@ -280,8 +208,7 @@ int unsqueeze(lua_State* state) {
 }
 
 int squeeze(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   const int64_t wanted = lua_isnoneornil(state, 2) ? -Shape::kMaxRank - 1 : axis_of(state, 2, x);
   const int64_t axis = wanted < 0 && wanted >= -Shape::kMaxRank ? wanted + x.shape().rank() : wanted;
   Integers dims;
@@ -295,8 +222,7 @@ int squeeze(lua_State* state) {
 
 // x:slice(axis, first, last [, step]): both ends count, as in string.sub.
 int slice(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   const int64_t axis = axis_of(state, 2, x);
   const int64_t size = x.shape()[x.shape().axis(axis, "slice")];
   int64_t first = integer_argument(state, 3);
@@ -324,7 +250,7 @@ std::vector<Value> tensors_in(lua_State* state, int index) {
 }
 
 int concat(lua_State* state) {
-  recording(state);
+  record_here(state);
   const std::vector<Value> parts = tensors_in(state, 1);
   const int64_t axis = lua_isnoneornil(state, 2) ? 0 : axis_of(state, 2, parts.front());
   return push(state, ops::concat(parts, axis));
@@ -334,25 +260,25 @@ int concat(lua_State* state) {
 
 int gather(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3);
-  recording(state);
+  record_here(state);
   return push(state, ops::gather(x, axis_of(state, 2, x), index));
 }
 
 int scatter_add(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3), source = tensor_argument(state, 4);
-  recording(state);
+  record_here(state);
   return push(state, ops::scatter_add(x, axis_of(state, 2, x), index, source));
 }
 
 int one_hot(lua_State* state) {
   const Value labels = tensor_argument(state, 1);
-  recording(state);
+  record_here(state);
   return push(state, ops::one_hot(labels, integer_argument(state, 2)));
 }
 
 int where(lua_State* state) {
   const Value condition = tensor_argument(state, 1);
-  recording(state);
+  record_here(state);
   const bool first = is_tensor(state, 2), second = is_tensor(state, 3);
   if (!first && !second) bad_argument(state, 2, "a tensor here or after it");
   Value x, y;
@@ -365,8 +291,7 @@ int where(lua_State* state) {
 }
 
 int clamp(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   std::optional<double> low, high;
   if (!lua_isnoneornil(state, 2)) low = number_argument(state, 2);
   if (!lua_isnoneornil(state, 3)) high = number_argument(state, 3);
@@ -374,144 +299,34 @@ int clamp(lua_State* state) {
 }
 
 int cast(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   return push(state, ops::cast(x, dtype_of(state, 2)));
 }
 
 int detach(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   return push(state, ops::detach(x));
-}
-
-// ---- losses --------------------------------------------------------------------------------------------------------
-
-enum class Reduced { kNone, kMean, kSum };
-
-Reduced reduced_of(lua_State* state, int options) {
-  if (lua_isnoneornil(state, options)) return Reduced::kMean;
-  if (!push_field(state, options, "reduction")) return Reduced::kMean;
-  const std::string name(text_argument(state, -1));
-  lua_pop(state, 1);
-  if (name == "none") return Reduced::kNone;
-  if (name == "sum") return Reduced::kSum;
-  RUN_CHECK(name == "mean", ErrorKind::kRun, "unknown reduction '{}'; it is none, mean or sum", name);
-  return Reduced::kMean;
-}
-
-Value reduced(Value losses, Reduced how) {
-  switch (how) {
-    case Reduced::kNone: return losses;
-    case Reduced::kSum: return ops::sum(losses);
-    case Reduced::kMean: return ops::mean(losses);
-  }
-  return losses;
-}
-
-double number_option(lua_State* state, int options, const char* name, double otherwise) {
-  if (lua_isnoneornil(state, options) || !push_field(state, options, name)) return otherwise;
-  const double value = number_argument(state, -1);
-  lua_pop(state, 1);
-  return value;
-}
-
-void check_options(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known) {
-  if (lua_isnoneornil(state, index)) return;
-  if (!lua_istable(state, index)) bad_argument(state, index, "a table of options");
-  check_keys(state, index, what, known);
-}
-
-// A list of numbers as a tensor.
-Value vector_of(lua_State* state, int index) {
-  backends::Program& program = recording_of(state, "a tensor").program();
-  constexpr size_t kMost = 1024;
-  const size_t size = lua_rawlen(state, index);
-  RUN_CHECK(size > 0 && size <= kMost, ErrorKind::kRun, "a list of {} numbers; 1 to {} can become a tensor", size,
-            kMost);
-  std::vector<Value> parts;
-  parts.reserve(size);
-  for (size_t i = 1; i <= size; ++i) {
-    lua_rawgeti(state, index, static_cast<lua_Integer>(i));
-    parts.push_back({&program, program.constant(number_argument(state, -1), {DType::kF32, Shape{1}})});
-    lua_pop(state, 1);
-  }
-  return ops::concat(parts, 0);
-}
-
-int tensor(lua_State* state) {
-  recording(state);
-  if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of numbers");
-  return push(state, vector_of(state, 1));
-}
-
-// With class weights the mean is that of torch: by weight.
-int cross_entropy(lua_State* state) {
-  const Value logits = Autocast::raise(tensor_argument(state, 1)), labels = tensor_argument(state, 2);
-  recording(state);
-  constexpr std::string_view kKnown[] = {"reduction", "ignore_index", "label_smoothing", "weight"};
-  check_options(state, 3, "cross_entropy", kKnown);
-  const Reduced how = reduced_of(state, 3);
-  ops::CrossEntropyOptions options;
-  options.ignore_index = static_cast<int64_t>(number_option(state, 3, "ignore_index", -100));
-  options.label_smoothing = number_option(state, 3, "label_smoothing", 0);
-  if (lua_istable(state, 3) && push_field(state, 3, "weight")) {
-    options.class_weights =
-        lua_istable(state, -1) ? vector_of(state, lua_gettop(state)) : tensor_value(state, -1, "weight");
-    lua_pop(state, 1);
-  }
-  const Value losses = ops::cross_entropy(logits, labels, options);
-  if (how != Reduced::kMean) return push(state, reduced(losses, how));
-  const Value ignored = ops::full_like(labels, static_cast<double>(options.ignore_index));
-  const Value counts = ops::ne(labels, ignored);
-  Value weights = ops::cast(counts, DType::kF32);
-  if (options.class_weights) {
-    const Value known = ops::where(counts, labels, ops::full_like(labels, 0.0));
-    const Value column = ops::reshape(options.class_weights, Shape{logits.shape()[1], 1});
-    weights = ops::mul(weights, ops::flatten(ops::embedding(column, known)));
-  }
-  return push(state, ops::div(ops::sum(losses), ops::sum(weights)));
-}
-
-using ElementLoss = Value (*)(Value, Value);
-
-template <ElementLoss loss>
-int element_loss(lua_State* state) {
-  const Value x = Autocast::raise(tensor_argument(state, 1)), y = Autocast::raise(tensor_argument(state, 2));
-  recording(state);
-  constexpr std::string_view kKnown[] = {"reduction"};
-  check_options(state, 3, "options", kKnown);
-  RUN_CHECK(x.shape() == y.shape(), ErrorKind::kRun, "prediction {} and target {} have different shapes", x.type(),
-            y.type());
-  return push(state, reduced(loss(x, y), reduced_of(state, 3)));
-}
-
-int huber(lua_State* state) {
-  const Value x = Autocast::raise(tensor_argument(state, 1)), y = Autocast::raise(tensor_argument(state, 2));
-  recording(state);
-  constexpr std::string_view kKnown[] = {"reduction", "delta"};
-  check_options(state, 3, "huber", kKnown);
-  RUN_CHECK(x.shape() == y.shape(), ErrorKind::kRun, "prediction {} and target {} have different shapes", x.type(),
-            y.type());
-  return push(state, reduced(ops::huber(x, y, number_option(state, 3, "delta", 1.0)), reduced_of(state, 3)));
 }
 
 // ---- making and asking ---------------------------------------------------------------------------------------------
 
+int tensor(lua_State* state) {
+  record_here(state);
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of numbers");
+  return push(state, vector_of(state, 1));
+}
+
 // nn.full({2, 3}, value [, dtype])
 int full(lua_State* state) {
-  Recording& now = recording(state);
+  Recording& now = record_here(state);
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of sizes");
-  Integers dims;
-  each_integer(state, 1, [&](int at) { dims.add(integer_argument(state, at)); });
+  const Shape shape = shape_from(state, 1);
   const DType dtype = lua_isnoneornil(state, 3) ? DType::kF32 : dtype_of(state, 3);
-  const Shape shape(dims.span());
   return push(state, {&now.program(), now.program().constant(number_argument(state, 2), {dtype, shape})});
 }
 
 int full_like(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  recording(state);
+  const Value x = operand(state);
   return push(state, ops::full_like(x, number_argument(state, 2)));
 }
 
@@ -544,9 +359,8 @@ int numel(lua_State* state) {
 }
 
 int dtype(lua_State* state) {
-  const DType type = tensor_argument(state, 1).dtype();
-  const auto* const row = std::ranges::find(kDTypes, type, [](const auto& known) { return known.second; });
-  lua_pushlstring(state, row->first.data(), row->first.size());
+  const std::string_view name = name_of(tensor_argument(state, 1).dtype());
+  lua_pushlstring(state, name.data(), name.size());
   return 1;
 }
 
@@ -650,14 +464,14 @@ constexpr TensorFunction kFunctions[] = {
     {"clamp", bound<clamp>, true, true, "x:clamp(low, high)", "Within bounds; nil is none; NaN stays."},
     {"cast", bound<cast>, true, true, "x:cast(dtype)", "In another dtype: f32, f64, bf16, f16, i32, i64, bool."},
     {"detach", bound<detach>, true, true, "x:detach()", "The same values, without a gradient."},
-    {"cross_entropy", bound<cross_entropy>, false, true, "nn.cross_entropy(logits, labels [, options])",
+    {"cross_entropy", bound<losses::cross_entropy>, false, true, "nn.cross_entropy(logits, labels [, options])",
      "Options: reduction (none, mean, sum), ignore_index, label_smoothing, weight (by class)."},
-    {"mse", bound<element_loss<ops::mse>>, false, true, "nn.mse(x, y [, {reduction}])", "Squared difference."},
-    {"l1", bound<element_loss<ops::l1>>, false, true, "nn.l1(x, y [, {reduction}])", "Absolute difference."},
-    {"huber", bound<huber>, false, true, "nn.huber(x, y [, {reduction, delta}])",
+    {"mse", bound<losses::mse>, false, true, "nn.mse(x, y [, {reduction}])", "Squared difference."},
+    {"l1", bound<losses::l1>, false, true, "nn.l1(x, y [, {reduction}])", "Absolute difference."},
+    {"huber", bound<losses::huber>, false, true, "nn.huber(x, y [, {reduction, delta}])",
      "Squared near 0, absolute beyond delta."},
-    {"bce_with_logits", bound<element_loss<ops::bce_with_logits>>, false, true,
-     "nn.bce_with_logits(logits, y [, {reduction}])", "Binary cross entropy of sigmoid(logits)."},
+    {"bce_with_logits", bound<losses::bce_with_logits>, false, true, "nn.bce_with_logits(logits, y [, {reduction}])",
+     "Binary cross entropy of sigmoid(logits)."},
     {"full", bound<full>, false, true, "nn.full({size...}, value [, dtype])", "Every element the same."},
     {"full_like", bound<full_like>, true, true, "x:full_like(value)",
      "Of x's shape and dtype, every element the same."},
@@ -670,7 +484,7 @@ constexpr TensorFunction kFunctions[] = {
     {"item", bound<item>, true, false, "x:item()", "The number itself, of a tensor with one element; computes now."},
 };
 
-constexpr luaL_Reg kOperators[] = {
+constexpr NamedFunction kOperators[] = {
     {"__add", bound<binary<Op::kAdd>>}, {"__sub", bound<binary<Op::kSub>>}, {"__mul", bound<binary<Op::kMul>>},
     {"__div", bound<binary<Op::kDiv>>}, {"__pow", bound<binary<Op::kPow>>}, {"__unm", bound<unary<Op::kNeg>>},
     {"__len", bound<length>},           {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
@@ -698,20 +512,12 @@ std::span<const TensorFunction> tensor_functions() {
 
 void open_tensors(lua_State* state) {
   luaL_newmetatable(state, kTensorName);
-  for (const luaL_Reg& entry : kOperators) {
-    lua_pushcfunction(state, entry.func);
-    lua_setfield(state, -2, entry.name);
-  }
+  set_functions(state, kOperators);
   lua_newtable(state);
-  for (const TensorFunction& entry : kFunctions) {
-    if (!entry.is_method) continue;
-    lua_pushcfunction(state, entry.function);
-    lua_setfield(state, -2, entry.name);
-  }
+  set_functions(state, kFunctions, [](const TensorFunction& row) { return row.is_method; });
   lua_pushcclosure(state, bound<method>, 1);
   lua_setfield(state, -2, "__index");
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  protect_metatable(state);
   lua_pop(state, 1);
 }
 

@@ -7,19 +7,10 @@ namespace runner::train {
 namespace {
 
 namespace ops = backends::ops;
-using backends::DType;
-using backends::Shape;
 using backends::Value;
 
 Value ones(Value like) {
   return ops::full_like(like, 1.0);
-}
-
-// (C) from the numbers of the recipe.
-Value class_weights(backends::Program& program, const std::vector<double>& weights) {
-  std::vector<Value> parts;
-  for (const double weight : weights) parts.push_back({&program, program.constant(weight, {DType::kF32, Shape{1}})});
-  return ops::concat(parts, 0);
 }
 
 SampleLosses cross_entropy(const schema::TrainSpec& spec, Value logits, Value labels) {
@@ -28,22 +19,11 @@ SampleLosses cross_entropy(const schema::TrainSpec& spec, Value logits, Value la
   if (!spec.class_weights.empty()) {
     RUN_CHECK(std::ssize(spec.class_weights) == logits.shape()[1], ErrorKind::kRecipe,
               "train.class_weights: {} weights for {} classes", spec.class_weights.size(), logits.shape()[1]);
-    options.class_weights = class_weights(*logits.program, spec.class_weights);
+    options.class_weights = ops::vector(*logits.program, spec.class_weights);
   }
   const Value losses = ops::cross_entropy(logits, labels, options);
-  Value weights = ones(losses);
-  if (options.class_weights) {
-    // Labels to skip may lie outside the table: look up class 0 for them.
-    const Value skipped = ops::eq(labels, ops::full_like(labels, static_cast<double>(options.ignore_index)));
-    const Value known = ops::where(skipped, ops::full_like(labels, 0.0), labels);
-    const Value column = ops::reshape(options.class_weights, Shape{logits.shape()[1], 1});
-    weights = ops::reshape(ops::embedding(column, known), losses.shape());
-  }
-  if (spec.ignore_index) {
-    const Value skipped = ops::eq(labels, ops::full_like(labels, static_cast<double>(*spec.ignore_index)));
-    weights = ops::where(skipped, ops::full_like(weights, 0.0), weights);
-  }
-  return {losses, weights};
+  const bool alike = !options.class_weights && !spec.ignore_index;
+  return {losses, alike ? ones(losses) : ops::label_weights(labels, options)};
 }
 
 Value per_element(const schema::TrainSpec& spec, schema::Loss loss, Value outputs, Value targets) {

@@ -126,6 +126,10 @@ class Table {
         add("full_like", {{{dtype, shape}}}, [](In x) { return ops::full_like(x[0], 0.1); });
       }
     }
+    add("vector", {{{DType::kF32, Shape{}}}}, [](In x) {
+      constexpr double kFour[] = {0.5, -1, 0.1, 3};
+      return ops::vector(*x[0].program, kFour);
+    });
   }
 
   void reductions() {
@@ -256,6 +260,12 @@ class Table {
           weighted.class_weights = x[2];
           return ops::cross_entropy(x[0], x[1], weighted);
         });
+        add("label_weights", {labels, weights}, [options](In x) {
+          auto weighted = options;
+          weighted.class_weights = x[1];
+          return ops::label_weights(x[0], weighted);
+        });
+        add("label_weights", {labels}, [options](In x) { return ops::label_weights(x[0], options); });
       }
       add("mse", {logits, target}, [](In x) { return ops::mse(x[0], x[1]); });
       add("l1", {logits, target}, [](In x) { return ops::l1(x[0], x[1]); });

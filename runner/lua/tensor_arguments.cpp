@@ -1,0 +1,101 @@
+#include "runner/lua/tensor_arguments.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <lua.hpp>
+
+#include "backends/graph/type_text.h"
+#include "runner/lua/bind.h"
+
+namespace runner::lua {
+namespace {
+
+using backends::DType;
+using backends::Shape;
+
+int64_t checked_axis(int64_t axis, Value x) {
+  const int rank = x.shape().rank();
+  RUN_CHECK(axis != 0 && axis >= -rank && axis <= rank, ErrorKind::kRun,
+            "there is no axis {} in {}; axes count from 1, or from -1 at the end", axis, x.type());
+  return axis > 0 ? axis - 1 : axis;
+}
+
+}  // namespace
+
+Recording& record_here(lua_State* state) {
+  Recording& now = recording_of(state, "a tensor");
+  now.mark_line(state);
+  return now;
+}
+
+Value operand(lua_State* state) {
+  const Value x = tensor_argument(state, 1);
+  record_here(state);
+  return x;
+}
+
+int64_t axis_of(lua_State* state, int index, Value x) {
+  return checked_axis(integer_argument(state, index), x);
+}
+
+void Integers::add(int64_t value) {
+  RUN_CHECK(count < values.size(), ErrorKind::kRun, "a tensor has at most {} axes", values.size());
+  values[count++] = value;
+}
+
+Integers integers_from(lua_State* state, int first) {
+  Integers integers;
+  if (!lua_istable(state, first)) {
+    for (int i = first; i <= lua_gettop(state); ++i) integers.add(integer_argument(state, i));
+    return integers;
+  }
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state, first));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, first, i);
+    integers.add(integer_argument(state, -1));
+    lua_pop(state, 1);
+  }
+  return integers;
+}
+
+Integers axes_from(lua_State* state, int first, Value x) {
+  Integers axes = integers_from(state, first);
+  for (size_t i = 0; i < axes.count; ++i) axes.values[i] = checked_axis(axes.values[i], x);
+  return axes;
+}
+
+Shape shape_from(lua_State* state, int first) {
+  return Shape(integers_from(state, first).span());
+}
+
+DType dtype_of(lua_State* state, int index) {
+  const std::string_view wanted = text_argument(state, index);
+  std::vector<std::string_view> names;
+  for (int i = 0; i < backends::kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (name_of(dtype) == wanted) return dtype;
+    names.push_back(name_of(dtype));
+  }
+  fail(ErrorKind::kRun, "unknown dtype '{}'; it is one of {}", wanted, fmt::join(names, ", "));
+}
+
+Value vector_of(lua_State* state, int index) {
+  backends::Program& program = recording_of(state, "a tensor").program();
+  constexpr size_t kMost = 1024;
+  const size_t size = lua_rawlen(state, index);
+  RUN_CHECK(size > 0 && size <= kMost, ErrorKind::kRun, "a list of {} numbers; 1 to {} can become a tensor", size,
+            kMost);
+  std::vector<double> numbers;
+  numbers.reserve(size);
+  for (size_t i = 1; i <= size; ++i) {
+    lua_rawgeti(state, index, static_cast<lua_Integer>(i));
+    numbers.push_back(number_argument(state, -1));
+    lua_pop(state, 1);
+  }
+  return backends::ops::vector(program, numbers);
+}
+
+}  // namespace runner::lua

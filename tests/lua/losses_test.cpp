@@ -1,0 +1,157 @@
+// Losses in Lua: the bits of the recipe's losses with the same options, and the formulas of torch by plain loops.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "runner/train/loss.h"
+#include "tests/lua/lua_step.h"
+
+namespace runner::lua {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Shape;
+
+constexpr int64_t kBatch = 7, kClasses = 4;
+constexpr int64_t kLabels[kBatch] = {0, 3, 1, 1, 2, 3, 0};
+
+double logit(int64_t i) {
+  return std::sin(1.7 * static_cast<double>(i)) * 3;
+}
+
+struct Classification : LuaStep {
+  Value logits, labels;
+  Classification() {
+    logits = input("logits", HostTensor({DType::kF32, Shape{kBatch, kClasses}}, logit));
+    labels = input("labels",
+                   HostTensor({DType::kI64, Shape{kBatch}}, [](int64_t i) { return static_cast<double>(kLabels[i]); }));
+  }
+  // Σ losses / Σ weights, as a step of the recipe has it.
+  HostTensor of_recipe(const schema::TrainSpec& spec) {
+    const train::SampleLosses losses = train::sample_losses(spec, schema::Loss::kCrossEntropy, logits, labels);
+    return compute(ops::div(ops::sum(losses.losses), ops::sum(losses.weights)));
+  }
+};
+
+TEST(LuaLosses, CrossEntropyHasTheBitsOfTheRecipe) {
+  struct Row {
+    const char* options;
+    std::vector<double> weights;
+    std::optional<int64_t> ignored;
+    double smoothing = 0;
+  };
+  const Row rows[] = {
+      {"{}", {}, {}},
+      {"{ignore_index = 3}", {}, 3},
+      {"{label_smoothing = 0.1}", {}, {}, 0.1},
+      {"{weight = {0.5, 2, 0.25, 1}}", {0.5, 2, 0.25, 1}, {}},
+      {"{weight = {0.5, 2, 0.25, 1}, ignore_index = 1}", {0.5, 2, 0.25, 1}, 1},
+      {"{weight = nn.tensor{0.5, 2, 0.25, 1}, ignore_index = 0, label_smoothing = 0.2, reduction = 'mean'}",
+       {0.5, 2, 0.25, 1},
+       0,
+       0.2},
+  };
+  std::vector<HostTensor> seen;
+  for (const Row& row : rows) {
+    schema::TrainSpec spec;
+    spec.class_weights = row.weights;
+    spec.ignore_index = row.ignored;
+    spec.label_smoothing = row.smoothing;
+    Classification step;
+    const std::string call = std::string("nn.cross_entropy(logits, labels, ") + row.options + ")";
+    const HostTensor loss = step.compute(call);
+    EXPECT_EQ(loss, step.of_recipe(spec)) << call;
+    for (const HostTensor& other : seen) EXPECT_FALSE(loss == other) << call << " is as if without an option";
+    seen.push_back(loss);
+  }
+}
+
+// torch.nn.functional.cross_entropy by its formula.
+struct CrossEntropy {
+  double loss = 0, weight = 0;
+};
+CrossEntropy sample(int64_t row, std::span<const double> weights, int64_t ignored, double smoothing) {
+  const int64_t label = kLabels[row];
+  if (label == ignored) return {};
+  double total = 0, smooth = 0;
+  for (int64_t c = 0; c < kClasses; ++c) total += std::exp(logit(row * kClasses + c));
+  const auto log_likelihood = [&](int64_t c) { return logit(row * kClasses + c) - std::log(total); };
+  for (int64_t c = 0; c < kClasses; ++c) smooth -= weights[static_cast<size_t>(c)] * log_likelihood(c) / kClasses;
+  const double weight = weights[static_cast<size_t>(label)];
+  return {-(1 - smoothing) * weight * log_likelihood(label) + smoothing * smooth, weight};
+}
+
+TEST(LuaLosses, CrossEntropyIsThatOfTorch) {
+  constexpr double kWeights[] = {0.5, 2, 0.25, 1};
+  CrossEntropy sum;
+  std::vector<double> each;
+  for (int64_t row = 0; row < kBatch; ++row) {
+    const CrossEntropy one = sample(row, kWeights, 0, 0.2);
+    each.push_back(one.loss);
+    sum.loss += one.loss;
+    sum.weight += one.weight;
+  }
+  Classification step;
+  const std::string options = "weight = {0.5, 2, 0.25, 1}, ignore_index = 0, label_smoothing = 0.2";
+  const auto loss = [&](const char* reduction) {
+    return step.compute("nn.cross_entropy(logits, labels, {" + options + ", reduction = '" + reduction + "'})");
+  };
+  EXPECT_NEAR(loss("mean")[0], sum.loss / sum.weight, 1e-6);
+  EXPECT_NEAR(loss("sum")[0], sum.loss, 1e-5);
+  const HostTensor none = loss("none");
+  ASSERT_EQ(none.type, (backends::TensorType{DType::kF32, Shape{kBatch}}));
+  for (int64_t row = 0; row < kBatch; ++row) EXPECT_NEAR(none[row], each[static_cast<size_t>(row)], 1e-6) << row;
+}
+
+TEST(LuaLosses, OfElementsAreThoseOfTorch) {
+  struct Row {
+    const char* call;
+    double (*loss)(double, double);
+  };
+  const Row rows[] = {
+      {"nn.mse", [](double x, double y) { return (x - y) * (x - y); }},
+      {"nn.l1", [](double x, double y) { return std::fabs(x - y); }},
+      {"nn.huber",
+       [](double x, double y) {
+         const double e = std::fabs(x - y);
+         return e <= 0.6 ? 0.5 * e * e : 0.6 * (e - 0.3);
+       }},
+      {"nn.bce_with_logits",
+       [](double x, double y) {
+         const double p = 1 / (1 + std::exp(-x));
+         return -y * std::log(p) - (1 - y) * std::log(1 - p);
+       }},
+  };
+  constexpr double kX[] = {-2, -0.5, 0, 0.75, 1.5, 3}, kY[] = {1, 0.25, 0.5, 0, 1, 0.9};
+  for (const Row& row : rows) {
+    LuaStep step;
+    step.input("x", HostTensor({DType::kF32, Shape{2, 3}}, kX));
+    step.input("y", HostTensor({DType::kF32, Shape{2, 3}}, kY));
+    const auto loss = [&](const std::string& reduction) {
+      const std::string delta = std::string(row.call) == "nn.huber" ? ", delta = 0.6" : "";
+      return step.compute(std::string(row.call) + "(x, y, {reduction = '" + reduction + "'" + delta + "})");
+    };
+    double sum = 0;
+    const HostTensor none = loss("none");
+    ASSERT_EQ(none.type, (backends::TensorType{DType::kF32, Shape{2, 3}})) << row.call;
+    for (int64_t i = 0; i < 6; ++i) {
+      const double wanted = row.loss(kX[i], kY[i]);
+      EXPECT_NEAR(none[i], wanted, 1e-6) << row.call << " of element " << i;
+      sum += wanted;
+    }
+    EXPECT_NEAR(loss("sum")[0], sum, 1e-5) << row.call;
+    EXPECT_NEAR(loss("mean")[0], sum / 6, 1e-6) << row.call;
+  }
+}
+
+// Losses of a model in bf16 are f32.
+TEST(LuaLosses, ComputeInF32) {
+  LuaStep step({DType::kBf16});
+  step.input("x", HostTensor({DType::kBf16, Shape{2}}, [](int64_t) { return 0.1; }));
+  step.input("y", HostTensor({DType::kBf16, Shape{2}}, [](int64_t) { return 3; }));
+  EXPECT_EQ(step.record("nn.mse(x, y)").dtype(), DType::kF32);
+}
+
+}  // namespace
+}  // namespace runner::lua
