@@ -41,17 +41,6 @@ class LuaModule : public nn::Module {
     lua_rawsetp(runtime_.state(), LUA_REGISTRYINDEX, this);
   }
 
-  Value forward(nn::Forward& context, Value x) const override {
-    const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
-    lua_State* const state = recording_of(runtime_.state(), "a module's output").caller();
-    const int callee = push_callee(state);
-    push_tensor(state, x);
-    runtime_.call(state, callee, 1);
-    const Value y = tensor_value(state, -1, "what forward returned");
-    lua_pop(state, 1);
-    return y;
-  }
-
   // Pushes the function to call, and the table as its first argument where it is a method; returns the number of
   // arguments so far + 1.
   int push_callee(lua_State* state) const {
@@ -66,6 +55,19 @@ class LuaModule : public nn::Module {
   void push_table(lua_State* state) const { lua_rawgetp(state, LUA_REGISTRYINDEX, this); }
 
  private:
+  Value record(nn::Forward& context, Value x) const override {
+    const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
+    Recording& recording = recording_of(runtime_.state(), "a module's output");
+    lua_State* const state = recording.caller();
+    const int callee = push_callee(state);
+    push_tensor(state, x);
+    runtime_.call(state, callee, 1);
+    const Value y = tensor_value(state, -1, "what forward returned");
+    lua_pop(state, 1);
+    recording.mark_line(state);  // what follows was called from there, not from the function that has returned
+    return y;
+  }
+
   // Modules by name, in the order of the names; numbers first.
   void find_members(lua_State* state) {
     const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));

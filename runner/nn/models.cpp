@@ -13,7 +13,7 @@ class OverFlatSamples : public Module {
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     inner_->declare(parameters, prefix);
   }
-  Value forward(Forward& context, Value x) const override {
+  Value record(Forward& context, Value x) const override {
     return inner_->forward(context, flatten_->forward(context, x));
   }
 

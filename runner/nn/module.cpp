@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/type_text.h"
+
 namespace runner::nn {
 namespace {
 
@@ -20,7 +22,7 @@ class Linear : public Module {
     if (has_bias_) bias_ = parameters.add(prefix + "bias", Shape{out_}, init);
   }
 
-  Value forward(Forward& context, Value x) const override {
+  Value record(Forward& context, Value x) const override {
     const Autocast& autocast = context.autocast;
     const Value y = ops::matmul(autocast.lower(x), autocast.lower(context.parameter(weight_)), false, true);
     return has_bias_ ? ops::add(y, autocast.lower(context.parameter(bias_))) : y;
@@ -31,10 +33,12 @@ class Linear : public Module {
     return {{"weight", weight_}, {"bias", bias_}};
   }
 
+  std::string_view type() const override { return "nn.Linear"; }
+
  private:
   const int64_t in_, out_;
   const bool has_bias_;
-  ParameterId weight_ = 0, bias_ = 0;
+  ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
 };
 
 class Embedding : public Module {
@@ -45,13 +49,15 @@ class Embedding : public Module {
     weight_ = parameters.add(prefix + "weight", shape_, {Initialiser::Kind::kNormal, 1.0});
   }
 
-  Value forward(Forward& context, Value ids) const override { return ops::embedding(context.parameter(weight_), ids); }
+  Value record(Forward& context, Value ids) const override { return ops::embedding(context.parameter(weight_), ids); }
 
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override { return {{"weight", weight_}}; }
 
+  std::string_view type() const override { return "nn.Embedding"; }
+
  private:
   const Shape shape_;
-  ParameterId weight_ = 0;
+  ParameterId weight_ = kNoParameter;
 };
 
 class LayerNorm : public Module {
@@ -63,7 +69,7 @@ class LayerNorm : public Module {
     bias_ = parameters.add(prefix + "bias", Shape{width_}, {Initialiser::Kind::kZeros, 0});
   }
 
-  Value forward(Forward& context, Value x) const override {
+  Value record(Forward& context, Value x) const override {
     return ops::layer_norm(Autocast::raise(x), context.parameter(weight_), context.parameter(bias_), eps_);
   }
 
@@ -71,22 +77,26 @@ class LayerNorm : public Module {
     return {{"weight", weight_}, {"bias", bias_}};
   }
 
+  std::string_view type() const override { return "nn.LayerNorm"; }
+
  private:
   const int64_t width_;
   const double eps_;
-  ParameterId weight_ = 0, bias_ = 0;
+  ParameterId weight_ = kNoParameter, bias_ = kNoParameter;
 };
 
 class Dropout : public Module {
  public:
   explicit Dropout(double p) : p_(p) {}
 
-  Value forward(Forward& context, Value x) const override {
+  Value record(Forward& context, Value x) const override {
     if (!context.training || p_ == 0) return x;
     const Value mask =
         ops::dropout_mask(context.dropout_key, context.sample_ids, x.shape(), context.dropout_layers++, p_);
     return ops::mul(x, ops::cast(mask, x.dtype()));
   }
+
+  std::string_view type() const override { return "nn.Dropout"; }
 
  private:
   const double p_;
@@ -96,7 +106,7 @@ class ActivationModule : public Module {
  public:
   explicit ActivationModule(schema::Activation kind) : kind_(kind) {}
 
-  Value forward(Forward&, Value x) const override {
+  Value record(Forward&, Value x) const override {
     switch (kind_) {
       case schema::Activation::kRelu: return ops::relu(x);
       case schema::Activation::kGelu: return ops::gelu(x);
@@ -109,16 +119,32 @@ class ActivationModule : public Module {
     return x;
   }
 
+  std::string_view type() const override {
+    switch (kind_) {
+      case schema::Activation::kRelu: return "nn.ReLU";
+      case schema::Activation::kGelu: return "nn.GELU";
+      case schema::Activation::kGeluTanh: return "nn.GELUTanh";
+      case schema::Activation::kSilu: return "nn.SiLU";
+      case schema::Activation::kTanh: return "nn.Tanh";
+      case schema::Activation::kSigmoid: return "nn.Sigmoid";
+      case schema::Activation::kIdentity: return "nn.Identity";
+    }
+    return {};
+  }
+
  private:
   const schema::Activation kind_;
 };
 
 class Flatten : public Module {
  public:
-  Value forward(Forward&, Value x) const override {
+  Value record(Forward&, Value x) const override {
+    RUN_CHECK(x.shape().rank() > 0, ErrorKind::kRun, "flatten: wants at least one axis, got {}", x.type());
     const int64_t rows = x.shape()[0];
     return ops::reshape(x, Shape{rows, rows == 0 ? 0 : x.shape().elements() / rows});
   }
+
+  std::string_view type() const override { return "nn.Flatten"; }
 };
 
 class Sequential : public Module {
@@ -129,7 +155,7 @@ class Sequential : public Module {
     for (size_t i = 0; i < members_.size(); ++i) members_[i]->declare(parameters, fmt::format("{}{}.", prefix, i));
   }
 
-  Value forward(Forward& context, Value x) const override {
+  Value record(Forward& context, Value x) const override {
     for (const ModulePtr& member : members_) x = member->forward(context, x);
     return x;
   }
@@ -139,6 +165,28 @@ class Sequential : public Module {
 };
 
 }  // namespace
+
+void Module::declare(ParameterSet& parameters, const std::string& prefix) {
+  if (std::exchange(declared_in_, &parameters) == &parameters) return;
+  path_ = prefix.empty() ? "" : prefix.substr(0, prefix.size() - 1);
+  first_ = static_cast<ParameterId>(parameters.parameters().size());
+  add_parameters(parameters, prefix);
+  end_ = static_cast<ParameterId>(parameters.parameters().size());
+}
+
+Value Module::forward(Forward& context, Value x) const {
+  if (type().empty()) return record(context, x);
+  try {
+    return record(context, x);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("in {}: {}", place(), error.message()), error.where());
+  }
+}
+
+std::string Module::place() const {
+  if (declared_in_ == nullptr) return std::string(type());
+  return path_.empty() ? fmt::format("the model ({})", type()) : fmt::format("{} ({}) of the model", path_, type());
+}
 
 ModulePtr linear(int64_t in, int64_t out, bool bias) {
   return std::make_shared<Linear>(in, out, bias);

@@ -9,11 +9,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "backends/graph/ops.h"
 #include "runner/nn/parameter_set.h"
+#include "schema/error.h"
 #include "schema/recipe.h"
 
 namespace runner::nn {
@@ -29,6 +31,8 @@ struct Autocast {
   static Value raise(Value x) { return backends::ops::cast(x, backends::DType::kF32); }  // operands of f32 ops
 };
 
+inline constexpr ParameterId kNoParameter = -1;  // of a module that was not declared
+
 // One recording of a model.
 struct Forward {
   backends::Program& program;
@@ -39,30 +43,37 @@ struct Forward {
   Value sample_ids = {};       // (B) i64
   int64_t dropout_layers = 0;  // recorded so far: numbers the layers
 
-  Value parameter(ParameterId id) const { return parameters[static_cast<size_t>(id)]; }
+  // Throws Error(kRun) for a parameter that this recording does not have.
+  Value parameter(ParameterId id) const {
+    RUN_CHECK(static_cast<size_t>(id) < parameters.size(), ErrorKind::kRun,
+              "the module is not part of the model, whose parameters alone are trained; return it from the hook model");
+    return parameters[static_cast<size_t>(id)];
+  }
 };
 
 class Module {
  public:
   virtual ~Module() = default;
   // Adds the module's parameters under `prefix` ("", "0.", "blocks.3."), once to each set.
-  void declare(ParameterSet& parameters, const std::string& prefix) {
-    if (std::exchange(declared_in_, &parameters) == &parameters) return;
-    first_ = static_cast<ParameterId>(parameters.parameters().size());
-    add_parameters(parameters, prefix);
-    end_ = static_cast<ParameterId>(parameters.parameters().size());
-  }
-  virtual Value forward(Forward& context, Value x) const = 0;
+  void declare(ParameterSet& parameters, const std::string& prefix);
+  // Records the module's computation.  An error says where in the model it arose, by the path of parameters' names:
+  // "in encoder.2 (nn.Linear) of the model: …".
+  Value forward(Forward& context, Value x) const;
   // The parameters that declare() has added, those of its modules included: [first, end).
   std::pair<ParameterId, ParameterId> declared() const { return {first_, end_}; }
   // The module's own parameters by name, declared already: "weight", "bias".
   virtual std::vector<std::pair<std::string, ParameterId>> own_parameters() const { return {}; }
 
  private:
+  virtual Value record(Forward& context, Value x) const = 0;
   virtual void add_parameters(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
+  // "nn.Linear", for errors; empty: the members say where.
+  virtual std::string_view type() const { return {}; }
+  std::string place() const;
 
   const ParameterSet* declared_in_ = nullptr;
   ParameterId first_ = 0, end_ = 0;
+  std::string path_;  // "encoder.2", empty for the whole model
 };
 
 using ModulePtr = std::shared_ptr<Module>;

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schema/error.h"
 #include "tests/golden/golden.h"
 #include "tests/nn/recording.h"
 
@@ -188,6 +189,57 @@ TEST(Sequential, AppliesItsMembersInOrder) {
   for (const double value : {2.0, -3.0, 5.0, 1.0}) recording.set_parameter({value});
   const Value x = recording.input({DType::kF32, Shape{2, 1}}, {1, 4});
   EXPECT_EQ(recording.run({recording.forward(x)})[0], (Doubles{1, 26}));  // 5 relu(2 x − 3) + 1
+}
+
+// What forward() of a module, recorded with x of a shape, says; modules before the wrong one have zeros as parameters.
+std::string error_of(const ModulePtr& module, DType dtype, const Shape& shape) {
+  Recording recording(*module);
+  for (const Parameter& parameter : recording.parameters().parameters())
+    recording.set_parameter(Doubles(static_cast<size_t>(parameter.elements())));
+  const Value x = recording.input({dtype, shape}, Doubles(static_cast<size_t>(shape.elements())));
+  try {
+    recording.forward(x);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(Module, ErrorsSayWhereInTheModelTheyArose) {
+  const auto relu = [] { return activation(schema::Activation::kRelu); };
+  EXPECT_EQ(error_of(sequence(linear(4, 8), relu(), linear(9, 2)), DType::kF32, {3, 4}),
+            "in 2 (nn.Linear) of the model: matmul: the inner sizes differ: (3, 8) f32 × (2, 9) f32ᵀ");
+  EXPECT_EQ(error_of(sequence(flatten(), sequence(linear(4, 8), layer_norm(7))), DType::kF32, {3, 4}),
+            "in 1.1 (nn.LayerNorm) of the model: layer_norm: gamma must be (8) f32, got (7) f32");
+  EXPECT_EQ(error_of(linear(5, 2), DType::kF32, {3, 4}),
+            "in the model (nn.Linear): matmul: the inner sizes differ: (3, 4) f32 × (2, 5) f32ᵀ");
+  EXPECT_EQ(error_of(sequence(linear(4, 2), flatten()), DType::kF32, {3, 4}), "no error");
+  EXPECT_EQ(error_of(sequence(relu()), DType::kI64, {3}),
+            "in 0 (nn.ReLU) of the model: relu: wants a float tensor, got (3) i64");
+  EXPECT_EQ(error_of(embedding(3, 2), DType::kF32, {3}),
+            "in the model (nn.Embedding): embedding: indices must be i64, got (3) f32");
+  EXPECT_EQ(error_of(flatten(), DType::kF32, {}),
+            "in the model (nn.Flatten): flatten: wants at least one axis, got () f32");
+  // A module that stands at two places has the name of the first.
+  const ModulePtr twice = linear(4, 4);
+  EXPECT_EQ(error_of(sequence(twice, linear(4, 3), twice), DType::kF32, {3, 4}),
+            "in 0 (nn.Linear) of the model: matmul: the inner sizes differ: (3, 3) f32 × (4, 4) f32ᵀ");
+}
+
+TEST(Module, ThatIsNotPartOfTheModelHasNoParameters) {
+  backends::Program program;
+  const Value x{&program, program.input(backends::InputKind::kBatch, "x", {DType::kI64, Shape{3}})};
+  Forward context{
+      .program = program, .parameters = {}, .autocast = {}, .training = true, .dropout_key = {}, .sample_ids = {}};
+  try {
+    embedding(3, 2)->forward(context, x);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(
+        error.message(),
+        "in nn.Embedding: the module is not part of the model, whose parameters alone are trained; return it from "
+        "the hook model");
+  }
 }
 
 // Products in bf16, norms in f32, parameters in f32.
