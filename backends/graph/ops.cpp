@@ -112,6 +112,35 @@ Value vector(Program& program, std::span<const double> numbers) {
   return concat(parts, 0);
 }
 
+// Doubles what there is: a node for each bit of the size.
+Value arange(Program& program, int64_t size) {
+  Value values{&program, program.constant(0, {DType::kI64, Shape{1}})};
+  while (values.shape()[0] < size) {
+    const Value parts[] = {values, add(values, static_cast<double>(values.shape()[0]))};
+    values = concat(parts, 0);
+  }
+  return slice(values, 0, 0, size);
+}
+
+// max(x, 0) + log(1 + exp(−|x|)).  At x = 0 the maximum has slope ½ and |x| slope 0: the sum's is σ(0).
+Value softplus(Value x) {
+  return add(maximum(x, full_like(x, 0.0)), log1p(exp(neg(abs(x)))));
+}
+
+Value log_sigmoid(Value x) {
+  return neg(softplus(neg(x)));
+}
+
+Value leaky_relu(Value x, double slope) {
+  return where(gt(x, 0.0), x, mul(x, slope));
+}
+
+// The exponential of what is not above 0: beyond, it would be infinite and its derivative NaN.
+Value elu(Value x, double alpha) {
+  const Value below = minimum(x, full_like(x, 0.0));
+  return where(gt(x, 0.0), x, mul(sub(exp(below), 1.0), alpha));
+}
+
 Value where(Value condition, Value x, Value y) {
   const Shape values = common_shape("where", x, y);
   x = expand(x, values);
@@ -153,6 +182,22 @@ Value norm(Value x, std::span<const int64_t> axes, bool keep_dims) {
   return where(is_zero, zero, sqrt(where(is_zero, full_like(squares, 1.0), squares)));
 }
 
+Value variance(Value x, std::span<const int64_t> axes, bool keep_dims) {
+  const Value centred = sub(x, mean(x, axes, true));
+  const Value squares = sum(mul(centred, centred), axes, keep_dims);
+  const int64_t results = squares.shape().elements();
+  const int64_t each = results == 0 ? 0 : x.shape().elements() / results;
+  return div(squares, static_cast<double>(each) - 1);
+}
+
+// The largest is taken out where it is finite, without a derivative: the others' sum is 1.
+Value logsumexp(Value x, std::span<const int64_t> axes, bool keep_dims) {
+  const Value largest = detach(reduce_max(x, axes, true));
+  const Value shift = where(is_finite(largest), largest, full_like(largest, 0.0));
+  const Value sums = log(sum(exp(sub(x, shift)), axes, keep_dims));
+  return add(sums, reshape(shift, sums.shape()));
+}
+
 Value argmax(Value x, int64_t axis, bool keep_dims) {
   const int64_t axes[] = {axis};
   return reduce(Op::kArgMax, x, axes, keep_dims);
@@ -164,6 +209,14 @@ Value reshape(Value x, const Shape& shape) {
 
 Value flatten(Value x) {
   return reshape(x, Shape{x.shape().elements()});
+}
+
+Value unsqueeze(Value x, int64_t axis) {
+  const Shape shape = x.shape();
+  std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+  check(axis >= 0 && axis <= shape.rank(), x, "unsqueeze: there is no place {} in {}", axis, x.type());
+  dims.insert(dims.begin() + axis, 1);
+  return reshape(x, Shape(dims));
 }
 
 Value detach(Value x) {
@@ -219,6 +272,37 @@ Value concat(std::span<const Value> parts, int64_t axis) {
   for (const Value& part : parts) ids.push_back(part.id);
   const int64_t attrs[] = {normal_axis("concat", parts[0], axis)};
   return {parts[0].program, parts[0].program->record(Op::kConcat, ids, attrs)};
+}
+
+Value stack(std::span<const Value> parts, int64_t axis) {
+  std::vector<Value> rows;
+  for (const Value& part : parts) {
+    check(part.type() == parts[0].type(), part, "stack: {} and {} differ", parts[0].type(), part.type());
+    rows.push_back(unsqueeze(part, axis));
+  }
+  return concat(rows, axis);
+}
+
+namespace {
+
+// Column − row of each element of (…, M, N), to be compared with the number of a diagonal.
+Value diagonal_of(std::string_view op, Value x) {
+  const Shape shape = x.shape();
+  check(shape.rank() >= 2, x, "{}: wants at least two axes, got {}", op, x.type());
+  const int64_t rows = shape[shape.rank() - 2], columns = shape.back();
+  return sub(arange(*x.program, columns), reshape(arange(*x.program, rows), Shape{rows, 1}));
+}
+
+}  // namespace
+
+Value tril(Value x, int64_t diagonal) {
+  const Value at = diagonal_of("tril", x);
+  return where(le(at, full_like(at, static_cast<double>(diagonal))), x, full_like(x, 0.0));
+}
+
+Value triu(Value x, int64_t diagonal) {
+  const Value at = diagonal_of("triu", x);
+  return where(ge(at, full_like(at, static_cast<double>(diagonal))), x, full_like(x, 0.0));
 }
 
 Value gather(Value x, int64_t axis, Value index) {

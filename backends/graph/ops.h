@@ -119,6 +119,7 @@ inline Value logical_or(Value a, Value b) {
 Value full_like(Value like, double value);
 // (N) f32 of N ≥ 1 numbers: one constant for each and their concatenation, so meant for few.
 Value vector(Program& program, std::span<const double> numbers);
+Value arange(Program& program, int64_t size);  // (size) i64: 0, 1, …
 inline Value add(Value a, double b) {
   return add(a, full_like(a, b));
 }
@@ -150,6 +151,11 @@ inline Value div(double a, Value b) {
   return div(full_like(b, a), b);
 }
 
+Value softplus(Value x);     // log(1 + eˣ)
+Value log_sigmoid(Value x);  // −log(1 + e⁻ˣ)
+Value leaky_relu(Value x, double slope);
+Value elu(Value x, double alpha);  // α (eˣ − 1) below 0
+
 Value where(Value condition, Value x, Value y);
 Value clamp(Value x, std::optional<double> low, std::optional<double> high);  // NaN stays NaN
 
@@ -159,10 +165,14 @@ Value mean(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value reduce_max(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value reduce_min(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value norm(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);  // √ of the sum of squares
+// Of n elements with n − 1 in the denominator, as torch.var; NaN of one.
+Value variance(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
+Value logsumexp(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);
 Value argmax(Value x, int64_t axis, bool keep_dims = false);
 
 Value reshape(Value x, const Shape& shape);
-Value flatten(Value x);  // to one dimension
+Value flatten(Value x);                  // to one dimension
+Value unsqueeze(Value x, int64_t axis);  // with a new axis of size 1 at 0…rank
 Value permute(Value x, std::span<const int64_t> axes);
 Value transpose(Value x, int64_t a, int64_t b);
 Value detach(Value x);  // x, through which no gradient flows
@@ -171,6 +181,10 @@ Value expand(Value x, const Shape& shape);
 Value slice(Value x, int64_t axis, int64_t start, int64_t stop, int64_t step = 1);
 Value pad(Value x, int64_t axis, int64_t before, int64_t after);
 Value concat(std::span<const Value> parts, int64_t axis);
+Value stack(std::span<const Value> parts, int64_t axis);  // along a new axis at 0…rank; all of one shape
+// x: (…, M, N), 0 above (below) the diagonal, or that many diagonals above it, as torch.tril (torch.triu).
+Value tril(Value x, int64_t diagonal = 0);
+Value triu(Value x, int64_t diagonal = 0);
 
 Value gather(Value x, int64_t axis, Value index);
 Value scatter_add(Value x, int64_t axis, Value index, Value src);

@@ -1,6 +1,7 @@
 #include "runner/lua/modules.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@
 
 namespace runner::lua {
 namespace {
+
+namespace ops = backends::ops;
 
 constexpr const char* kModuleName = "nn module";
 
@@ -145,6 +148,35 @@ int activation(lua_State* state) {
   return push(state, nn::activation(kind));
 }
 
+// An activation that recipes do not have.
+class Pointwise : public nn::Module {
+ public:
+  using Function = std::function<Value(Value)>;
+  Pointwise(std::string_view type, Function function) : type_(type), function_(std::move(function)) {}
+
+ private:
+  Value record(nn::Forward&, Value x) const override { return function_(x); }
+  std::string_view type() const override { return type_; }
+
+  const std::string_view type_;  // a literal
+  const Function function_;
+};
+
+int leaky_relu(lua_State* state) {
+  const double slope = lua_isnoneornil(state, 1) ? 0.01 : number_argument(state, 1);
+  return push(state,
+              std::make_shared<Pointwise>("nn.LeakyReLU", [slope](Value x) { return ops::leaky_relu(x, slope); }));
+}
+
+int elu(lua_State* state) {
+  const double alpha = lua_isnoneornil(state, 1) ? 1 : number_argument(state, 1);
+  return push(state, std::make_shared<Pointwise>("nn.ELU", [alpha](Value x) { return ops::elu(x, alpha); }));
+}
+
+int softplus(lua_State* state) {
+  return push(state, std::make_shared<Pointwise>("nn.Softplus", ops::softplus));
+}
+
 int flatten(lua_State* state) {
   return push(state, nn::flatten());
 }
@@ -192,6 +224,9 @@ constexpr ModuleFunction kModules[] = {
     {"GELU", bound<activation<schema::Activation::kGelu>>, "nn.GELU()", "The erf form."},
     {"GELUTanh", bound<activation<schema::Activation::kGeluTanh>>, "nn.GELUTanh()", "The tanh form."},
     {"SiLU", bound<activation<schema::Activation::kSilu>>, "nn.SiLU()", "x times its sigmoid."},
+    {"LeakyReLU", bound<leaky_relu>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"ELU", bound<elu>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"Softplus", bound<softplus>, "nn.Softplus()", "log(1 + exp(x))."},
     {"Tanh", bound<activation<schema::Activation::kTanh>>, "nn.Tanh()", "Hyperbolic tangent."},
     {"Sigmoid", bound<activation<schema::Activation::kSigmoid>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
     {"Identity", bound<activation<schema::Activation::kIdentity>>, "nn.Identity()", "x itself."},

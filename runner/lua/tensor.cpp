@@ -11,6 +11,8 @@
 
 #include "backends/graph/type_text.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/creation.h"
+#include "runner/lua/layout.h"
 #include "runner/lua/losses.h"
 #include "runner/lua/tensor_arguments.h"
 #include "schema/suggest.h"
@@ -98,6 +100,25 @@ int unary(lua_State* state) {
   return push(state, ops::unary(op, x));
 }
 
+template <Value (*function)(Value)>
+int function_of(lua_State* state) {
+  return push(state, function(operand(state)));
+}
+
+Value square(Value x) {
+  return ops::mul(x, x);
+}
+
+int leaky_relu(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, ops::leaky_relu(x, lua_isnoneornil(state, 2) ? 0.01 : number_argument(state, 2)));
+}
+
+int elu(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, ops::elu(x, lua_isnoneornil(state, 2) ? 1 : number_argument(state, 2)));
+}
+
 int matmul(lua_State* state) {
   const Value a = tensor_argument(state, 1), b = tensor_argument(state, 2);
   const Autocast& autocast = record_here(state).forward().autocast;
@@ -131,10 +152,19 @@ int reduction(lua_State* state) {
   return push(state, reduce(x, over.axes.span(), over.keep));
 }
 
-int argmax(lua_State* state) {
+Value deviation(Value x, std::span<const int64_t> axes, bool keep) {
+  return ops::sqrt(ops::variance(x, axes, keep));
+}
+
+Value argmin(Value x, int64_t axis, bool keep) {
+  return ops::argmax(ops::neg(x), axis, keep);
+}
+
+template <Value (*where)(Value, int64_t, bool)>
+int place(lua_State* state) {
   const Value x = operand(state);
   const int64_t axis = lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x);
-  return push(state, ops::argmax(x, axis, boolean_argument(state, 3, false)));
+  return push(state, where(x, axis, boolean_argument(state, 3, false)));
 }
 
 using OverAxis = Value (*)(Value, int64_t);
@@ -143,117 +173,6 @@ template <OverAxis over>
 int over_axis(lua_State* state) {
   const Value x = operand(state);
   return push(state, over(Autocast::raise(x), lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
-}
-
-// ---- layout --------------------------------------------------------------------------------------------------------
-
-// Sizes with at most one −1, which takes what is left.
-int reshape(lua_State* state) {
-  const Value x = operand(state);
-  Integers sizes = integers_from(state, 2);
-  int64_t known = 1;
-  int64_t* open = nullptr;
-  for (int64_t& size : std::span(sizes.values).first(sizes.count)) {
-    RUN_CHECK(size >= 0 || (size == -1 && open == nullptr), ErrorKind::kRun, "reshape: bad size {}; one may be -1",
-              size);
-    if (size == -1) open = &size;
-    if (size != -1) known *= size;
-  }
-  if (open != nullptr) *open = known == 0 ? 0 : x.shape().elements() / known;
-  const Shape shape(sizes.span());
-  RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun, "reshape: {} has {} elements, {} has {}",
-            x.type(), x.shape().elements(), shape, shape.elements());
-  return push(state, ops::reshape(x, shape));
-}
-
-int flatten(lua_State* state) {
-  const Value x = operand(state);
-  return push(state, ops::flatten(x));
-}
-
-int transpose(lua_State* state) {
-  const Value x = operand(state);
-  RUN_CHECK(x.shape().rank() >= 2, ErrorKind::kRun, "transpose: {} has fewer than two axes", x.type());
-  if (lua_gettop(state) == 1) return push(state, ops::transpose(x, -2, -1));
-  return push(state, ops::transpose(x, axis_of(state, 2, x), axis_of(state, 3, x)));
-}
-
-int permute(lua_State* state) {
-  const Value x = operand(state);
-  const Integers axes = axes_from(state, 2, x);
-  RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: {} axes for {}", axes.count,
-            x.type());
-  return push(state, ops::permute(x, axes.span()));
-}
-
-int expand(lua_State* state) {
-  const Value x = operand(state);
-  return push(state, ops::expand(x, shape_from(state, 2)));
-}
-
-int unsqueeze(lua_State* state) {
-  const Value x = operand(state);
-  const int64_t axis = integer_argument(state, 2);
-  const int rank = x.shape().rank();
-  RUN_CHECK(axis != 0 && axis <= rank + 1 && axis >= -rank - 1, ErrorKind::kRun,
-            "unsqueeze: there is no place {} in {}; axes count from 1, or from -1 at the end", axis, x.type());
-  const int64_t at = axis > 0 ? axis - 1 : axis + rank + 1;
-  Integers dims;
-  for (int i = 0; i < rank; ++i) {
-    if (i == at) dims.add(1);
-    dims.add(x.shape()[i]);
-  }
-  if (at == rank) dims.add(1);
-  return push(state, ops::reshape(x, Shape(dims.span())));
-}
-
-int squeeze(lua_State* state) {
-  const Value x = operand(state);
-  const int64_t wanted = lua_isnoneornil(state, 2) ? -Shape::kMaxRank - 1 : axis_of(state, 2, x);
-  const int64_t axis = wanted < 0 && wanted >= -Shape::kMaxRank ? wanted + x.shape().rank() : wanted;
-  Integers dims;
-  for (int i = 0; i < x.shape().rank(); ++i) {
-    const bool goes = axis < 0 ? x.shape()[i] == 1 : i == axis;
-    RUN_CHECK(!goes || x.shape()[i] == 1, ErrorKind::kRun, "squeeze: axis {} of {} is not of size 1", i + 1, x.type());
-    if (!goes) dims.add(x.shape()[i]);
-  }
-  return push(state, ops::reshape(x, Shape(dims.span())));
-}
-
-// x:slice(axis, first, last [, step]): both ends count, as in string.sub.
-int slice(lua_State* state) {
-  const Value x = operand(state);
-  const int64_t axis = axis_of(state, 2, x);
-  const int64_t size = x.shape()[x.shape().axis(axis, "slice")];
-  int64_t first = integer_argument(state, 3);
-  int64_t last = lua_isnoneornil(state, 4) ? -1 : integer_argument(state, 4);
-  const int64_t step = lua_isnoneornil(state, 5) ? 1 : integer_argument(state, 5);
-  if (first < 0) first += size + 1;
-  if (last < 0) last += size + 1;
-  RUN_CHECK(first >= 1 && last <= size && first <= last + 1 && step >= 1, ErrorKind::kRun,
-            "slice: {} to {} by {} does not lie in axis {} of {}", first, last, step, axis < 0 ? axis : axis + 1,
-            x.type());
-  return push(state, ops::slice(x, axis, first - 1, last, step));
-}
-
-std::vector<Value> tensors_in(lua_State* state, int index) {
-  if (!lua_istable(state, index)) bad_argument(state, index, "a list of tensors");
-  std::vector<Value> parts;
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, index));
-  for (lua_Integer i = 1; i <= size; ++i) {
-    lua_rawgeti(state, index, i);
-    parts.push_back(tensor_value(state, -1, fmt::format("entry {} of the list", i)));
-    lua_pop(state, 1);
-  }
-  RUN_CHECK(!parts.empty(), ErrorKind::kRun, "the list of tensors is empty");
-  return parts;
-}
-
-int concat(lua_State* state) {
-  record_here(state);
-  const std::vector<Value> parts = tensors_in(state, 1);
-  const int64_t axis = lua_isnoneornil(state, 2) ? 0 : axis_of(state, 2, parts.front());
-  return push(state, ops::concat(parts, axis));
 }
 
 // ---- indexing and choice -------------------------------------------------------------------------------------------
@@ -290,6 +209,17 @@ int where(lua_State* state) {
   return push(state, ops::where(condition, ops::cast(x, common), ops::cast(y, common)));
 }
 
+int masked_fill(lua_State* state) {
+  const Value x = operand(state), mask = tensor_argument(state, 2);
+  return push(state, ops::where(mask, ops::full_like(x, number_argument(state, 3)), x));
+}
+
+// nn.embedding(ids, table), in torch's order.
+int embedding(lua_State* state) {
+  const Value ids = operand(state), table = tensor_argument(state, 2);
+  return push(state, ops::embedding(table, ids));
+}
+
 int clamp(lua_State* state) {
   const Value x = operand(state);
   std::optional<double> low, high;
@@ -308,27 +238,7 @@ int detach(lua_State* state) {
   return push(state, ops::detach(x));
 }
 
-// ---- making and asking ---------------------------------------------------------------------------------------------
-
-int tensor(lua_State* state) {
-  record_here(state);
-  if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of numbers");
-  return push(state, vector_of(state, 1));
-}
-
-// nn.full({2, 3}, value [, dtype])
-int full(lua_State* state) {
-  Recording& now = record_here(state);
-  if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of sizes");
-  const Shape shape = shape_from(state, 1);
-  const DType dtype = lua_isnoneornil(state, 3) ? DType::kF32 : dtype_of(state, 3);
-  return push(state, {&now.program(), now.program().constant(number_argument(state, 2), {dtype, shape})});
-}
-
-int full_like(lua_State* state) {
-  const Value x = operand(state);
-  return push(state, ops::full_like(x, number_argument(state, 2)));
-}
+// ---- asking --------------------------------------------------------------------------------------------------------
 
 int shape(lua_State* state) {
   const Value x = tensor_argument(state, 1);
@@ -428,6 +338,7 @@ constexpr TensorFunction kFunctions[] = {
     {"log", bound<unary<Op::kLog>>, true, true, "x:log()", "Natural logarithm."},
     {"log1p", bound<unary<Op::kLog1p>>, true, true, "x:log1p()", "Logarithm of 1 + x, exact near 0."},
     {"sqrt", bound<unary<Op::kSqrt>>, true, true, "x:sqrt()", "Square root."},
+    {"square", bound<function_of<square>>, true, true, "x:square()", "x times itself."},
     {"rsqrt", bound<unary<Op::kRsqrt>>, true, true, "x:rsqrt()", "1 / square root."},
     {"tanh", bound<unary<Op::kTanh>>, true, true, "x:tanh()", "Hyperbolic tangent."},
     {"sigmoid", bound<unary<Op::kSigmoid>>, true, true, "x:sigmoid()", "1 / (1 + exp(-x))."},
@@ -436,6 +347,12 @@ constexpr TensorFunction kFunctions[] = {
     {"gelu", bound<unary<Op::kGelu>>, true, true, "x:gelu()", "GELU, the erf form."},
     {"gelu_tanh", bound<unary<Op::kGeluTanh>>, true, true, "x:gelu_tanh()", "GELU, the tanh form."},
     {"silu", bound<unary<Op::kSilu>>, true, true, "x:silu()", "x times its sigmoid."},
+    {"leaky_relu", bound<leaky_relu>, true, true, "x:leaky_relu([slope])",
+     "x, or slope (0.01) times it where negative."},
+    {"elu", bound<elu>, true, true, "x:elu([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"softplus", bound<function_of<ops::softplus>>, true, true, "x:softplus()", "log(1 + exp(x))."},
+    {"log_sigmoid", bound<function_of<ops::log_sigmoid>>, true, true, "x:log_sigmoid()",
+     "Logarithm of the sigmoid, exact where that is near 0."},
     {"is_finite", bound<unary<Op::kIsFinite>>, true, true, "x:is_finite()", "Neither infinite nor NaN; bool."},
     {"matmul", bound<matmul>, true, true, "x:matmul(y)", "Matrix product (..., M, K) x (..., K, N)."},
     {"mm", bound<matmul>, true, false, "x:mm(y)", "Short for matmul."},
@@ -444,24 +361,41 @@ constexpr TensorFunction kFunctions[] = {
     {"max", bound<reduction<ops::reduce_max>>, true, true, "x:max([axis..., keep])", "Largest over axes, or of all."},
     {"min", bound<reduction<ops::reduce_min>>, true, true, "x:min([axis..., keep])", "Smallest over axes, or of all."},
     {"norm", bound<reduction<ops::norm>>, true, true, "x:norm([axis..., keep])", "Root of the sum of squares."},
-    {"argmax", bound<argmax>, true, true, "x:argmax([axis, keep])", "Where the largest is, from 0 as labels count."},
+    {"var", bound<reduction<ops::variance>>, true, true, "x:var([axis..., keep])",
+     "Variance; of n elements with n - 1, as torch's."},
+    {"std", bound<reduction<deviation>>, true, true, "x:std([axis..., keep])", "Its square root."},
+    {"logsumexp", bound<reduction<ops::logsumexp>>, true, true, "x:logsumexp([axis..., keep])",
+     "Logarithm of the sum of exponentials."},
+    {"argmax", bound<place<ops::argmax>>, true, true, "x:argmax([axis, keep])",
+     "Where the largest is, from 0 as labels count."},
+    {"argmin", bound<place<argmin>>, true, true, "x:argmin([axis, keep])", "Where the smallest is, from 0."},
     {"softmax", bound<over_axis<ops::softmax>>, true, true, "x:softmax([axis])", "Softmax, over the last axis."},
     {"log_softmax", bound<over_axis<ops::log_softmax>>, true, true, "x:log_softmax([axis])", "Its logarithm."},
-    {"reshape", bound<reshape>, true, true, "x:reshape(size...)", "Another shape; one size may be -1."},
-    {"flatten", bound<flatten>, true, true, "x:flatten()", "One axis."},
-    {"transpose", bound<transpose>, true, true, "x:transpose([axis, axis])", "Two axes swapped; the last two."},
-    {"t", bound<transpose>, true, false, "x:t()", "Short for transpose."},
-    {"permute", bound<permute>, true, true, "x:permute(axis...)", "Axes in another order."},
-    {"expand", bound<expand>, true, true, "x:expand(size...)", "Repeated along axes of size 1."},
-    {"unsqueeze", bound<unsqueeze>, true, true, "x:unsqueeze(axis)", "A new axis of size 1."},
-    {"squeeze", bound<squeeze>, true, true, "x:squeeze([axis])", "Without an axis of size 1; without all."},
-    {"slice", bound<slice>, true, true, "x:slice(axis, first, last [, step])", "A part of an axis; both ends count."},
-    {"concat", bound<concat>, false, true, "nn.concat({x, y} [, axis])", "Joined along an axis, the first."},
+    {"reshape", bound<layout::reshape>, true, true, "x:reshape(size...)", "Another shape; one size may be -1."},
+    {"flatten", bound<layout::flatten>, true, true, "x:flatten()", "One axis."},
+    {"transpose", bound<layout::transpose>, true, true, "x:transpose([axis, axis])", "Two axes swapped; the last two."},
+    {"t", bound<layout::transpose>, true, false, "x:t()", "Short for transpose."},
+    {"permute", bound<layout::permute>, true, true, "x:permute(axis...)", "Axes in another order."},
+    {"expand", bound<layout::expand>, true, true, "x:expand(size...)", "Repeated along axes of size 1."},
+    {"unsqueeze", bound<layout::unsqueeze>, true, true, "x:unsqueeze(axis)", "A new axis of size 1."},
+    {"squeeze", bound<layout::squeeze>, true, true, "x:squeeze([axis])", "Without an axis of size 1; without all."},
+    {"slice", bound<layout::slice>, true, true, "x:slice(axis, first, last [, step])",
+     "A part of an axis; both ends count."},
+    {"concat", bound<layout::concat>, false, true, "nn.concat({x, y} [, axis])", "Joined along an axis, the first."},
+    {"stack", bound<layout::stack>, false, true, "nn.stack({x, y} [, axis])", "Joined along a new axis, the first."},
+    {"chunk", bound<layout::chunk>, true, true, "x:chunk(count [, axis])",
+     "A list of equal parts along an axis, the first; the last may be smaller."},
+    {"pad", bound<layout::pad>, true, true, "x:pad(axis, before, after)", "Zeros added at both ends of an axis."},
+    {"tril", bound<layout::tril>, true, true, "x:tril([diagonal])", "0 above the diagonal of the last two axes."},
+    {"triu", bound<layout::triu>, true, true, "x:triu([diagonal])", "0 below the diagonal of the last two axes."},
     {"gather", bound<gather>, true, true, "x:gather(axis, index)", "As torch.gather; index counts from 0."},
     {"scatter_add", bound<scatter_add>, true, true, "x:scatter_add(axis, index, y)", "As torch.scatter_add."},
     {"one_hot", bound<one_hot>, true, true, "x:one_hot(classes)", "1 where the label is, else 0; f32."},
+    {"embedding", bound<embedding>, false, true, "nn.embedding(ids, table)",
+     "A row of the table (rows, width) for each id from 0."},
     {"where", bound<where>, false, true, "nn.where(condition, x, y)", "x where true, else y."},
     {"clamp", bound<clamp>, true, true, "x:clamp(low, high)", "Within bounds; nil is none; NaN stays."},
+    {"masked_fill", bound<masked_fill>, true, true, "x:masked_fill(condition, value)", "The value where true, else x."},
     {"cast", bound<cast>, true, true, "x:cast(dtype)", "In another dtype: f32, f64, bf16, f16, i32, i64, bool."},
     {"detach", bound<detach>, true, true, "x:detach()", "The same values, without a gradient."},
     {"cross_entropy", bound<losses::cross_entropy>, false, true, "nn.cross_entropy(logits, labels [, options])",
@@ -472,10 +406,16 @@ constexpr TensorFunction kFunctions[] = {
      "Squared near 0, absolute beyond delta."},
     {"bce_with_logits", bound<losses::bce_with_logits>, false, true, "nn.bce_with_logits(logits, y [, {reduction}])",
      "Binary cross entropy of sigmoid(logits)."},
-    {"full", bound<full>, false, true, "nn.full({size...}, value [, dtype])", "Every element the same."},
-    {"full_like", bound<full_like>, true, true, "x:full_like(value)",
+    {"full", bound<creation::full>, false, true, "nn.full({size...}, value [, dtype])", "Every element the same."},
+    {"full_like", bound<creation::full_like>, true, true, "x:full_like(value)",
      "Of x's shape and dtype, every element the same."},
-    {"tensor", bound<tensor>, false, true, "nn.tensor({number...})", "A list of up to 1,024 numbers; f32."},
+    {"zeros", bound<creation::zeros>, false, true, "nn.zeros(size... [, dtype])", "Zeros; f32."},
+    {"ones", bound<creation::ones>, false, true, "nn.ones(size... [, dtype])", "Ones; f32."},
+    {"zeros_like", bound<creation::zeros_like>, true, true, "x:zeros_like()", "Zeros of x's shape and dtype."},
+    {"ones_like", bound<creation::ones_like>, true, true, "x:ones_like()", "Ones of x's shape and dtype."},
+    {"arange", bound<creation::arange>, false, true, "nn.arange(size)", "0, 1, ..., size - 1 as labels count; i64."},
+    {"eye", bound<creation::eye>, false, true, "nn.eye(size)", "1 on the diagonal, else 0; f32."},
+    {"tensor", bound<creation::tensor>, false, true, "nn.tensor({number...})", "A list of up to 1,024 numbers; f32."},
     {"shape", bound<shape>, true, false, "x:shape()", "Its sizes, as a list."},
     {"size", bound<size>, true, false, "x:size(axis)", "The size of an axis."},
     {"dim", bound<dim>, true, false, "x:dim()", "How many axes."},

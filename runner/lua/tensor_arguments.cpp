@@ -55,7 +55,11 @@ Integers integers_from(lua_State* state, int first) {
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, first));
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, first, i);
-    integers.add(integer_argument(state, -1));
+    int exact = 0;
+    const lua_Integer value = lua_tointegerx(state, -1, &exact);
+    RUN_CHECK(exact != 0 && lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun,
+              "entry {} of the list is {}, expected an integer", i, type_name(state, -1));
+    integers.add(value);
     lua_pop(state, 1);
   }
   return integers;
@@ -92,7 +96,9 @@ Value vector_of(lua_State* state, int index) {
   numbers.reserve(size);
   for (size_t i = 1; i <= size; ++i) {
     lua_rawgeti(state, index, static_cast<lua_Integer>(i));
-    numbers.push_back(number_argument(state, -1));
+    RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "entry {} of the list is {}, expected a number", i,
+              type_name(state, -1));
+    numbers.push_back(lua_tonumber(state, -1));
     lua_pop(state, 1);
   }
   return backends::ops::vector(program, numbers);

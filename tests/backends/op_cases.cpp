@@ -64,6 +64,8 @@ class Table {
                         {"gelu", ops::gelu},
                         {"gelu_tanh", ops::gelu_tanh},
                         {"silu", ops::silu},
+                        {"softplus", ops::softplus},
+                        {"log_sigmoid", ops::log_sigmoid},
                         {"is_finite", ops::is_finite}};
     for (const Row& row : rows)
       for (const DType dtype : floats())
@@ -123,6 +125,8 @@ class Table {
             [](In x) { return ops::where(x[0], x[1], x[2]); });
       for (const Shape& shape : shapes()) {
         add("clamp", {{{dtype, shape}}}, [](In x) { return ops::clamp(x[0], -0.7, 1.1); });
+        add("leaky_relu", {{{dtype, shape}}}, [](In x) { return ops::leaky_relu(x[0], 0.2); });
+        add("elu", {{{dtype, shape}}}, [](In x) { return ops::elu(x[0], 1.5); });
         add("full_like", {{{dtype, shape}}}, [](In x) { return ops::full_like(x[0], 0.1); });
       }
     }
@@ -130,6 +134,8 @@ class Table {
       constexpr double kFour[] = {0.5, -1, 0.1, 3};
       return ops::vector(*x[0].program, kFour);
     });
+    for (const int64_t size : {0, 1, 5, 64})
+      add("arange", {{{DType::kF32, Shape{}}}}, [size](In x) { return ops::arange(*x[0].program, size); });
   }
 
   void reductions() {
@@ -138,11 +144,9 @@ class Table {
       Value (*function)(Value, std::span<const int64_t>, bool);
       bool floats_only = false;
     };
-    const Row rows[] = {{"sum", ops::sum},
-                        {"reduce_max", ops::reduce_max},
-                        {"reduce_min", ops::reduce_min},
-                        {"mean", ops::mean, true},
-                        {"norm", ops::norm, true}};
+    const Row rows[] = {
+        {"sum", ops::sum},         {"reduce_max", ops::reduce_max}, {"reduce_min", ops::reduce_min},
+        {"mean", ops::mean, true}, {"norm", ops::norm, true},       {"logsumexp", ops::logsumexp, true}};
     struct Reduced {
       Shape shape;
       Axes axes;
@@ -160,6 +164,8 @@ class Table {
                 [f = row.function, axes = r.axes, keep_dims](In x) { return f(x[0], axes, keep_dims); });
     for (const DType dtype : floats()) {
       const TensorType type{dtype, of_size({3, 5}, {1024, 1024})};
+      for (const Axes& axes : {Axes{}, Axes{0}, Axes{1}})
+        add("variance", {{type}}, [axes](In x) { return ops::variance(x[0], axes); });
       for (const int64_t axis : {0, 1}) add("argmax", {{type}}, [axis](In x) { return ops::argmax(x[0], axis); });
     }
     if (!large_) add("sum", {{{DType::kF32, Shape{0, 3}}}}, [](In x) { return ops::sum(x[0], Axes{0}); });
@@ -184,6 +190,10 @@ class Table {
       for (const int64_t axis : {0, 1, 2}) {
         add("pad", {x}, [axis](In v) { return ops::pad(v[0], axis, 1, 2); });
         add("concat", {x, x, x}, [axis](In v) { return ops::concat(v, axis); });
+        add("stack", {x, x}, [axis](In v) { return ops::stack(v, axis); });
+        add("unsqueeze", {x}, [axis](In v) { return ops::unsqueeze(v[0], axis); });
+        add("tril", {x}, [axis](In v) { return ops::tril(v[0], axis - 1); });
+        add("triu", {x}, [axis](In v) { return ops::triu(v[0], axis - 1); });
       }
     }
   }

@@ -1,0 +1,90 @@
+#include "runner/lua/creation.h"
+
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/tensor_arguments.h"
+
+namespace runner::lua::creation {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Shape;
+
+int push(lua_State* state, Value value) {
+  push_tensor(state, value);
+  return 1;
+}
+
+int filled(lua_State* state, double value, const Shape& shape, DType dtype) {
+  backends::Program& program = record_here(state).program();
+  return push(state, {&program, program.constant(value, {dtype, shape})});
+}
+
+// Sizes one by one or as a list, then perhaps a dtype.
+int filled_by_sizes(lua_State* state, double value) {
+  DType dtype = DType::kF32;
+  if (lua_gettop(state) > 1 && lua_type(state, -1) == LUA_TSTRING) {
+    dtype = dtype_of(state, -1);
+    lua_pop(state, 1);
+  }
+  return filled(state, value, shape_from(state, 1), dtype);
+}
+
+// How many, of a row or a square.
+int64_t count_argument(lua_State* state, const char* what) {
+  const int64_t count = integer_argument(state, 1);
+  RUN_CHECK(count >= 0, ErrorKind::kRun, "{}: wants a size of at least 0, got {}", what, count);
+  return count;
+}
+
+}  // namespace
+
+int tensor(lua_State* state) {
+  record_here(state);
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of numbers");
+  return push(state, vector_of(state, 1));
+}
+
+// nn.full({2, 3}, value [, dtype])
+int full(lua_State* state) {
+  if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of sizes");
+  const DType dtype = lua_isnoneornil(state, 3) ? DType::kF32 : dtype_of(state, 3);
+  return filled(state, number_argument(state, 2), shape_from(state, 1), dtype);
+}
+
+int full_like(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, ops::full_like(x, number_argument(state, 2)));
+}
+
+int zeros(lua_State* state) {
+  return filled_by_sizes(state, 0);
+}
+
+int ones(lua_State* state) {
+  return filled_by_sizes(state, 1);
+}
+
+int zeros_like(lua_State* state) {
+  return push(state, ops::full_like(operand(state), 0));
+}
+
+int ones_like(lua_State* state) {
+  return push(state, ops::full_like(operand(state), 1));
+}
+
+int arange(lua_State* state) {
+  backends::Program& program = record_here(state).program();
+  return push(state, ops::arange(program, count_argument(state, "arange")));
+}
+
+int eye(lua_State* state) {
+  backends::Program& program = record_here(state).program();
+  const int64_t size = count_argument(state, "eye");
+  RUN_CHECK(size > 0, ErrorKind::kRun, "eye: wants a size of at least 1, got 0");
+  return push(state, ops::one_hot(ops::arange(program, size), size));
+}
+
+}  // namespace runner::lua::creation

@@ -1,0 +1,18 @@
+// Functions of nn in Lua that make tensors of numbers, for the table in tensor.cpp.
+#pragma once
+
+struct lua_State;
+
+namespace runner::lua::creation {
+
+int tensor(lua_State* state);
+int full(lua_State* state);
+int full_like(lua_State* state);
+int zeros(lua_State* state);
+int ones(lua_State* state);
+int zeros_like(lua_State* state);
+int ones_like(lua_State* state);
+int arange(lua_State* state);
+int eye(lua_State* state);
+
+}  // namespace runner::lua::creation

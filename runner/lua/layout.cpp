@@ -1,0 +1,176 @@
+#include "runner/lua/layout.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "backends/graph/type_text.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/tensor_arguments.h"
+
+namespace runner::lua::layout {
+namespace {
+
+namespace ops = backends::ops;
+using backends::Shape;
+
+int push(lua_State* state, Value value) {
+  push_tensor(state, value);
+  return 1;
+}
+
+std::vector<Value> tensors_in(lua_State* state, int index) {
+  if (!lua_istable(state, index)) bad_argument(state, index, "a list of tensors");
+  std::vector<Value> parts;
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state, index));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, index, i);
+    parts.push_back(tensor_value(state, -1, fmt::format("entry {} of the list", i)));
+    lua_pop(state, 1);
+  }
+  RUN_CHECK(!parts.empty(), ErrorKind::kRun, "the list of tensors is empty");
+  return parts;
+}
+
+// Where a new axis goes: 1…rank + 1 or −1…−rank − 1 as 0…rank.
+int64_t place_of(lua_State* state, int index, Value x, std::string_view what) {
+  const int64_t axis = integer_argument(state, index);
+  const int rank = x.shape().rank();
+  RUN_CHECK(axis != 0 && axis <= rank + 1 && axis >= -rank - 1, ErrorKind::kRun,
+            "{}: there is no place {} in {}; axes count from 1, or from -1 at the end", what, axis, x.type());
+  return axis > 0 ? axis - 1 : axis + rank + 1;
+}
+
+template <Value (*triangle)(Value, int64_t)>
+int triangle_of(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, triangle(x, lua_isnoneornil(state, 2) ? 0 : integer_argument(state, 2)));
+}
+
+}  // namespace
+
+// Sizes with at most one −1, which takes what is left.
+int reshape(lua_State* state) {
+  const Value x = operand(state);
+  Integers sizes = integers_from(state, 2);
+  int64_t known = 1;
+  int64_t* open = nullptr;
+  for (int64_t& size : std::span(sizes.values).first(sizes.count)) {
+    RUN_CHECK(size >= 0 || (size == -1 && open == nullptr), ErrorKind::kRun, "reshape: bad size {}; one may be -1",
+              size);
+    if (size == -1) open = &size;
+    if (size != -1) known *= size;
+  }
+  if (open != nullptr) *open = known == 0 ? 0 : x.shape().elements() / known;
+  const Shape shape(sizes.span());
+  RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun, "reshape: {} has {} elements, {} has {}",
+            x.type(), x.shape().elements(), shape, shape.elements());
+  return push(state, ops::reshape(x, shape));
+}
+
+int flatten(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, ops::flatten(x));
+}
+
+int transpose(lua_State* state) {
+  const Value x = operand(state);
+  RUN_CHECK(x.shape().rank() >= 2, ErrorKind::kRun, "transpose: {} has fewer than two axes", x.type());
+  if (lua_gettop(state) == 1) return push(state, ops::transpose(x, -2, -1));
+  return push(state, ops::transpose(x, axis_of(state, 2, x), axis_of(state, 3, x)));
+}
+
+int permute(lua_State* state) {
+  const Value x = operand(state);
+  const Integers axes = axes_from(state, 2, x);
+  RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: {} axes for {}", axes.count,
+            x.type());
+  return push(state, ops::permute(x, axes.span()));
+}
+
+int expand(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, ops::expand(x, shape_from(state, 2)));
+}
+
+int unsqueeze(lua_State* state) {
+  const Value x = operand(state);
+  return push(state, ops::unsqueeze(x, place_of(state, 2, x, "unsqueeze")));
+}
+
+int squeeze(lua_State* state) {
+  const Value x = operand(state);
+  const int64_t wanted = lua_isnoneornil(state, 2) ? -Shape::kMaxRank - 1 : axis_of(state, 2, x);
+  const int64_t axis = wanted < 0 && wanted >= -Shape::kMaxRank ? wanted + x.shape().rank() : wanted;
+  Integers dims;
+  for (int i = 0; i < x.shape().rank(); ++i) {
+    const bool goes = axis < 0 ? x.shape()[i] == 1 : i == axis;
+    RUN_CHECK(!goes || x.shape()[i] == 1, ErrorKind::kRun, "squeeze: axis {} of {} is not of size 1", i + 1, x.type());
+    if (!goes) dims.add(x.shape()[i]);
+  }
+  return push(state, ops::reshape(x, Shape(dims.span())));
+}
+
+// x:slice(axis, first, last [, step]): both ends count, as in string.sub.
+int slice(lua_State* state) {
+  const Value x = operand(state);
+  const int64_t axis = axis_of(state, 2, x);
+  const int64_t size = x.shape()[x.shape().axis(axis, "slice")];
+  int64_t first = integer_argument(state, 3);
+  int64_t last = lua_isnoneornil(state, 4) ? -1 : integer_argument(state, 4);
+  const int64_t step = lua_isnoneornil(state, 5) ? 1 : integer_argument(state, 5);
+  if (first < 0) first += size + 1;
+  if (last < 0) last += size + 1;
+  RUN_CHECK(first >= 1 && last <= size && first <= last + 1 && step >= 1, ErrorKind::kRun,
+            "slice: {} to {} by {} does not lie in axis {} of {}", first, last, step, axis < 0 ? axis : axis + 1,
+            x.type());
+  return push(state, ops::slice(x, axis, first - 1, last, step));
+}
+
+int concat(lua_State* state) {
+  record_here(state);
+  const std::vector<Value> parts = tensors_in(state, 1);
+  const int64_t axis = lua_isnoneornil(state, 2) ? 0 : axis_of(state, 2, parts.front());
+  return push(state, ops::concat(parts, axis));
+}
+
+int stack(lua_State* state) {
+  record_here(state);
+  const std::vector<Value> parts = tensors_in(state, 1);
+  return push(state, ops::stack(parts, lua_isnoneornil(state, 2) ? 0 : place_of(state, 2, parts.front(), "stack")));
+}
+
+// The list of x's parts: `count` of equal size along an axis, the last smaller where that does not go.
+int chunk(lua_State* state) {
+  const Value x = operand(state);
+  const int64_t count = integer_argument(state, 2);
+  const int64_t axis = lua_isnoneornil(state, 3) ? 0 : axis_of(state, 3, x);
+  const int64_t size = x.shape()[x.shape().axis(axis, "chunk")];
+  RUN_CHECK(count >= 1 && count <= size, ErrorKind::kRun, "chunk: cannot cut {} elements of {} into {} parts", size,
+            x.type(), count);
+  const int64_t step = (size + count - 1) / count;
+  lua_newtable(state);
+  for (int64_t begin = 0; begin < size; begin += step) {
+    push_tensor(state, ops::slice(x, axis, begin, std::min(begin + step, size)));
+    lua_rawseti(state, -2, begin / step + 1);
+  }
+  return 1;
+}
+
+int pad(lua_State* state) {
+  const Value x = operand(state);
+  const int64_t axis = axis_of(state, 2, x);
+  return push(state, ops::pad(x, axis, integer_argument(state, 3), integer_argument(state, 4)));
+}
+
+int tril(lua_State* state) {
+  return triangle_of<ops::tril>(state);
+}
+
+int triu(lua_State* state) {
+  return triangle_of<ops::triu>(state);
+}
+
+}  // namespace runner::lua::layout

@@ -1,0 +1,418 @@
+// Every function of tensors in Lua against plain loops over doubles, and what wrong arguments say.
+#include "runner/lua/tensor.h"
+
+#include <cmath>
+#include <functional>
+#include <regex>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "runner/lua/modules.h"
+#include "tests/lua/lua_step.h"
+
+namespace runner::lua {
+namespace {
+
+using backends::DType;
+using backends::Shape;
+using backends::TensorType;
+using Doubles = std::vector<double>;
+
+constexpr DType f32 = DType::kF32, i64 = DType::kI64, b8 = DType::kBool;
+
+const Doubles kX = {-2, -0.5, 0, 0.75, 1.5, 3}, kY = {0.5, 2, -1, 0.75, 4, -3}, kP = {0.25, 0.5, 1, 1.5, 2, 4};
+const Doubles kW = {1, -1, 2, 0.5, -3, 4}, kB = {1, 0, 0, 1, 1, 0}, kC = {1, 1, 0, 0, 1, 0}, kN = {7, -3, 2, 0, 5, 1};
+
+// x, y, p (positive): (2, 3); w: (3, 2); b, c: (2, 3) bool; n: (2, 3) i64; i: (2) i64; z: (2, 1, 3).
+struct Step : LuaStep {
+  Step() {
+    const Shape shape{2, 3};
+    input("x", HostTensor({f32, shape}, kX));
+    input("y", HostTensor({f32, shape}, kY));
+    input("p", HostTensor({f32, shape}, kP));
+    input("w", HostTensor({f32, Shape{3, 2}}, kW));
+    input("b", HostTensor({b8, shape}, kB));
+    input("c", HostTensor({b8, shape}, kC));
+    input("n", HostTensor({i64, shape}, kN));
+    input("i", HostTensor({i64, Shape{2}}, Doubles{2, 0}));
+    input("z", HostTensor({f32, Shape{2, 1, 3}}, kX));
+  }
+};
+
+struct Row {
+  std::string code;
+  TensorType type;
+  Doubles values;
+};
+
+Doubles each(const Doubles& x, const std::function<double(double)>& f) {
+  Doubles result;
+  for (const double v : x) result.push_back(f(v));
+  return result;
+}
+Doubles both(const Doubles& x, const Doubles& y, const std::function<double(double, double)>& f) {
+  Doubles result;
+  for (size_t k = 0; k < x.size(); ++k) result.push_back(f(x[k], y[k]));
+  return result;
+}
+// f of each row (axis 1) of a (2, 3) tensor, and of each column.
+Doubles rows(const Doubles& x, const std::function<double(const Doubles&)>& f) {
+  return {f({x[0], x[1], x[2]}), f({x[3], x[4], x[5]})};
+}
+Doubles columns(const Doubles& x, const std::function<double(const Doubles&)>& f) {
+  return {f({x[0], x[3]}), f({x[1], x[4]}), f({x[2], x[5]})};
+}
+
+double sigmoid(double v) {
+  return 1 / (1 + std::exp(-v));
+}
+double gelu_tanh(double v) {
+  return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+}
+
+double sum(const Doubles& v) {
+  double total = 0;
+  for (const double e : v) total += e;
+  return total;
+}
+double mean(const Doubles& v) {
+  return sum(v) / static_cast<double>(v.size());
+}
+double variance(const Doubles& v) {
+  double total = 0;
+  for (const double e : v) total += (e - mean(v)) * (e - mean(v));
+  return total / (static_cast<double>(v.size()) - 1);
+}
+double deviation(const Doubles& v) {
+  return std::sqrt(variance(v));
+}
+double norm(const Doubles& v) {
+  return std::sqrt(sum(each(v, [](double e) { return e * e; })));
+}
+double logsumexp(const Doubles& v) {
+  return std::log(sum(each(v, [](double e) { return std::exp(e); })));
+}
+double largest(const Doubles& v) {
+  return *std::max_element(v.begin(), v.end());
+}
+double smallest(const Doubles& v) {
+  return *std::min_element(v.begin(), v.end());
+}
+double place_of_largest(const Doubles& v) {
+  return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin());
+}
+double place_of_smallest(const Doubles& v) {
+  return static_cast<double>(std::min_element(v.begin(), v.end()) - v.begin());
+}
+Doubles softmax(const Doubles& x, bool log) {
+  Doubles result;
+  for (size_t k = 0; k < 6; ++k) {
+    const size_t row = k / 3 * 3;
+    const double value = x[k] - logsumexp({x[row], x[row + 1], x[row + 2]});
+    result.push_back(log ? value : std::exp(value));
+  }
+  return result;
+}
+
+Doubles elementwise_of(const Doubles& x, const char* name) {
+  const std::string_view f = name;
+  return each(x, [f](double v) {
+    if (f == "softplus") return std::log(1 + std::exp(v));
+    if (f == "log_sigmoid") return std::log(sigmoid(v));
+    if (f == "leaky_relu") return v > 0 ? v : 0.2 * v;
+    return v > 0 ? v : 1.5 * (std::exp(v) - 1);
+  });
+}
+
+std::vector<Row> elementwise() {
+  const TensorType same{f32, Shape{2, 3}}, truth{b8, Shape{2, 3}};
+  const auto x = [&](std::string code, double (*f)(double)) { return Row{std::move(code), same, each(kX, f)}; };
+  const auto p = [&](std::string code, double (*f)(double)) { return Row{std::move(code), same, each(kP, f)}; };
+  const auto xy = [&](std::string code, double (*f)(double, double)) {
+    return Row{std::move(code), same, both(kX, kY, f)};
+  };
+  const auto test = [&](std::string code, bool (*f)(double, double)) {
+    return Row{std::move(code), truth, both(kX, kY, f)};
+  };
+  return {
+      xy("x + y", [](double a, double b) { return a + b; }),
+      xy("x:add(y)", [](double a, double b) { return a + b; }),
+      xy("nn.add(x, y)", [](double a, double b) { return a + b; }),
+      x("2 + x", [](double a) { return a + 2; }),
+      x("x + 2", [](double a) { return a + 2; }),
+      {"x + n", same, both(kX, kN, [](double a, double b) { return a + b; })},
+      {"n + n", {i64, Shape{2, 3}}, both(kN, kN, [](double a, double b) { return a + b; })},
+      {"n + 0.5", same, each(kN, [](double a) { return a + 0.5; })},
+      {"n + 2", {i64, Shape{2, 3}}, each(kN, [](double a) { return a + 2; })},
+      {"n / 2", same, each(kN, [](double a) { return a / 2; })},
+      {"x + i:cast('f32'):reshape(2, 1)", same, {0, 1.5, 2, 0.75, 1.5, 3}},
+      xy("x - y", [](double a, double b) { return a - b; }),
+      x("1 - x", [](double a) { return 1 - a; }),
+      xy("x:sub(y)", [](double a, double b) { return a - b; }),
+      xy("x * y", [](double a, double b) { return a * b; }),
+      xy("x:mul(y)", [](double a, double b) { return a * b; }),
+      xy("x / y", [](double a, double b) { return a / b; }),
+      xy("x:div(y)", [](double a, double b) { return a / b; }),
+      p("p ^ 1.5", [](double a) { return std::pow(a, 1.5); }),
+      p("p:pow(3)", [](double a) { return a * a * a; }),
+      p("2 ^ p", [](double a) { return std::exp2(a); }),
+      xy("x:minimum(y)", [](double a, double b) { return std::min(a, b); }),
+      x("x:maximum(0.5)", [](double a) { return std::max(a, 0.5); }),
+      test("x:eq(y)", [](double a, double b) { return a == b; }),
+      test("x:ne(y)", [](double a, double b) { return a != b; }),
+      test("x:lt(y)", [](double a, double b) { return a < b; }),
+      test("x:le(y)", [](double a, double b) { return a <= b; }),
+      test("x:gt(y)", [](double a, double b) { return a > b; }),
+      test("x:ge(y)", [](double a, double b) { return a >= b; }),
+      {"b:logical_and(c)", truth, both(kB, kC, [](double a, double b) { return a * b; })},
+      {"b:logical_or(c)", truth, both(kB, kC, [](double a, double b) { return std::max(a, b); })},
+      {"b:logical_not()", truth, each(kB, [](double a) { return 1 - a; })},
+      x("-x", [](double a) { return -a; }),
+      x("x:neg()", [](double a) { return -a; }),
+      x("x:abs()", [](double a) { return std::fabs(a); }),
+      x("x:sign()", [](double a) { return a > 0   ? 1.0
+                                          : a < 0 ? -1.0
+                                                  : 0.0; }),
+      x("x:exp()", [](double a) { return std::exp(a); }),
+      p("p:log()", [](double a) { return std::log(a); }),
+      p("p:log1p()", [](double a) { return std::log1p(a); }),
+      p("p:sqrt()", [](double a) { return std::sqrt(a); }),
+      p("p:rsqrt()", [](double a) { return 1 / std::sqrt(a); }),
+      x("x:square()", [](double a) { return a * a; }),
+      x("x:tanh()", [](double a) { return std::tanh(a); }),
+      x("x:sigmoid()", sigmoid),
+      x("x:erf()", [](double a) { return std::erf(a); }),
+      x("x:relu()", [](double a) { return std::max(a, 0.0); }),
+      x("nn.relu(x)", [](double a) { return std::max(a, 0.0); }),
+      x("x:gelu()", [](double a) { return a * std::erfc(-a / std::sqrt(2.0)) / 2; }),
+      x("x:gelu_tanh()", gelu_tanh),
+      x("x:silu()", [](double a) { return a * sigmoid(a); }),
+      {"x:leaky_relu(0.2)", same, elementwise_of(kX, "leaky_relu")},
+      {"nn.LeakyReLU(0.2)(x)", same, elementwise_of(kX, "leaky_relu")},
+      {"x:leaky_relu()", same, {-0.02, -0.005, 0, 0.75, 1.5, 3}},
+      {"x:elu(1.5)", same, elementwise_of(kX, "elu")},
+      {"nn.ELU(1.5)(x)", same, elementwise_of(kX, "elu")},
+      {"x:elu() * 1.5", same, {1.5 * std::expm1(-2), 1.5 * std::expm1(-0.5), 0, 1.125, 2.25, 4.5}},
+      {"(x * 100):elu()", same, {-1, -1, 0, 75, 150, 300}},
+      {"x:softplus()", same, elementwise_of(kX, "softplus")},
+      {"nn.Softplus()(x)", same, elementwise_of(kX, "softplus")},
+      {"(x * 100):softplus()", same, {0, 0, std::log(2), 75, 150, 300}},
+      {"x:log_sigmoid()", same, elementwise_of(kX, "log_sigmoid")},
+      {"(x * 100):log_sigmoid()", same, {-200, -50, -std::log(2), 0, 0, 0}},
+      {"(x / 0):is_finite()", truth, {0, 0, 0, 0, 0, 0}},
+      {"x:is_finite()", truth, {1, 1, 1, 1, 1, 1}},
+      {"x:clamp(-1, 1)", same, {-1, -0.5, 0, 0.75, 1, 1}},
+      {"x:clamp(nil, 1)", same, {-2, -0.5, 0, 0.75, 1, 1}},
+      {"nn.where(b, x, y)", same, {-2, 2, -1, 0.75, 1.5, -3}},
+      {"nn.where(b, x, 9)", same, {-2, 9, 9, 0.75, 1.5, 9}},
+      {"x:masked_fill(b, -7)", same, {-7, -0.5, 0, -7, -7, 3}},
+      {"x:masked_fill(x:gt(1), 0)", same, {-2, -0.5, 0, 0.75, 0, 0}},
+      {"x:cast('i64')", {i64, Shape{2, 3}}, {-2, 0, 0, 0, 1, 3}},
+      {"b:cast('f32')", same, kB},
+      {"x:detach()", same, kX},
+  };
+}
+
+std::vector<Row> reductions() {
+  const TensorType one{f32, {}}, two{f32, Shape{2}}, three{f32, Shape{3}}, kept{f32, Shape{2, 1}};
+  const TensorType index{i64, Shape{2}};
+  return {
+      {"x:sum()", one, {sum(kX)}},
+      {"x:sum(2)", two, rows(kX, sum)},
+      {"x:sum(-1, true)", kept, rows(kX, sum)},
+      {"x:sum(1)", three, columns(kX, sum)},
+      {"x:sum(1, 2)", one, {sum(kX)}},
+      {"x:sum({1, 2})", one, {sum(kX)}},
+      {"x:mean()", one, {mean(kX)}},
+      {"x:mean(2)", two, rows(kX, mean)},
+      {"x:max(2)", two, rows(kX, largest)},
+      {"x:min(1)", three, columns(kX, smallest)},
+      {"x:norm(2)", two, rows(kX, norm)},
+      {"x:var()", one, {variance(kX)}},
+      {"x:var(2)", two, rows(kX, variance)},
+      {"x:var(1)", three, columns(kX, variance)},
+      {"x:var(2, true)", kept, rows(kX, variance)},
+      {"x:std(2)", two, rows(kX, deviation)},
+      {"x:std()", one, {deviation(kX)}},
+      {"x:logsumexp()", one, {logsumexp(kX)}},
+      {"x:logsumexp(2)", two, rows(kX, logsumexp)},
+      {"x:logsumexp(1, true)", {f32, Shape{1, 3}}, columns(kX, logsumexp)},
+      {"(x * 1000):logsumexp(2) / 1000", two, {0, 3}},
+      {"nn.full({2}, -1 / 0):logsumexp()", one, {-INFINITY}},
+      {"nn.full({2}, 1 / 0):logsumexp()", one, {INFINITY}},
+      {"x:slice(1, 1, 1):var(1)", three, {NAN, NAN, NAN}},
+      {"x:argmax()", index, rows(kX, place_of_largest)},
+      {"y:argmax(1)", {i64, Shape{3}}, columns(kY, place_of_largest)},
+      {"y:argmax(2, true)", {i64, Shape{2, 1}}, rows(kY, place_of_largest)},
+      {"y:argmin()", index, rows(kY, place_of_smallest)},
+      {"n:argmin(1)", {i64, Shape{3}}, columns(kN, place_of_smallest)},
+      {"x:softmax()", {f32, Shape{2, 3}}, softmax(kX, false)},
+      {"x:softmax(2)", {f32, Shape{2, 3}}, softmax(kX, false)},
+      {"x:log_softmax()", {f32, Shape{2, 3}}, softmax(kX, true)},
+      {"x:matmul(w)", {f32, Shape{2, 2}}, {-3, 1.75, -5.25, 12}},
+      {"x:mm(w)", {f32, Shape{2, 2}}, {-3, 1.75, -5.25, 12}},
+  };
+}
+
+std::vector<Row> layouts() {
+  const Doubles transposed = {-2, 0.75, -0.5, 1.5, 0, 3};
+  const TensorType flat{f32, Shape{6}}, square{f32, Shape{2, 3}};
+  return {
+      {"x:reshape(3, 2)", {f32, Shape{3, 2}}, kX},
+      {"x:reshape({-1, 2})", {f32, Shape{3, 2}}, kX},
+      {"x:flatten()", flat, kX},
+      {"x:transpose()", {f32, Shape{3, 2}}, transposed},
+      {"z:transpose(1, 3)", {f32, Shape{3, 1, 2}}, transposed},
+      {"x:t()", {f32, Shape{3, 2}}, transposed},
+      {"z:permute(3, 2, 1)", {f32, Shape{3, 1, 2}}, transposed},
+      {"i:expand(2, 2)", {i64, Shape{2, 2}}, {2, 0, 2, 0}},
+      {"x:unsqueeze(1)", {f32, Shape{1, 2, 3}}, kX},
+      {"x:unsqueeze(3)", {f32, Shape{2, 3, 1}}, kX},
+      {"x:unsqueeze(-1)", {f32, Shape{2, 3, 1}}, kX},
+      {"z:squeeze()", square, kX},
+      {"z:squeeze(2)", square, kX},
+      {"x:slice(2, 2, 3)", {f32, Shape{2, 2}}, {-0.5, 0, 1.5, 3}},
+      {"x:slice(2, 1, -1, 2)", {f32, Shape{2, 2}}, {-2, 0, 0.75, 3}},
+      {"nn.concat({x, y})", {f32, Shape{4, 3}}, {-2, -0.5, 0, 0.75, 1.5, 3, 0.5, 2, -1, 0.75, 4, -3}},
+      {"nn.concat({x, y}, 2)", {f32, Shape{2, 6}}, {-2, -0.5, 0, 0.5, 2, -1, 0.75, 1.5, 3, 0.75, 4, -3}},
+      {"nn.stack({x, y})", {f32, Shape{2, 2, 3}}, {-2, -0.5, 0, 0.75, 1.5, 3, 0.5, 2, -1, 0.75, 4, -3}},
+      {"nn.stack({x, y}, 2)", {f32, Shape{2, 2, 3}}, {-2, -0.5, 0, 0.5, 2, -1, 0.75, 1.5, 3, 0.75, 4, -3}},
+      {"nn.stack({x, y}, -1)", {f32, Shape{2, 3, 2}}, {-2, 0.5, -0.5, 2, 0, -1, 0.75, 0.75, 1.5, 4, 3, -3}},
+      {"x:chunk(2)[2]", {f32, Shape{1, 3}}, {0.75, 1.5, 3}},
+      {"x:chunk(2, 2)[1]", {f32, Shape{2, 2}}, {-2, -0.5, 0.75, 1.5}},
+      {"x:chunk(2, 2)[2]", {f32, Shape{2, 1}}, {0, 3}},
+      {"x:pad(2, 1, 2)", {f32, Shape{2, 6}}, {0, -2, -0.5, 0, 0, 0, 0, 0.75, 1.5, 3, 0, 0}},
+      {"x:tril()", square, {-2, 0, 0, 0.75, 1.5, 0}},
+      {"x:tril(1)", square, {-2, -0.5, 0, 0.75, 1.5, 3}},
+      {"x:triu()", square, {-2, -0.5, 0, 0, 1.5, 3}},
+      {"n:triu(1)", {i64, Shape{2, 3}}, {0, -3, 2, 0, 0, 1}},
+      {"x:triu(-1)", square, kX},
+      {"x:gather(2, i:reshape(2, 1))", {f32, Shape{2, 1}}, {0, 0.75}},
+      {"x:scatter_add(2, i:reshape(2, 1), nn.ones(2, 1))", square, {-2, -0.5, 1, 1.75, 1.5, 3}},
+      {"i:one_hot(3)", square, {0, 0, 1, 1, 0, 0}},
+      {"nn.embedding(i, w)", {f32, Shape{2, 2}}, {-3, 4, 1, -1}},
+  };
+}
+
+std::vector<Row> creations() {
+  return {
+      {"nn.tensor{1, -2.5, 3}", {f32, Shape{3}}, {1, -2.5, 3}},
+      {"nn.full({2, 2}, 0.5)", {f32, Shape{2, 2}}, {0.5, 0.5, 0.5, 0.5}},
+      {"nn.full({2}, 3, 'i64')", {i64, Shape{2}}, {3, 3}},
+      {"x:full_like(4)", {f32, Shape{2, 3}}, {4, 4, 4, 4, 4, 4}},
+      {"nn.zeros(2, 2)", {f32, Shape{2, 2}}, {0, 0, 0, 0}},
+      {"nn.zeros({3}, 'i64')", {i64, Shape{3}}, {0, 0, 0}},
+      {"nn.ones(2, 'bool')", {b8, Shape{2}}, {1, 1}},
+      {"nn.ones()", {f32, {}}, {1}},
+      {"n:zeros_like()", {i64, Shape{2, 3}}, {0, 0, 0, 0, 0, 0}},
+      {"x:ones_like()", {f32, Shape{2, 3}}, {1, 1, 1, 1, 1, 1}},
+      {"nn.arange(5)", {i64, Shape{5}}, {0, 1, 2, 3, 4}},
+      {"nn.arange(1)", {i64, Shape{1}}, {0}},
+      {"nn.arange(0)", {i64, Shape{0}}, {}},
+      {"nn.eye(3)", {f32, Shape{3, 3}}, {1, 0, 0, 0, 1, 0, 0, 0, 1}},
+  };
+}
+
+constexpr std::pair<const char*, const char*> kTexts[] = {
+    {"table.concat(z:shape(), ' ')", "2 1 3"},
+    {"x:size(2) .. ' ' .. x:size(-2)", "3 2"},
+    {"z:dim()", "3"},
+    {"z:numel()", "6"},
+    {"n:dtype()", "i64"},
+    {"x:max():item()", "3.0"},
+    {"n:max():item()", "7"},
+    {"x:max():gt(1):item()", "true"},
+    {"x", "tensor (2, 3) f32"},
+    {"#x", "2"},
+};
+
+std::vector<Row> all_rows() {
+  std::vector<Row> all;
+  for (const auto& some : {elementwise(), reductions(), layouts(), creations()})
+    all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+TEST(LuaTensors, ComputeWhatTheyAreNamedFor) {
+  Step step;
+  for (const Row& row : all_rows()) {
+    const HostTensor got = step.compute(row.code);
+    ASSERT_EQ(got.type, row.type) << row.code;
+    for (int64_t k = 0; k < got.size(); ++k) {
+      const double wanted = row.values[static_cast<size_t>(k)];
+      if (got[k] == wanted || (std::isnan(wanted) && std::isnan(got[k]))) continue;
+      EXPECT_NEAR(got[k], wanted, 2e-6 * std::max(1.0, std::fabs(wanted))) << row.code << ", element " << k;
+    }
+  }
+}
+
+TEST(LuaTensors, AnswerQuestions) {
+  Step step;
+  for (const auto& [code, text] : kTexts) EXPECT_EQ(step.text(code), text) << code;
+}
+
+TEST(LuaTensors, EveryFunctionHasARow) {
+  std::string codes;
+  for (const Row& row : all_rows()) codes += row.code + "\n";
+  for (const auto& [code, text] : kTexts) codes += std::string(code) + "\n";
+  for (const TensorFunction& function : tensor_functions()) {
+    const std::string_view loss_usage = function.usage;
+    if (loss_usage.find("{reduction") != loss_usage.npos || loss_usage.find("options") != loss_usage.npos) continue;
+    EXPECT_TRUE(std::regex_search(codes, std::regex("[:.]" + std::string(function.name) + "[({]"))) << function.name;
+  }
+}
+
+// A product in bf16, softmax in f32, as torch's autocast.
+TEST(LuaTensors, FollowAutocast) {
+  LuaStep step({DType::kBf16});
+  step.input("x", HostTensor({f32, Shape{2, 2}}, [](int64_t) { return 1.001; }));
+  EXPECT_EQ(step.compute("x:matmul(x)").values(), (Doubles{2, 2, 2, 2}));
+  EXPECT_EQ(step.record("x:matmul(x)").dtype(), DType::kBf16);
+  EXPECT_EQ(step.record("x:matmul(x):softmax()").dtype(), f32);
+}
+
+TEST(LuaTensors, SayWhatIsWrong) {
+  Step step;
+  const std::pair<const char*, const char*> cases[] = {
+      {"x:sum('a')", "step:1: sum: argument 2 is string, expected an integer"},
+      {"x:sum({1, 'a'})", "step:1: entry 2 of the list is string, expected an integer"},
+      {"x:reshape(4)", "step:1: reshape: (2, 3) f32 has 6 elements, (4) has 4"},
+      {"x:reshape(-1, -1)", "step:1: reshape: bad size -1; one may be -1"},
+      {"x:unsqueeze(5)",
+       "step:1: unsqueeze: there is no place 5 in (2, 3) f32; axes count from 1, or from -1 at the end"},
+      {"nn.stack({x, y}, 0)",
+       "step:1: stack: there is no place 0 in (2, 3) f32; axes count from 1, or from -1 at the end"},
+      {"nn.stack({x, w})", "step:1: stack: (2, 3) f32 and (3, 2) f32 differ"},
+      {"nn.stack({})", "step:1: the list of tensors is empty"},
+      {"nn.stack(x)", "step:1: stack: argument 1 is tensor, expected a list of tensors"},
+      {"x:chunk(3)", "step:1: chunk: cannot cut 2 elements of (2, 3) f32 into 3 parts"},
+      {"x:pad(1, -1, 0)", "step:1: pad: -1 and 0 at axis 0 must not be negative"},
+      {"i:tril()", "step:1: tril: wants at least two axes, got (2) i64"},
+      {"x:masked_fill(y, 0)", "step:1: where: the condition must be bool, got (2, 3) f32"},
+      {"nn.zeros(2, 'f8')", "step:1: unknown dtype 'f8'; it is one of f32, f64, bf16, f16, i32, i64, bool"},
+      {"nn.zeros(-1)", "step:1: a dimension cannot be negative: (-1)"},
+      {"nn.arange(-1)", "step:1: arange: wants a size of at least 0, got -1"},
+      {"nn.eye(0)", "step:1: eye: wants a size of at least 1, got 0"},
+      {"n:var()", "step:1: mean: wants a float tensor, got (2, 3) i64"},
+      {"nn.tensor{}", "step:1: a list of 0 numbers; 1 to 1024 can become a tensor"},
+      {"nn.tensor{'a'}", "step:1: entry 1 of the list is string, expected a number"},
+      {"x:cosh()", "step:1: a tensor has no method 'cosh'; docs/lua.md lists them"},
+  };
+  for (const auto& [code, message] : cases) EXPECT_EQ(step.error(code), message);
+}
+
+// Each node has the line that made it, arguments that are cast included.
+TEST(LuaTensors, GiveNodesTheLineOfTheCall) {
+  Step step;
+  const auto first = step.program().size();
+  step.record("(function() local a = x:exp()\n return nn.mse(a, n) end)()");
+  std::vector<std::string> lines;
+  for (backends::ValueId id = first; id < step.program().size(); ++id)
+    lines.push_back(fmt::format("{} {}", name_of(step.program().node(id).op), step.program().mark_of(id).to_string()));
+  EXPECT_EQ(lines, (std::vector<std::string>{"exp step:1", "cast step:2", "sub step:2", "mul step:2", "sum step:2",
+                                             "constant step:2", "div step:2"}));
+}
+
+}  // namespace
+}  // namespace runner::lua
