@@ -3,6 +3,8 @@ install(TARGETS runner_points LIBRARY DESTINATION lib/runner)
 install(DIRECTORY recipes/ DESTINATION share/runner/recipes)
 install(FILES schema/runner.schema.json DESTINATION share/runner/schema)  # where the recipes look for it
 
+install(DIRECTORY docs/ DESTINATION share/doc/runner PATTERN decisions EXCLUDE)
+
 # What the program tells about itself: its manual page, and completion where each shell looks for it.
 foreach(page
     "man:man/man1/runner.1"

@@ -24,9 +24,10 @@ struct Goal {
 // Where a figure is not from the recipe itself: 40 % of the wines are of the most frequent cultivar, and predicting the
 // mean alcohol of all wines has a squared error of 0.66, its variance.
 constexpr Goal kGoals[] = {
-    {"digits", "eval/accuracy", 0.97, 1}, {"digits_lua", "eval/accuracy", 0.97, 1}, {"wine", "eval/accuracy", 0.93, 1},
-    {"wine", "eval/f1_macro", 0.93, 1},   {"regression", "eval/mse", 0, 0.4},
-    {"regression", "eval/mae", 0, 0.5},   {"transfer", "eval/accuracy", 0.8, 0.96},  // of random features
+    {"digits", "eval/accuracy", 0.97, 1},     {"digits_lua", "eval/accuracy", 0.97, 1},
+    {"wine", "eval/accuracy", 0.93, 1},       {"wine", "eval/f1_macro", 0.93, 1},
+    {"regression", "eval/mse", 0, 0.4},       {"regression", "eval/mae", 0, 0.5},
+    {"transfer", "eval/accuracy", 0.8, 0.96},  // of random features
 };
 
 TEST(Recipes, ReachWhatTheyAreFor) {
@@ -97,10 +98,12 @@ TEST(Install, TheInstalledProgramTrainsTheInstalledRecipes) {
       result.out,
       "here\nhere/bin\nhere/bin/runner\nhere/lib\nhere/lib/runner\nhere/lib/runner/runner_points.so\nhere/share\nhere/"
       "share/bash-completion\n"
-      "here/share/bash-completion/completions\nhere/share/fish\nhere/share/fish/vendor_completions.d\nhere/share/man\n"
+      "here/share/bash-completion/completions\nhere/share/doc\nhere/share/doc/runner\nhere/share/fish\nhere/share/fish/"
+      "vendor_completions.d\nhere/share/man\n"
       "here/share/man/man1\nhere/share/runner\nhere/share/runner/recipes\nhere/share/runner/schema\nhere/share/zsh\n"
       "here/share/zsh/site-functions\n");
   const fs::path share = folder.path() / "here/share";
+  EXPECT_EQ(read_text(share / "doc/runner/README.md"), read_text(RUNNER_SOURCE_DIR "/docs/README.md"));
   EXPECT_EQ(read_text(share / "man/man1/runner.1").substr(0, 11), ".TH RUNNER ");
   EXPECT_EQ(read_text(share / "bash-completion/completions/runner").substr(0, 6), "# bash");
   EXPECT_EQ(read_text(share / "zsh/site-functions/_runner").substr(0, 8), "#compdef");
