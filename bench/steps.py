@@ -2,7 +2,7 @@
 """Training speed: runner against PyTorch, JAX and the floor of this machine, in one run.
 
     bench/steps.py --runner build/bin/runner --peak build/bin/peak [--torch PYTHON] [--jax PYTHON]
-                   [--workloads small,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3] [--seconds 3]
+                   [--workloads small,lua,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3] [--seconds 3]
 
 Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
 floor of a step is its products' flops at the FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move
@@ -62,6 +62,8 @@ def write_workload(folder, name):
     """Recipe and samples as two .npy files; the values matter little, so blocks of normal ones repeat."""
     shutil.copy(os.path.join(HERE, "recipes", name + ".yaml"), folder)
     w, rng = WORKLOADS[name], random.Random(0)
+    if w["hook"]:
+        shutil.copy(os.path.join(HERE, "..", "recipes", "hooks", "digits.lua"), folder)
     count = w["samples"] * w["widths"][0]
     block = array.array("f", (rng.gauss(0, 1) for _ in range(9973)))  # a prime: no two samples agree
     write_npy(os.path.join(folder, name + "-x.npy"), "<f4", (w["samples"], w["widths"][0]), (block * (count // 9973 + 1))[:count])
@@ -106,7 +108,7 @@ def main():
     ap.add_argument("--peak", required=True)
     ap.add_argument("--torch", help="a Python with PyTorch")
     ap.add_argument("--jax", help="a Python with JAX and optax")
-    ap.add_argument("--workloads", default="small,big,mixed")
+    ap.add_argument("--workloads", default="small,lua,big,mixed")
     ap.add_argument("--dtypes", default="fp32,bf16")
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--rounds", type=int, default=3)
@@ -130,7 +132,7 @@ def compare(options):
             for _ in range(options.rounds):
                 rounds.append([runner_figures(options, name, dtype, steps)])
                 for python, script in ((options.torch, "torch_steps.py"), (options.jax, "jax_steps.py")):
-                    if python:
+                    if python and not (WORKLOADS[name]["hook"] and python == options.jax):
                         rounds[-1].append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads),
                                                      dtype, str(options.seconds)]))
                 floor = floor_ms(name, dtype, output_of([options.peak, str(options.threads)]))

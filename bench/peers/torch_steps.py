@@ -17,6 +17,8 @@ for i, (a, b) in enumerate(zip(w["widths"], w["widths"][1:])):
     layers.append(nn.Linear(a, b))
     if i + 2 < len(w["widths"]):
         layers += [nn.LayerNorm(b), nn.GELU(), nn.Dropout(0.1)] if w["extra"] else [nn.ReLU()]
+        if w["hook"]:
+            layers.append(nn.Dropout(0.2))
 model = nn.Sequential(*layers)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 features, labels = torch.randn(w["samples"], w["widths"][0]), torch.randint(w["widths"][-1], (w["samples"],))
@@ -30,13 +32,23 @@ def batches():
             yield features[rows], labels[rows]
 
 
-source = batches()
+source, sums = batches(), torch.zeros(2)
+
+
+def loss_of_hook(logits, y):
+    """As training_step of recipes/hooks/digits.lua, its metrics summed as that of runner are."""
+    log_p = nn.functional.log_softmax(logits, 1)
+    entropy = -(log_p.exp() * log_p).sum(1)
+    with torch.no_grad():
+        sums[0] += entropy.sum()
+        sums[1] += (logits.argmax(1) == y).sum()
+    return (nn.functional.cross_entropy(logits, y, reduction="none") - 0.02 * entropy).mean()
 
 
 def step():
     x, y = next(source)
     with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16"):
-        loss = nn.functional.cross_entropy(model(x).float(), y)
+        loss = (loss_of_hook if w["hook"] else nn.functional.cross_entropy)(model(x).float(), y)
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     optimizer.step()

@@ -1,6 +1,7 @@
-"""The models of bench/recipes, for the peers: name -> (layer widths, batch, samples, extra layers)."""
+"""The models of bench/recipes, for the peers: name -> (layer widths, batch, samples, extra layers, the step of a hook)."""
 WORKLOADS = {
-    "small": dict(widths=[64, 128, 10], batch=32, samples=1437, extra=False),
-    "big": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=False),
-    "mixed": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=True),
+    "small": dict(widths=[64, 128, 10], batch=32, samples=1437, extra=False, hook=False),
+    "lua": dict(widths=[64, 128, 10], batch=32, samples=1437, extra=False, hook=True),
+    "big": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=False, hook=False),
+    "mixed": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=True, hook=False),
 }

@@ -6,7 +6,6 @@
 
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
-#include "runner/lua/tensor.h"
 
 namespace runner::lua {
 namespace {
@@ -15,6 +14,19 @@ struct Handle {
   uint32_t recording;
   backends::ValueId id;
 };
+
+// Its address is the key of the metatable in the registry, which is found faster than by a name.
+constexpr char kMetatable = 0;
+
+// The handle that stands at `index`, null for anything else.
+const Handle* handle_at(lua_State* state, int index) {
+  const void* const data = lua_touserdata(state, index);
+  if (data == nullptr || lua_getmetatable(state, index) == 0) return nullptr;
+  lua_rawgetp(state, LUA_REGISTRYINDEX, &kMetatable);
+  const bool is_tensor = lua_rawequal(state, -1, -2) != 0;
+  lua_pop(state, 2);
+  return is_tensor ? static_cast<const Handle*>(data) : nullptr;
+}
 
 Value value_of(lua_State* state, const Handle& handle) {
   const Recording& recording = recording_of(state, "a tensor");
@@ -72,25 +84,30 @@ Recording& recording_of(lua_State* state, const char* what) {
   return recording;
 }
 
+void set_tensor_metatable(lua_State* state) {
+  lua_rawsetp(state, LUA_REGISTRYINDEX, &kMetatable);
+}
+
 void push_tensor(lua_State* state, Value value) {
   const Recording& recording = recording_of(state, "a tensor");
   auto* handle = static_cast<Handle*>(lua_newuserdatauv(state, sizeof(Handle), 0));
   *handle = {recording.number(), value.id};
-  luaL_setmetatable(state, kTensorName);
+  lua_rawgetp(state, LUA_REGISTRYINDEX, &kMetatable);
+  lua_setmetatable(state, -2);
 }
 
 bool is_tensor(lua_State* state, int index) {
-  return luaL_testudata(state, index, kTensorName) != nullptr;
+  return handle_at(state, index) != nullptr;
 }
 
 Value tensor_argument(lua_State* state, int index) {
-  const auto* handle = static_cast<const Handle*>(luaL_testudata(state, index, kTensorName));
+  const Handle* handle = handle_at(state, index);
   if (handle == nullptr) bad_argument(state, index, "a tensor");
   return value_of(state, *handle);
 }
 
 Value tensor_value(lua_State* state, int index, std::string_view what) {
-  const auto* handle = static_cast<const Handle*>(luaL_testudata(state, index, kTensorName));
+  const Handle* handle = handle_at(state, index);
   RUN_CHECK(handle != nullptr, ErrorKind::kRun, "{} is {}, expected a tensor", what, type_name(state, index));
   return value_of(state, *handle);
 }

@@ -73,6 +73,8 @@ class RecordingScope {
 // The recording of a state; throws Error(kRun), naming `what`, where nothing is being recorded.
 Recording& recording_of(lua_State* state, const char* what);
 
+// Makes the table at the top of the stack, which is popped, the metatable of tensors.
+void set_tensor_metatable(lua_State* state);
 // Pushes a tensor of the recording under way.
 void push_tensor(lua_State* state, Value value);
 bool is_tensor(lua_State* state, int index);

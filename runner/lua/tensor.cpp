@@ -430,10 +430,8 @@ constexpr NamedFunction kOperators[] = {
     {"__len", bound<length>},           {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
     {"__eq", bound<no_comparison>},     {"__concat", bound<no_concat>},     {"__tostring", bound<to_string>}};
 
-// x.name: a method (upvalue 1 holds them), or an error that suggests one.
-int method(lua_State* state) {
-  lua_pushvalue(state, 2);
-  if (lua_rawget(state, lua_upvalueindex(1)) != LUA_TNIL) return 1;
+// x.name where there is no such method: an error that suggests one.
+int no_method(lua_State* state) {
   if (lua_type(state, 2) != LUA_TSTRING)
     fail(ErrorKind::kRun, "a tensor has no entries; x:slice(axis, first, last) takes a part of it");
   std::vector<std::string> names;
@@ -451,14 +449,18 @@ std::span<const TensorFunction> tensor_functions() {
 }
 
 void open_tensors(lua_State* state) {
-  luaL_newmetatable(state, kTensorName);
-  set_functions(state, kOperators);
   lua_newtable(state);
+  set_functions(state, kOperators);
+  lua_pushstring(state, kTensorName);
+  lua_setfield(state, -2, "__name");
+  lua_newtable(state);  // of methods: Lua finds one there without a call
   set_functions(state, kFunctions, [](const TensorFunction& row) { return row.is_method; });
-  lua_pushcclosure(state, bound<method>, 1);
+  lua_createtable(state, 0, 1);
+  set_function(state, "__index", bound<no_method>);
+  lua_setmetatable(state, -2);
   lua_setfield(state, -2, "__index");
   protect_metatable(state);
-  lua_pop(state, 1);
+  set_tensor_metatable(state);
 }
 
 }  // namespace runner::lua

@@ -233,9 +233,11 @@ bool StepBuilder::varies(bool training) const {
   return hooks_->has_model() || (training ? hooks_->has_training_step() : hooks_->has_evaluation_step());
 }
 
-StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
-  Recorded recorded;
-  Program& program = recorded.program;
+const StepBuilder::Prologue& StepBuilder::prologue(int64_t batch) const {
+  const auto [entry, is_new] = prologues_.try_emplace(batch);
+  Prologue& prologue = entry->second;
+  if (!is_new) return prologue;
+  Program& program = prologue.program;
   for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
   const TensorType batch_types[kBatchInputCount] = {{DType::kF32, batched(batch, encoding_.feature_shape)},
                                                     label_type(encoding_, batch),
@@ -243,22 +245,38 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Re
                                                     {DType::kI64, Shape{batch}},
                                                     {DType::kI64, Shape{2}}};
   constexpr const char* kNames[kBatchInputCount] = {"features", "labels", "mask", "sample_ids", "random_key"};
-  Value inputs[kBatchInputCount];
-  for (size_t i = 0; i < kBatchInputCount; ++i)
-    inputs[i] = {&program, program.input(InputKind::kBatch, kNames[i], batch_types[i])};
+  for (size_t i = 0; i < kBatchInputCount; ++i) program.input(InputKind::kBatch, kNames[i], batch_types[i]);
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
     for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
       program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
   }
-
-  std::vector<Value> parameters;
   for (const nn::Parameter& parameter : model_.parameters.parameters()) {
     const Value flat = input_value(program, static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer)));
     const Value range = ops::slice(flat, 0, parameter.offset, parameter.offset + parameter.elements());
-    parameters.push_back(ops::reshape(range, parameter.shape));
-    recorded.parameters.push_back(parameters.back().id);
+    prologue.parameters.push_back(ops::reshape(range, parameter.shape).id);
   }
+  return prologue;
+}
+
+StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
+  Recorded recorded;
+  record_into(recorded, batch, training, read);
+  return recorded;
+}
+
+void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
+  const Prologue& begun = prologue(batch);
+  recorded.program = begun.program;
+  recorded.parameters = begun.parameters;
+  recorded.outputs = recorded.targets = backends::kNoValue;
+  recorded.metrics.clear();
+  Program& program = recorded.program;
+  Value inputs[kBatchInputCount];
+  for (size_t i = 0; i < kBatchInputCount; ++i) inputs[i] = input_value(program, layout_.arrays().size() + i);
+  std::vector<Value> parameters;
+  parameters.reserve(begun.parameters.size());
+  for (const ValueId id : begun.parameters) parameters.push_back({&program, id});
   const bool bf16 = recipe_.mixed_precision == schema::Precision::kBf16;
   nn::Forward forward{.program = program,
                       .parameters = parameters,
@@ -274,7 +292,6 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Re
                   .sample_ids = inputs[kSampleIds],
                   .read = [&](Value scalar) { return read(program, scalar.id); }};
   record_losses(recorded, step, training);
-  return recorded;
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,8 @@ class StepBuilder {
   // `read`: gives a hook the value of a scalar; it may be null where none can ask.
   using Read = std::function<double(const backends::Program& program, backends::ValueId scalar)>;
   Recorded record(int64_t batch, bool training, const Read& read = nullptr) const;
+  // The same in place of an older recording, whose memory the new one takes.
+  void record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const;
   // Whether record() may record something else each time.
   bool varies(bool training) const;
 
@@ -94,6 +97,13 @@ class StepBuilder {
   backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled) const;
 
  private:
+  // What every recording of a batch size begins with: the inputs, and the parameters as parts of them.
+  struct Prologue {
+    backends::Program program;
+    std::vector<backends::ValueId> parameters;
+  };
+  const Prologue& prologue(int64_t batch) const;
+
   const schema::Recipe& recipe_;
   const nn::Model& model_;
   const Optimizers& optimizers_;
@@ -104,6 +114,7 @@ class StepBuilder {
 
   Hooks* const hooks_;
   const schema::Loss loss_;
+  mutable std::map<int64_t, Prologue> prologues_;  // by batch size, made when first asked for
 };
 
 }  // namespace runner::train

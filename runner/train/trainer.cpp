@@ -94,7 +94,7 @@ Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
 }
 
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
-  recorded_ = record(kind.shape.batch, kind.training, batch);
+  builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
   if (kind.training)
     return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape),
                                [&] { return device_.compile(builder_.complete(recorded_, kind.shape)); });
@@ -102,10 +102,10 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
                              [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
 }
 
-StepBuilder::Recorded Trainer::record(int64_t size, bool training, const data::Batch* batch) {
-  return builder_.record(size, training, [&](const backends::Program& program, backends::ValueId scalar) {
+StepBuilder::Read Trainer::reader(const data::Batch* batch) {
+  return [this, batch](const backends::Program& program, backends::ValueId scalar) {
     return read_scalar(program, scalar, batch);
-  });
+  };
 }
 
 double Trainer::read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch) {
@@ -246,7 +246,7 @@ NotFinite Trainer::explain_not_finite(data::Loader& loader) {
 NotFinite Trainer::find_not_finite(data::Loader& loader) {
   for (int64_t micro = 0;; ++micro) {
     const data::Batch& batch = loader.next();
-    const StepBuilder::Recorded recorded = record(batch.size, true, &batch);
+    const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
     if (const auto found = first_not_finite(device_, recorded, model_.parameters, arguments(batch))) return *found;
     if (ends_window(batch, micro)) return {"the forward pass is finite, a gradient is not"};
   }

@@ -132,7 +132,8 @@ class Trainer {
   Step make_step(const StepKind& kind, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch);
   Step forward_step(const data::Batch& batch, bool labelled);
-  StepBuilder::Recorded record(int64_t size, bool training, const data::Batch* batch);
+  // Reads scalars of a recording under way from the arrays and the batch.
+  StepBuilder::Read reader(const data::Batch* batch);
   NotFinite find_not_finite(data::Loader& loader);
   // A scalar of a recording under way, computed from the arrays and the batch.
   double read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch);
