@@ -1,5 +1,9 @@
 #include "tests/docs/pages.h"
 
+#include <filesystem>
+#include <iterator>
+#include <locale>
+
 #include <fmt/format.h>
 
 #include "runner/cli/command.h"
