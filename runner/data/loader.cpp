@@ -116,7 +116,23 @@ struct Loader::Ring {
       dataset.gather_targets(ids, targets);
       batch.targets = targets;
     }
+    if (spec.transform) transform(number, features, batch);
     at = batch.next();
+  }
+
+  // features: those of `batch`, the number-th.  Left half done where the loader is about to go: nobody takes the batch
+  // then.
+  void transform(int64_t number, std::span<float> features, const Batch& batch) const {
+    const auto width = static_cast<size_t>(dataset.feature_shape().elements());
+    const auto targets = batch.targets.empty() ? 0 : static_cast<size_t>(dataset.outputs());
+    for (size_t i = 0; i < batch.ids.size() && !stopping.load(std::memory_order_relaxed); ++i)
+      spec.transform->apply({.shape = dataset.feature_shape(),
+                             .features = features.subspan(i * width, width),
+                             .label = batch.classes.empty() ? 0 : batch.classes[i],
+                             .targets = batch.targets.subspan(i * targets, targets),
+                             .id = batch.ids[i],
+                             .epoch = batch.position.epoch,
+                             .batch = number});
   }
 
   void produce() {
@@ -146,7 +162,7 @@ struct Loader::Ring {
 
   const Batch& take() {
     if (spec.prefetch == 0) {
-      assemble(taken);
+      assemble(taken++);
       return batches[0];
     }
     released.store(taken);  // the previous batch's slot is free
@@ -199,7 +215,17 @@ Loader::Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& s
 Loader::~Loader() = default;
 
 const Batch& Loader::next() {
-  return ring_->take();
+  Transform* const transform = ring_->spec.transform.get();
+  if (transform == nullptr) return ring_->take();
+  const int64_t number = ring_->taken;
+  try {
+    const Batch& batch = ring_->take();
+    transform->pass_on(number);
+    return batch;
+  } catch (...) {
+    transform->pass_on(number);
+    throw;
+  }
 }
 
 }  // namespace runner::data

@@ -2,8 +2,9 @@
 //
 // A thread gathers rows into a ring of preallocated, 64-byte aligned buffers, through epoch after epoch; small batches
 // are prepared many at a time (up to 64, or 256 KiB), and each side is woken only when the ring was empty or has become
-// half empty.  What it yields depends on the plan and the seed alone.  After the constructor: no heap allocation and no
-// page fault.  `prefetch` 0 is the plain sequential path: no thread, next() assembles.
+// half empty.  What it yields depends on the plan, the seed and the transform alone.  After the constructor: no heap
+// allocation and no page fault, but those of a transform.  `prefetch` 0 is the plain sequential path: no thread, next()
+// assembles.
 //
 // One consumer thread.  The data set must outlive the loader.
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "runner/data/dataset.h"
 #include "runner/data/plan.h"
+#include "runner/data/transform.h"
 
 namespace runner::data {
 
@@ -47,6 +49,7 @@ struct LoaderSpec {
   Position from = {};          // the first batch to yield; skipping costs nothing but the epoch's permutation
   int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // batches prepared ahead, at least
+  std::shared_ptr<Transform> transform = nullptr;  // null: none; of this loader alone
 };
 
 class Loader {

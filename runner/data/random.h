@@ -17,6 +17,7 @@ enum class Stream : uint32_t {
   kSyntheticRule = 0x64610003,
   kSyntheticTrain = 0x64610004,
   kSyntheticEval = 0x64610005,
+  kTransform = 0x64610006,
 };
 
 using Block = backends::PhiloxCounter;

@@ -13,12 +13,14 @@
 
 #include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/optimizers.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
+#include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
 
 namespace runner::lua {
@@ -31,10 +33,10 @@ constexpr const char* kHook = "runner.hook";  // registry: the table that the fi
 constexpr const char* kAcc = "runner.acc";
 
 // Entries of the table; those from kFirstEvent on are events, in the order of enum HookEvent.
-enum Entry : size_t { kModel, kOptimizers, kTrainingStep, kEvaluationStep, kMetrics, kFirstEvent };
-constexpr std::string_view kEntries[] = {"model",         "optimizers",   "training_step",  "evaluation_step",
-                                         "metrics",       "on_run_begin", "on_epoch_begin", "on_step_end",
-                                         "on_evaluation", "on_epoch_end", "on_run_end"};
+enum Entry : size_t { kModel, kOptimizers, kTrainingStep, kEvaluationStep, kTransform, kMetrics, kFirstEvent };
+constexpr std::string_view kEntries[] = {"model",       "optimizers",    "training_step", "evaluation_step",
+                                         "transform",   "metrics",       "on_run_begin",  "on_epoch_begin",
+                                         "on_step_end", "on_evaluation", "on_epoch_end",  "on_run_end"};
 static_assert(std::size(kEntries) == kFirstEvent + train::kEventCount);
 
 std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
@@ -55,16 +57,13 @@ class LuaHooks : public train::Hooks {
         accelerator_{recipe} {
     runtime_.user = &recording_;
     lua_State* const state = runtime_.state();
-    open_tensors(state);
-    open_modules(state);
-    open_optimizers(state);
-    runtime_.add_module("nn", open_nn);
-    runtime_.add_module("optim", open_optim);
+    open_libraries(runtime_);
     runtime_.run_file(recipe.hooks);
     check_table(state);
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
     push_accelerator(state, accelerator_);
     lua_setfield(state, LUA_REGISTRYINDEX, kAcc);
+    if (has_[kTransform]) transform_ = new_transform();
   }
 
   bool has_model() const override { return has_[kModel]; }
@@ -134,6 +133,11 @@ class LuaHooks : public train::Hooks {
     return whole_metrics(runtime_, set);
   }
 
+  std::shared_ptr<data::Transform> transform() override {
+    if (!has_[kTransform]) return nullptr;
+    return transform_ ? std::exchange(transform_, nullptr) : new_transform();
+  }
+
   void attach(train::RunControl* run) override { accelerator_.run = run; }
 
   std::string state() const override { return std::to_string(runtime_.random_draws()); }
@@ -168,6 +172,10 @@ class LuaHooks : public train::Hooks {
 
   void use_model(const nn::ModulePtr& model) {
     if (std::exchange(accelerator_.model, model) != model) set_model(runtime_.state(), model);
+  }
+
+  std::shared_ptr<data::Transform> new_transform() {
+    return make_transform(recipe_, runtime_.sources(), [this](std::string_view line) { print(line); });
   }
 
   void print(std::string_view line) {
@@ -256,7 +264,8 @@ class LuaHooks : public train::Hooks {
   const std::filesystem::path folder_;  // of the hook file
   Recording recording_;
   Runtime runtime_;
-  Accelerator accelerator_;  // after the runtime, in which modules of its model may live
+  Accelerator accelerator_;                     // after the runtime, in which modules of its model may live
+  std::shared_ptr<data::Transform> transform_;  // made with the hook, so that its errors are found then; for the first
 };
 
 }  // namespace

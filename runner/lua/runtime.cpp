@@ -18,7 +18,6 @@ namespace {
 
 constexpr int kHookInterval = 10'000;  // instructions between two looks at the budget
 constexpr int kCallersShown = 8;
-constexpr const char* kModules = "runner.modules";  // registry: what `require` has loaded, by name
 
 // Reads what Lua code may be.  Throws Error(kRecipe).
 std::string read_source(const std::filesystem::path& file, const std::string& name) {
@@ -71,7 +70,7 @@ class Runtime::Impl {
     lua_pushcfunction(state_, [](lua_State* state) {
       open_sandbox(state, of(state).options_.budget.pattern_steps);
       lua_newtable(state);
-      lua_setfield(state, LUA_REGISTRYINDEX, kModules);
+      lua_setfield(state, LUA_REGISTRYINDEX, kRequired);
       lua_register(state, "require", bound<require>);
       return 0;
     });
@@ -87,6 +86,7 @@ class Runtime::Impl {
   const RuntimeOptions& options() const { return options_; }
   const std::vector<Source>& sources() const { return sources_; }
   uint64_t draws = 0;
+  std::function<uint64_t()> random_source;
 
   // Null where the file itself is to be read.
   const Source* recorded(const std::filesystem::path& file) const {
@@ -237,7 +237,7 @@ int require(lua_State* state) {
   Runtime& runtime = Runtime::of(state);
   const std::string name(text_argument(state, 1));
   lua_settop(state, 1);
-  lua_getfield(state, LUA_REGISTRYINDEX, kModules);
+  lua_getfield(state, LUA_REGISTRYINDEX, kRequired);
   if (lua_getfield(state, 2, name.c_str()) != LUA_TNIL) {
     RUN_CHECK(!lua_islightuserdata(state, -1), ErrorKind::kRun, "require: '{}' requires itself", name);
     return 1;
@@ -276,7 +276,7 @@ lua_State* Runtime::state() const {
 
 void Runtime::add_module(const char* name, int (*open)(lua_State*)) {
   lua_State* const state = impl_->state();
-  lua_getfield(state, LUA_REGISTRYINDEX, kModules);
+  lua_getfield(state, LUA_REGISTRYINDEX, kRequired);
   lua_pushcfunction(state, open);
   call(state, 0, 1);
   lua_setfield(state, -2, name);
@@ -315,7 +315,12 @@ const RuntimeOptions& Runtime::options() const {
   return impl_->options();
 }
 
+void Runtime::set_random_source(std::function<uint64_t()> source) {
+  impl_->random_source = std::move(source);
+}
+
 uint64_t Runtime::draw() {
+  if (impl_->random_source) return impl_->random_source();
   // Counter word 3 names the use: dropout's layers and the data path have numbers of their own.
   constexpr uint32_t kUse = 0x6c756101;
   const uint64_t at = impl_->draws++;

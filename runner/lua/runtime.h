@@ -38,6 +38,9 @@ struct RuntimeOptions {
   std::vector<Source> recorded = {};            // stand for the files of these paths, which need not be there
 };
 
+// In the registry of a state: what `require` has loaded, by name.
+inline constexpr const char* kRequired = "runner.modules";
+
 class Runtime {
  public:
   explicit Runtime(RuntimeOptions options);
@@ -72,6 +75,8 @@ class Runtime {
   const RuntimeOptions& options() const;
   // The next number of math.random's stream.
   uint64_t draw();
+  // From now on it is `source` that gives those numbers.
+  void set_random_source(std::function<uint64_t()> source);
   // Where the binding keeps what belongs to this state.
   void* user = nullptr;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runner/data/encoding.h"
+#include "runner/data/transform.h"
 #include "runner/nn/models.h"
 #include "runner/train/optimizers.h"
 #include "schema/recipe.h"
@@ -109,6 +110,9 @@ class Hooks {
   virtual void on(HookEvent event) = 0;
   // Figures of a whole evaluation by name, without "eval/".
   virtual std::map<std::string, double> metrics(const EvaluatedSet& set) = 0;
+
+  // For a loader of training data: what changes its samples.  Null: nothing does.
+  virtual std::shared_ptr<data::Transform> transform() = 0;
 
   // The run that events belong to; null: none.
   virtual void attach(RunControl* run) = 0;

@@ -179,7 +179,11 @@ class Run : private RunControl {
 
   // From the next batch on.
   data::LoaderSpec loader_spec(int64_t prefetch) const {
-    return {.shuffle = recipe_.data.shuffle, .seed = session_.data_seed(), .from = position_, .prefetch = prefetch};
+    return {.shuffle = recipe_.data.shuffle,
+            .seed = session_.data_seed(),
+            .from = position_,
+            .prefetch = prefetch,
+            .transform = hooks_ ? hooks_->transform() : nullptr};
   }
 
   void train() {

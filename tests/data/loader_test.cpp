@@ -1,5 +1,7 @@
 #include "runner/data/loader.h"
 
+#include <map>
+
 #include "runner/data/load.h"
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
@@ -171,6 +173,69 @@ TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
     EXPECT_EQ(support::allocations(), allocated) << prefetch;
     EXPECT_EQ(support::page_faults(), faults) << prefetch;
     EXPECT_NE(sum, 0);
+  }
+}
+
+// Adds 1000 (epoch + 1) to the features and notes who called; throws at one sample.
+struct Shift : Transform {
+  void apply(const Sample& sample) override {
+    if (sample.id == thrown_at.first && sample.epoch == thrown_at.second) fail(ErrorKind::kRun, "at {}", sample.id);
+    EXPECT_EQ(sample.shape, (backends::Shape{2}));
+    EXPECT_EQ(sample.features[0], static_cast<float>(sample.id));
+    EXPECT_EQ(sample.label, sample.targets.empty() ? sample.id % 5 : 0);
+    if (!sample.targets.empty()) {
+      EXPECT_EQ(sample.targets[0], static_cast<float>(2 * sample.id));
+    }
+    for (float& feature : sample.features) feature += static_cast<float>(1000 * (sample.epoch + 1));
+    ++seen[sample.batch];
+  }
+  void pass_on(int64_t batch) override { passed.push_back(batch); }
+
+  std::pair<int64_t, int64_t> thrown_at{-1, -1};
+  std::map<int64_t, int64_t> seen;  // samples by batch
+  std::vector<int64_t> passed;
+};
+
+TEST_F(LoaderTest, TransformsEverySampleOfItsBatch) {
+  for (const bool targets : {false, true}) {
+    const Dataset data = counting(53, targets);
+    for (const int64_t prefetch : {0, 1, 9}) {
+      const DataPlan plan({.samples = 53, .batch_size = 4, .processes = 3});
+      const auto shift = std::make_shared<Shift>();
+      const LoaderSpec plain{.seed = 7, .replica = 2, .prefetch = prefetch};
+      LoaderSpec spec = plain;
+      spec.transform = shift;
+      spec.epochs = 2;
+      const int64_t count = 2 * plan.steps_per_epoch();
+      std::vector<Copy> wanted;
+      {
+        Loader loader(data, plan, plain);
+        wanted = take(loader, count);
+      }
+      for (Copy& batch : wanted)
+        for (float& feature : batch.features) feature += static_cast<float>(1000 * (batch.position.epoch + 1));
+      Loader loader(data, plan, spec);
+      EXPECT_EQ(take(loader, count), wanted);
+      for (int64_t batch = 0; batch < count; ++batch) {
+        EXPECT_EQ(shift->passed.at(static_cast<size_t>(batch)), batch);
+        EXPECT_EQ(shift->seen[batch], std::ssize(wanted[static_cast<size_t>(batch)].ids));
+      }
+    }
+  }
+}
+
+TEST_F(LoaderTest, GivesTheErrorOfATransformWithItsBatch) {
+  const Dataset data = counting(20);
+  const DataPlan plan({.samples = 20, .batch_size = 4});
+  for (const int64_t prefetch : {0, 8}) {
+    const auto shift = std::make_shared<Shift>();
+    shift->thrown_at = {9, 1};
+    LoaderSpec spec{.shuffle = false, .prefetch = prefetch};
+    spec.transform = shift;
+    Loader loader(data, plan, spec);
+    EXPECT_EQ(take(loader, 7).size(), 7U);
+    for (int again = 0; again < 2; ++again) EXPECT_THROW(loader.next(), Error);
+    EXPECT_EQ(shift->passed.at(7), 7) << "what the batch printed is passed on";
   }
 }
 

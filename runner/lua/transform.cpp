@@ -1,0 +1,436 @@
+#include "runner/lua/transform.h"
+
+#include <atomic>
+#include <bit>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <lua.hpp>
+
+#include "runner/data/random.h"
+#include "runner/lua/accelerator.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/libraries.h"
+#include "runner/lua/modules.h"
+#include "runner/lua/reachable.h"
+#include "runner/lua/recording.h"
+#include "runner/lua/tensor.h"
+#include "schema/suggest.h"
+
+namespace runner::lua {
+namespace {
+
+using data::Sample;
+
+constexpr const char* kCall = "runner.transform";  // registry: the closure of call_transform
+constexpr const char* kOwnState =
+    "it runs in a state of its own, and samples come to it in any order; sample.id, sample.epoch and math.random tell "
+    "them apart";
+
+// ---- what is missing in the state -----------------------------------------------------------------------------------
+
+// __newindex of the globals once the files have run.
+int refuse_global(lua_State* state) {
+  const char* const name = lua_type(state, 2) == LUA_TSTRING ? lua_tostring(state, 2) : luaL_typename(state, 2);
+  fail(ErrorKind::kRun, "transform sets the global '{}', which it does not share with the rest of the hook: {}", name,
+       kOwnState);
+}
+
+// __index of globals that are not there; upvalue 1: what the sandbox does.
+int missing_global(lua_State* state) {
+  lua_settop(state, 2);
+  if (lua_type(state, 2) == LUA_TSTRING && text_argument(state, 2) == "acc")
+    fail(ErrorKind::kRun, "acc is not available in transform: {}; sample.vars has the recipe's vars", kOwnState);
+  lua_pushvalue(state, lua_upvalueindex(1));
+  lua_insert(state, 1);
+  lua_call(state, 2, 1);
+  return 1;
+}
+
+// nn.relu and the like; upvalue 1: the name.
+int no_tensors(lua_State* state) {
+  fail(ErrorKind::kRun,
+       "nn.{} works on tensors, and a transform has none: it runs beside the training, on the numbers of "
+       "sample.features",
+       lua_tostring(state, lua_upvalueindex(1)));
+}
+
+int open_nn_without_tensors(lua_State* state) {
+  open_nn(state);
+  for (const TensorFunction& entry : tensor_functions()) {
+    if (!entry.is_function) continue;
+    lua_pushstring(state, entry.name);
+    lua_pushcclosure(state, bound<no_tensors>, 1);
+    lua_setfield(state, -2, entry.name);
+  }
+  return 1;
+}
+
+// Code gets an empty table for its globals, behind which the real ones stand: a global that is there already is set
+// without a word to anyone.
+int cover_globals(lua_State* state) {
+  lua_pushglobaltable(state);  // 1
+  lua_getmetatable(state, 1);  // 2
+  lua_getfield(state, 2, "__index");
+  lua_pushcclosure(state, bound<missing_global>, 1);
+  lua_setfield(state, 2, "__index");
+  lua_newtable(state);           // 3: what code sees
+  lua_createtable(state, 0, 3);  // 4
+  for (const char* event : {"__index", "__newindex"}) {
+    lua_pushvalue(state, 1);
+    lua_setfield(state, 4, event);
+  }
+  lua_pushboolean(state, 0);
+  lua_setfield(state, 4, "__metatable");
+  lua_setmetatable(state, 3);
+  lua_pushvalue(state, 3);
+  lua_setfield(state, 1, "_G");
+  lua_rawseti(state, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+  return 0;
+}
+
+// ---- the sample, as Lua sees it -------------------------------------------------------------------------------------
+
+constexpr std::string_view kFields[] = {"features", "shape", "label", "id", "epoch", "vars"};
+
+// Upvalues of call_transform: the function, tables that serve every sample, and the snapshot of what stays.
+enum Upvalue { kFunction = 1, kSample, kFeatures, kShape, kTargets, kVars, kSnapshot, kUpvalueCount = kSnapshot };
+
+constexpr int at(Upvalue upvalue) {
+  return lua_upvalueindex(upvalue);
+}
+
+template <class Numbers>
+void fill(lua_State* state, int table, const Numbers& numbers) {
+  lua_Integer i = 0;
+  for (const auto number : numbers) {
+    if constexpr (std::is_integral_v<decltype(+number)>) {
+      lua_pushinteger(state, number);
+    } else {
+      lua_pushnumber(state, static_cast<double>(number));
+    }
+    lua_rawseti(state, table, ++i);
+  }
+}
+
+// Whether the table at `index` is `numbers` alone.
+template <class Numbers>
+bool holds(lua_State* state, int index, const Numbers& numbers) {
+  lua_Integer i = 0, count = 0;
+  bool same = true;
+  for (const auto number : numbers) {
+    lua_rawgeti(state, index, ++i);
+    same = same && lua_type(state, -1) == LUA_TNUMBER &&
+           (lua_tonumber(state, -1) == static_cast<double>(number) || number != number);
+    lua_pop(state, 1);
+  }
+  lua_pushnil(state);
+  for (; lua_next(state, index) != 0; ++count) lua_pop(state, 1);
+  return same && count == i;
+}
+
+void set_integer(lua_State* state, const char* field, int64_t value) {
+  lua_pushinteger(state, value);
+  lua_setfield(state, at(kSample), field);
+}
+
+void describe(lua_State* state, const Sample& sample) {
+  fill(state, at(kFeatures), sample.features);
+  lua_pushvalue(state, at(kFeatures));
+  lua_setfield(state, at(kSample), "features");
+  if (sample.targets.empty()) {
+    set_integer(state, "label", sample.label);
+  } else {
+    fill(state, at(kTargets), sample.targets);
+  }
+  set_integer(state, "id", sample.id);
+  set_integer(state, "epoch", sample.epoch);
+}
+
+bool has_integer(lua_State* state, const char* field, int64_t value) {
+  lua_getfield(state, at(kSample), field);
+  int exact = 0;
+  const bool has = lua_tointegerx(state, -1, &exact) == value && exact != 0;
+  lua_pop(state, 1);
+  return has;
+}
+
+bool has_table(lua_State* state, const char* field, Upvalue table) {
+  lua_getfield(state, at(kSample), field);
+  const bool has = lua_rawequal(state, -1, at(table)) != 0;
+  lua_pop(state, 1);
+  return has;
+}
+
+// Changes that nobody would see are mistakes.
+void check_description(lua_State* state, const Sample& sample) {
+  constexpr const char* kOnly = "only sample.features may be changed";
+  const bool same_label = sample.targets.empty()
+                              ? has_integer(state, "label", sample.label)
+                              : has_table(state, "label", kTargets) && holds(state, at(kTargets), sample.targets);
+  const bool same_shape = has_table(state, "shape", kShape) && holds(state, at(kShape), sample.shape.dims());
+  RUN_CHECK(same_label, ErrorKind::kRun, "transform changes sample.label: {}", kOnly);
+  RUN_CHECK(same_shape, ErrorKind::kRun, "transform changes sample.shape: {}", kOnly);
+  RUN_CHECK(has_integer(state, "id", sample.id), ErrorKind::kRun, "transform changes sample.id: {}", kOnly);
+  RUN_CHECK(has_integer(state, "epoch", sample.epoch), ErrorKind::kRun, "transform changes sample.epoch: {}", kOnly);
+  RUN_CHECK(has_table(state, "vars", kVars), ErrorKind::kRun, "transform changes sample.vars: {}", kOnly);
+  size_t count = 0;
+  lua_pushnil(state);
+  for (; lua_next(state, at(kSample)) != 0; ++count) lua_pop(state, 1);
+  if (count == std::size(kFields) && lua_getmetatable(state, at(kSample)) == 0) return;
+  check_keys(state, at(kSample), "sample", kFields);
+  fail(ErrorKind::kRun, "transform changes sample itself: {}", kOnly);
+}
+
+// ---- what it returns ------------------------------------------------------------------------------------------------
+
+// Says what is wrong with a list that `did` ("returned", "left"): that of the right length has something in it that is
+// no number.
+[[noreturn]] void refuse_features(lua_State* state, int list, const char* did, size_t wanted) {
+  lua_Integer count = 0;
+  lua_pushnil(state);
+  while (lua_next(state, list) != 0) {
+    lua_pop(state, 1);
+    if (lua_isinteger(state, -1) != 0 && lua_tointeger(state, -1) > 0) {
+      ++count;
+      continue;
+    }
+    const std::string_view key = lua_type(state, -1) == LUA_TSTRING ? lua_tostring(state, -1) : type_name(state, -1);
+    fail(ErrorKind::kRun, "transform {} features with the key '{}', expected the numbers 1 to {}", did, key, wanted);
+  }
+  RUN_CHECK(static_cast<size_t>(count) == wanted, ErrorKind::kRun, "transform {} {} features, expected {}", did, count,
+            wanted);
+  for (lua_Integer i = 1;; ++i) {
+    lua_rawgeti(state, list, i);
+    RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "transform {} {} as feature {}, expected a number",
+              did, type_name(state, -1), i);
+    lua_pop(state, 1);
+  }
+}
+
+// Reads the list at `list`, and nothing but it: what else were in the table would be there for the next sample.
+void read_features(lua_State* state, int list, const char* did, std::span<float> features) {
+  const auto size = static_cast<lua_Integer>(features.size());
+  lua_Integer count = 0;
+  lua_pushnil(state);
+  while (lua_next(state, list) != 0) {
+    const lua_Integer i = lua_isinteger(state, -2) != 0 ? lua_tointeger(state, -2) : 0;
+    if (i < 1 || i > size || lua_type(state, -1) != LUA_TNUMBER) refuse_features(state, list, did, features.size());
+    features[static_cast<size_t>(i - 1)] = static_cast<float>(lua_tonumber(state, -1));
+    ++count;
+    lua_pop(state, 1);
+  }
+  if (count != size) refuse_features(state, list, did, features.size());
+  RUN_CHECK(lua_getmetatable(state, list) == 0, ErrorKind::kRun, "transform {} features with a metatable", did);
+}
+
+// The result is at the top.
+void take_result(lua_State* state, const Sample& sample) {
+  const bool left = lua_isnil(state, -1) || lua_rawequal(state, -1, at(kSample)) != 0;
+  if (left) lua_getfield(state, at(kSample), "features");
+  const char* const did = left ? "left" : "returned";
+  if (!lua_istable(state, -1))
+    fail(ErrorKind::kRun, "transform {} {}, expected {}a list of {} features", did, type_name(state, -1),
+         left ? "in sample.features " : "nothing, the sample, or ", sample.features.size());
+  read_features(state, lua_gettop(state), did, sample.features);
+  if (lua_rawequal(state, -1, at(kFeatures)) != 0) return;
+  lua_newtable(state);  // nobody has looked at what it holds now
+  lua_replace(state, at(kFeatures));
+}
+
+// ---- a state and its calls ------------------------------------------------------------------------------------------
+
+class LuaTransform : public data::Transform {
+ public:
+  LuaTransform(const schema::Recipe& recipe, std::vector<Source> sources, std::function<void(std::string_view)> print)
+      : recipe_(recipe),
+        print_(std::move(print)),
+        runtime_({.folder = std::filesystem::path(recipe.hooks).parent_path(),
+                  .seed = static_cast<uint64_t>(recipe.seed),
+                  .print = [this](std::string_view line) { keep_line(line); },
+                  .recorded = std::move(sources)}) {
+    runtime_.user = &recording_;
+    lua_State* const state = runtime_.state();
+    open_libraries(runtime_);
+    runtime_.add_module("nn", open_nn_without_tensors);
+    lua_pushcfunction(state, cover_globals);
+    runtime_.call(state, 0, 0);
+    runtime_.run_file(recipe.hooks);
+    lua_pushcfunction(state, bound<close_state>);
+    lua_insert(state, -2);
+    lua_pushlightuserdata(state, this);
+    try {
+      runtime_.call(state, 2, 0);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kRecipe, error.message(), error.where().known() ? error.where() : defined_);
+    }
+    files_ = runtime_.sources().size();
+    runtime_.set_random_source([this] { return draw(); });
+  }
+
+  void apply(const Sample& sample) override {
+    sample_ = &sample;
+    draws_ = 0;
+    lua_State* const state = runtime_.state();
+    lua_getfield(state, LUA_REGISTRYINDEX, kCall);
+    lua_pushlightuserdata(state, this);
+    try {
+      runtime_.call(state, 1, 0);
+    } catch (const Error& error) {
+      Error with_line(ErrorKind::kRun, error.message(), error.where().known() ? error.where() : defined_);
+      throw with_line.note(fmt::format("in transform, of sample {} in epoch {}", sample.id, sample.epoch));
+    }
+  }
+
+  void pass_on(int64_t batch) override {
+    if (!has_lines_.load(std::memory_order_relaxed)) return;
+    for (const std::string& line : take_lines(batch)) print_(line);
+  }
+
+ private:
+  // (the hook's table, this): from now on globals stay as they are, and `transform` can be called.
+  static int close_state(lua_State* state) {
+    auto& self = *static_cast<LuaTransform*>(lua_touserdata(state, 2));
+    lua_settop(state, 1);
+    RUN_CHECK(lua_istable(state, 1) && lua_getfield(state, 1, "transform") == LUA_TFUNCTION, ErrorKind::kRun,
+              "transform is a function at one time and {} at another: the hook file must do the same each time it runs",
+              type_name(state, -1));
+    lua_replace(state, 1);
+    lua_Debug function{};
+    lua_pushvalue(state, 1);
+    lua_getinfo(state, ">S", &function);
+    self.defined_ = {function.source + 1, function.linedefined, 0};
+
+    lua_pushglobaltable(state);
+    lua_getmetatable(state, -1);
+    lua_pushcfunction(state, bound<refuse_global>);
+    lua_setfield(state, -2, "__newindex");
+    lua_getfield(state, -1, "__index");  // the real ones
+    const int globals = lua_gettop(state);
+
+    lua_createtable(state, 0, static_cast<int>(std::size(kFields)));
+    const int sample = lua_gettop(state);
+    push_map(state, self.recipe_.vars);
+    lua_setfield(state, sample, "vars");
+
+    push_snapshot(state);
+    const int snapshot = lua_gettop(state);
+    const auto add = [&](const char* name) { add_root(state, snapshot, name); };
+    lua_pushvalue(state, globals);
+    add("");
+    lua_getfield(state, LUA_REGISTRYINDEX, kRequired);
+    add("");
+    lua_getfield(state, sample, "vars");
+    add("sample.vars");
+    lua_pushvalue(state, 1);
+    add("transform");
+    self.size_ = snapshot_size(state, snapshot);
+
+    lua_pushvalue(state, 1);
+    lua_pushvalue(state, sample);
+    for (int table = kFeatures; table <= kTargets; ++table) lua_newtable(state);
+    lua_getfield(state, sample, "vars");
+    lua_pushvalue(state, snapshot);
+    lua_pushcclosure(state, bound<call_transform>, kUpvalueCount);
+    lua_setfield(state, LUA_REGISTRYINDEX, kCall);
+    return 0;
+  }
+
+  // (this)
+  static int call_transform(lua_State* state) {
+    auto& self = *static_cast<LuaTransform*>(lua_touserdata(state, 1));
+    const Sample& sample = *self.sample_;
+    if (self.calls_ == 0) self.describe_data(state);
+    describe(state, sample);
+    lua_pushvalue(state, at(kFunction));
+    lua_pushvalue(state, at(kSample));
+    lua_call(state, 1, 1);
+    take_result(state, sample);
+    check_description(state, sample);
+    self.check_unchanged(state);
+    return 0;
+  }
+
+  // What is the same for every sample.
+  void describe_data(lua_State* state) const {
+    fill(state, at(kShape), sample_->shape.dims());
+    lua_pushvalue(state, at(kShape));
+    lua_setfield(state, at(kSample), "shape");
+    if (sample_->targets.empty()) return;
+    lua_pushvalue(state, at(kTargets));
+    lua_setfield(state, at(kSample), "label");
+  }
+
+  // Whether a call has left anything behind.  It mostly shows at once, and the comparison is dear where there are large
+  // tables: so it is made after the first, second, fourth, … call of an epoch, and else when calls have saved for it.
+  void check_unchanged(lua_State* state) {
+    constexpr int64_t kPerCall = 16;  // values
+    RUN_CHECK(runtime_.sources().size() == files_, ErrorKind::kRun,
+              "transform requires {} when it is called; do so where the file begins", runtime_.sources().back().path);
+    if (calls_++ == 0 || sample_->epoch != epoch_) calls_of_epoch_ = 0;
+    epoch_ = sample_->epoch;
+    ++calls_of_epoch_;
+    unchecked_ += kPerCall;
+    if (unchecked_ < size_ && !std::has_single_bit(calls_of_epoch_)) return;
+    unchecked_ = 0;
+    if (compare(state, at(kSnapshot))) return;
+    fail(ErrorKind::kRun, "transform changes '{}', which it does not share with the rest of the hook: {}",
+         lua_tostring(state, -1), kOwnState);
+  }
+
+  uint64_t draw() {
+    const uint64_t index = static_cast<uint64_t>(sample_->id) | static_cast<uint64_t>(sample_->epoch) << 32;
+    const data::Block block =
+        data::random_block(static_cast<uint64_t>(recipe_.seed), data::Stream::kTransform, index, draws_++);
+    return block[0] | static_cast<uint64_t>(block[1]) << 32;
+  }
+
+  // What the files print when they are run is printed already, by the hook's own state.
+  void keep_line(std::string_view line) {
+    if (sample_ == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    lines_.push_back({sample_->batch, std::string(line)});
+    has_lines_ = true;
+  }
+
+  // Those up to a batch: what is printed, and when, does not depend on how far this thread is ahead.
+  std::vector<std::string> take_lines(int64_t batch) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> taken;
+    for (; !lines_.empty() && lines_.front().batch <= batch; lines_.pop_front())
+      taken.push_back(std::move(lines_.front().text));
+    has_lines_ = !lines_.empty();
+    return taken;
+  }
+
+  struct Line {
+    int64_t batch;
+    std::string text;
+  };
+
+  const schema::Recipe& recipe_;
+  const std::function<void(std::string_view)> print_;
+  Recording recording_;  // never begun: there are no tensors
+  const Sample* sample_ = nullptr;
+  uint32_t draws_ = 0;  // for the sample
+  SourceMark defined_;
+  size_t files_ = 0;                  // read
+  int64_t size_ = 0, unchecked_ = 0;  // of the snapshot; what calls since the last comparison have saved
+  int64_t epoch_ = 0, calls_ = 0;     // of the newest sample; since the beginning
+  uint64_t calls_of_epoch_ = 0;
+  std::mutex mutex_;
+  std::deque<Line> lines_;  // printed and not yet passed on
+  std::atomic<bool> has_lines_ = false;
+  Runtime runtime_;
+};
+
+}  // namespace
+
+std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
+                                                std::function<void(std::string_view)> print) {
+  return std::make_unique<LuaTransform>(recipe, std::move(sources), std::move(print));
+}
+
+}  // namespace runner::lua
