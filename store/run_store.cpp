@@ -1,9 +1,12 @@
 #include "store/run_store.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
-#include <random>
 #include <span>
+
+#include <unistd.h>
 
 #include "store/metric_tables.h"
 #include "store/process.h"
@@ -83,7 +86,12 @@ std::string_view to_string(RunStatus status) {
 }
 
 std::string new_run_uid() {
-  uint64_t bits = static_cast<uint64_t>(now_ms() - kEpochMs) << 10 | (std::random_device{}() & 0x3ff);
+  // A millisecond that this process has not used yet, and its number among those of the machine.
+  static std::atomic<int64_t> newest = 0;
+  int64_t before = newest, now = 0;
+  do now = std::max(now_ms() - kEpochMs, before + 1);
+  while (!newest.compare_exchange_weak(before, now));
+  uint64_t bits = static_cast<uint64_t>(now) << 10 | (static_cast<uint64_t>(getpid()) & 0x3ff);
   std::string uid(10, '0');
   for (size_t i = uid.size(); i-- > 0; bits >>= 5) uid[i] = kBase32[bits & 31];
   return uid;
