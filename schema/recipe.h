@@ -124,6 +124,7 @@ enum class SchedulerType {
   kStep,
   kExponential,
   kPlateau,
+  kHook,
 };
 
 struct SchedulerSpec {

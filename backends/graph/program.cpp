@@ -121,6 +121,12 @@ double Program::attr_f64(ValueId id, int index) const {
   return unpack_f64(attrs(id)[static_cast<size_t>(index)]);
 }
 
+Program Program::without_outputs() const {
+  Program nodes = *this;
+  nodes.outputs_.clear();
+  return nodes;
+}
+
 ProgramHash Program::hash() const {
   ProgramHash hash = node_hash_;
   for (const Output& output : outputs_) {

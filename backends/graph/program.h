@@ -116,6 +116,9 @@ class Program {
   std::span<const Input> inputs() const { return inputs_; }
   std::span<const Output> outputs() const { return outputs_; }
 
+  // The same nodes, from which other outputs can be taken.
+  Program without_outputs() const;
+
   ProgramHash hash() const;
   // Same structure in every detail that hash() covers; what a cache hit is checked with.
   bool same_structure(const Program& other) const;

@@ -153,7 +153,10 @@ const NamedTensor* SafetensorsFile::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &*found;
 }
 
-void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors) {
+namespace {
+
+// Length and header of a file with these tensors, which become sorted.
+std::string head_of(std::vector<NamedTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   json header = json::object();
   size_t offset = 0;
@@ -169,11 +172,24 @@ void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors
   std::string text = header.dump();
   text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // the data starts aligned
   const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
+}
 
-  std::vector<std::string_view> parts = {{reinterpret_cast<const char*>(&length), kLengthBytes}, text};
-  for (const NamedTensor& tensor : tensors) {
+}  // namespace
+
+std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors) {
+  const std::string head = head_of(tensors);
+  const auto begin = std::as_bytes(std::span(head));
+  std::vector<std::byte> bytes(begin.begin(), begin.end());
+  for (const NamedTensor& tensor : tensors) bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+  return bytes;
+}
+
+void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors) {
+  const std::string head = head_of(tensors);
+  std::vector<std::string_view> parts = {head};
+  for (const NamedTensor& tensor : tensors)
     parts.emplace_back(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-  }
   write_file(path, parts);
 }
 

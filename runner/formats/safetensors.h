@@ -43,6 +43,9 @@ class SafetensorsFile {
   std::vector<NamedTensor> tensors_;
 };
 
+// The bytes of such a file.  Names must be unique.
+std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors);
+
 // Replaces `path` as write_file does (runner/formats/write.h).  Names must be unique.  Throws Error(kRun) when the file
 // cannot be written.
 void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors);

@@ -9,6 +9,8 @@
 
 #include "runner/lua/bind.h"
 #include "runner/lua/modules.h"
+#include "runner/lua/recording.h"
+#include "runner/lua/registered.h"
 #include "runner/lua/runtime.h"
 #include "schema/suggest.h"
 
@@ -17,18 +19,6 @@ namespace {
 
 constexpr const char* kName = "acc";
 constexpr const char* kModel = "runner.model";  // registry
-
-// `acc` is one pointer; what it shows stands in the Accelerator.
-Accelerator& self(lua_State* state) {
-  auto* object = static_cast<Accelerator**>(luaL_testudata(state, 1, kName));
-  if (object == nullptr) bad_argument(state, 1, "acc: write acc:name(…), with a colon");
-  return **object;
-}
-
-train::RunControl& run_of(const Accelerator& accelerator, std::string_view what) {
-  RUN_CHECK(accelerator.run != nullptr, ErrorKind::kRun, "acc.{} needs a run; none is under way here", what);
-  return *accelerator.run;
-}
 
 int push_integer(lua_State* state, int64_t value) {
   lua_pushinteger(state, value);
@@ -63,13 +53,7 @@ int push_metrics(lua_State* state, Accelerator&) {
   return 1;
 }
 
-struct Field {
-  const char* name;
-  int (*push)(lua_State*, Accelerator&);
-  const char* text;
-};
-
-constexpr Field kFields[] = {
+constexpr AcceleratorField kFields[] = {
     {"model", [](lua_State* state, Accelerator&) { return lua_getfield(state, LUA_REGISTRYINDEX, kModel), 1; },
      "The model: acc.model(batch.features)."},
     {"metrics", push_metrics, "Newest values by name: acc.metrics[\"eval/accuracy\"]; nil before the first."},
@@ -95,7 +79,7 @@ constexpr Field kFields[] = {
 // ---- methods -------------------------------------------------------------------------------------------------------
 
 int print(lua_State* state) {
-  Accelerator& accelerator = self(state);
+  Accelerator& accelerator = accelerator_argument(state);
   std::string line;
   for (int i = 2; i <= lua_gettop(state); ++i) {
     size_t size = 0;
@@ -108,64 +92,114 @@ int print(lua_State* state) {
   return 0;
 }
 
-// acc:log{name = number, …}
+// acc:log{name = number, …}; in a loop of the hook's tensors of one number count too.
 int log(lua_State* state) {
-  train::RunControl& run = run_of(self(state), "log");
+  Accelerator& accelerator = accelerator_argument(state);
+  train::RunControl& run = run_of(accelerator, "log");
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a table of numbers by name");
-  std::vector<std::pair<std::string, double>> points;
+  if (!lua_isnoneornil(state, 3))
+    RUN_CHECK(integer_argument(state, 3) == run.step(), ErrorKind::kRun,
+              "log: step {} is not the run's, {}; points belong to the step at which they are made",
+              integer_argument(state, 3), run.step());
+  std::vector<std::string> names;
   lua_pushnil(state);
   while (lua_next(state, 2) != 0) {
     RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun, "log: a name is {}, expected a text",
               type_name(state, -2));
-    const std::string name = lua_tostring(state, -2);
-    RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "log: {} is {}, expected a number", name,
-              type_name(state, -1));
-    points.emplace_back(name, lua_tonumber(state, -1));
+    names.emplace_back(lua_tostring(state, -2));
     lua_pop(state, 1);
   }
-  std::sort(points.begin(), points.end());  // so that series are numbered alike in every run
-  for (const auto& [name, value] : points) run.log(name, value);
+  std::sort(names.begin(), names.end());  // so that series are numbered alike in every run
+  train::LoopControl* const loop =
+      accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
+  for (const std::string& name : names) {
+    RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
+              "log: {} is a name of the run's own; log other names, or return metrics from a step", name);
+    lua_getfield(state, 2, name.c_str());
+    if (loop != nullptr && is_tensor(state, -1)) {
+      loop->log(name, tensor_value(state, -1, name));
+    } else {
+      RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "log: {} is {}, expected a number", name,
+                type_name(state, -1));
+      loop != nullptr ? loop->log(name, lua_tonumber(state, -1)) : run.log(name, lua_tonumber(state, -1));
+    }
+    lua_pop(state, 1);
+  }
   return 0;
 }
 
 int set_trigger(lua_State* state) {
-  run_of(self(state), "set_trigger").stop();
+  Accelerator& accelerator = accelerator_argument(state);
+  accelerator.triggered = true;
+  if (accelerator.loop == nullptr) run_of(accelerator, "set_trigger").stop();
   return 0;
 }
 
 int save_state(lua_State* state) {
-  run_of(self(state), "save_state").save();
+  Accelerator& accelerator = accelerator_argument(state);
+  accelerator.loop != nullptr ? accelerator.loop->save() : run_of(accelerator, "save_state").save();
   return 0;
 }
 
-struct Method {
-  const char* name;
-  int (*function)(lua_State*);
-  const char* usage;
-  const char* text;
-};
+// acc:save_artifact(name, text [, kind])
+int save_artifact(lua_State* state) {
+  train::RunControl& run = run_of(accelerator_argument(state), "save_artifact");
+  const std::string name(text_argument(state, 2));
+  const std::string_view text = text_argument(state, 3);
+  const std::string_view kind = lua_isnoneornil(state, 4) ? "" : text_argument(state, 4);
+  const auto bytes = std::as_bytes(std::span(text));
+  run.save_artifact(name, kind, {bytes.begin(), bytes.end()});
+  return 0;
+}
 
-constexpr Method kMethods[] = {
+// acc:save_model([folder])
+int save_model(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  const std::string folder(lua_isnoneornil(state, 2) ? "" : text_argument(state, 2));
+  if (accelerator.loop != nullptr) accelerator.loop->mark_step();  // what is recorded may change the model
+  run_of(accelerator, "save_model").save_model(folder.empty() ? "model.safetensors" : folder + "/model.safetensors");
+  return 0;
+}
+
+int register_for_checkpointing(lua_State* state) {
+  run_of(accelerator_argument(state), "register_for_checkpointing");
+  for (int i = 2; i <= lua_gettop(state); ++i) register_object(state, i);
+  return 0;
+}
+
+constexpr AcceleratorMethod kMethods[] = {
     {"print", bound<print>, "acc:print(value...)", "Writes a line to the screen."},
-    {"log", bound<log>, "acc:log{name = number, ...}", "Records points of metrics at the step that is finished."},
-    {"set_trigger", bound<set_trigger>, "acc:set_trigger()", "Ends the run after this step; its state is saved."},
+    {"log", bound<log>, "acc:log{name = number, ...}",
+     "Records points of metrics; in `train` also tensors of one number, and at the step under way."},
+    {"set_trigger", bound<set_trigger>, "acc:set_trigger()",
+     "Ends the run after this step; its state is saved.  In `train`: see acc:check_trigger()."},
+    {"register_for_checkpointing", bound<register_for_checkpointing>, "acc:register_for_checkpointing(table...)",
+     "What the table holds is in the states from now on, and comes back with them."},
+    {"save_artifact", bound<save_artifact>, "acc:save_artifact(name, text [, kind])",
+     "Keeps a text with the run, as `runner export RUN --artifact NAME` writes it."},
+    {"save_model", bound<save_model>, "acc:save_model([folder])",
+     "Keeps the model with the run, as an artifact model.safetensors."},
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
 };
 
 int index(lua_State* state) {
-  Accelerator& accelerator = self(state);
+  Accelerator& accelerator = accelerator_argument(state);
   const std::string_view name = text_argument(state, 2);
-  for (const Field& field : kFields)
-    if (name == field.name) return field.push(state, accelerator);
-  for (const Method& known : kMethods) {
-    if (name != known.name) continue;
-    lua_pushcfunction(state, known.function);
-    return 1;
+  for (const std::span<const AcceleratorField> table : {std::span<const AcceleratorField>(kFields), loop_fields()})
+    for (const AcceleratorField& field : table)
+      if (name == field.name) return field.push(state, accelerator);
+  for (const std::span<const AcceleratorMethod> table :
+       {std::span<const AcceleratorMethod>(kMethods), loop_methods(), process_methods()}) {
+    for (const AcceleratorMethod& known : table) {
+      if (name != known.name) continue;
+      lua_pushcfunction(state, known.function);
+      return 1;
+    }
   }
   std::vector<std::string> names;
   for (const AcceleratorName& known : accelerator_names()) names.emplace_back(known.name);
   fail(ErrorKind::kRun, "acc has no '{}'; {}", name,
-       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+       schema::did_you_mean(name, names, "docs/lua.md lists what it has"));
 }
 
 int no_assignment(lua_State* state) {
@@ -177,11 +211,32 @@ int no_assignment(lua_State* state) {
 std::span<const AcceleratorName> accelerator_names() {
   static const std::vector<AcceleratorName> names = [] {
     std::vector<AcceleratorName> all;
-    for (const Field& field : kFields) all.push_back({field.name, "", field.text});
-    for (const Method& method : kMethods) all.push_back({method.name, method.usage, method.text});
+    for (const std::span<const AcceleratorField> table : {std::span<const AcceleratorField>(kFields), loop_fields()})
+      for (const AcceleratorField& field : table) all.push_back({field.name, "", field.text});
+    for (const std::span<const AcceleratorMethod> table :
+         {std::span<const AcceleratorMethod>(kMethods), loop_methods(), process_methods()})
+      for (const AcceleratorMethod& method : table) all.push_back({method.name, method.usage, method.text});
     return all;
   }();
   return names;
+}
+
+// `acc` is one pointer; what it shows stands in the Accelerator.
+Accelerator& accelerator_argument(lua_State* state) {
+  auto* object = static_cast<Accelerator**>(luaL_testudata(state, 1, kName));
+  if (object == nullptr) bad_argument(state, 1, "acc: write acc:name(…), with a colon");
+  return **object;
+}
+
+train::RunControl& run_of(const Accelerator& accelerator, std::string_view what) {
+  RUN_CHECK(accelerator.run != nullptr, ErrorKind::kRun, "acc.{} needs a run; none is under way here", what);
+  return *accelerator.run;
+}
+
+train::LoopControl& loop_of(const Accelerator& accelerator, std::string_view what) {
+  RUN_CHECK(accelerator.loop != nullptr, ErrorKind::kRun,
+            "acc.{} belongs to a loop of the hook's own, the entry `train`; here the recipe's loop runs", what);
+  return *accelerator.loop;
 }
 
 void set_model(lua_State* state, nn::ModulePtr model) {

@@ -1,7 +1,14 @@
-// `acc`, the object that hooks are given: the model, the run, and what can be done with them.
+// `acc`, the object that hooks are given: the model, the run, the loop, and what can be done with them.
+//
+// Its names stand in tables: fields and methods that every hook has in accelerator.cpp, those of a loop of the hook's
+// in loop_methods.cpp, those about several processes in process_methods.cpp.
 #pragma once
 
+#include <functional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "runner/train/hooks.h"
 
@@ -12,21 +19,49 @@ namespace runner::lua {
 // What `acc` shows; the hooks own it, and it must outlive the state.
 struct Accelerator {
   const schema::Recipe& recipe;
-  train::RunControl* run = nullptr;  // null: no run is under way
-  nn::ModulePtr model = nullptr;     // what set_model() has set
+  train::RunControl* run = nullptr;    // null: no run is under way
+  train::LoopControl* loop = nullptr;  // null: no loop of the hook's is under way
+  nn::ModulePtr model = nullptr;       // what set_model() has set
+  bool triggered = false;              // acc:set_trigger() in a loop
 };
 
+struct AcceleratorField {
+  const char* name;
+  int (*push)(lua_State*, Accelerator&);
+  const char* text;
+};
+
+struct AcceleratorMethod {
+  const char* name;
+  int (*function)(lua_State*);
+  const char* usage;
+  const char* text;
+};
+
+std::span<const AcceleratorField> loop_fields();
+std::span<const AcceleratorMethod> loop_methods();
+std::span<const AcceleratorMethod> process_methods();
+
+// All of them.
 struct AcceleratorName {
   const char* name;
-  const char* usage;
+  const char* usage;  // empty: a field
   const char* text;
 };
 std::span<const AcceleratorName> accelerator_names();
 
+// Registers what the loop's objects are.
+void open_loop(lua_State* state);
 // Pushes the object.
 void push_accelerator(lua_State* state, Accelerator& accelerator);
 // Sets acc.model.
 void set_model(lua_State* state, nn::ModulePtr model);
+
+// The object of a method: its first argument.
+Accelerator& accelerator_argument(lua_State* state);
+// What acc.`what` needs.  Both throw Error(kRun) where there is none.
+train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
+train::LoopControl& loop_of(const Accelerator& accelerator, std::string_view what);
 
 // Pushes a value of the recipe as Lua has it.
 void push_value(lua_State* state, const schema::Value& value);

@@ -3,6 +3,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/bind.h"
+#include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
 
 namespace runner::lua::creation {
@@ -85,6 +86,27 @@ int eye(lua_State* state) {
   const int64_t size = count_argument(state, "eye");
   RUN_CHECK(size > 0, ErrorKind::kRun, "eye: wants a size of at least 1, got 0");
   return push(state, ops::one_hot(ops::arange(program, size), size));
+}
+
+namespace {
+
+using Random = Value (*)(Value key, const backends::Shape& shape, int64_t stream);
+
+int random(lua_State* state, Random make) {
+  Recording& recording = record_here(state);
+  const Value key = recording.forward().draw_key;
+  RUN_CHECK(bool{key}, ErrorKind::kRun, "random tensors belong to a step; a rule of an optimizer has none");
+  return push(state, make(key, shape_from(state, 1), recording.next_stream(Runtime::of(state))));
+}
+
+}  // namespace
+
+int rand(lua_State* state) {
+  return random(state, ops::random_uniform);
+}
+
+int randn(lua_State* state) {
+  return random(state, ops::random_normal);
 }
 
 }  // namespace runner::lua::creation

@@ -14,5 +14,7 @@ int zeros_like(lua_State* state);
 int ones_like(lua_State* state);
 int arange(lua_State* state);
 int eye(lua_State* state);
+int rand(lua_State* state);
+int randn(lua_State* state);
 
 }  // namespace runner::lua::creation

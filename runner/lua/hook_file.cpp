@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,7 +17,9 @@
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/optimizers.h"
+#include "runner/lua/plain_data.h"
 #include "runner/lua/recording.h"
+#include "runner/lua/registered.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
@@ -33,10 +36,22 @@ constexpr const char* kHook = "runner.hook";  // registry: the table that the fi
 constexpr const char* kAcc = "runner.acc";
 
 // Entries of the table; those from kFirstEvent on are events, in the order of enum HookEvent.
-enum Entry : size_t { kModel, kOptimizers, kTrainingStep, kEvaluationStep, kTransform, kMetrics, kFirstEvent };
-constexpr std::string_view kEntries[] = {"model",       "optimizers",    "training_step", "evaluation_step",
-                                         "transform",   "metrics",       "on_run_begin",  "on_epoch_begin",
-                                         "on_step_end", "on_evaluation", "on_epoch_end",  "on_run_end"};
+enum Entry : size_t {
+  kModel,
+  kOptimizers,
+  kSchedule,
+  kTrackers,
+  kTrainingStep,
+  kEvaluationStep,
+  kTransform,
+  kTrain,
+  kMetrics,
+  kFirstEvent
+};
+constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",       "trackers",
+                                         "training_step", "evaluation_step", "transform",      "train",
+                                         "metrics",       "on_run_begin",    "on_epoch_begin", "on_step_end",
+                                         "on_evaluation", "on_epoch_end",    "on_run_end"};
 static_assert(std::size(kEntries) == kFirstEvent + train::kEventCount);
 
 std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
@@ -58,6 +73,7 @@ class LuaHooks : public train::Hooks {
     runtime_.user = &recording_;
     lua_State* const state = runtime_.state();
     open_libraries(runtime_);
+    open_loop(state);
     runtime_.run_file(recipe.hooks);
     check_table(state);
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
@@ -68,8 +84,11 @@ class LuaHooks : public train::Hooks {
 
   bool has_model() const override { return has_[kModel]; }
   bool has_optimizers() const override { return has_[kOptimizers]; }
+  bool has_schedule() const override { return has_[kSchedule]; }
+  bool has_trackers() const override { return has_[kTrackers]; }
   bool has_training_step() const override { return has_[kTrainingStep]; }
   bool has_evaluation_step() const override { return has_[kEvaluationStep]; }
+  bool has_train() const override { return has_[kTrain]; }
   bool has_metrics() const override { return has_[kMetrics]; }
   bool has(HookEvent event) const override { return has_[kFirstEvent + static_cast<size_t>(event)]; }
 
@@ -118,20 +137,66 @@ class LuaHooks : public train::Hooks {
     return with_line("evaluation_step", [&] { return record_evaluation_step(inputs); });
   }
 
-  void on(HookEvent event) override {
-    const std::string_view name = kEntries[kFirstEvent + static_cast<size_t>(event)];
-    with_line(name, [&] {
-      lua_State* const state = runtime_.state();
-      push_entry(name);
-      lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
-      runtime_.call(state, 1, 0);
-    });
-  }
+  void on(HookEvent event) override { call_with_accelerator(kEntries[kFirstEvent + static_cast<size_t>(event)]); }
 
   std::map<std::string, double> metrics(const train::EvaluatedSet& set) override {
     push_entry("metrics");
     return whole_metrics(runtime_, set);
   }
+
+  double schedule(int64_t step, int64_t steps) override {
+    return with_line("schedule", [&] {
+      lua_State* const state = runtime_.state();
+      push_entry("schedule");
+      lua_pushinteger(state, step);
+      lua_pushinteger(state, steps);
+      runtime_.call(state, 2, 1);
+      const bool is_number = lua_type(state, -1) == LUA_TNUMBER && std::isfinite(lua_tonumber(state, -1));
+      RUN_CHECK(is_number, ErrorKind::kRun, "schedule returned {} for step {}, expected a finite number",
+                luaL_tolstring(state, -1, nullptr), step);
+      const double factor = lua_tonumber(state, -1);
+      lua_pop(state, 1);
+      return factor;
+    });
+  }
+
+  void track_begin() override {
+    each_tracker("start", 0, [] {});
+  }
+  void track(const std::map<std::string, double>& values, int64_t step) override {
+    lua_State* const state = runtime_.state();
+    each_tracker("log", 2, [&] {
+      lua_createtable(state, 0, static_cast<int>(values.size()));
+      for (const auto& [name, value] : values) {
+        lua_pushnumber(state, value);
+        lua_setfield(state, -2, name.c_str());
+      }
+      lua_pushinteger(state, step);
+    });
+  }
+  void track_end(std::string_view status) override {
+    each_tracker("finish", 1, [&] { lua_pushlstring(runtime_.state(), status.data(), status.size()); });
+  }
+
+  void train(train::LoopControl& loop) override {
+    accelerator_.loop = &loop;
+    struct Ending {
+      LuaHooks& hooks;
+      ~Ending() {
+        hooks.accelerator_.loop = nullptr;
+        hooks.recording_.end();
+      }
+    } const ending{*this};
+    call_with_accelerator("train");
+  }
+
+  void record(const StepInputs* part) override {
+    if (part == nullptr) return recording_.end();
+    use_model(part->model);
+    recording_.begin(runtime_.state(), part->forward, part->read);
+  }
+
+  int64_t draw() const override { return recording_.draw(); }
 
   std::shared_ptr<data::Transform> transform() override {
     if (!has_[kTransform]) return nullptr;
@@ -140,12 +205,58 @@ class LuaHooks : public train::Hooks {
 
   void attach(train::RunControl* run) override { accelerator_.run = run; }
 
-  std::string state() const override { return std::to_string(runtime_.random_draws()); }
+  // The random numbers drawn, and the registered objects.
+  std::string state() const override {
+    return fmt::format("{{draws={},objects={}}}", runtime_.random_draws(), registered_text(runtime_.state()));
+  }
   void restore(const std::string& state) override {
-    runtime_.set_random_draws(std::strtoull(state.c_str(), nullptr, 10));
+    lua_State* const lua = runtime_.state();
+    push_plain(lua, state);
+    if (lua_isinteger(lua, -1)) {  // a state of a version that kept nothing else
+      runtime_.set_random_draws(static_cast<uint64_t>(lua_tointeger(lua, -1)));
+    } else {
+      lua_getfield(lua, -1, "draws");
+      runtime_.set_random_draws(static_cast<uint64_t>(lua_tointeger(lua, -1)));
+      lua_pop(lua, 1);
+      lua_getfield(lua, -1, "objects");
+      restore_registered(lua);
+    }
+    lua_pop(lua, 1);
   }
 
  private:
+  // Calls a function of each tracker that has it, with the tracker, acc and what `push` pushes.
+  template <class Push>
+  void each_tracker(const char* function, int arguments, const Push& push) {
+    lua_State* const state = runtime_.state();
+    push_entry("trackers");
+    const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
+    for (lua_Integer i = 1; i <= count; ++i) {
+      lua_rawgeti(state, -1, i);
+      RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
+                "the hook {}: tracker {} is {}, expected a table with start, log and finish", recipe_.hooks, i,
+                type_name(state, -1));
+      if (push_field(state, -1, function)) {
+        lua_pushvalue(state, -2);
+        lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
+        push();
+        runtime_.call(state, 2 + arguments, 0);
+      }
+      lua_pop(state, 1);
+    }
+    lua_pop(state, 1);
+  }
+
+  // name(acc)
+  void call_with_accelerator(std::string_view name) {
+    with_line(name, [&] {
+      lua_State* const state = runtime_.state();
+      push_entry(name);
+      lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
+      runtime_.call(state, 1, 0);
+    });
+  }
+
   // Runs what calls an entry of the hook; errors that no line of it made get the line where it is defined.
   template <class Body>
   std::invoke_result_t<Body> with_line(std::string_view entry, const Body& body) {
@@ -202,6 +313,12 @@ class LuaHooks : public train::Hooks {
       if (!has_[i]) continue;
       if (i == kMetrics) {
         check_whole_metrics(state, recipe_.hooks);
+        lua_pop(state, 1);
+        continue;
+      }
+      if (i == kTrackers) {
+        RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "the hook {}: trackers is {}, expected a list of tables",
+                  recipe_.hooks, type_name(state, -1));
         lua_pop(state, 1);
         continue;
       }

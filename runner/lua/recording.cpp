@@ -42,6 +42,15 @@ void Recording::begin(lua_State* state, nn::Forward& forward, Read read) {
   forward_ = &forward;
   read_ = std::move(read);
   ++number_;
+  streams_ = 0;
+}
+
+int64_t Recording::next_stream(Runtime& runtime) {
+  if (streams_ == 0) {
+    draw_ = static_cast<int64_t>(runtime.random_draws());
+    runtime.set_random_draws(runtime.random_draws() + 1);
+  }
+  return streams_++;
 }
 
 void Recording::end() {
@@ -49,7 +58,7 @@ void Recording::end() {
   read_ = nullptr;
 }
 
-double Recording::read(Value value) const {
+std::vector<double> Recording::read(Value value) const {
   RUN_CHECK(read_ != nullptr, ErrorKind::kRun, "item: nothing is computed here: what is recorded now runs later");
   return read_(value);
 }

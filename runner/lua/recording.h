@@ -21,8 +21,8 @@ class Runtime;
 // What tensors in Lua belong to; Runtime::user points at it.
 class Recording {
  public:
-  // The value of a scalar now; what it depends on is computed for that.
-  using Read = std::function<double(Value)>;
+  // The elements of a value now; what it depends on is computed for that.
+  using Read = std::function<std::vector<double>(Value)>;
 
   // Between begin() and end() tensors can be made; `forward` must live as long.  `read`: null where nothing has a
   // value.
@@ -34,7 +34,12 @@ class Recording {
   uint32_t number() const { return number_; }
   nn::Forward& forward() const { return *forward_; }
   backends::Program& program() const { return forward_->program; }
-  double read(Value value) const;
+  std::vector<double> read(Value value) const;
+
+  // For the next random tensor of this recording: number 0, 1, …; the first takes a draw of the run's generator, which
+  // with the seed is the key of all of them.
+  int64_t next_stream(Runtime& runtime);
+  int64_t draw() const { return draw_; }
 
   // The state, main or of a coroutine, whose code is running: where modules call back into Lua.
   lua_State* caller() const { return caller_; }
@@ -55,6 +60,7 @@ class Recording {
   lua_State* caller_ = nullptr;
   Read read_;
   uint32_t number_ = 0;
+  int64_t streams_ = 0, draw_ = 0;
   std::array<Line, 256> lines_{};  // by line: most steps are shorter
 };
 

@@ -274,18 +274,44 @@ int dtype(lua_State* state) {
   return 1;
 }
 
-int item(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  RUN_CHECK(x.shape().elements() == 1, ErrorKind::kRun, "item: {} has {} elements; reduce it to one first", x.type(),
-            x.shape().elements());
-  const double value = recording_of(state, "a tensor").read(x);
-  if (x.dtype() == DType::kBool) {
+void push_element(lua_State* state, DType dtype, double value) {
+  if (dtype == DType::kBool) {
     lua_pushboolean(state, value != 0);
-  } else if (is_float(x.dtype())) {
+  } else if (is_float(dtype)) {
     lua_pushnumber(state, value);
   } else {
     lua_pushinteger(state, static_cast<lua_Integer>(value));
   }
+}
+
+// The part of a tensor behind its first `axis` indices.
+void push_list(lua_State* state, const backends::TensorType& type, int axis, const double*& next) {
+  if (axis == type.shape.rank()) return push_element(state, type.dtype, *next++);
+  const int64_t size = type.shape[axis];
+  lua_createtable(state, static_cast<int>(size), 0);
+  for (int64_t i = 1; i <= size; ++i) {
+    push_list(state, type, axis + 1, next);
+    lua_rawseti(state, -2, i);
+  }
+}
+
+int tolist(lua_State* state) {
+  const Value x = tensor_argument(state, 1);
+  constexpr int64_t kMost = 1 << 20;
+  RUN_CHECK(x.shape().elements() <= kMost, ErrorKind::kRun, "tolist: {} has more than {} elements; reduce it first",
+            x.type(), kMost);
+  RUN_CHECK(lua_checkstack(state, 2 * backends::Shape::kMaxRank) != 0, ErrorKind::kRun, "tolist: no room on the stack");
+  const std::vector<double> elements = recording_of(state, "a tensor").read(x);
+  const double* next = elements.data();
+  push_list(state, x.type(), 0, next);
+  return 1;
+}
+
+int item(lua_State* state) {
+  const Value x = tensor_argument(state, 1);
+  RUN_CHECK(x.shape().elements() == 1, ErrorKind::kRun, "item: {} has {} elements; reduce it to one first", x.type(),
+            x.shape().elements());
+  push_element(state, x.dtype(), recording_of(state, "a tensor").read(x).front());
   return 1;
 }
 
@@ -415,6 +441,8 @@ constexpr TensorFunction kFunctions[] = {
     {"ones_like", bound<creation::ones_like>, true, true, "x:ones_like()", "Ones of x's shape and dtype."},
     {"arange", bound<creation::arange>, false, true, "nn.arange(size)", "0, 1, ..., size - 1 as labels count; i64."},
     {"eye", bound<creation::eye>, false, true, "nn.eye(size)", "1 on the diagonal, else 0; f32."},
+    {"rand", bound<creation::rand>, false, true, "nn.rand(size...)", "Random numbers in [0, 1); f32."},
+    {"randn", bound<creation::randn>, false, true, "nn.randn(size...)", "Normal random numbers; f32."},
     {"tensor", bound<creation::tensor>, false, true, "nn.tensor({number...})", "A list of up to 1,024 numbers; f32."},
     {"shape", bound<shape>, true, false, "x:shape()", "Its sizes, as a list."},
     {"size", bound<size>, true, false, "x:size(axis)", "The size of an axis."},
@@ -422,6 +450,7 @@ constexpr TensorFunction kFunctions[] = {
     {"numel", bound<numel>, true, false, "x:numel()", "How many elements."},
     {"dtype", bound<dtype>, true, false, "x:dtype()", "Its dtype, as a text."},
     {"item", bound<item>, true, false, "x:item()", "The number itself, of a tensor with one element; computes now."},
+    {"tolist", bound<tolist>, true, false, "x:tolist()", "All its numbers, as a list of lists; computes now."},
 };
 
 constexpr NamedFunction kOperators[] = {

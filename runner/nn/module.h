@@ -41,6 +41,7 @@ struct Forward {
   bool training = false;
   Value dropout_key = {};      // (2) i64 {seed, epoch}; with training only
   Value sample_ids = {};       // (B) i64
+  Value draw_key = {};         // (2) i64, of random tensors
   int64_t dropout_layers = 0;  // recorded so far: numbers the layers
 
   // Throws Error(kRun) for a parameter that this recording does not have.

@@ -98,6 +98,7 @@ double half_wave(double turns) {
 }  // namespace
 
 double LrSchedule::factor(int64_t step) const {
+  if (function_) return function_(step);
   const int64_t at = position(step);
   const double decayed = at < warmup_ ? static_cast<double>(at) / static_cast<double>(warmup_) : decay(at);
   return decayed * plateau_.factor;
@@ -109,6 +110,7 @@ double LrSchedule::decay(int64_t position) const {
   const double progress = static_cast<double>(after_warmup) / decay_steps;
   switch (spec_.type) {
     case SchedulerType::kConstant:
+    case SchedulerType::kHook:
     case SchedulerType::kPlateau: return 1.0;
     case SchedulerType::kLinear: return std::max(0.0, static_cast<double>(length_ - position) / decay_steps);
     case SchedulerType::kCosine: return half_wave(2.0 * spec_.cycles * progress);  // beyond its length it rises again

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "schema/recipe.h"
 
@@ -45,6 +47,9 @@ class LrSchedule {
   // reached; groups with another rate get the same factor.  Throws Error(kRecipe) where no factor gets there.
   LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunScale& scale);
 
+  // Of type hook: what gives the factor; a function of the step as any other.
+  void set_function(std::function<double(int64_t step)> function) { function_ = std::move(function); }
+
   // The factor of a step, counted from 0: the number of steps finished before it.
   // Formulas: the functions of the same names in transformers.optimization; OneCycleLR, StepLR and ExponentialLR in
   // torch.optim.lr_scheduler; with `compat: accelerate`, num_processes of their steps per step (AcceleratedScheduler).
@@ -70,6 +75,7 @@ class LrSchedule {
   int64_t warmup_ = 0, length_ = 0, every_ = 1;
   int64_t steps_per_call_ = 1;
   PlateauState plateau_;
+  std::function<double(int64_t step)> function_;
 };
 
 }  // namespace runner::optim

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/data/dataset.h"
+#include "runner/formats/safetensors.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -20,6 +21,7 @@ using nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
+constexpr std::string_view kGradient = "gradient/";  // of a loop that carries gradients on
 constexpr std::string_view kSums = "sums";
 constexpr std::string_view kRun = "run";
 constexpr int kRunVersion = 1;  // of the document in that section
@@ -62,6 +64,8 @@ std::string run_document(const RunState& state) {
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
       {"slot_offset", state.counters.slot_offset},
+      {"updates", state.counters.updates},
+      {"scheduled", state.counters.scheduled},
       {"plateau",
        {{"best", optional_text(state.plateau.best)},
         {"bad_evaluations", state.plateau.bad_evaluations},
@@ -81,13 +85,16 @@ template <class Visit>
 void each_parameter_range(const Trainer& trainer, const Visit& visit) {
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {
-    if (array.role != Role::kParameters && array.role != Role::kSlot) continue;
+    const bool kept = array.role == Role::kGradients && trainer.kept_gradients[static_cast<size_t>(array.buffer)];
+    if (array.role != Role::kParameters && array.role != Role::kSlot && !kept) continue;
     const int32_t group = parameters.buffers()[static_cast<size_t>(array.buffer)].group;
     const int32_t position = trainer.layout().find(array.role, array.buffer, array.index);
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
       const nn::Parameter& parameter = parameters[id];
       if (array.role == Role::kParameters) {
         visit(fmt::format("{}{}", kModel, parameter.name), position, parameter);
+      } else if (kept) {
+        visit(fmt::format("{}{}", kGradient, parameter.name), position, parameter);
       } else {
         const auto slots = optim::slots(trainer.optimizers().rule(group));
         const std::string_view slot = slots[static_cast<size_t>(array.index)].name;
@@ -156,6 +163,21 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
   });
 }
 
+std::vector<std::byte> model_bytes(Trainer& trainer) {
+  std::map<int32_t, std::vector<std::byte>> arrays;
+  std::vector<formats::NamedTensor> tensors;
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (!name.starts_with(kModel)) return;
+    const auto [found, is_new] = arrays.try_emplace(array);
+    if (is_new) found->second = trainer.read(array);
+    tensors.push_back({p.name, backends::DType::kF32, p.shape,
+                       std::span<const std::byte>(found->second)
+                           .subspan(static_cast<size_t>(p.offset) * sizeof(float),
+                                    static_cast<size_t>(p.elements()) * sizeof(float))});
+  });
+  return formats::safetensors_bytes(std::move(tensors));
+}
+
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot) {
   for (const store::SectionView& section : snapshot.sections()) {
     if (!section.name.starts_with(kModel)) continue;
@@ -180,8 +202,12 @@ RunState run_state_of(const store::LoadedState& loaded) {
     const json& early = document.at("early_stopping");
     RunState state;
     state.position = {document.at("epoch"), document.at("batch")};
-    state.counters = {document.at("windows"), document.at("applied"), document.at("samples"),
-                      document.value("slot_offset", int64_t{0})};
+    state.counters = {document.at("windows"),
+                      document.at("applied"),
+                      document.at("samples"),
+                      document.value("slot_offset", int64_t{0}),
+                      document.value("updates", std::vector<int64_t>{}),
+                      document.value("scheduled", int64_t{0})};  // older states have none of these
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
@@ -198,6 +224,10 @@ RunState run_state_of(const store::LoadedState& loaded) {
 
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
   const int64_t id = loaded.info.id;
+  const nn::ParameterSet& parameters = trainer.model().parameters;
+  for (const nn::Parameter& p : parameters.parameters())
+    trainer.kept_gradients[static_cast<size_t>(p.buffer)] =
+        p.trainable && loaded.find(fmt::format("{}{}", kGradient, p.name)) != nullptr;
   std::vector<std::vector<std::byte>> arrays;
   for (const DeviceArray& array : trainer.layout().arrays()) arrays.emplace_back(array.type.bytes());
   std::set<std::string> known;

@@ -59,6 +59,9 @@ std::optional<std::string> restore_slots(const store::LoadedState& loaded, Train
 // The sums behind train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
 
+// The trainer's parameters as they are, as the bytes of a safetensors file.
+std::vector<std::byte> model_bytes(Trainer& trainer);
+
 // The parameters of a loaded state by name, f32.
 struct StoredParameter {
   std::string name;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "backends/backend.h"
 #include "runner/nn/parameter_set.h"
-#include "runner/train/step_builder.h"
 
 namespace runner::train {
 
@@ -16,10 +16,18 @@ struct NotFinite {
   Source source = Source::kComputed;
 };
 
-// Runs the recorded forward part once more with every value kept, and names the first that is not finite: a feature or
-// target of a sample, a parameter, the result of an op, the sum of the losses.  None: all are finite.
+// A recorded forward pass: its nodes up to `end`, the last of which is the sum of the losses.
+struct ForwardPass {
+  const backends::Program& program;               // outputs do not matter
+  std::span<const backends::ValueId> parameters;  // by ParameterId
+  backends::ValueId features, labels;             // kNoValue: there is no batch
+  backends::ValueId end;
+};
+
+// Runs the pass once more with every value kept, and names the first that is not finite: a feature or target of a
+// sample, a parameter, the result of an op, the sum of the losses.  None: all are finite.
 // `arguments`: those of the step that went wrong.  Compiles a Program; not for the steady state.
-std::optional<NotFinite> first_not_finite(backends::Device& device, const StepBuilder::Recorded& recorded,
+std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
                                           const nn::ParameterSet& parameters, const backends::Arguments& arguments);
 
 }  // namespace runner::train

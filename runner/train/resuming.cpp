@@ -47,6 +47,23 @@ Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& s
   return found;
 }
 
+RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session) {
+  for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true)) {
+    if (id && info.id != *id) continue;
+    const store::LoadedState loaded = store::load_state(store, info.id);
+    const Counters now = session.trainer.counters;
+    restore(loaded, session.trainer);
+    Counters& counters = session.trainer.counters;
+    counters.windows = now.windows;
+    counters.applied = now.applied;
+    counters.samples = now.samples;
+    RunState state = run_state_of(loaded);
+    session.schedule.restore(state.plateau);
+    return state;
+  }
+  fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
+}
+
 std::optional<std::string> stretched_schedule(const Session& session,
                                               const std::vector<store::MetricSummary>& metrics) {
   if (!ends_with_run(session.recipe.scheduler)) return std::nullopt;

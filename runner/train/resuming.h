@@ -22,6 +22,10 @@ struct Resumed {
 // all, where none is whole the Error of the newest, and Error(kData) where the data are not those of the state.
 Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session);
 
+// Puts model, optimizers and schedule back to a state of the run under way (none: the newest); the place in the data
+// and what has been counted stay as they are.  Throws Error(kNotFound) where there is none.
+RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
+
 // What to warn of when a run that has become longer, restored, stretches its schedule with it, so that the rate jumps
 // back up; `metrics` are those recorded before.
 std::optional<std::string> stretched_schedule(const Session& session, const std::vector<store::MetricSummary>& metrics);

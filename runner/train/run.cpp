@@ -11,6 +11,7 @@
 #include "backends/kernels/kernel_choices.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/checkpoint.h"
+#include "runner/train/custom_loop.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/forking.h"
 #include "runner/train/provenance_keeper.h"
@@ -40,7 +41,7 @@ RunError run_error(const Error& error) {
   return {error.message(), error.where().file, error.where().line, error.what()};
 }
 
-class Run : private RunControl {
+class Run : private RunControl, private LoopHost {
  public:
   explicit Run(const RunRequest& request)
       : request_(request),
@@ -85,6 +86,7 @@ class Run : private RunControl {
     } catch (const std::exception& error) {
       record_failure(Error(ErrorKind::kRun, error.what()));
     }
+    if (tracked()) end_tracking();
     finish();
     return std::move(result_);
   }
@@ -174,10 +176,11 @@ class Run : private RunControl {
   // ---- the loop -----------------------------------------------------------------------------------------------------
 
   int64_t step() const override { return session_.trainer.counters.windows; }
-  bool finished() const { return step() >= session_.scale.total_steps || stopped_early_ || stopped_by_hook_; }
-  bool interrupted() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
+  bool finished() const override { return step() >= session_.scale.total_steps || stopped_early_ || stopped_by_hook_; }
+  bool interrupted() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
 
   // From the next batch on.
+  data::LoaderSpec loader_spec() const override { return loader_spec(recipe_.data.prefetch); }
   data::LoaderSpec loader_spec(int64_t prefetch) const {
     return {.shuffle = recipe_.data.shuffle,
             .seed = session_.data_seed(),
@@ -187,33 +190,78 @@ class Run : private RunControl {
   }
 
   void train() {
-    data::Loader loader(session_.data.train, session_.plan, loader_spec(recipe_.data.prefetch));
     logged_at_ = std::chrono::steady_clock::now();
+    if (tracked()) hooks_->track_begin();
     on(HookEvent::kRunBegin);
-    while (!finished() && !interrupted()) {
-      if (position_.step == 0) on(HookEvent::kEpochBegin);
-      window(loader);
-      if (!result_.first_step_seconds) {
-        result_.first_step_seconds = seconds_since_process_start();
-        provenance_.complete(*writer_);
-      }
-      const bool logged = due(step(), log_every_) || finished();
-      if (logged) log();
-      if (evaluator_ && (due(step(), evaluate_every_) || finished())) evaluate();
-      on(HookEvent::kStepEnd);
-      if (position_.step == 0) on(HookEvent::kEpochEnd);
-      if ((stopped_early_ || stopped_by_hook_) && !logged) log();
-      if (const char* reason = reason_to_save()) save(reason);
-      keeper_->collect();
-      pass_on_warnings();
-      request_.observer.on_step(progress());
-    }
-    const bool done = finished();
+    const bool by_hook = hooks_ && hooks_->has_train();
+    by_hook ? CustomLoop(session_, *hooks_, *this).run() : declared_loop();
+    const bool done = finished() || (by_hook && !interrupted());
     save(done ? "end" : "interrupt");
     keeper_->wait();
     if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
     result_.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
     result_.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
+  }
+
+  void declared_loop() {
+    data::Loader loader(session_.data.train, session_.plan, loader_spec());
+    while (!finished() && !interrupted()) {
+      begin_window();
+      const int64_t applied = session_.trainer.counters.applied;
+      const Trainer::WindowRates rates{session_.schedule.factor(applied), session_.schedule.momentum(applied)};
+      const Trainer::Window window = session_.trainer.run_window(loader, rates);
+      if (!window.finite) not_finite();
+      after_window(window, recipe_.optimizer.hyper.lr * rates.factor);
+    }
+  }
+
+  void begin_window() override {
+    settle();
+    if (position_.step == 0) on(HookEvent::kEpochBegin);
+  }
+
+  void after_window(const Trainer::Window& window, double lr) {
+    newly_evaluated_ = false;
+    position_ = window.next;
+    lr_ = lr;
+    grad_norm_ = window.grad_norm;
+    samples_ += window.samples;
+    if (request_.record_batches) recorder_->add(kBatchDigest, step(), static_cast<double>(window.batch_digest >> 11));
+    if (!result_.first_step_seconds) {
+      result_.first_step_seconds = seconds_since_process_start();
+      provenance_.complete(*writer_);
+    }
+    const bool logged = due(step(), log_every_) || finished();
+    if (logged) log();
+    if (evaluator_ && (due(step(), evaluate_every_) || finished())) evaluate();
+    on(HookEvent::kStepEnd);
+    if (position_.step == 0) on(HookEvent::kEpochEnd);
+    if ((stopped_early_ || stopped_by_hook_) && !logged) log();
+    if (tracked()) track();
+    const char* const reason = reason_to_save();
+    if (hooks_ && hooks_->has_train()) {
+      due_state_ = reason;
+    } else if (reason != nullptr) {
+      save(reason);
+    }
+    keeper_->collect();
+    pass_on_warnings();
+    request_.observer.on_step(progress());
+  }
+
+  bool tracked() const { return hooks_ && hooks_->has_trackers(); }
+  void track() {
+    const std::map<std::string, double> points = recorder_->at(step());
+    if (!points.empty()) hooks_->track(points, step());
+  }
+
+  // Trackers hear of a failure as well, and a failure of theirs is one of the run.
+  void end_tracking() {
+    try {
+      hooks_->track_end(to_string(result_.status));
+    } catch (const Error& error) {
+      if (!result_.error) record_failure(error);
+    }
   }
 
   // Null: none.  The last state of a run is saved by train().
@@ -224,31 +272,19 @@ class Run : private RunControl {
     return newly_evaluated_ && keeper_->is_among_best(recorder_->at(step())) ? "best" : nullptr;
   }
 
-  void window(data::Loader& loader) {
-    const int64_t applied = session_.trainer.counters.applied;
-    const Trainer::WindowRates rates{session_.schedule.factor(applied), session_.schedule.momentum(applied)};
-    const Trainer::Window window = session_.trainer.run_window(loader, rates);
-    newly_evaluated_ = false;
-    if (!window.finite) not_finite();
-    position_ = window.next;
-    lr_ = recipe_.optimizer.hyper.lr * rates.factor;
-    grad_norm_ = window.grad_norm;
-    samples_ += window.samples;
-    if (request_.record_batches) recorder_->add(kBatchDigest, step(), static_cast<double>(window.batch_digest >> 11));
-  }
-
   // What was not finite first in the window that begins at position_.
   NotFinite explain_not_finite() {
     data::Loader again(session_.data.train, session_.plan, loader_spec(/*prefetch=*/0));
     return session_.trainer.explain_not_finite(again);
   }
 
-  void not_finite() {
+  void not_finite() { not_finite(explain_not_finite()); }
+
+  void not_finite(const NotFinite& found) {
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
-      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), explain_not_finite().what));
+      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), found.what));
       return;
     }
-    const NotFinite found = explain_not_finite();
     const int64_t failed = step() + 1;
     // The step did nothing, so what is on the device is the model before it: worth keeping, if it is finite itself.
     try {
@@ -314,6 +350,31 @@ class Run : private RunControl {
         json::line(json::Object{{"step", step()}, {"metric", spec.metric}, {"evaluations", patience_.evaluations}}));
   }
 
+  // ---- what a loop of the hook's asks for --------------------------------------------------------------------------
+
+  data::Position position() const override { return position_; }
+  void set_position(const data::Position& position) override { position_ = position; }
+  void end_window(const Trainer::Window& window, double lr, const NotFinite& found) override {
+    session_.trainer.count(window);
+    if (!window.finite) not_finite(found);
+    for (const auto& [name, value] : std::exchange(points_, {})) recorder_->add(name, step(), value);
+    after_window(window, lr);
+  }
+  void point(const std::string& name, double value) override { points_[name] = value; }
+  void save_soon() override { save_wanted_ = true; }
+  void save_now() override { save("hook"); }
+  // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.
+  void settle() override {
+    if (const char* const reason = std::exchange(due_state_, nullptr)) save(reason);
+  }
+  void load(std::optional<int64_t> state) override {
+    keeper_->wait();
+    writer_->wait_until_recorded();
+    store::Store store = store::Store::open(request_.store, store::Access::kRead);
+    const RunState found = restore_values(store, store::find_run(store, result_.run), state, session_);
+    if (!found.hook.empty()) hooks_->restore(found.hook);
+  }
+
   // ---- what hooks of events do --------------------------------------------------------------------------------------
 
   void on(HookEvent event) {
@@ -327,16 +388,21 @@ class Run : private RunControl {
   void save() override { save_wanted_ = true; }
   void stop() override { stopped_by_hook_ = true; }
   void print(std::string_view text) override { request_.observer.on_print(text); }
+  void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) override {
+    try {
+      writer_->save_artifact({.name = name, .kind = std::string(kind), .meta = {}, .step = step()}, std::move(bytes))
+          .get();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of those
+    }
+  }
+  void save_model(const std::string& name) override { save_artifact(name, "model", model_bytes(session_.trainer)); }
   std::optional<double> metric(const std::string& name) const override {
     if (!recorder_) return std::nullopt;
     const double value = recorder_->newest(name);
     return std::isnan(value) ? std::nullopt : std::optional(value);
   }
-  void log(const std::string& name, double value) override {
-    RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
-              "log: {} is a name of the run's own; log other names, or return metrics from a step", name);
-    recorder_->add(name, step(), value);
-  }
+  void log(const std::string& name, double value) override { recorder_->add(name, step(), value); }
 
   Observer::Progress progress() const {
     return {.epoch = position_.epoch,
@@ -453,8 +519,10 @@ class Run : private RunControl {
   Patience patience_;
   bool stopped_early_ = false;
   bool stopped_by_hook_ = false;
-  bool save_wanted_ = false;      // by the hook
-  bool newly_evaluated_ = false;  // after the newest window
+  bool save_wanted_ = false;              // by the hook
+  const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
+  std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
+  bool newly_evaluated_ = false;          // after the newest window
   bool warned_of_no_weight_ = false;
   double lr_ = 0, grad_norm_ = 0;
   int64_t samples_ = 0, logged_samples_ = 0;  // since the process started

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
+#include "runner/train/gradients.h"
 #include "runner/train/loss.h"
 #include "schema/error.h"
 
@@ -68,7 +68,8 @@ class StepCompletion {
     program_.output("finite", finite_.id);
     if (norm_) program_.output("grad_norm", norm_.id);
     output_metrics(program_, recorded_);
-    for (const auto& [buffer, gradient] : gradients_) update(buffer, gradient);
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
     log_loss();
     return std::move(program_);
   }
@@ -94,28 +95,19 @@ class StepCompletion {
   void differentiate() {
     std::vector<Value> parameters;
     for (const ValueId id : recorded_.parameters) parameters.push_back(value(id));
-    const std::vector<Value> grads =
-        backends::differentiate(value(recorded_.losses), value(recorded_.counted), parameters);
-    const auto buffers = model_.parameters.buffers();
-    for (int32_t b = 0; b < static_cast<int32_t>(buffers.size()); ++b) {
-      if (buffers[static_cast<size_t>(b)].group < 0) continue;
-      std::vector<Value> parts;
-      for (const nn::ParameterId id : model_.parameters.in_buffer(b)) {
-        const Value grad = grads[static_cast<size_t>(id)];
-        parts.push_back(ops::flatten(grad ? grad : ops::full_like(parameters[static_cast<size_t>(id)], 0.0)));
-      }
-      gradients_.emplace_back(b, ops::concat(parts, 0));
-    }
+    gradients_ = gradients_of(value(recorded_.losses), value(recorded_.counted), parameters, model_.parameters);
   }
 
   void add_window() {
-    for (auto& [buffer, gradient] : gradients_) gradient = ops::add(state(Role::kGradients, buffer), gradient);
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) gradients_[b] = ops::add(state(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
     loss_ = ops::add(state(Role::kSum, 0, kWindowLoss), loss_);
     weight_ = ops::add(state(Role::kSum, 0, kWindowWeight), weight_);
   }
 
   void keep_window() {
-    for (const auto& [buffer, gradient] : gradients_) set_state(gradient, Role::kGradients, buffer);
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) set_state(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
     set_state(loss_, Role::kSum, 0, kWindowLoss);
     set_state(weight_, Role::kSum, 0, kWindowWeight);
   }
@@ -128,17 +120,11 @@ class StepCompletion {
     finite_ = ops::is_finite(loss_);
     const bool check_gradients = recipe_.train.on_nan == schema::OnNan::kSkip;
     if (!recipe_.train.clip_grad_norm && !check_gradients) return;
-    Value squares;
-    for (const auto& [buffer, gradient] : gradients_) {
-      const Value part = ops::sum(ops::mul(gradient, gradient));
-      squares = squares ? ops::add(squares, part) : part;
-    }
-    const Value norm = ops::mul(ops::sqrt(squares), factor_);
+    const Value norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
     if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
     if (!recipe_.train.clip_grad_norm) return;
     norm_ = norm;
-    const Value room = ops::div(*recipe_.train.clip_grad_norm, ops::add(norm, 1e-6));
-    factor_ = ops::mul(factor_, ops::minimum(room, ops::full_like(room, 1.0)));
+    factor_ = ops::mul(factor_, clip_factor(norm, *recipe_.train.clip_grad_norm));
   }
 
   void update(int32_t buffer, Value gradient) {
@@ -183,14 +169,14 @@ class StepCompletion {
   const StepBuilder::Recorded& recorded_;
   const StepShape shape_;
   Program program_;
-  std::vector<std::pair<int32_t, Value>> gradients_;  // by flat buffer
-  Value loss_, weight_;                               // () f64, of the window so far
+  Gradients gradients_;
+  Value loss_, weight_;  // () f64, of the window so far
   Value factor_, norm_, finite_;
 };
 
 // ---- words of a specification --------------------------------------------------------------------------------------
 
-enum StepKind : int64_t { kTrainingStep, kForwardStep, kReadStep };
+enum StepKind : int64_t { kTrainingStep, kForwardStep, kReadStep, kSegment };
 
 void append(backends::StepSpecification& words, const std::optional<double>& number) {
   words.push_back(number.has_value());
@@ -233,30 +219,75 @@ bool StepBuilder::varies(bool training) const {
   return hooks_->has_model() || (training ? hooks_->has_training_step() : hooks_->has_evaluation_step());
 }
 
-const StepBuilder::Prologue& StepBuilder::prologue(int64_t batch) const {
-  const auto [entry, is_new] = prologues_.try_emplace(batch);
+const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
+  const auto [entry, is_new] = prologues_.try_emplace({batch, with_scalars});
   Prologue& prologue = entry->second;
   if (!is_new) return prologue;
   Program& program = prologue.program;
   for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
-  const TensorType batch_types[kBatchInputCount] = {{DType::kF32, batched(batch, encoding_.feature_shape)},
-                                                    label_type(encoding_, batch),
-                                                    {DType::kF32, Shape{batch}},
-                                                    {DType::kI64, Shape{batch}},
-                                                    {DType::kI64, Shape{2}}};
-  constexpr const char* kNames[kBatchInputCount] = {"features", "labels", "mask", "sample_ids", "random_key"};
-  for (size_t i = 0; i < kBatchInputCount; ++i) program.input(InputKind::kBatch, kNames[i], batch_types[i]);
+  const int64_t size = batch.value_or(0);
+  const TensorType types[kBatchInputCount] = {{DType::kF32, batched(size, encoding_.feature_shape)},
+                                              label_type(encoding_, size),
+                                              {DType::kF32, Shape{size}},
+                                              {DType::kI64, Shape{size}},
+                                              {DType::kI64, Shape{2}},
+                                              {DType::kI64, Shape{2}}};
+  constexpr const char* kNames[kBatchInputCount] = {"features",   "labels",     "mask",
+                                                    "sample_ids", "random_key", "draw_key"};
+  for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
+    program.input(InputKind::kBatch, kNames[i], types[i]);
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
-    if (buffer.group < 0) continue;
+    if (buffer.group < 0 || !with_scalars) continue;
     for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
       program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
   }
-  for (const nn::Parameter& parameter : model_.parameters.parameters()) {
-    const Value flat = input_value(program, static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer)));
-    const Value range = ops::slice(flat, 0, parameter.offset, parameter.offset + parameter.elements());
-    prologue.parameters.push_back(ops::reshape(range, parameter.shape).id);
+  for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
+    const int32_t array = layout_.find(Role::kParameters, model_.parameters[id].buffer);
+    prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
   }
   return prologue;
+}
+
+StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, bool with_scalars) const {
+  const Prologue& begun = prologue(batch, with_scalars);
+  program = begun.program;
+  StepFrame frame;
+  size_t input = 0;
+  frame.arrays.reserve(layout_.arrays().size());
+  while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
+  for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
+    frame.batch_inputs[i] = input_value(program, input++);
+  frame.parameters.reserve(begun.parameters.size());
+  for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
+  return frame;
+}
+
+Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
+  const nn::Parameter& parameter = model_.parameters[id];
+  return ops::reshape(ops::slice(buffer, 0, parameter.offset, parameter.offset + parameter.elements()),
+                      parameter.shape);
+}
+
+nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training) const {
+  const bool bf16 = recipe_.mixed_precision == schema::Precision::kBf16;
+  return {.program = program,
+          .parameters = frame.parameters,
+          .autocast = {bf16 ? DType::kBf16 : DType::kF32},
+          .training = training,
+          .dropout_key = frame.batch_inputs[kRandomKey],
+          .sample_ids = frame.batch_inputs[kSampleIds],
+          .draw_key = frame.batch_inputs[kDrawKey]};
+}
+
+StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) const {
+  const auto& batch = frame.batch_inputs;
+  return {.forward = forward,
+          .model = model_.module,
+          .features = batch[kFeatures],
+          .labels = batch[kLabels],
+          .mask = batch[kMask],
+          .sample_ids = batch[kSampleIds],
+          .read = nullptr};
 }
 
 StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
@@ -266,31 +297,15 @@ StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Re
 }
 
 void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const {
-  const Prologue& begun = prologue(batch);
-  recorded.program = begun.program;
-  recorded.parameters = begun.parameters;
+  Program& program = recorded.program;
+  const StepFrame frame = begin(program, batch, /*with_scalars=*/true);
   recorded.outputs = recorded.targets = backends::kNoValue;
   recorded.metrics.clear();
-  Program& program = recorded.program;
-  Value inputs[kBatchInputCount];
-  for (size_t i = 0; i < kBatchInputCount; ++i) inputs[i] = input_value(program, layout_.arrays().size() + i);
-  std::vector<Value> parameters;
-  parameters.reserve(begun.parameters.size());
-  for (const ValueId id : begun.parameters) parameters.push_back({&program, id});
-  const bool bf16 = recipe_.mixed_precision == schema::Precision::kBf16;
-  nn::Forward forward{.program = program,
-                      .parameters = parameters,
-                      .autocast = {bf16 ? DType::kBf16 : DType::kF32},
-                      .training = training,
-                      .dropout_key = inputs[kRandomKey],
-                      .sample_ids = inputs[kSampleIds]};
-  StepInputs step{.forward = forward,
-                  .model = model_.module,
-                  .features = inputs[kFeatures],
-                  .labels = inputs[kLabels],
-                  .mask = inputs[kMask],
-                  .sample_ids = inputs[kSampleIds],
-                  .read = [&](Value scalar) { return read(program, scalar.id); }};
+  recorded.parameters.clear();
+  for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
+  nn::Forward forward = forward_of(program, frame, training);
+  StepInputs step = inputs_of(forward, frame);
+  step.read = [&](Value value) { return read(program, value.id); };
   record_losses(recorded, step, training);
 }
 
@@ -402,6 +417,10 @@ backends::StepSpecification StepBuilder::forward_specification(const Recorded& r
 
 backends::StepSpecification read_specification(ValueId value) {
   return {kReadStep, value};
+}
+
+backends::StepSpecification segment_specification() {
+  return {kSegment};
 }
 
 }  // namespace runner::train

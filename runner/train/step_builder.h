@@ -5,9 +5,12 @@
 // clipping, the optimizer, the sums behind train/loss, and whether the step was finite.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/graph/program.h"
@@ -28,6 +31,7 @@ enum BatchInput : int32_t {
   kMask,       // (B) f32: 1, or 0 for a repeated sample
   kSampleIds,  // (B) i64
   kRandomKey,  // (2) i64: {seed, epoch}
+  kDrawKey,    // (2) i64: {seed, Hooks::draw()}; the only one of a Program without a batch
   kBatchInputCount
 };
 
@@ -54,14 +58,37 @@ enum ForwardOutput : int {
 // Behind these, and behind the outputs of each training Program, stand Σ sum and Σ weight, () f64, of each metric of a
 // hook.
 
-// The specification of a step that computes one value of a recording under way.
+// The specification of a step that computes one value of a recording under way, and of one that runs what is recorded
+// as it is.
 backends::StepSpecification read_specification(backends::ValueId value);
+backends::StepSpecification segment_specification();
+
+// The inputs of a Program under construction, as values.
+struct StepFrame {
+  std::vector<Value> arrays;                         // as in the layout
+  std::vector<Value> parameters;                     // by ParameterId: parts of them
+  std::array<Value, kBatchInputCount> batch_inputs;  // unset where there is no batch
+};
 
 class StepBuilder {
  public:
   // `hooks`: null, or what stands for parts of the recipe.
   StepBuilder(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
               const DeviceLayout& layout, const data::Encoding& encoding, Hooks* hooks);
+
+  const schema::Recipe& recipe() const { return recipe_; }
+  const nn::Model& model() const { return model_; }
+  const Optimizers& optimizers() const { return optimizers_; }
+  const DeviceLayout& layout() const { return layout_; }
+
+  // Makes a Program of its inputs and parameters alone; no `batch`: it has none.  With the scalars of the optimizer
+  // groups, or without any.
+  StepFrame begin(backends::Program& program, std::optional<int64_t> batch, bool with_scalars) const;
+  // Both refer to their arguments.
+  nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training) const;
+  StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
+  // A parameter as a part of what its buffer holds.
+  Value parameter(Value buffer, nn::ParameterId id) const;
 
   struct Metric {
     std::string name;
@@ -77,8 +104,8 @@ class StepBuilder {
     backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
     std::vector<Metric> metrics;
   };
-  // `read`: gives a hook the value of a scalar; it may be null where none can ask.
-  using Read = std::function<double(const backends::Program& program, backends::ValueId scalar)>;
+  // `read`: gives a hook the elements of a value; it may be null where none can ask.
+  using Read = std::function<std::vector<double>(const backends::Program& program, backends::ValueId value)>;
   Recorded record(int64_t batch, bool training, const Read& read = nullptr) const;
   // The same in place of an older recording, whose memory the new one takes.
   void record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const;
@@ -97,12 +124,12 @@ class StepBuilder {
   backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled) const;
 
  private:
-  // What every recording of a batch size begins with: the inputs, and the parameters as parts of them.
+  // What every recording begins with: the inputs, and the parameters as parts of them.
   struct Prologue {
     backends::Program program;
     std::vector<backends::ValueId> parameters;
   };
-  const Prologue& prologue(int64_t batch) const;
+  const Prologue& prologue(std::optional<int64_t> batch, bool with_scalars) const;
 
   const schema::Recipe& recipe_;
   const nn::Model& model_;
@@ -114,7 +141,8 @@ class StepBuilder {
 
   Hooks* const hooks_;
   const schema::Loss loss_;
-  mutable std::map<int64_t, Prologue> prologues_;  // by batch size, made when first asked for
+  // By batch size and whether the scalars are there, made when first asked for.
+  mutable std::map<std::pair<std::optional<int64_t>, bool>, Prologue> prologues_;
 };
 
 }  // namespace runner::train

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/ops.h"
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/not_finite.h"
@@ -21,9 +22,21 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   return model;
 }
 
+// What a loop of a hook's does itself would be ignored in the recipe.
+void refuse_ignored(const schema::TrainSpec& train, const Hooks& hooks) {
+  if (!hooks.has_train()) return;
+  const char* ignored = train.clip_grad_norm ? "clip_grad_norm" : train.clip_grad_value ? "clip_grad_value" : nullptr;
+  RUN_CHECK(ignored == nullptr, ErrorKind::kRecipe,
+            "train.{} is ignored where the hook has an entry train; call acc:{}(limit) there, and remove it", ignored,
+            ignored);
+  RUN_CHECK(!hooks.has_training_step(), ErrorKind::kRecipe,
+            "the hook has train and training_step: a loop of its own calls what it needs; remove one");
+}
+
 // Also lays the model out for them.
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model) {
+  if (hooks != nullptr) refuse_ignored(recipe.train, *hooks);
   const bool of_hook = hooks != nullptr && hooks->has_optimizers();
   RUN_CHECK(of_hook == (recipe.optimizer.type == schema::OptimizerType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has optimizers, but optimizer.type names another; write optimizer.type: hook"
@@ -48,9 +61,11 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       hooks_(hooks),
       weights_(recipe.model.init_from, model_.parameters),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
-      layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1),
+      layout_(model_.parameters, optimizers_,
+              recipe.gradient_accumulation_steps > 1 || (hooks != nullptr && hooks->has_train())),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
-  random_key_[0] = recipe.seed;
+  random_key_[0] = draw_key_[0] = recipe.seed;
+  kept_gradients.resize(model_.parameters.buffers().size());
 }
 
 void Trainer::allocate() {
@@ -103,23 +118,41 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
 }
 
 StepBuilder::Read Trainer::reader(const data::Batch* batch) {
-  return [this, batch](const backends::Program& program, backends::ValueId scalar) {
-    return read_scalar(program, scalar, batch);
+  return [this, batch](const backends::Program& program, backends::ValueId value) {
+    RUN_CHECK(batch != nullptr, ErrorKind::kRun,
+              "item: the first step is being compiled, and there is no batch yet: read values in a later step");
+    return read_value(program, value, batch, scalars_);
   };
 }
 
-double Trainer::read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch) {
-  RUN_CHECK(batch != nullptr, ErrorKind::kRun,
-            "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-  const Step step = cache_.find_or_make(program, read_specification(scalar), [&] {
+std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
+                                        const data::Batch* batch, std::span<const double> scalars) {
+  const Step step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
-    wanted.output("item", scalar);
+    wanted.output("item", value);
     return device_.compile(wanted);
   });
-  device_.wait(device_.submit(*step, arguments(*batch, &program.lines())));
+  device_.wait(device_.submit(*step, arguments(batch, scalars, &program.lines())));
+  const backends::TensorType type = program.type(value);
+  std::vector<std::byte> bytes(type.bytes());
+  device_.read_output(*step, 0, bytes);
+  std::vector<double> elements;
+  for (size_t at = 0; at < bytes.size(); at += backends::size_of(type.dtype))
+    elements.push_back(backends::load_element(type.dtype, bytes.data() + at));
+  return elements;
+}
+
+void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
+  segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
+                                      [&] { return device_.compile(segment.program()); });
+  device_.wait(device_.submit(*segment_step_, arguments(batch, segment.scalars(), &segment.program().lines())));
+}
+
+double Trainer::read_output(const Segment& segment, int output) {
+  const backends::Program& program = segment.program();
+  const backends::DType dtype = program.type(program.outputs()[static_cast<size_t>(output)].value).dtype;
   std::array<std::byte, 8> value{};
-  const backends::DType dtype = program.type(scalar).dtype;
-  device_.read_output(*step, 0, std::span(value).first(backends::size_of(dtype)));
+  device_.read_output(*segment_step_, output, std::span(value).first(backends::size_of(dtype)));
   return backends::load_element(dtype, value.data());
 }
 
@@ -128,7 +161,8 @@ Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* 
 }
 
 void Trainer::prepare(const StepShape& shape) {
-  if (hooks_ == nullptr || !hooks_->has_training_step()) training_step(shape, nullptr);  // a hook may ask for values
+  const bool may_ask = hooks_ != nullptr && (hooks_->has_training_step() || hooks_->has_train());  // for values
+  if (!may_ask) training_step(shape, nullptr);
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -165,22 +199,29 @@ bool Trainer::ends_window(const data::Batch& batch, int64_t micro) const {
   return batch.last_of_epoch || micro + 1 == recipe_.gradient_accumulation_steps;
 }
 
-backends::Arguments Trainer::arguments(const data::Batch& batch, const backends::SourceLines* lines) {
+backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
+                                       const backends::SourceLines* lines) {
   RUN_ASSERT(!states_.empty());  // allocate() comes first
-  random_key_[1] = batch.position.epoch;
+  draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
+  batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
+  const std::span<const std::byte* const> inputs(batch_inputs_);
+  if (batch == nullptr)
+    return {.states = states_, .batch = inputs.subspan(kDrawKey), .scalars = scalars, .lines = lines};
+  random_key_[1] = batch->position.epoch;
   const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;
-  batch_inputs_ = {bytes(batch.features), classes ? bytes(batch.classes) : bytes(batch.targets), bytes(batch.weights),
-                   bytes(batch.ids), bytes_of(random_key_).data()};
-  return {.states = states_, .batch = batch_inputs_, .scalars = scalars_, .lines = lines};
+  batch_inputs_[kFeatures] = bytes(batch->features);
+  batch_inputs_[kLabels] = classes ? bytes(batch->classes) : bytes(batch->targets);
+  batch_inputs_[kMask] = bytes(batch->weights);
+  batch_inputs_[kSampleIds] = bytes(batch->ids);
+  batch_inputs_[kRandomKey] = bytes_of(random_key_).data();
+  return {.states = states_, .batch = inputs, .scalars = scalars, .lines = lines};
 }
 
 // Those of the recording at hand, where there was one for this step.
 const backends::SourceLines* Trainer::lines_of_step(bool training) const {
   return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
 }
-
-namespace {
 
 void take_in(const data::Batch& batch, Trainer::Window& window) {
   for (size_t i = 0; i < batch.ids.size(); ++i) {
@@ -190,9 +231,8 @@ void take_in(const data::Batch& batch, Trainer::Window& window) {
         (window.batch_digest ^ static_cast<uint64_t>(2 * batch.ids[i] + counts)) * 0x9e3779b97f4a7c15u;
     window.batch_digest ^= window.batch_digest >> 29;
   }
+  window.next = batch.next();
 }
-
-}  // namespace
 
 Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   Window window;
@@ -207,7 +247,6 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     const int first_metric = last ? kGradNorm + recipe_.train.clip_grad_norm.has_value() : 0;
     if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
     take_in(batch, window);
-    window.next = batch.next();
   }
   uint8_t finite = 1;
   device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
@@ -217,11 +256,21 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     device_.read_output(*step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
     window.grad_norm = norm;
   }
-  if (!window.finite && recipe_.train.on_nan == schema::OnNan::kStop) return window;
+  count(window);
+  return window;
+}
+
+NotFinite Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
+  const auto found = first_not_finite(device_, segment.forward_pass(), model_.parameters,
+                                      arguments(batch, segment.scalars(), &segment.program().lines()));
+  return found.value_or(NotFinite{"a loss, or the gradient of one"});
+}
+
+void Trainer::count(const Window& window) {
+  if (!window.finite && recipe_.train.on_nan == schema::OnNan::kStop) return;
   ++counters.windows;
   counters.applied += window.finite;
   counters.samples += window.samples;
-  return window;
 }
 
 double Trainer::take_logged_loss() {
@@ -247,7 +296,14 @@ NotFinite Trainer::find_not_finite(data::Loader& loader) {
   for (int64_t micro = 0;; ++micro) {
     const data::Batch& batch = loader.next();
     const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
-    if (const auto found = first_not_finite(device_, recorded, model_.parameters, arguments(batch))) return *found;
+    backends::Program program = recorded.program;
+    const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
+    backends::ops::sum(backends::ops::mul(losses, counted));
+    const auto batch_input = [&](BatchInput input) {
+      return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
+    };
+    const ForwardPass pass{program, recorded.parameters, batch_input(kFeatures), batch_input(kLabels), program.size()};
+    if (const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch))) return *found;
     if (ends_window(batch, micro)) return {"the forward pass is finite, a gradient is not"};
   }
 }

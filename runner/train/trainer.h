@@ -21,6 +21,7 @@
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
 #include "runner/train/not_finite.h"
+#include "runner/train/segment.h"
 #include "runner/train/step_builder.h"
 #include "schema/recipe.h"
 
@@ -34,6 +35,9 @@ struct Counters {
   // How many more updates the optimizer's slots have seen than `applied`: those of a parent run, or, where a fork gave
   // them up, fewer.
   int64_t slot_offset = 0;
+  // Of a loop of a hook: updates of each of its optimizers, and steps of the schedule.
+  std::vector<int64_t> updates = {};
+  int64_t scheduled = 0;
   bool operator==(const Counters&) const = default;
 };
 
@@ -84,6 +88,8 @@ class Trainer {
   // Takes micro-batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not
   // finite counts only if such windows are skipped (train.on_nan).
   Window run_window(data::Loader& loader, const WindowRates& rates);
+  // Counts a window that has run; run_window() does so itself.
+  void count(const Window& window);
 
   // Those of a hook's training step since the last point; whoever records a point clears them.
   MetricSums metrics;
@@ -94,6 +100,22 @@ class Trainer {
   // What was not finite first in the window that `loader` yields: "parameter 0.weight is inf", "a feature of sample 17
   // is nan", "the result of exp … is inf".  Nothing must have been updated since that window.
   NotFinite explain_not_finite(data::Loader& loader);
+
+  // ---- for loops of a hook ----
+
+  const StepBuilder& builder() const { return builder_; }
+  // Whether a batch is the last of its window, `micro` of which are before it.
+  bool ends_window(const data::Batch& batch, int64_t micro) const;
+  // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
+  void run_segment(const Segment& segment, const data::Batch* batch);
+  double read_output(const Segment& segment, int output);
+  // What was not finite first in a segment that has run; what it has changed since may hide it.
+  NotFinite explain_not_finite(const Segment& segment, const data::Batch* batch);
+  // The elements of a value of a recording under way, computed from the arrays and the batch.
+  std::vector<double> read_value(const backends::Program& program, backends::ValueId value, const data::Batch* batch,
+                                 std::span<const double> scalars);
+  // For each flat buffer whether its gradient array holds something between two windows.
+  std::vector<bool> kept_gradients;
 
   // One batch through the model; `result` is overwritten.
   void evaluate(const data::Batch& batch, Evaluated& result);
@@ -135,15 +157,17 @@ class Trainer {
   // Reads scalars of a recording under way from the arrays and the batch.
   StepBuilder::Read reader(const data::Batch* batch);
   NotFinite find_not_finite(data::Loader& loader);
-  // A scalar of a recording under way, computed from the arrays and the batch.
-  double read_scalar(const backends::Program& program, backends::ValueId scalar, const data::Batch* batch);
+  // Those of a declared step, or of a segment without a batch (null).
+  backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
+                                const backends::SourceLines* lines);
   // Reads the metrics of a hook's step, which are outputs from `first` on.
   void read_metrics(const Step& step, int first, MetricSums& sums);
   void write_initial_weights();
   void set_scalars(const WindowRates& rates);
-  backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr);
+  backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
+    return arguments(&batch, scalars_, lines);
+  }
   const backends::SourceLines* lines_of_step(bool training) const;
-  bool ends_window(const data::Batch& batch, int64_t micro) const;
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
@@ -159,14 +183,18 @@ class Trainer {
   std::vector<backends::Buffer*> states_;
   std::vector<double> scalars_;
   std::array<const std::byte*, kBatchInputCount> batch_inputs_{};
-  std::array<int64_t, 2> random_key_{};
+  std::array<int64_t, 2> random_key_{}, draw_key_{};
 
   backends::PlanCache<Step> cache_;
   // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
   std::vector<std::pair<StepKind, Step>> held_;
   // That of a hook is made anew for each step.
   StepBuilder::Recorded recorded_;
+  Step segment_step_;
   int64_t replayed_ = 0;
 };
+
+// Adds a batch to what a window has seen.
+void take_in(const data::Batch& batch, Trainer::Window& window);
 
 }  // namespace runner::train

@@ -22,7 +22,8 @@ LuaStep::LuaStep(nn::Autocast autocast)
   open_tensors(runtime_.state());
   open_modules(runtime_.state());
   runtime_.add_module("nn", open_nn);
-  recording_.begin(runtime_.state(), forward_, [this](Value value) { return compute(value)[0]; });
+  forward_.draw_key = input("key", HostTensor({backends::DType::kI64, backends::Shape{2}}, [](int64_t) { return 1; }));
+  recording_.begin(runtime_.state(), forward_, [this](Value value) { return compute(value).values(); });
 }
 
 LuaStep::~LuaStep() {

@@ -323,6 +323,12 @@ constexpr std::pair<const char*, const char*> kTexts[] = {
     {"x:max():item()", "3.0"},
     {"n:max():item()", "7"},
     {"x:max():gt(1):item()", "true"},
+    {"nn.tensor({1, 2, 3}):reshape(3, 1):tolist()[3][1]", "3.0"},
+    {"nn.tensor({1, 2, 3}):gt(2):tolist()[3]", "true"},
+    {"nn.tensor({4}):sum():tolist()", "4.0"},
+    {"(nn.rand(4000):mean() - 0.5):abs():lt(0.02):item()", "true"},
+    {"(nn.randn(4000):norm() / 4000 ^ 0.5 - 1):abs():lt(0.05):item()", "true"},
+    {"nn.randn(2, 3):eq(nn.randn(2, 3)):cast('i64'):sum():item()", "0"},
     {"x", "tensor (2, 3) f32"},
     {"#x", "2"},
 };

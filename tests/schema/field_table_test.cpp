@@ -119,7 +119,8 @@ TEST(FieldTable, ChoicesStandInTheOrderOfTheirEnum) {
                                                    {"one_cycle", SchedulerType::kOneCycle},
                                                    {"step", SchedulerType::kStep},
                                                    {"exponential", SchedulerType::kExponential},
-                                                   {"plateau", SchedulerType::kPlateau}});
+                                                   {"plateau", SchedulerType::kPlateau},
+                                                   {"hook", SchedulerType::kHook}});
   expect_choices<Loss>("train.loss", {{"auto", Loss::kAuto},
                                       {"cross_entropy", Loss::kCrossEntropy},
                                       {"mse", Loss::kMse},

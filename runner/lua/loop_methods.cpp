@@ -1,0 +1,352 @@
+// What acc offers to a loop of the hook's own, with Accelerate's names.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <lua.hpp>
+
+#include "runner/lua/accelerator.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/recording.h"
+#include "runner/lua/runtime.h"
+#include "schema/suggest.h"
+
+namespace runner::lua {
+namespace {
+
+using train::LoopControl;
+using train::Split;
+
+constexpr const char* kBatchName = "batch";
+constexpr const char* kBatchesName = "batches";
+constexpr const char* kOptimizerName = "acc.optimizer";
+constexpr const char* kOptimizersName = "acc.optimizers";
+constexpr const char* kSchedulerName = "acc.scheduler";
+
+LoopControl& loop_argument(lua_State* state, std::string_view what) {
+  return loop_of(accelerator_argument(state), what);
+}
+
+// An object of acc's that is one T beside the accelerator; T stands in it.
+template <class T>
+struct Part {
+  Accelerator* accelerator;
+  T value;
+};
+
+template <class T>
+int push_part(lua_State* state, Accelerator& accelerator, T value, const char* name) {
+  auto* part = static_cast<Part<T>*>(lua_newuserdatauv(state, sizeof(Part<T>), 0));
+  *part = {&accelerator, value};
+  luaL_setmetatable(state, name);
+  return 1;
+}
+
+template <class T>
+Part<T>& part_argument(lua_State* state, const char* name) {
+  auto* part = static_cast<Part<T>*>(luaL_testudata(state, 1, name));
+  if (part == nullptr) bad_argument(state, 1, fmt::format("{}: write {}:name(…), with a colon", name, name));
+  return *part;
+}
+
+// ---- epochs and batches --------------------------------------------------------------------------------------------
+
+Accelerator& upvalue_accelerator(lua_State* state) {
+  return *static_cast<Accelerator*>(lua_touserdata(state, lua_upvalueindex(1)));
+}
+
+// Numbers from 1, within this loop.
+int next_epoch(lua_State* state) {
+  const LoopControl::Epochs epochs{lua_tointeger(state, lua_upvalueindex(2)),
+                                   lua_tointeger(state, lua_upvalueindex(3))};
+  Runtime::of(state).refill();
+  const auto epoch = loop_of(upvalue_accelerator(state), "epochs").next_epoch(epochs);
+  epoch ? lua_pushinteger(state, *epoch - epochs.first + 1) : lua_pushnil(state);
+  return 1;
+}
+
+int epochs(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  std::optional<int64_t> count;
+  if (!lua_isnoneornil(state, 2)) count = integer_argument(state, 2);
+  RUN_CHECK(!count || *count >= 0, ErrorKind::kRun, "acc:epochs: {} is no number of epochs", *count);
+  const LoopControl::Epochs epochs = loop_of(accelerator, "epochs").begin_epochs(count);
+  lua_pushlightuserdata(state, &accelerator);
+  lua_pushinteger(state, epochs.first);
+  lua_pushinteger(state, epochs.end);
+  lua_pushcclosure(state, bound<next_epoch>, 3);
+  return 1;
+}
+
+int next_batch(lua_State* state) {
+  Accelerator& accelerator = upvalue_accelerator(state);
+  const bool eval = lua_toboolean(state, lua_upvalueindex(2)) != 0;
+  Runtime::of(state).refill();
+  const auto number = loop_of(accelerator, "batches").next_batch(eval ? Split::kEval : Split::kTrain);
+  if (number) return push_part(state, accelerator, *number, kBatchName);
+  lua_pushnil(state);
+  return 1;
+}
+
+// A loop over batches has been left: with an error (argument 2), nothing matters any more.
+int end_batches(lua_State* state) {
+  const Part<Split>& loop = part_argument<Split>(state, kBatchesName);
+  if (lua_isnil(state, 2) && loop.accelerator->loop != nullptr) loop.accelerator->loop->end_batches(loop.value);
+  return 0;
+}
+
+int batches(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  const std::string_view split = lua_isnoneornil(state, 2) ? "train" : text_argument(state, 2);
+  RUN_CHECK(split == "train" || split == "eval", ErrorKind::kRun, "acc:batches: '{}' is neither train nor eval", split);
+  const Split which = split == "eval" ? Split::kEval : Split::kTrain;
+  loop_of(accelerator, "batches").begin_batches(which);
+  lua_pushlightuserdata(state, &accelerator);
+  lua_pushboolean(state, which == Split::kEval);
+  lua_pushcclosure(state, bound<next_batch>, 2);
+  lua_pushnil(state);
+  lua_pushnil(state);
+  push_part(state, accelerator, which, kBatchesName);  // closed when the loop is left
+  return 4;
+}
+
+int batch_field(lua_State* state) {
+  const Part<int64_t>& batch = part_argument<int64_t>(state, kBatchName);
+  const std::string_view name = text_argument(state, 2);
+  const train::StepInputs& inputs = loop_of(*batch.accelerator, "batches").inputs(batch.value);
+  if (name == "size") return lua_pushinteger(state, inputs.features.shape()[0]), 1;
+  const std::pair<std::string_view, Value> tensors[] = {
+      {"features", inputs.features}, {"labels", inputs.labels}, {"mask", inputs.mask}, {"ids", inputs.sample_ids}};
+  for (const auto& [known, value] : tensors)
+    if (name == known) return push_tensor(state, value), 1;
+  fail(ErrorKind::kRun, "a batch has no '{}'; it has features, labels, mask, ids and size", name);
+}
+
+int mark_step(lua_State* state) {
+  loop_argument(state, "mark_step").mark_step();
+  return 0;
+}
+
+// ---- gradients -----------------------------------------------------------------------------------------------------
+
+int backward(lua_State* state) {
+  LoopControl& loop = loop_argument(state, "backward");
+  recording_of(state, "a loss").mark_line(state);
+  loop.backward(tensor_argument(state, 2));
+  return 0;
+}
+
+std::optional<int32_t> optional_optimizer(lua_State* state, int index) {
+  if (lua_isnoneornil(state, index)) return std::nullopt;
+  const auto* part = static_cast<const Part<int32_t>*>(luaL_testudata(state, index, kOptimizerName));
+  if (part == nullptr) bad_argument(state, index, "an optimizer, or nothing for all parameters");
+  return part->value;
+}
+
+double limit_argument(lua_State* state, int index) {
+  const double limit = number_argument(state, index);
+  RUN_CHECK(limit > 0, ErrorKind::kRun, "a limit must be greater than 0, got {}", limit);
+  return limit;
+}
+
+int clip_grad_norm(lua_State* state) {
+  LoopControl& loop = loop_argument(state, "clip_grad_norm");
+  recording_of(state, "a gradient").mark_line(state);
+  const Value norm = loop.clip_grad_norm(optional_optimizer(state, 3), limit_argument(state, 2));
+  if (!norm) return 0;
+  push_tensor(state, norm);
+  return 1;
+}
+
+int clip_grad_value(lua_State* state) {
+  LoopControl& loop = loop_argument(state, "clip_grad_value");
+  recording_of(state, "a gradient").mark_line(state);
+  loop.clip_grad_value(optional_optimizer(state, 3), limit_argument(state, 2));
+  return 0;
+}
+
+// ---- optimizers and the schedule -----------------------------------------------------------------------------------
+
+LoopControl& loop_of_optimizer(lua_State* state, int32_t& number) {
+  const Part<int32_t>& part = part_argument<int32_t>(state, kOptimizerName);
+  number = part.value;
+  recording_of(state, "an update").mark_line(state);
+  return loop_of(*part.accelerator, "optimizer");
+}
+
+int optimizer_step(lua_State* state) {
+  int32_t number = 0;
+  loop_of_optimizer(state, number).step(number);
+  return 0;
+}
+
+int zero_grad(lua_State* state) {
+  int32_t number = 0;
+  loop_of_optimizer(state, number).zero_grad(number);
+  return 0;
+}
+
+int optimizer_entry(lua_State* state) {
+  const Part<int32_t>& part = part_argument<int32_t>(state, kOptimizerName);
+  const std::string_view name = text_argument(state, 2);
+  if (name == "step") return lua_pushcfunction(state, bound<optimizer_step>), 1;
+  if (name == "zero_grad") return lua_pushcfunction(state, bound<zero_grad>), 1;
+  if (name == "lr") return lua_pushnumber(state, loop_of(*part.accelerator, "optimizer").rate(part.value)), 1;
+  fail(ErrorKind::kRun, "an optimizer has no '{}'; it has step(), zero_grad() and lr", name);
+}
+
+std::string known_optimizers(const std::vector<std::string>& names) {
+  return fmt::format("acc.optimizers.{}", fmt::join(names, ", acc.optimizers."));
+}
+
+int push_optimizer(lua_State* state, Accelerator& accelerator) {
+  const std::vector<std::string>& names = loop_of(accelerator, "optimizer").optimizers();
+  RUN_CHECK(names.size() == 1, ErrorKind::kRun, "there are several optimizers: {}", known_optimizers(names));
+  return push_part<int32_t>(state, accelerator, 0, kOptimizerName);
+}
+
+int push_optimizers(lua_State* state, Accelerator& accelerator) {
+  loop_of(accelerator, "optimizers");
+  return push_part(state, accelerator, 0, kOptimizersName);
+}
+
+int named_optimizer(lua_State* state) {
+  Accelerator& accelerator = *part_argument<int>(state, kOptimizersName).accelerator;
+  const std::vector<std::string>& names = loop_of(accelerator, "optimizers").optimizers();
+  const std::string_view name = text_argument(state, 2);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return push_part(state, accelerator, static_cast<int32_t>(i), kOptimizerName);
+  fail(ErrorKind::kRun, "there is no optimizer '{}'; {}", name,
+       names == std::vector<std::string>{""} ? "the only one is acc.optimizer"
+                                             : schema::did_you_mean(name, names, known_optimizers(names)));
+}
+
+int step_schedule(lua_State* state) {
+  loop_of(*part_argument<int>(state, kSchedulerName).accelerator, "scheduler").step_schedule();
+  return 0;
+}
+
+int last_rate(lua_State* state) {
+  const LoopControl& loop = loop_of(*part_argument<int>(state, kSchedulerName).accelerator, "scheduler");
+  lua_createtable(state, static_cast<int>(loop.optimizers().size()), 0);
+  for (int32_t i = 0; i < std::ssize(loop.optimizers()); ++i) {
+    lua_pushnumber(state, loop.rate(i));
+    lua_rawseti(state, -2, i + 1);
+  }
+  return 1;
+}
+
+int scheduler_entry(lua_State* state) {
+  const std::string_view name = text_argument(state, 2);
+  if (name == "step") return lua_pushcfunction(state, bound<step_schedule>), 1;
+  if (name == "get_last_lr") return lua_pushcfunction(state, bound<last_rate>), 1;
+  fail(ErrorKind::kRun, "the scheduler has no '{}'; it has step() and get_last_lr()", name);
+}
+
+int push_scheduler(lua_State* state, Accelerator& accelerator) {
+  loop_of(accelerator, "scheduler");
+  return push_part(state, accelerator, 0, kSchedulerName);
+}
+
+// ---- states and triggers -------------------------------------------------------------------------------------------
+
+int check_trigger(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  loop_of(accelerator, "check_trigger");
+  lua_pushboolean(state, accelerator.triggered);
+  accelerator.triggered = false;
+  return 1;
+}
+
+int load_state(lua_State* state) {
+  LoopControl& loop = loop_argument(state, "load_state");
+  std::optional<int64_t> id;
+  if (!lua_isnoneornil(state, 2)) id = integer_argument(state, 2);
+  loop.load(id);
+  return 0;
+}
+
+// acc:profile(f): what f returns; a line says what it cost.
+int profile(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
+  lua_settop(state, 2);
+  loop_of(accelerator, "profile").mark_step();
+  const LoopControl::Cost before = accelerator.loop->cost();
+  lua_call(state, 0, LUA_MULTRET);
+  accelerator.loop->mark_step();
+  const LoopControl::Cost after = accelerator.loop->cost();
+  run_of(accelerator, "profile")
+      .print(fmt::format("profile: {:.3g} s, {} programs run, {} of them compiled", after.seconds - before.seconds,
+                         after.runs - before.runs, after.compiled - before.compiled));
+  return lua_gettop(state) - 1;
+}
+
+// ---- the tables ----------------------------------------------------------------------------------------------------
+
+constexpr AcceleratorField kFields[] = {
+    {"optimizer", push_optimizer, "The optimizer: acc.optimizer:step(), acc.optimizer:zero_grad(), acc.optimizer.lr."},
+    {"optimizers", push_optimizers, "Those of the entry `optimizers`, where it gives several: acc.optimizers.NAME."},
+    {"scheduler", push_scheduler,
+     "The recipe's schedule: acc.scheduler:step(), acc.scheduler:get_last_lr(), a list of rates."},
+    {"sync_gradients",
+     [](lua_State* state, Accelerator& a) {
+       return lua_pushboolean(state, loop_of(a, "sync_gradients").sync_gradients()), 1;
+     },
+     "Whether this batch is the last of its window: elsewhere step, zero_grad and clipping do nothing."},
+    {"optimizer_step_was_skipped",
+     [](lua_State* state, Accelerator& a) {
+       return lua_pushboolean(state, loop_of(a, "optimizer_step_was_skipped").step_was_skipped()), 1;
+     },
+     "Whether the newest step was left out (train.on_nan: skip); reads a value then."},
+};
+
+constexpr AcceleratorMethod kMethods[] = {
+    {"epochs", bound<epochs>, "acc:epochs([n])", "for epoch in acc:epochs(n): the next n epochs, or all; from 1."},
+    {"batches", bound<batches>, "acc:batches([\"train\" or \"eval\"])",
+     "for batch in acc:batches(\"train\"): what is left of the epoch, or all evaluation data."},
+    {"backward", bound<backward>, "acc:backward(loss)",
+     "Adds the gradients of a loss: a mean (), or one value for each sample."},
+    {"clip_grad_norm", bound<clip_grad_norm>, "acc:clip_grad_norm(limit [, optimizer])",
+     "Scales gradients to a norm of at most limit; returns the norm before."},
+    {"clip_grad_value", bound<clip_grad_value>, "acc:clip_grad_value(limit [, optimizer])",
+     "Bounds each gradient to [-limit, limit]."},
+    {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
+     "Whether acc:set_trigger() was called since the last look."},
+    {"load_state", bound<load_state>, "acc:load_state([id])",
+     "Model, optimizers and registered objects as in a state of this run, the newest."},
+    {"profile", bound<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},
+    {"mark_step", bound<mark_step>, "acc:mark_step()", "Computes what is recorded so far; tensors before it are over."},
+};
+
+// A kind of object with one metamethod.
+void register_kind(lua_State* state, const char* name, const char* event, int (*function)(lua_State*)) {
+  luaL_newmetatable(state, name);
+  lua_pushcfunction(state, function);
+  lua_setfield(state, -2, event);
+  lua_pushboolean(state, 0);
+  lua_setfield(state, -2, "__metatable");
+  lua_pop(state, 1);
+}
+
+}  // namespace
+
+std::span<const AcceleratorField> loop_fields() {
+  return kFields;
+}
+
+std::span<const AcceleratorMethod> loop_methods() {
+  return kMethods;
+}
+
+void open_loop(lua_State* state) {
+  register_kind(state, kBatchName, "__index", bound<batch_field>);
+  register_kind(state, kBatchesName, "__close", bound<end_batches>);
+  register_kind(state, kOptimizerName, "__index", bound<optimizer_entry>);
+  register_kind(state, kOptimizersName, "__index", bound<named_optimizer>);
+  register_kind(state, kSchedulerName, "__index", bound<scheduler_entry>);
+}
+
+}  // namespace runner::lua

@@ -1,0 +1,140 @@
+#include "runner/lua/plain_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/runtime.h"
+#include "schema/error.h"
+
+namespace runner::lua {
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+std::string literal(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\';
+    plain ? result += c : result += fmt::format("\\{:03}", static_cast<unsigned char>(c));
+  }
+  return result + '"';
+}
+
+std::string number_text(lua_State* state) {
+  if (lua_isinteger(state, -1)) {
+    const lua_Integer value = lua_tointeger(state, -1);
+    // The literal of the smallest would be read as a float.
+    return value == std::numeric_limits<lua_Integer>::min() ? "-9223372036854775807-1" : std::to_string(value);
+  }
+  const double value = lua_tonumber(state, -1);
+  if (std::isnan(value)) return "0/0";
+  if (std::isinf(value)) return value > 0 ? "1/0" : "-1/0";
+  return fmt::format("{:a}", value);
+}
+
+struct Key {
+  bool is_text = false;
+  lua_Integer number = 0;
+  std::string text;
+
+  bool operator<(const Key& other) const {
+    if (is_text != other.is_text) return other.is_text;
+    return is_text ? text < other.text : number < other.number;
+  }
+};
+
+class Writer {
+ public:
+  explicit Writer(lua_State* state) : state_(state) {}
+
+  // The value at the top.
+  void write(const std::string& name, int depth) {
+    switch (lua_type(state_, -1)) {
+      case LUA_TNIL: text += "nil"; return;
+      case LUA_TBOOLEAN: text += lua_toboolean(state_, -1) != 0 ? "true" : "false"; return;
+      case LUA_TNUMBER: text += number_text(state_); return;
+      case LUA_TSTRING: {
+        size_t size = 0;
+        const char* bytes = lua_tolstring(state_, -1, &size);
+        text += literal({bytes, size});
+        return;
+      }
+      case LUA_TTABLE: write_table(name, depth); return;
+      default:
+        fail(ErrorKind::kRun,
+             "{} is {}, which a state cannot keep: it keeps numbers, texts, booleans and tables of them", name,
+             type_name(state_, -1));
+    }
+  }
+
+  std::string text;
+
+ private:
+  void write_table(const std::string& name, int depth) {
+    RUN_CHECK(depth < kMaxDepth, ErrorKind::kRun, "{} lies more than {} tables deep: does a table hold itself?", name,
+              kMaxDepth);
+    RUN_CHECK(lua_checkstack(state_, 4) != 0, ErrorKind::kRun, "{}: no room on the stack", name);
+    text += '{';
+    for (const Key& key : keys(name)) {
+      const std::string inner =
+          key.is_text ? fmt::format("{}.{}", name, key.text) : fmt::format("{}[{}]", name, key.number);
+      text += key.is_text ? fmt::format("[{}]=", literal(key.text)) : fmt::format("[{}]=", key.number);
+      key.is_text ? lua_pushlstring(state_, key.text.data(), key.text.size())
+                  : (lua_pushinteger(state_, key.number), nullptr);
+      lua_rawget(state_, -2);
+      write(inner, depth + 1);
+      lua_pop(state_, 1);
+      text += ',';
+    }
+    text += '}';
+  }
+
+  std::vector<Key> keys(const std::string& name) {
+    std::vector<Key> keys;
+    lua_pushnil(state_);
+    while (lua_next(state_, -2) != 0) {
+      lua_pop(state_, 1);
+      if (lua_isinteger(state_, -1)) {
+        keys.push_back({false, lua_tointeger(state_, -1), {}});
+        continue;
+      }
+      RUN_CHECK(lua_type(state_, -1) == LUA_TSTRING, ErrorKind::kRun,
+                "{} has a key that is {}; a state keeps tables with texts and integers as keys", name,
+                type_name(state_, -1));
+      size_t size = 0;
+      const char* bytes = lua_tolstring(state_, -1, &size);
+      keys.push_back({true, 0, std::string(bytes, size)});
+    }
+    std::sort(keys.begin(), keys.end());
+    return keys;
+  }
+
+  lua_State* const state_;
+};
+
+}  // namespace
+
+std::string plain_text(lua_State* state, int index, const std::string& name) {
+  Writer writer(state);
+  lua_pushvalue(state, index);
+  writer.write(name, 0);
+  lua_pop(state, 1);
+  return std::move(writer.text);
+}
+
+void push_plain(lua_State* state, const std::string& text) {
+  const std::string code = "return " + text;
+  RUN_CHECK(luaL_loadbufferx(state, code.data(), code.size(), "=state", "t") == LUA_OK, ErrorKind::kRun,
+            "what the state keeps of the hook cannot be read: {}", lua_tostring(state, -1));
+  lua_newtable(state);  // it sees no names
+  lua_setupvalue(state, -2, 1);
+  Runtime::of(state).call(state, 0, 1);
+}
+
+}  // namespace runner::lua

@@ -1,0 +1,18 @@
+// Plain data of Lua as text and back: nil, booleans, numbers, texts, and tables of them, exactly.
+//
+// The text is a Lua expression with keys in a fixed order, so equal data give equal texts.
+#pragma once
+
+#include <string>
+
+struct lua_State;
+
+namespace runner::lua {
+
+// Throws Error(kRun) naming the place in the data ("best.model is a function"), which begins with `name`.
+std::string plain_text(lua_State* state, int index, const std::string& name);
+
+// Pushes what the text says.  Throws Error(kRun) where it is not such a text.
+void push_plain(lua_State* state, const std::string& text);
+
+}  // namespace runner::lua

@@ -1,0 +1,110 @@
+#include "runner/lua/registered.h"
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/plain_data.h"
+#include "runner/lua/runtime.h"
+#include "schema/error.h"
+
+namespace runner::lua {
+namespace {
+
+constexpr const char* kObjects = "runner.registered";  // registry: the objects
+constexpr const char* kRestored = "runner.restored";   // registry: the contents of a state, for those to come too
+
+// Pushes a table of the registry, which may be new.
+void push_list(lua_State* state, const char* name) {
+  if (lua_getfield(state, LUA_REGISTRYINDEX, name) == LUA_TTABLE) return;
+  lua_pop(state, 1);
+  lua_newtable(state);
+  lua_pushvalue(state, -1);
+  lua_setfield(state, LUA_REGISTRYINDEX, name);
+}
+
+lua_Integer length_of(lua_State* state, const char* name) {
+  push_list(state, name);
+  const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  lua_pop(state, 1);
+  return length;
+}
+
+// The table at `to` gets the contents of the one at `from`, and nothing else.
+void replace_contents(lua_State* state, int to, int from) {
+  lua_pushnil(state);
+  while (lua_next(state, to) != 0) {
+    lua_pop(state, 1);
+    lua_pushvalue(state, -1);
+    lua_pushnil(state);
+    lua_rawset(state, to);
+  }
+  lua_pushnil(state);
+  while (lua_next(state, from) != 0) {
+    lua_pushvalue(state, -2);
+    lua_insert(state, -2);
+    lua_rawset(state, to);
+  }
+}
+
+// Object number `i` gets what the restored state holds for it, if anything.
+void put_back(lua_State* state, lua_Integer i) {
+  const int top = lua_gettop(state);
+  push_list(state, kObjects);
+  lua_rawgeti(state, -1, i);
+  const int object = lua_gettop(state);
+  push_list(state, kRestored);
+  if (lua_rawgeti(state, -1, i) != LUA_TNIL) {
+    const int contents = lua_gettop(state);
+    if (push_field(state, object, "load_state_dict")) {
+      lua_pushvalue(state, object);
+      lua_pushvalue(state, contents);
+      Runtime::of(state).call(state, 2, 0);
+    } else {
+      RUN_CHECK(lua_istable(state, contents), ErrorKind::kRun,
+                "registered object {} was made by a state_dict that it no longer has", i);
+      replace_contents(state, object, contents);
+    }
+  }
+  lua_settop(state, top);
+}
+
+}  // namespace
+
+void register_object(lua_State* state, int index) {
+  if (!lua_istable(state, index)) bad_argument(state, index, "a table");
+  push_list(state, kObjects);
+  lua_pushvalue(state, index);
+  const auto i = static_cast<lua_Integer>(lua_rawlen(state, -2)) + 1;
+  lua_rawseti(state, -2, i);
+  lua_pop(state, 1);
+  put_back(state, i);
+}
+
+std::string registered_text(lua_State* state) {
+  const lua_Integer count = length_of(state, kObjects), restored = length_of(state, kRestored);
+  RUN_CHECK(restored <= count, ErrorKind::kRun,
+            "the state that this run went on from keeps {} registered objects, and {} are registered; call "
+            "acc:register_for_checkpointing before the first step",
+            restored, count);
+  std::string text = "{";
+  push_list(state, kObjects);
+  for (lua_Integer i = 1; i <= count; ++i) {
+    lua_rawgeti(state, -1, i);
+    if (push_field(state, -1, "state_dict")) {
+      lua_insert(state, -2);
+      Runtime::of(state).call(state, 1, 1);
+    }
+    text += plain_text(state, -1, fmt::format("registered object {}", i)) + ",";
+    lua_pop(state, 1);
+  }
+  lua_pop(state, 1);
+  return text + "}";
+}
+
+void restore_registered(lua_State* state) {
+  lua_setfield(state, LUA_REGISTRYINDEX, kRestored);
+  for (lua_Integer i = 1; i <= length_of(state, kObjects); ++i) put_back(state, i);
+}
+
+}  // namespace runner::lua

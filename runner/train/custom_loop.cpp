@@ -1,0 +1,322 @@
+#include "runner/train/custom_loop.h"
+
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/run.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+int64_t samples_of(const data::Batch& batch) {
+  return std::accumulate(batch.weights.begin(), batch.weights.end(), int64_t{0},
+                         [](int64_t n, float weight) { return n + (weight != 0); });
+}
+
+}  // namespace
+
+CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
+    : session_(session), trainer_(session.trainer), hooks_(hooks), host_(host) {
+  trainer_.counters.updates.resize(trainer_.optimizers().names.size());
+}
+
+void CustomLoop::run() {
+  begin_part();
+  try {
+    hooks_.train(*this);
+  } catch (const Error&) {
+    end_part(/*run=*/false);
+    if (!stopped_) throw;
+    return;
+  }
+  end_batch();
+  end_part();
+}
+
+// ---- parts ---------------------------------------------------------------------------------------------------------
+
+void CustomLoop::begin_part() {
+  const data::Batch* const on = batch();
+  const bool training = on != nullptr && eval_.batch == nullptr;
+  part_.emplace(trainer_.builder(), on != nullptr ? std::optional(on->size) : std::nullopt, training,
+                trainer_.kept_gradients);
+  part_->inputs().read = [this, on](Value value) {
+    return trainer_.read_value(part_->program(), value.id, on, part_->scalars());
+  };
+  hooks_.record(&part_->inputs());
+}
+
+// `run`: false drops what was recorded.
+void CustomLoop::end_part(bool run) {
+  hooks_.record(nullptr);
+  if (part_ && run) run_part();
+  part_.reset();
+}
+
+void CustomLoop::run_part() {
+  part_->finish();
+  trainer_.kept_gradients = part_->kept();
+  if (!part_->does_something()) return;
+  trainer_.run_segment(*part_, batch());
+  if (const int finite = part_->finite_output(); finite >= 0 && trainer_.read_output(*part_, finite) == 0) {
+    window_.finite = false;
+    if (!std::exchange(explained_, true)) not_finite_ = trainer_.explain_not_finite(*part_, batch());
+  }
+  for (const Segment::Step& step : part_->steps()) {
+    if (trainer_.read_output(*part_, step.output) != 0) continue;
+    window_.finite = false;
+    --trainer_.counters.updates[static_cast<size_t>(step.optimizer)];
+  }
+  for (const Segment::Logged& logged : part_->logged())
+    host_.point(logged.name, trainer_.read_output(*part_, logged.output));
+}
+
+LoopControl::Cost CustomLoop::cost() const {
+  const backends::PlanCacheCounters cache = trainer_.plan_use().cache;
+  return {seconds_since_process_start(), cache.hits + cache.misses, cache.misses};
+}
+
+void CustomLoop::mark_step() {
+  end_part();
+  begin_part();
+}
+
+const StepInputs& CustomLoop::inputs() {
+  return part_->inputs();
+}
+
+const StepInputs& CustomLoop::inputs(int64_t number) {
+  RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
+            "this batch is over; keep numbers, with tensor:item() or tensor:tolist()");
+  return part_->inputs();
+}
+
+// ---- epochs --------------------------------------------------------------------------------------------------------
+
+LoopControl::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
+  const int64_t first = epochs_before_;
+  const int64_t steps = session_.scale.steps_per_epoch;
+  const int64_t all = (session_.scale.total_steps + steps - 1) / steps;
+  RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
+            "acc:epochs: {} epochs after {} are more than the {} that the recipe trains for; make train.{} larger",
+            *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
+  const int64_t end = count ? first + *count : all;
+  epochs_before_ = end;
+  epoch_.reset();
+  return {first, end};
+}
+
+std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
+  end_batch();
+  end_part();
+  const auto next = [&]() -> std::optional<int64_t> {
+    if (host_.finished()) return std::nullopt;
+    data::Position position = host_.position();
+    if (epoch_ == position.epoch) {  // the hook has left the epoch early
+      position = {position.epoch + 1, 0};
+      host_.set_position(position);
+      train_loader_.reset();
+    }
+    if (position.epoch >= epochs.end) return std::nullopt;
+    return position.epoch;
+  };
+  stop_where_interrupted();
+  host_.settle();
+  epoch_ = next();
+  begin_part();
+  return epoch_;
+}
+
+// ---- batches -------------------------------------------------------------------------------------------------------
+
+void CustomLoop::begin_batches(Split split) {
+  if (split == Split::kTrain) {
+    end_batch();
+    end_part();
+    if (host_.finished()) stop();
+    batch_epoch_ = host_.position().epoch;
+  } else {
+    RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
+              "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
+    end_part();
+    close_evaluation();
+    const data::DataPlan plan(data::eval_plan(session_.recipe, session_.data.eval->size()));
+    eval_loader_.emplace(*session_.data.eval, plan, data::LoaderSpec{.shuffle = false, .epochs = 1, .prefetch = 0});
+    eval_left_ = plan.steps_per_epoch();
+  }
+  begin_part();
+}
+
+std::optional<int64_t> CustomLoop::next_batch(Split split) {
+  return split == Split::kTrain ? next_train_batch() : next_eval_batch();
+}
+
+std::optional<int64_t> CustomLoop::next_train_batch() {
+  end_batch();
+  end_part();
+  const bool over = host_.finished() || host_.position().epoch != batch_epoch_;
+  if (!over) {
+    stop_where_interrupted();
+    if (micro_ == 0) host_.begin_window();
+    if (!train_loader_) {
+      train_loader_.emplace(session_.data.train, session_.plan, host_.loader_spec());
+    }
+    train_ = {&train_loader_->next(), ++batches_};
+  }
+  begin_part();
+  return over ? std::nullopt : std::optional(train_.number);
+}
+
+std::optional<int64_t> CustomLoop::next_eval_batch() {
+  end_part();
+  const bool over = !eval_loader_ || eval_left_ == 0;
+  if (over) {
+    close_evaluation();
+  } else {
+    --eval_left_;
+    eval_ = {&eval_loader_->next(), ++batches_};
+  }
+  begin_part();
+  return over ? std::nullopt : std::optional(eval_.number);
+}
+
+void CustomLoop::close_evaluation() {
+  eval_ = {};
+  eval_loader_.reset();
+}
+
+void CustomLoop::end_batches(Split split) {
+  if ((split == Split::kTrain ? train_ : eval_).batch == nullptr) return;
+  end_part();
+  split == Split::kTrain ? end_batch() : close_evaluation();
+  begin_part();
+}
+
+// The training batch is done: with it, perhaps, the window.
+void CustomLoop::end_batch() {
+  close_evaluation();
+  if (train_.batch == nullptr) return;
+  end_part();
+  const data::Batch batch = *train_.batch;
+  const bool last = sync_gradients();
+  train_ = {};
+  take_in(batch, window_);
+  ++micro_;
+  if (!last) return;
+  micro_ = 0;
+  const Trainer::Window window = std::exchange(window_, {});
+  host_.end_window(window, lr_, not_finite_);
+}
+
+// An interrupted run saves its state and goes on another day; the hook must not go on without it.
+void CustomLoop::stop_where_interrupted() {
+  if (host_.interrupted() && micro_ == 0) stop();
+}
+
+void CustomLoop::stop() {
+  stopped_ = true;
+  fail(ErrorKind::kInterrupted, "the run is over");
+}
+
+// ---- gradients and updates -----------------------------------------------------------------------------------------
+
+bool CustomLoop::sync_gradients() const {
+  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, micro_);
+}
+
+// The mean over a window is Σ over its batches of the sum over samples, divided by the samples of the window.
+void CustomLoop::backward(Value loss) {
+  double samples = 1, window = 1;
+  if (train_.batch != nullptr && eval_.batch == nullptr) {
+    samples = static_cast<double>(samples_of(*train_.batch));
+    const int64_t index = train_.batch->position.step / session_.recipe.gradient_accumulation_steps;
+    window = static_cast<double>(session_.plan.window(index).samples);
+  } else if (loss.shape().rank() > 0) {
+    samples = window = static_cast<double>(loss.shape()[0]);
+  }
+  part_->backward(loss, loss.shape().rank() == 0 ? samples / window : 1.0 / window, samples);
+}
+
+Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
+  return sync_gradients() ? part_->clip_grad_norm(optimizer, limit) : Value{};
+}
+
+void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
+  if (sync_gradients()) part_->clip_grad_value(optimizer, limit);
+}
+
+const std::vector<std::string>& CustomLoop::optimizers() const {
+  return trainer_.optimizers().names;
+}
+
+void CustomLoop::step(int32_t optimizer) {
+  if (!sync_gradients()) return;
+  int64_t& updates = trainer_.counters.updates[static_cast<size_t>(optimizer)];
+  ++updates;  // taken back when the segment has run and the step was skipped
+  const double factor = session_.schedule.factor(trainer_.counters.scheduled);
+  const auto momentum = session_.schedule.momentum(trainer_.counters.scheduled);
+  part_->step(optimizer, [&](const optim::Rule& rule) {
+    const optim::StepRates rates{.lr = rule.hyper.lr * factor,
+                                 .momentum = momentum.value_or(optim::base_momentum(rule))};
+    std::vector<double> scalars(optim::scalar_names(rule.type).size());
+    optim::step_scalars(rule, rates, updates + trainer_.counters.slot_offset, scalars);
+    return scalars;
+  });
+  lr_ = rate(0);
+}
+
+void CustomLoop::zero_grad(int32_t optimizer) {
+  if (sync_gradients()) part_->zero_grad(optimizer);
+}
+
+double CustomLoop::rate(int32_t optimizer) const {
+  for (const OptimizerGroup& group : trainer_.optimizers().groups)
+    if (group.optimizer == optimizer)
+      return group.rule.hyper.lr * session_.schedule.factor(trainer_.counters.scheduled);
+  return 0;
+}
+
+void CustomLoop::step_schedule() {
+  if (sync_gradients() && !step_was_skipped()) ++trainer_.counters.scheduled;
+}
+
+// Costs a read where steps may be skipped.
+bool CustomLoop::step_was_skipped() {
+  if (session_.recipe.train.on_nan != schema::OnNan::kSkip || !part_->applied()) return false;
+  return part_->inputs().read(part_->applied()).front() == 0;
+}
+
+// ---- states and points ---------------------------------------------------------------------------------------------
+
+bool CustomLoop::in_window() const {
+  return train_.batch != nullptr;
+}
+
+void CustomLoop::log(const std::string& name, Value value) {
+  part_->log(name, value);
+}
+
+void CustomLoop::log(const std::string& name, double value) {
+  host_.point(name, value);
+}
+
+void CustomLoop::save() {
+  if (train_.batch != nullptr) {
+    host_.save_soon();
+    return;
+  }
+  end_part();
+  host_.save_now();
+  begin_part();
+}
+
+void CustomLoop::load(std::optional<int64_t> state) {
+  end_part(/*run=*/false);
+  host_.load(state);
+  begin_part();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,40 @@
+#include "runner/train/gradients.h"
+
+#include "backends/graph/autograd.h"
+#include "backends/graph/ops.h"
+
+namespace runner::train {
+
+namespace ops = backends::ops;
+
+Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set) {
+  const std::vector<Value> each = backends::differentiate(root, seed, parameters);
+  Gradients gradients(set.buffers().size());
+  for (size_t b = 0; b < gradients.size(); ++b) {
+    if (set.buffers()[b].group < 0) continue;
+    std::vector<Value> parts;
+    for (const nn::ParameterId id : set.in_buffer(static_cast<int32_t>(b))) {
+      const Value part = each[static_cast<size_t>(id)];
+      parts.push_back(ops::flatten(part ? part : ops::full_like(parameters[static_cast<size_t>(id)], 0.0)));
+    }
+    gradients[b] = ops::concat(parts, 0);
+  }
+  return gradients;
+}
+
+Value sum_of_squares(std::span<const Value> gradients) {
+  Value squares;
+  for (const Value gradient : gradients) {
+    if (!gradient) continue;
+    const Value part = ops::sum(ops::mul(gradient, gradient));
+    squares = squares ? ops::add(squares, part) : part;
+  }
+  return squares;
+}
+
+Value clip_factor(Value norm, double limit) {
+  const Value room = ops::div(limit, ops::add(norm, 1e-6));
+  return ops::minimum(room, ops::full_like(room, 1.0));
+}
+
+}  // namespace runner::train

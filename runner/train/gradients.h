@@ -1,0 +1,28 @@
+// Gradients of a model's parameters as values under construction, one for each flat buffer that is trained.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/graph/program.h"
+#include "runner/nn/parameter_set.h"
+
+namespace runner::train {
+
+using backends::Value;
+
+// By flat buffer, (elements) f32 each; unset: none.
+using Gradients = std::vector<Value>;
+
+// d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter
+// that root does not depend on has zeros; a buffer that is not trained has none.
+Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
+
+// Σ of the squares of all elements.
+Value sum_of_squares(std::span<const Value> gradients);
+
+// min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ multiplies by.
+Value clip_factor(Value norm, double limit);
+
+}  // namespace runner::train

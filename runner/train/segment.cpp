@@ -1,0 +1,212 @@
+#include "runner/train/segment.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/type_text.h"
+#include "schema/error.h"
+
+namespace runner::train {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Op;
+using backends::Shape;
+using backends::ValueId;
+
+Segment::Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, std::vector<bool> kept)
+    : builder_(builder),
+      frame_(builder.begin(program_, batch, /*with_scalars=*/false)),
+      changed_(frame_.arrays.size()),
+      gradients_(builder.model().parameters.buffers().size()),
+      forward_(builder.forward_of(program_, frame_, training)),
+      inputs_(builder.inputs_of(forward_, frame_)) {
+  for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (kept[static_cast<size_t>(b)]) gradients_[static_cast<size_t>(b)] = array(Role::kGradients, b);
+}
+
+int32_t Segment::group_of(int32_t buffer) const {
+  return builder_.model().parameters.buffers()[static_cast<size_t>(buffer)].group;
+}
+
+bool Segment::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
+  const int32_t group = group_of(buffer);
+  return group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer);
+}
+
+Value Segment::array(Role role, int32_t buffer, int32_t index) const {
+  return frame_.arrays[static_cast<size_t>(builder_.layout().find(role, buffer, index))];
+}
+
+void Segment::set_array(Value now, Role role, int32_t buffer, int32_t index) {
+  const auto at = static_cast<size_t>(builder_.layout().find(role, buffer, index));
+  frame_.arrays[at] = now;
+  changed_[at] = true;
+}
+
+Value Segment::scalar(std::string name, double value) {
+  scalars_.push_back(value);
+  return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
+}
+
+Value Segment::guarded(Value now, Value before) const {
+  return finite_ ? ops::where(finite_, now, before) : now;
+}
+
+// ---- gradients -----------------------------------------------------------------------------------------------------
+
+void Segment::backward(Value loss, double share, double samples) {
+  RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "backward: the loss is {}, expected a tensor of floats",
+            loss.type());
+  refuse_stale(loss);
+  loss = ops::cast(loss, DType::kF32);
+  const Value factor = scalar("share", share);
+  Value seed = factor;
+  if (loss.shape().rank() > 0) {
+    const bool by_sample = inputs_.mask && loss.shape()[0] == inputs_.mask.shape()[0];
+    std::vector<int64_t> column(static_cast<size_t>(loss.shape().rank()), 1);
+    column[0] = loss.shape()[0];
+    const Value ones = ops::full_like(loss, 1.0);
+    const Value counts = by_sample ? ops::mul(ones, ops::reshape(inputs_.mask, Shape(column))) : ones;
+    loss = ops::mul(loss, counts);
+    seed = ops::mul(ones, factor);
+  }
+  const Value total = loss.shape().rank() > 0 ? ops::sum(loss) : ops::mul(loss, scalar("samples", samples));
+  loss_end_ = total.id + 1;
+  const Value finite = ops::is_finite(ops::detach(total));
+  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+
+  const Gradients added = gradients_of(loss, seed, frame_.parameters, builder_.model().parameters);
+  for (size_t b = 0; b < added.size(); ++b)
+    if (added[b]) gradients_[b] = gradients_[b] ? ops::add(gradients_[b], added[b]) : added[b];
+
+  const Value sum = array(Role::kSum, 0, kLoggedLoss), weight = array(Role::kSum, 0, kLoggedWeight);
+  set_array(guarded(ops::add(sum, ops::cast(total, DType::kF64)), sum), Role::kSum, 0, kLoggedLoss);
+  if (std::exchange(counted_, true)) return;
+  const Value count = ops::cast(scalar("counted", samples), DType::kF64);
+  set_array(guarded(ops::add(weight, count), weight), Role::kSum, 0, kLoggedWeight);
+}
+
+// Its gradient would be that of parameters which are gone.
+void Segment::refuse_stale(Value loss) const {
+  if (outdated_.empty()) return;
+  std::vector<bool> needed(static_cast<size_t>(program_.size()));
+  needed[static_cast<size_t>(loss.id)] = true;
+  for (ValueId id = loss.id; id >= 0; --id) {
+    if (!needed[static_cast<size_t>(id)] || program_.node(id).op == Op::kDetach) continue;
+    for (const ValueId operand : program_.operands(id)) needed[static_cast<size_t>(operand)] = true;
+  }
+  for (const ValueId id : outdated_)
+    RUN_CHECK(!needed[static_cast<size_t>(id)], ErrorKind::kRun,
+              "backward: the loss was computed before an optimizer changed its parameters; compute it again");
+}
+
+std::vector<Value> Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
+  std::vector<Value> found;
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (is_of(b, optimizer) && gradients_[static_cast<size_t>(b)]) found.push_back(gradients_[static_cast<size_t>(b)]);
+  return found;
+}
+
+Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
+  const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
+  RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
+  const Value norm = ops::sqrt(sum_of_squares(gradients));
+  const Value factor = clip_factor(norm, limit);
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
+      gradient = ops::mul(gradient, factor);
+  return norm;
+}
+
+void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
+      gradient = ops::clamp(gradient, -limit, limit);
+}
+
+void Segment::zero_grad(int32_t optimizer) {
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (is_of(b, optimizer)) gradients_[static_cast<size_t>(b)] = {};
+}
+
+// ---- updates -------------------------------------------------------------------------------------------------------
+
+// An infinite gradient of a finite loss is a step that on_nan: skip leaves out.
+void Segment::begin_step(int32_t optimizer) {
+  const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
+  RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "step: there are no gradients; call acc:backward first");
+  if (builder_.recipe().train.on_nan != schema::OnNan::kSkip) return;
+  const Value finite = ops::is_finite(ops::sqrt(sum_of_squares(gradients)));
+  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+}
+
+void Segment::update(int32_t buffer, const std::vector<double>& values) {
+  Value gradient = gradients_[static_cast<size_t>(buffer)];
+  if (!gradient) return;
+  gradient = ops::detach(gradient);  // no derivative goes through an update
+  const optim::Rule& rule = builder_.optimizers().rule(group_of(buffer));
+  const auto names = optim::scalar_names(rule.type);
+  std::vector<Value> scalars, slots;
+  for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), values[i]));
+  const auto slot_count = static_cast<int32_t>(optim::slots(rule).size());
+  for (int32_t s = 0; s < slot_count; ++s) slots.push_back(array(Role::kSlot, buffer, s));
+  const Value before = array(Role::kParameters, buffer);
+  const optim::Updated now = optim::update(rule, before, gradient, slots, scalars);
+  set_array(guarded(now.parameters, before), Role::kParameters, buffer);
+  for (int32_t s = 0; s < slot_count; ++s)
+    set_array(guarded(now.slots[static_cast<size_t>(s)], slots[static_cast<size_t>(s)]), Role::kSlot, buffer, s);
+  for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
+    Value& parameter = frame_.parameters[static_cast<size_t>(id)];
+    outdated_.push_back(parameter.id);
+    parameter = builder_.parameter(array(Role::kParameters, buffer), id);
+  }
+}
+
+void Segment::end_step(int32_t optimizer) {
+  applied_ = finite_;
+  if (applied_) stepped_.emplace_back(optimizer, applied_);
+}
+
+void Segment::log(std::string name, Value scalar) {
+  RUN_CHECK(scalar.shape().elements() == 1, ErrorKind::kRun, "log: {} is {}, expected a number or a tensor of one",
+            name, scalar.type());
+  wanted_.emplace_back(std::move(name), ops::cast(ops::reshape(scalar, Shape{}), DType::kF64));
+}
+
+// ---- the end -------------------------------------------------------------------------------------------------------
+
+int Segment::add_output(std::string name, Value value) {
+  program_.output(std::move(name), value.id);
+  return static_cast<int>(program_.outputs().size()) - 1;
+}
+
+void Segment::finish() {
+  if (finite_) finite_output_ = add_output("finite", finite_);
+  for (const auto& [optimizer, applied] : stepped_) steps_.push_back({optimizer, add_output("applied", applied)});
+  for (auto& [name, value] : wanted_) {
+    const int output = add_output(name, value);
+    logged_.push_back({std::move(name), output});
+  }
+  for (int32_t b = 0; b < buffers(); ++b)
+    if (const Value gradient = gradients_[static_cast<size_t>(b)];
+        gradient && gradient.id != array(Role::kGradients, b).id)
+      set_array(gradient, Role::kGradients, b);
+  for (size_t i = 0; i < frame_.arrays.size(); ++i)
+    if (changed_[i]) program_.output(builder_.layout().arrays()[i].name, frame_.arrays[i].id, static_cast<int32_t>(i));
+}
+
+ForwardPass Segment::forward_pass() const {
+  return {program_, first_parameters_, frame_.batch_inputs[kFeatures].id, frame_.batch_inputs[kLabels].id, loss_end_};
+}
+
+std::vector<bool> Segment::kept() const {
+  std::vector<bool> kept;
+  for (const Value gradient : gradients_) kept.push_back(bool{gradient});
+  return kept;
+}
+
+}  // namespace runner::train

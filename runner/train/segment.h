@@ -1,0 +1,111 @@
+// A part of a loop that a hook drives, under construction: what it computes between two cuts.
+//
+// The loop sees parameters, gradients and optimizer slots as things that change; the Segment records what they become,
+// and when its Program has run every array on the device that has changed holds its new contents.  A loss that is not
+// finite voids the updates behind it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/train/gradients.h"
+#include "runner/train/hooks.h"
+#include "runner/train/not_finite.h"
+#include "runner/train/step_builder.h"
+
+namespace runner::train {
+
+class Segment {
+ public:
+  // `batch`: samples of the batch that it works on; none: there is no batch.  `kept`: for each flat buffer whether its
+  // gradient array holds something.
+  Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, std::vector<bool> kept);
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  StepInputs& inputs() { return inputs_; }
+  const backends::Program& program() const { return program_; }
+
+  // Adds the gradients of share · loss.  loss: (), or (B, …) of which the sum over the samples counts, padding
+  // excluded. What train/loss records is the mean by `samples`, the number of samples behind a loss.
+  void backward(Value loss, double share, double samples);
+  // Norm of the gradients of an optimizer (none: of all) before clipping, () f32; they are scaled so that it is at most
+  // `limit`.
+  Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
+  void clip_grad_value(std::optional<int32_t> optimizer, double limit);
+  // One update of an optimizer's parameters; `scalars` gives those of a group's rule.
+  template <class Scalars>
+  void step(int32_t optimizer, const Scalars& scalars) {
+    begin_step(optimizer);
+    for (int32_t b = 0; b < buffers(); ++b)
+      if (is_of(b, optimizer)) update(b, scalars(builder_.optimizers().rule(group_of(b))));
+    end_step(optimizer);
+  }
+  void zero_grad(int32_t optimizer);
+  // Whether the last step of an optimizer in this segment was applied, () bool; unset: there was none.
+  Value applied() const { return applied_; }
+  // A number that the loop wants to see when the segment has run.
+  void log(std::string name, Value scalar);
+
+  // ---- at the end ----
+
+  struct Step {
+    int32_t optimizer;
+    int output;  // () bool: whether it was applied
+  };
+  struct Logged {
+    std::string name;
+    int output;  // () f64
+  };
+  // Declares the outputs; nothing can be recorded any more.
+  void finish();
+  bool does_something() const { return !program_.outputs().empty(); }
+  int finite_output() const { return finite_output_; }  // () bool, −1: nothing can be infinite
+  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<Logged>& logged() const { return logged_; }
+  const std::vector<double>& scalars() const { return scalars_; }
+  std::vector<bool> kept() const;  // afterwards
+  // Up to the newest loss, on the parameters as they were before.
+  ForwardPass forward_pass() const;
+
+ private:
+  int32_t buffers() const { return static_cast<int32_t>(gradients_.size()); }
+  int32_t group_of(int32_t buffer) const;
+  bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
+  Value array(Role role, int32_t buffer = 0, int32_t index = 0) const;
+  void set_array(Value now, Role role, int32_t buffer = 0, int32_t index = 0);
+  Value scalar(std::string name, double value);
+  // `now` where everything so far was finite, else `before`.
+  Value guarded(Value now, Value before) const;
+  void refuse_stale(Value loss) const;
+  void begin_step(int32_t optimizer);
+  void update(int32_t buffer, const std::vector<double>& scalars);
+  void end_step(int32_t optimizer);
+  std::vector<Value> gradients_of_optimizer(std::optional<int32_t> optimizer) const;
+  int add_output(std::string name, Value value);
+
+  const StepBuilder& builder_;
+  backends::Program program_;
+  StepFrame frame_;  // its arrays and parameters are what they hold now
+  std::vector<bool> changed_;
+  std::vector<backends::ValueId> outdated_;  // parameters before an update
+  Gradients gradients_;
+  nn::Forward forward_;
+  StepInputs inputs_;
+  std::vector<double> scalars_;
+  std::vector<backends::ValueId> first_parameters_;
+  backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
+  Value finite_;                    // unset: nothing can be infinite so far
+  Value applied_;                   // of the newest step
+  bool counted_ = false;            // this batch in train/loss
+  std::vector<std::pair<int32_t, Value>> stepped_;
+  std::vector<std::pair<std::string, Value>> wanted_;
+  int finite_output_ = -1;
+  std::vector<Step> steps_;
+  std::vector<Logged> logged_;
+};
+
+}  // namespace runner::train
