@@ -75,9 +75,9 @@ struct RunEnd {
   std::string summary_json;  // the document that `exec --json` prints
 };
 
-// Ten characters of Crockford's base 32 in lower case: milliseconds since 2025 (8) and 10 bits of the process id (2), so
-// that ids sort by time.  A process never repeats one; two processes do if they start a run in the same millisecond and
-// their ids differ by a multiple of 1024.  Thread-safe.
+// Ten characters of Crockford's base 32 in lower case: milliseconds since 2025 (8) and 10 bits of the process id (2),
+// so that ids sort by time.  A process never repeats one; two processes do if they start a run in the same millisecond
+// and their ids differ by a multiple of 1024.  Thread-safe.
 std::string new_run_uid();
 
 // Records a new run, its recipe, parameters and first attempt, status kRunning.  Throws Error(kStore).
