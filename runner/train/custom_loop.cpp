@@ -20,7 +20,12 @@ int64_t samples_of(const data::Batch& batch) {
 
 CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
     : session_(session), trainer_(session.trainer), hooks_(hooks), host_(host) {
-  trainer_.counters.updates.resize(trainer_.optimizers().names.size());
+  Counters& counters = trainer_.counters;
+  const size_t count = trainer_.optimizers().names.size();
+  if (counters.updates.size() == count) return;
+  // A new run, or a fork of one without such a loop.
+  counters.updates.assign(count, counters.applied + counters.slot_offset);
+  counters.scheduled = counters.applied;
 }
 
 void CustomLoop::run() {
@@ -237,7 +242,9 @@ void CustomLoop::backward(Value loss) {
   } else if (loss.shape().rank() > 0) {
     samples = window = static_cast<double>(loss.shape()[0]);
   }
-  part_->backward(loss, loss.shape().rank() == 0 ? samples / window : 1.0 / window, samples);
+  const int64_t number = current().number;  // 0: there is no batch
+  const double counted = number > 0 && std::exchange(counted_, number) == number ? 0 : samples;
+  part_->backward(loss, loss.shape().rank() == 0 ? samples / window : 1.0 / window, samples, counted);
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
@@ -262,7 +269,7 @@ void CustomLoop::step(int32_t optimizer) {
     const optim::StepRates rates{.lr = rule.hyper.lr * factor,
                                  .momentum = momentum.value_or(optim::base_momentum(rule))};
     std::vector<double> scalars(optim::scalar_names(rule.type).size());
-    optim::step_scalars(rule, rates, updates + trainer_.counters.slot_offset, scalars);
+    optim::step_scalars(rule, rates, updates, scalars);
     return scalars;
   });
   lr_ = rate(0);

@@ -101,6 +101,7 @@ class CustomLoop : public LoopControl {
   NotFinite not_finite_;  // the first that was, found once: it takes a while
   bool explained_ = false;
   double lr_ = 0;                       // of the newest step
+  int64_t counted_ = 0;                 // number of the newest batch whose samples train/loss has counted
   int64_t epochs_before_ = 0;           // of the loops over epochs so far
   std::optional<int64_t> epoch_;        // that the loop over epochs has given
   std::optional<int64_t> batch_epoch_;  // that the loop over batches goes through

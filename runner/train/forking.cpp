@@ -137,12 +137,16 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   if (const auto why = reason_to_begin(request, fork.state, session)) {
     fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
     start_afresh(fork.state);
-    trainer.counters = {.slot_offset = slots ? counters.applied + counters.slot_offset : 0};
+    trainer.counters = {.slot_offset = slots ? counters.applied + counters.slot_offset : 0,
+                        .updates = slots ? counters.updates : std::vector<int64_t>{}};
     return fork;
   }
   restore_sums(loaded, trainer);
   trainer.counters = counters;
-  if (!slots) trainer.counters.slot_offset = -counters.applied;
+  if (!slots) {
+    trainer.counters.slot_offset = -counters.applied;
+    trainer.counters.updates.assign(counters.updates.size(), 0);
+  }
   keep_watching(request, session, fork);
   check_something_is_left(fork, session);
   return fork;

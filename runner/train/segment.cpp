@@ -58,7 +58,7 @@ Value Segment::guarded(Value now, Value before) const {
 
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
-void Segment::backward(Value loss, double share, double samples) {
+void Segment::backward(Value loss, double share, double samples, double counted) {
   RUN_CHECK(is_float(loss.dtype()), ErrorKind::kRun, "backward: the loss is {}, expected a tensor of floats",
             loss.type());
   refuse_stale(loss);
@@ -85,8 +85,8 @@ void Segment::backward(Value loss, double share, double samples) {
 
   const Value sum = array(Role::kSum, 0, kLoggedLoss), weight = array(Role::kSum, 0, kLoggedWeight);
   set_array(guarded(ops::add(sum, ops::cast(total, DType::kF64)), sum), Role::kSum, 0, kLoggedLoss);
-  if (std::exchange(counted_, true)) return;
-  const Value count = ops::cast(scalar("counted", samples), DType::kF64);
+  if (counted == 0) return;
+  const Value count = ops::cast(scalar("counted", counted), DType::kF64);
   set_array(guarded(ops::add(weight, count), weight), Role::kSum, 0, kLoggedWeight);
 }
 

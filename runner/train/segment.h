@@ -30,8 +30,8 @@ class Segment {
   const backends::Program& program() const { return program_; }
 
   // Adds the gradients of share · loss.  loss: (), or (B, …) of which the sum over the samples counts, padding
-  // excluded. What train/loss records is the mean by `samples`, the number of samples behind a loss.
-  void backward(Value loss, double share, double samples);
+  // excluded.  train/loss gets that sum, or samples · loss, to be divided by the sum of `counted`.
+  void backward(Value loss, double share, double samples, double counted);
   // Norm of the gradients of an optimizer (none: of all) before clipping, () f32; they are scaled so that it is at most
   // `limit`.
   Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
@@ -100,7 +100,6 @@ class Segment {
   backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
   Value finite_;                    // unset: nothing can be infinite so far
   Value applied_;                   // of the newest step
-  bool counted_ = false;            // this batch in train/loss
   std::vector<std::pair<int32_t, Value>> stepped_;
   std::vector<std::pair<std::string, Value>> wanted_;
   int finite_output_ = -1;
