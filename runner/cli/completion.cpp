@@ -35,7 +35,8 @@ constexpr std::string_view kZsh = R"sh(#compdef runner
 # zsh completion for runner: source <(runner completion zsh)
 _runner() {
   local -a found plain open
-  found=("${(@f)$(runner completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  # as the program would get them: without quotes, and up to the cursor
+  found=("${(@f)$(runner completion words -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
   open=(${(M)found:#*=})
   plain=(${found:#*=})
   (( ${#open} )) && compadd -S '' -a open
@@ -48,9 +49,14 @@ if [ "$funcstack[1]" = _runner ]; then _runner "$@"; else compdef _runner runner
 constexpr std::string_view kFish = R"sh(# fish completion for runner: runner completion fish | source
 function __runner_words
   set -l words (commandline -opc)[2..-1] (commandline -ct)
-  runner completion words -- $words 2>/dev/null
+  set -l found (runner completion words -- $words 2>/dev/null)
+  if set -q found[1]
+    printf '%s\n' $found
+  else
+    __fish_complete_path $words[-1]
+  end
 end
-complete -c runner -a '(__runner_words)'
+complete -c runner -f -a '(__runner_words)'
 )sh";
 
 using Words = std::vector<std::string>;
