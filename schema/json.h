@@ -4,6 +4,7 @@
 // Thread-safe.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ using Object = schema::ValueMap;
 // An object is indented by two, a list has one element on each line.  NaN and infinities are null; bytes that are not
 // UTF-8 are replaced, so that names and messages cannot make a document that nobody can read.  Ends with a newline.
 std::string text(const Value& document);
+// The same for a list of `count` elements that are made one by one, so that they are never all in memory.
+std::string list_text(size_t count, const std::function<Value(size_t)>& element);
 // The same on one line.
 std::string line(const Value& document);
 

@@ -53,13 +53,6 @@ int width_of(char32_t code) {
   return contains(kWide, code) ? 2 : 1;
 }
 
-// Most texts are: a look at each byte is all that they cost.
-bool is_printable_ascii(std::string_view text) {
-  bool printable = true;
-  for (const char c : text) printable &= c >= 0x20 && c < 0x7F;
-  return printable;
-}
-
 std::string formatted_time(int64_t ms, bool utc, const char* format) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
   std::tm parts{};
@@ -116,6 +109,12 @@ std::string local_time(int64_t ms) {
 
 std::string utc_time(int64_t ms) {
   return fmt::format("{}.{:03}Z", formatted_time(ms, true, "%Y-%m-%dT%H:%M:%S"), ms % 1000);
+}
+
+bool is_printable_ascii(std::string_view text) {
+  bool printable = true;
+  for (const char c : text) printable &= c >= 0x20 && c < 0x7F;
+  return printable;
 }
 
 int display_width(std::string_view text) {

@@ -38,4 +38,7 @@ std::string shortened(std::string_view text, int width);
 // The text on one line: control characters, which could move the cursor, become spaces.
 std::string on_one_line(std::string_view text);
 
+// Most texts are: a look at each byte is all that they cost.
+bool is_printable_ascii(std::string_view text);
+
 }  // namespace runner::report

@@ -12,8 +12,7 @@ namespace {
 constexpr std::string_view kGap = "  ";
 constexpr int kNarrowest = 8;  // columns are not cut below this
 
-void append(std::string& line, std::string_view text, Color paint, int width, Align align, bool color) {
-  const int whole = display_width(text);
+void append(std::string& line, std::string_view text, int whole, Color paint, int width, Align align, bool color) {
   const std::string cut = whole > width ? shortened(text, width) : std::string();
   const std::string_view shown = whole > width ? std::string_view(cut) : text;
   const auto padding = static_cast<size_t>(width - std::min(whole, width));
@@ -32,17 +31,20 @@ void finish_line(std::string& out, std::string& line) {
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-void Table::add(std::vector<Cell> cells) {
+void Table::add(const std::vector<Cell>& cells) {
   RUN_ASSERT(cells.size() == columns_.size());
-  for (Cell& cell : cells) cell.text = on_one_line(cell.text);
-  rows_.push_back(std::move(cells));
+  for (const Cell& cell : cells) {
+    const size_t begin = texts_.size();
+    is_printable_ascii(cell.text) ? texts_ += cell.text : texts_ += on_one_line(cell.text);
+    cells_.push_back({texts_.size(), display_width(std::string_view(texts_).substr(begin)), cell.color});
+  }
 }
 
 std::vector<int> Table::widths(int limit) const {
   std::vector<int> widths;
   for (size_t c = 0; c < columns_.size(); ++c) {
     int width = display_width(columns_[c].title);
-    for (const auto& row : rows_) width = std::max(width, display_width(row[c].text));
+    for (size_t i = c; i < cells_.size(); i += columns_.size()) width = std::max(width, cells_[i].width);
     widths.push_back(width);
   }
   if (limit == 0) return widths;
@@ -67,16 +69,20 @@ std::string Table::render(int width, bool color) const {
   if (std::any_of(columns_.begin(), columns_.end(), titled)) {
     for (size_t c = 0; c < columns_.size(); ++c) {
       if (c > 0) line += kGap;
-      append(line, columns_[c].title, Color::kBold, column_widths[c], columns_[c].align, color);
+      const std::string& title = columns_[c].title;
+      append(line, title, display_width(title), Color::kBold, column_widths[c], columns_[c].align, color);
     }
     finish_line(out, line);
   }
-  for (const auto& row : rows_) {
-    for (size_t c = 0; c < columns_.size(); ++c) {
-      if (c > 0) line += kGap;
-      append(line, row[c].text, row[c].color, column_widths[c], columns_[c].align, color);
-    }
+  size_t begin = 0, c = 0;
+  for (const Kept& cell : cells_) {
+    if (c > 0) line += kGap;
+    const std::string_view text = std::string_view(texts_).substr(begin, cell.end - begin);
+    append(line, text, cell.width, cell.color, column_widths[c], columns_[c].align, color);
+    begin = cell.end;
+    if (++c < columns_.size()) continue;
     finish_line(out, line);
+    c = 0;
   }
   return out;
 }

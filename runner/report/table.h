@@ -34,17 +34,25 @@ class Table {
   explicit Table(std::vector<Column> columns);
 
   // cells: one for each column.
-  void add(std::vector<Cell> cells);
-  bool empty() const { return rows_.empty(); }
+  void add(const std::vector<Cell>& cells);
+  bool empty() const { return cells_.empty(); }
 
   // Lines without spaces at their ends.  width 0: no limit.
   std::string render(int width = 0, bool color = false) const;
 
  private:
+  // A cell as it is kept: a list may have ten thousand rows, and a string for each cell would be most of its cost.
+  struct Kept {
+    size_t end = 0;  // of its text in texts_, which begins where that of the cell before it ends
+    int width = 0;
+    Color color = Color::kNone;
+  };
+
   std::vector<int> widths(int limit) const;
 
   std::vector<Column> columns_;
-  std::vector<std::vector<Cell>> rows_;
+  std::vector<Kept> cells_;  // row by row
+  std::string texts_;
 };
 
 // A table of names and values, without titles; values are never cut.
