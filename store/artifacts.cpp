@@ -9,6 +9,7 @@
 
 #include "schema/suggest.h"
 #include "store/content.h"
+#include "store/log_room.h"
 #include "store/process.h"
 #include "store/state_store.h"
 
@@ -121,7 +122,7 @@ ArtifactInfo save_artifact(Store& store, const RunHandle& run, const ArtifactHea
   Transaction transaction(store.database(), Transaction::Kind::kWrite);
   artifact.id = put_artifact(store.database(), run, artifact);
   put_pieces(store.database(), next, artifact);
-  transaction.commit();
+  commit_with_room(store.database(), transaction);
   return artifact;
 }
 

@@ -14,22 +14,19 @@
 namespace runner::store {
 namespace {
 
-// Newest attempts with their runs.  `whole`: with what is long and what is computed from all attempts.  A list of many
-// walks through the attempts in their order, because SQLite reads a long row whole to find it by its key.
-std::string run_query(bool whole, std::string_view where) {
-  return fmt::format(
-      R"sql(
-  SELECT run.id, run.uid, run.name, a.status, a.exit_code, a.reason, a.backend, a.num_processes, run.seed, parent.uid,
-    run.attempts, run.created_ms, a.started_ms, a.ended_ms, a.heartbeat_ms, a.host, a.pid, a.boot_id, a.pid_namespace,
-    a.pid_start, run.trashed_ms, {}
-  FROM {} ON a.run_id = run.id AND a.no = run.attempts
-  LEFT JOIN run AS parent ON parent.id = run.parent_id
-  {})sql",
-      whole ? "(SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.cpu_features, a.kernels, "
-              "a.binary_version, a.summary"
-            : "0, '', '', '', ''",
-      whole ? "run JOIN attempt AS a" : "attempt AS a CROSS JOIN run", where);
-}
+// What read_run(), read_attempt() and read_long() read, in their order.  Who runs a process matters only while it may
+// run.
+constexpr std::string_view kRunColumns =
+    "run.id, run.uid, run.name, run.seed, run.attempts, run.created_ms, run.trashed_ms, parent.uid";
+constexpr std::string_view kAttemptColumns =
+    "a.status, a.exit_code, a.reason, a.backend, a.num_processes, a.started_ms, a.ended_ms, a.heartbeat_ms, a.host, "
+    "a.pid, a.start_step, CASE a.status WHEN 'running' THEN a.boot_id END, "
+    "CASE a.status WHEN 'running' THEN a.pid_namespace END, CASE a.status WHEN 'running' THEN a.pid_start END";
+// Long, or computed from all attempts.
+constexpr std::string_view kLongColumns =
+    "(SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.planned_steps, a.cpu_features, a.kernels, "
+    "a.binary_version, a.summary";
+constexpr int kAttemptAt = 8, kLongAt = kAttemptAt + 14;
 
 RunStatus status_of(std::string_view text) {
   for (const RunStatus status : {RunStatus::kDone, RunStatus::kFailed, RunStatus::kInterrupted}) {
@@ -38,36 +35,42 @@ RunStatus status_of(std::string_view text) {
   return RunStatus::kRunning;
 }
 
-RunRow read_run_row(const Statement& row) {
-  RunRow run;
+void read_run(RunRow& run, const Statement& row) {
   run.id = row.int64(0);
   run.uid = row.text(1);
   run.name = row.text(2);
-  run.status = status_of(row.text(3));
-  if (!row.is_null(4)) run.exit_code = static_cast<int>(row.int64(4));
-  run.reason = row.text(5);
-  run.backend = row.text(6);
-  run.num_processes = row.int64(7);
-  run.seed = row.int64(8);
-  run.parent = row.text(9);
-  run.attempts = row.int64(10);
-  run.created_ms = row.int64(11);
-  run.started_ms = row.int64(12);
-  run.ended_ms = row.optional_int64(13);
-  run.heartbeat_ms = row.int64(14);
-  run.host = row.text(15);
-  run.pid = row.int64(16);
-  run.trashed_ms = row.optional_int64(20);
-  run.dropped_points = row.int64(21);
-  run.cpu_features = row.text(22);
-  run.kernels_json = row.text(23);
-  run.binary_version = row.text(24);
-  run.summary_json = row.text(25);
-  const Process process{run.host, row.text(17), row.text(18), run.pid, row.int64(19)};
-  if (run.status == RunStatus::kRunning && !is_running(process, run.heartbeat_ms, now_ms())) {
-    run.status = RunStatus::kCrashed;
-  }
-  return run;
+  run.seed = row.int64(3);
+  run.attempts = row.int64(4);
+  run.created_ms = row.int64(5);
+  run.trashed_ms = row.optional_int64(6);
+  run.parent = row.text(7);
+}
+
+// `at`: the first of its columns.
+void read_attempt(RunRow& run, const Statement& row, int at) {
+  run.status = status_of(row.text(at));
+  if (!row.is_null(at + 1)) run.exit_code = static_cast<int>(row.int64(at + 1));
+  run.reason = row.text(at + 2);
+  run.backend = row.text(at + 3);
+  run.num_processes = row.int64(at + 4);
+  run.started_ms = row.int64(at + 5);
+  run.ended_ms = row.optional_int64(at + 6);
+  run.heartbeat_ms = row.int64(at + 7);
+  run.host = row.text(at + 8);
+  run.pid = row.int64(at + 9);
+  run.start_step = row.int64(at + 10);
+  if (run.status != RunStatus::kRunning) return;
+  const Process process{run.host, row.text(at + 11), row.text(at + 12), run.pid, row.int64(at + 13)};
+  if (!is_running(process, run.heartbeat_ms, now_ms())) run.status = RunStatus::kCrashed;
+}
+
+void read_long(RunRow& run, const Statement& row) {
+  run.dropped_points = row.int64(kLongAt);
+  run.planned_steps = row.optional_int64(kLongAt + 1);
+  run.cpu_features = row.text(kLongAt + 2);
+  run.kernels_json = row.text(kLongAt + 3);
+  run.binary_version = row.text(kLongAt + 4);
+  run.summary_json = row.text(kLongAt + 5);
 }
 
 std::vector<std::string> texts(Statement& rows) {
@@ -94,13 +97,19 @@ void read_tags(Database& database, std::vector<RunRow>& runs) {
   }
 }
 
-// The runs that `where` (with ?1, ?2 …) selects.
+// The runs that `where` (with ?1, ?2 …) selects, with everything about them.
 template <class... Args>
-std::vector<RunRow> read_runs(Database& database, bool whole, std::string_view where, const Args&... args) {
-  Statement rows(database, run_query(whole, where));
+std::vector<RunRow> read_runs(Database& database, std::string_view where, const Args&... args) {
+  Statement rows(database, fmt::format("SELECT {}, {}, {} FROM run JOIN attempt AS a ON a.run_id = run.id AND "
+                                       "a.no = run.attempts LEFT JOIN run AS parent ON parent.id = run.parent_id {}",
+                                       kRunColumns, kAttemptColumns, kLongColumns, where));
   std::vector<RunRow> runs;
-  if (!whole) runs.reserve(static_cast<size_t>(database.query_int64("SELECT count(*) FROM run")));
-  for (rows.bind(args...); rows.step();) runs.push_back(read_run_row(rows));
+  for (rows.bind(args...); rows.step();) {
+    RunRow& run = runs.emplace_back();
+    read_run(run, rows);
+    read_attempt(run, rows, kAttemptAt);
+    read_long(run, rows);
+  }
   read_tags(database, runs);
   return runs;
 }
@@ -122,7 +131,7 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
   for (const char* where :
        {"run.uid = ?1 AND run.trashed_ms IS {}", "run.name = ?1 AND run.trashed_ms IS {} ORDER BY run.id DESC LIMIT 1",
         "run.uid >= ?1 AND run.uid < ?1 || '{{' AND run.trashed_ms IS {} ORDER BY run.uid"}) {
-    auto runs = read_runs(database, true, fmt::format(fmt::runtime("WHERE " + std::string(where)), trashed), selector);
+    auto runs = read_runs(database, fmt::format(fmt::runtime("WHERE " + std::string(where)), trashed), selector);
     if (runs.size() > 1) fail_ambiguous(selector, runs);
     if (!runs.empty()) return std::move(runs[0]);
   }
@@ -137,7 +146,7 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
 
 // The run that was begun `back` runs before the newest.
 RunRow find_last(Database& database, int64_t back) {
-  auto runs = read_runs(database, true, "WHERE run.trashed_ms IS NULL ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
+  auto runs = read_runs(database, "WHERE run.trashed_ms IS NULL ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
   if (!runs.empty()) return std::move(runs[0]);
   const int64_t count = database.query_int64("SELECT count(*) FROM run WHERE trashed_ms IS NULL");
   RUN_CHECK(count > 0, ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one",
@@ -153,7 +162,7 @@ RunRow find_best(Database& database, const std::string& metric) {
                  fmt::format("SELECT run_id FROM series JOIN run ON run.id = run_id WHERE series.name = ?1 AND "
                              "max_value IS NOT NULL AND trashed_ms IS NULL ORDER BY {}, run_id DESC LIMIT 1",
                              order));
-  if (best.bind(metric).step()) return std::move(read_runs(database, true, "WHERE run.id = ?1", best.int64(0))[0]);
+  if (best.bind(metric).step()) return std::move(read_runs(database, "WHERE run.id = ?1", best.int64(0))[0]);
   Statement names(database,
                   "SELECT DISTINCT series.name FROM series JOIN run ON run.id = run_id WHERE trashed_ms IS NULL "
                   "ORDER BY series.name");
@@ -213,8 +222,8 @@ RecipeRecord read_recipe(Database& database, const RunRow& run) {
 // An attempt that another one followed without ending has crashed; the newest one's status is the run's.
 std::vector<AttemptRow> read_attempts(Database& database, const RunRow& run) {
   Statement rows(database,
-                 "SELECT no, start_step, from_state, started_ms, ended_ms, status, superseded_points FROM attempt "
-                 "WHERE run_id = ?1 ORDER BY no");
+                 "SELECT no, start_step, from_state, started_ms, ended_ms, status, superseded_points, planned_steps "
+                 "FROM attempt WHERE run_id = ?1 ORDER BY no");
   std::vector<AttemptRow> attempts;
   for (rows.bind(run.id); rows.step();) {
     const RunStatus stored = status_of(rows.text(5));
@@ -222,7 +231,7 @@ std::vector<AttemptRow> read_attempts(Database& database, const RunRow& run) {
                              : stored == RunStatus::kRunning ? RunStatus::kCrashed
                                                              : stored;
     attempts.push_back({rows.int64(0), rows.int64(1), rows.optional_int64(2), rows.int64(3), rows.optional_int64(4),
-                        status, rows.int64(6)});
+                        status, rows.int64(6), rows.optional_int64(7)});
   }
   return attempts;
 }
@@ -253,11 +262,28 @@ std::vector<Note> read_notes(Database& database, int64_t run_id) {
 
 }  // namespace
 
+// The tables go side by side, by descending id: looking ten thousand rows up by their keys costs more than all else.
 std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
   RUN_ASSERT(trash != Trash::kIncluded);
-  const auto where = fmt::format("WHERE run.trashed_ms IS {} ORDER BY a.run_id DESC LIMIT ?1",
-                                 trash == Trash::kOnly ? "NOT NULL" : "NULL");
-  return read_runs(store.database(), false, where, limit > 0 ? limit : int64_t{-1});
+  Database& database = store.database();
+  Statement rows(database, fmt::format("SELECT {} FROM run LEFT JOIN run AS parent ON parent.id = run.parent_id WHERE "
+                                       "run.trashed_ms IS {} ORDER BY run.id DESC LIMIT ?1",
+                                       kRunColumns, trash == Trash::kOnly ? "NOT NULL" : "NULL"));
+  Statement attempts(database, fmt::format("SELECT a.run_id, {} FROM attempt AS a ORDER BY a.run_id DESC, a.no DESC",
+                                           kAttemptColumns));
+  std::vector<RunRow> runs;
+  if (limit <= 0) runs.reserve(static_cast<size_t>(database.query_int64("SELECT count(*) FROM run")));
+  int64_t attempt_of = std::numeric_limits<int64_t>::max();  // whose attempt is the current row of `attempts`
+  for (rows.bind(limit > 0 ? limit : int64_t{-1}); rows.step();) {
+    const int64_t id = rows.int64(0);
+    while (attempt_of > id) attempt_of = attempts.step() ? attempts.int64(0) : 0;
+    if (attempt_of != id) continue;  // no run of ours is without an attempt
+    RunRow& run = runs.emplace_back();
+    read_run(run, rows);
+    read_attempt(run, attempts, 1);
+  }
+  read_tags(database, runs);
+  return runs;
 }
 
 RunRow find_run(Store& store, std::string_view selector, Trash trash) {

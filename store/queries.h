@@ -41,6 +41,8 @@ struct RunRow {
   int64_t dropped_points = 0;
   std::string host;
   int64_t pid = 0;
+  int64_t start_step = 0;                // of the newest attempt
+  std::optional<int64_t> planned_steps;  // of the run, as the newest attempt meant it; none: not known
   std::string cpu_features;
   std::string kernels_json;
   std::string binary_version;
@@ -55,7 +57,8 @@ struct AttemptRow {
   int64_t started_ms = 0;
   std::optional<int64_t> ended_ms;
   RunStatus status = RunStatus::kRunning;
-  int64_t superseded_points = 0;  // of older attempts, taken back when this one began
+  int64_t superseded_points = 0;         // of older attempts, taken back when this one began
+  std::optional<int64_t> planned_steps;  // of the whole run; none: not known
 };
 
 struct EventRow {
@@ -87,8 +90,8 @@ struct RunDetails {
 // Which runs are looked at: those that are not in the trash, those that are, or all, those in the trash last.
 enum class Trash { kHidden, kOnly, kIncluded };
 
-// Newest first; at most `limit` (0: all).  Without what costs time: dropped points, CPU features,
-// kernels, version and summary.
+// Newest first; at most `limit` (0: all).  Without what costs time: dropped points, planned steps, CPU features,
+// kernels, version and summary.  Both tables are read through once.
 std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Trash::kHidden);
 
 // The run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2" (two runs

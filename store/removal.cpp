@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "store/content.h"
+#include "store/log_room.h"
 #include "store/process.h"
 #include "store/run_store.h"
 #include "store/sqlite.h"
@@ -97,7 +98,7 @@ int64_t prune_states(Store& store, int64_t run_id, const Retention& retention) {
     if (!state.pinned && !kept.contains(state.id)) leaving.push_back(state.id);
   }
   remove_states(store.database(), leaving);
-  transaction.commit();
+  commit_with_room(store.database(), transaction);
   return static_cast<int64_t>(leaving.size());
 }
 

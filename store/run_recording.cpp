@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "store/log_room.h"
+
 namespace runner::store {
 namespace {
 
@@ -47,7 +49,7 @@ bool RunRecording::commit(int64_t dropped_points, bool durable) {
   write_events();
   if (provenance_) put_provenance(store_, run, *provenance_);
   heartbeat(store_, run, dropped_points);  // every commit is a sign of life
-  transaction.commit();
+  commit_with_room(store_.database(), transaction);
   series_->committed();
   events_.clear();
   provenance_.reset();
@@ -69,6 +71,19 @@ ArtifactInfo RunRecording::save(const ArtifactHeader& header, const ArtifactSour
 
 void RunRecording::finish(const RunEnd& end) {
   finish_run(store_, begin(), end);
+  finished_ = true;
+}
+
+void RunRecording::give_up(const RunEnd& end, int64_t dropped_points) {
+  const RunHandle& run = begin();
+  const int64_t dropped = dropped_points + series_->pending();
+  try {
+    finish_run(store_, run, end, dropped);
+  } catch (const SqliteError& error) {
+    if (error.is_busy()) throw;
+    // A summary longer than the room.
+    finish_run(store_, run, {end.status, end.exit_code, end.reason, ""}, dropped);
+  }
   finished_ = true;
 }
 

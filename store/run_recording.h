@@ -43,6 +43,8 @@ class RunRecording {
   void prune(const Retention& retention);
   ArtifactInfo save(const ArtifactHeader& header, const ArtifactSource& source);
   void finish(const RunEnd& end);
+  // The end alone, which there is room for on a full disk; what waits to be written counts as dropped.
+  void give_up(const RunEnd& end, int64_t dropped_points);
 
   // Folds the log into the file when it has grown enough.
   void checkpoint();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -211,11 +212,12 @@ class Names {
   const char* option_;
 };
 
-// The values of fields for all runs, each read when it is first asked for.
+// The values of fields for all runs, which are newest first, each read when it is first asked for.
 class RunValues {
  public:
   RunValues(Store& store, const std::vector<RunRow>& runs) : database_(store.database()), runs_(runs) {
-    for (size_t i = 0; i < runs.size(); ++i) index_.emplace(runs[i].id, i);
+    ids_.reserve(runs.size());
+    for (const RunRow& run : runs) ids_.push_back(run.id);
   }
 
   // By the index of the run.  Valid as long as this object.
@@ -240,8 +242,8 @@ class RunValues {
   }
 
   Value* slot(int64_t run_id, std::vector<Value>& values) const {
-    const auto found = index_.find(run_id);
-    return found == index_.end() ? nullptr : &values[found->second];
+    const auto found = std::lower_bound(ids_.begin(), ids_.end(), run_id, std::greater<>());
+    return found == ids_.end() || *found != run_id ? nullptr : &values[static_cast<size_t>(found - ids_.begin())];
   }
 
   // The index param_by_key has all but the type, which only a 0 or 1 needs: it may be a bool.
@@ -270,7 +272,7 @@ class RunValues {
 
   Database& database_;
   const std::vector<RunRow>& runs_;
-  std::unordered_map<int64_t, size_t> index_;
+  std::vector<int64_t> ids_;  // descending
   std::map<std::pair<Source, std::string>, std::vector<Value>> columns_;
 };
 
@@ -370,11 +372,14 @@ void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, Ru
   });
 }
 
+// Few attempts have any; an index has those.
 void count_dropped_points(Database& database, std::vector<RunRow>& runs) {
-  Statement sum(database, "SELECT sum(dropped_points) FROM attempt WHERE run_id = ?1");
+  std::unordered_map<int64_t, int64_t> dropped;
+  Statement rows(database, "SELECT run_id, sum(dropped_points) FROM attempt WHERE dropped_points > 0 GROUP BY run_id");
+  while (rows.step()) dropped[rows.int64(0)] = rows.int64(1);
   for (RunRow& run : runs) {
-    sum.bind(run.id).step();
-    run.dropped_points = sum.int64(0);
+    const auto found = dropped.find(run.id);
+    if (found != dropped.end()) run.dropped_points = found->second;
   }
 }
 

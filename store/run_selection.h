@@ -16,7 +16,7 @@ struct RunQuery {
   std::string where = {}, sort = {}, columns = {};  // expressions; empty: all runs, newest first, none
   int64_t limit = 0;                                // 0: all
   bool trash = false;                               // of the runs in the trash instead
-  bool dropped_points = false;                      // count them, which costs as much as everything else
+  bool dropped_points = false;                      // count them
 };
 
 struct RunSelection {

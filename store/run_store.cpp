@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "store/log_room.h"
 #include "store/metric_tables.h"
 #include "store/process.h"
 #include "store/sqlite.h"
@@ -61,11 +62,12 @@ void put_attempt(Store& store, const RunHandle& run, const AttemptInfo& info, in
   const int64_t now = now_ms();
   Statement(database, R"sql(
     INSERT INTO attempt(run_id, no, recipe_id, start_step, from_state, backend, num_processes, cpu_features, kernels,
-      binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, superseded_points)
-    VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, 'running', ?17))sql")
+      binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, superseded_points,
+      planned_steps)
+    VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, 'running', ?17, ?18))sql")
       .bind(run.id, run.attempt, put_recipe(database, info.recipe), info.start_step, info.from_state, info.backend,
             info.num_processes, info.cpu_features, info.kernels_json, info.binary_version, process.host, process.pid,
-            process.start_ticks, process.boot_id, process.pid_namespace, now, superseded_points)
+            process.start_ticks, process.boot_id, process.pid_namespace, now, superseded_points, info.planned_steps)
       .run();
   put_params(database, run.id, info.params);
   if (info.provenance) put_provenance(store, run, *info.provenance);
@@ -114,7 +116,7 @@ RunHandle create_run(Store& store, const RunInfo& info) {
       .run();
   RunHandle run{database.last_insert_id(), 1, info.uid};
   put_attempt(store, run, info.attempt, 0);
-  transaction.commit();
+  commit_with_room(database, transaction);
   return run;
 }
 
@@ -133,18 +135,19 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
         .bind(run.id, info.start_step)
         .run();
   }
-  transaction.commit();
+  commit_with_room(database, transaction);
   return run;
 }
 
-void finish_run(Store& store, const RunHandle& run, const RunEnd& end) {
+void finish_run(Store& store, const RunHandle& run, const RunEnd& end, std::optional<int64_t> dropped_points) {
   RUN_ASSERT(end.status != RunStatus::kRunning && end.status != RunStatus::kCrashed);
   Transaction transaction(store.database(), Transaction::Kind::kWrite, /*durable=*/true);
   Statement(
       store.database(),
-      "UPDATE attempt SET status = ?3, exit_code = ?4, reason = ?5, summary = ?6, ended_ms = ?7, heartbeat_ms = ?7 "
-      "WHERE run_id = ?1 AND no = ?2")
-      .bind(run.id, run.attempt, to_string(end.status), end.exit_code, end.reason, end.summary_json, now_ms())
+      "UPDATE attempt SET status = ?3, exit_code = ?4, reason = ?5, summary = ?6, ended_ms = ?7, heartbeat_ms = ?7, "
+      "dropped_points = coalesce(?8, dropped_points) WHERE run_id = ?1 AND no = ?2")
+      .bind(run.id, run.attempt, to_string(end.status), end.exit_code, end.reason, end.summary_json, now_ms(),
+            dropped_points)
       .run();
   transaction.commit();
 }

@@ -50,6 +50,7 @@ struct AttemptInfo {
   std::string binary_version;
   int64_t start_step = 0;                               // last finished step of the state it starts from
   std::optional<int64_t> from_state;                    // the state it starts from
+  std::optional<int64_t> planned_steps = std::nullopt;  // of the whole run; none: not known
   std::optional<Provenance> provenance = std::nullopt;  // what is known of it by then
 };
 
@@ -89,8 +90,10 @@ RunHandle create_run(Store& store, const RunInfo& info);
 // Error(kStore).
 RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& info);
 
-// Records how the attempt and the run ended; synced when it returns.
-void finish_run(Store& store, const RunHandle& run, const RunEnd& end);
+// Records how the attempt and the run ended, and how many points the attempt has dropped unless a heartbeat() has;
+// synced when it returns.
+void finish_run(Store& store, const RunHandle& run, const RunEnd& end,
+                std::optional<int64_t> dropped_points = std::nullopt);
 
 // Sign of life, for readers on other hosts, with the points that this attempt has dropped so far.
 void heartbeat(Store& store, const RunHandle& run, int64_t dropped_points);

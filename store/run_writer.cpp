@@ -416,6 +416,11 @@ void RunWriter::finish(const RunEnd& end) {
       .get();
 }
 
+void RunWriter::give_up(const RunEnd& end) {
+  const int64_t dropped = impl_->counters().dropped;
+  impl_->submit([&end, dropped](RunRecording& recording) { recording.give_up(end, dropped); }).get();
+}
+
 WriterCounters RunWriter::counters() const {
   return impl_->counters();
 }

@@ -95,6 +95,10 @@ class RunWriter {
   // then.
   void finish(const RunEnd& end);
 
+  // When finish() has thrown: records the end alone, for which every commit has left room, and gives up what could not
+  // be written; points of that count as dropped.  Throws Error(kStore).
+  void give_up(const RunEnd& end);
+
   WriterCounters counters() const;
 
   // Texts about failed writes and recoveries since the last call; empty (and cheap) nearly always.  Dropped points are

@@ -76,7 +76,7 @@ void register_live_status(Database& database) {
   const int code = sqlite3_create_function_v2(database.handle(), "process_runs", 6, SQLITE_UTF8 | SQLITE_INNOCUOUS,
                                               nullptr, process_runs, nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) database.fail(code);
-  for (const char* view : {"runs", "attempts"}) register_live_status(database, view);
+  for (const char* view : {"runs", "trash", "attempts"}) register_live_status(database, view);
 }
 
 }  // namespace runner::store

@@ -18,7 +18,7 @@ constexpr int64_t kLargestResultBytes = int64_t{512} << 20;  // as it is held
 constexpr int64_t kMostMemory = int64_t{1} << 30;            // of SQLite, for sorting and temporary tables
 constexpr int kStepsBetweenLooks = 10'000;                   // virtual machine steps, about 0.1 ms
 constexpr std::string_view kViews =
-    "runs, attempts, params, metrics, points, states, artifacts, events, sources and environments";
+    "runs, attempts, params, metrics, points, states, artifacts, events, sources, environments and trash";
 constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};  // with an argument
 constexpr std::array<std::string_view, 2> kValues{"user_version", "application_id"};            // without
 

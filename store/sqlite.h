@@ -57,6 +57,8 @@ class Database {
   void configure();
   // Syncs the file, not its log.
   void sync();
+  // Writes what the transaction under way has changed so far to the log, where it is not committed yet.
+  void flush();
 
   // Runs one or more statements that return nothing.
   void exec(const std::string& sql);

@@ -4,6 +4,7 @@
 
 #include "schema/sha256.h"
 #include "store/content.h"
+#include "store/log_room.h"
 #include "store/process.h"
 #include "store/sqlite.h"
 
@@ -206,7 +207,7 @@ StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& head
   const int64_t new_bytes = put_pieces(database, id, pieces);
   Statement(database, "UPDATE state SET new_bytes = ?2 WHERE id = ?1").bind(id, new_bytes).run();
   StateInfo info = find_state(store, id);
-  transaction.commit();
+  commit_with_room(database, transaction);
   return info;
 }
 

@@ -160,7 +160,8 @@ json::Object attempt_json(const store::AttemptRow& attempt) {
           {"started", utc_time(attempt.started_ms)},
           {"ended", time_or_null(attempt.ended_ms)},
           {"status", std::string(store::to_string(attempt.status))},
-          {"superseded_points", attempt.superseded_points}};
+          {"superseded_points", attempt.superseded_points},
+          {"planned_steps", json::or_null(attempt.planned_steps)}};
 }
 
 json::Object event_json(const store::EventRow& event) {
@@ -220,17 +221,15 @@ std::string failed_check_document(const Error& error) {
 }
 
 std::string runs_document(const store::RunSelection& selection) {
-  json::List runs;
-  for (size_t i = 0; i < selection.runs.size(); ++i) {
+  return json::list_text(selection.runs.size(), [&](size_t i) {
     json::Object run = run_row_json(selection.runs[i]);
     json::Object columns;
     for (size_t c = 0; c < selection.columns.size(); ++c) {
       columns.emplace_back(selection.columns[c], std::visit(ToValue{}, selection.values[i][c]));
     }
     if (!columns.empty()) run.emplace_back("columns", std::move(columns));
-    runs.emplace_back(std::move(run));
-  }
-  return json::text(runs);
+    return run;
+  });
 }
 
 std::string states_document(std::span<const store::StateInfo> states) {

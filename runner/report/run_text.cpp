@@ -214,6 +214,17 @@ std::string git_text(const store::GitState& git) {
   return text;
 }
 
+std::string steps_text(const store::RunRow& run, int64_t step) {
+  std::string text = fmt::format("step {}", step);
+  if (!run.planned_steps) return text;
+  text += fmt::format("/{}", *run.planned_steps);
+  const int64_t done = step - run.start_step, left = *run.planned_steps - step;
+  if (run.status != store::RunStatus::kRunning || done <= 0 || left <= 0) return text;
+  const double seconds = static_cast<double>(run.heartbeat_ms - run.started_ms) / 1000;
+  return text +
+         fmt::format("  {} left", duration_text(seconds * static_cast<double>(left) / static_cast<double>(done)));
+}
+
 Table runs_table(std::span<const store::RunRow> runs) {
   Table table({{"run"}, {"name"}, {"status"}, {"created"}, {"time", Align::kRight}, {"backend"}, {"tags"}});
   for (const store::RunRow& run : runs) {

@@ -20,6 +20,9 @@ std::string kernels_text(const std::string& kernels_json);
 // "52c6d14a6b1f, branch main, uncommitted changes, 2 untracked files", and what is not known.
 std::string git_text(const store::GitState& git);
 
+// "step 120/5000  12 s left": how far a run is whose newest point is of `step`.  What is not known is left out.
+std::string steps_text(const store::RunRow& run, int64_t step);
+
 Table runs_table(std::span<const store::RunRow> runs);
 // Each run's id and the columns chosen.
 Table selection_table(const store::RunSelection& selection);

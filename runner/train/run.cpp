@@ -100,6 +100,7 @@ class Run : private RunControl, private LoopHost {
     info.params = request_.params;
     info.backend = result_.backend;
     info.num_processes = recipe_.num_processes;
+    info.planned_steps = session_.scale.total_steps;
     info.cpu_features = backends::cpu_features().to_string();
     info.kernels_json = backends::kernel_choices_json();
     info.binary_version = request_.binary_version;
@@ -476,19 +477,39 @@ class Run : private RunControl, private LoopHost {
     try {
       writer_->flush();
       pass_on_warnings();
-      const store::RunHandle handle = writer_->wait_until_recorded();
-      store::Store store = store::Store::open(request_.store, store::Access::kRead);
-      for (const store::StateInfo& info : store::list_states(store, handle.id))
-        if (!info.superseded) result_.states.insert(result_.states.begin(), info.id);
-      writer_->finish({.status = result_.status,
-                       .exit_code = result_.exit_code,
-                       .reason = result_.reason,
-                       .summary_json = request_.summary(result_)});
+      list_states();
+      writer_->finish(run_end());
     } catch (const Error& error) {
       pass_on_warnings();
-      result_.status = store::RunStatus::kFailed;
-      result_.exit_code = exit_code(ErrorKind::kStore);
-      if (!result_.error) result_.error = run_error(error);
+      give_up(error);
+    }
+  }
+
+  void list_states() {
+    const store::RunHandle handle = writer_->wait_until_recorded();
+    store::Store store = store::Store::open(request_.store, store::Access::kRead);
+    result_.states.clear();
+    for (const store::StateInfo& info : store::list_states(store, handle.id))
+      if (!info.superseded) result_.states.insert(result_.states.begin(), info.id);
+  }
+
+  store::RunEnd run_end() {
+    return {.status = result_.status,
+            .exit_code = result_.exit_code,
+            .reason = result_.reason,
+            .summary_json = request_.summary(result_)};
+  }
+
+  // What was to be recorded last could not be.
+  void give_up(const Error& error) {
+    result_.status = store::RunStatus::kFailed;
+    result_.exit_code = exit_code(ErrorKind::kStore);
+    if (!result_.error) result_.error = run_error(error);
+    result_.reason = result_.error->message;
+    try {
+      list_states();
+      writer_->give_up(run_end());
+    } catch (const Error&) {
       if (!is_recorded()) result_.run.clear();
     }
   }

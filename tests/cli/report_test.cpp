@@ -12,6 +12,7 @@
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/progress.h"
+#include "runner/report/run_text.h"
 #include "runner/report/summary.h"
 #include "runner/report/table.h"
 #include "schema/error.h"
@@ -82,6 +83,22 @@ TEST(Format, PrintableTextCannotMoveTheCursor) {
             "a b [2Jc d");
   EXPECT_EQ(on_one_line("Größe 数"), "Größe 数");
   EXPECT_EQ(on_one_line("a\xFF\xE6\x95"), "a\uFFFD\uFFFD\uFFFD");
+}
+
+TEST(RunText, StepsTellHowFarARunIs) {
+  store::RunRow run;
+  run.started_ms = 1000;
+  run.heartbeat_ms = 11'000;
+  EXPECT_EQ(steps_text(run, 300), "step 300");
+  run.planned_steps = 500;
+  EXPECT_EQ(steps_text(run, 300), "step 300/500  6.67 s left");
+  run.start_step = 200;  // resumed: 100 steps in these ten seconds
+  EXPECT_EQ(steps_text(run, 300), "step 300/500  20.0 s left");
+  EXPECT_EQ(steps_text(run, 200), "step 200/500");
+  EXPECT_EQ(steps_text(run, 0), "step 0/500");  // it has not logged since it was resumed
+  EXPECT_EQ(steps_text(run, 500), "step 500/500");
+  run.status = store::RunStatus::kInterrupted;
+  EXPECT_EQ(steps_text(run, 300), "step 300/500");
 }
 
 TEST(Table, AlignsByColumns) {

@@ -9,8 +9,8 @@
 namespace runner::store {
 namespace {
 
-constexpr std::string_view kViews[] = {"runs",   "attempts",  "params", "metrics", "points",
-                                       "states", "artifacts", "events", "sources", "environments"};
+constexpr std::string_view kViews[] = {"runs",      "attempts", "params",  "metrics",      "points", "states",
+                                       "artifacts", "events",   "sources", "environments", "trash"};
 
 class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_t> {
  protected:

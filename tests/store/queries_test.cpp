@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "store/migrations.h"
+#include "store/run_selection.h"
 #include "store/run_writer.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
@@ -19,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string kViews =
-    "the views are runs, attempts, params, metrics, points, states, artifacts, events, sources and environments";
+    "the views are runs, attempts, params, metrics, points, states, artifacts, events, sources, environments and trash";
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class Queries : public StoreTest {
@@ -78,6 +79,47 @@ TEST_F(Queries, FindsARunByIdNamePrefixAndAsTheLast) {
   for (const RunRow& row : list_runs(store)) names.push_back(row.name);
   EXPECT_EQ(names, (std::vector<std::string>{"0000000a", "digits", "digits", "wine"}));
   EXPECT_EQ(list_runs(store, 2).size(), 2u);
+}
+
+// A list says of each run what looking it up says, whatever lies between their attempts in the file.
+TEST_F(Queries, AListHasTheNewestAttemptOfEachRun) {
+  for (const char* uid : {"0000000aaa", "0000000bbb", "0000000ccc", "0000000ddd"}) run("digits", uid);
+  {
+    Store store = open_to_write();
+    for (const auto& [uid, attempts] : {std::pair{"0000000ccc", 3}, std::pair{"0000000aaa", 2}}) {
+      for (int i = 1; i < attempts; ++i) {
+        AttemptInfo info = sample_run().attempt;
+        info.backend = fmt::format("backend {}", i + 1);
+        info.start_step = 10 * i;
+        info.planned_steps = 100 * i;
+        const RunHandle handle = begin_attempt(store, uid, info);
+        heartbeat(store, handle, i);
+        finish_run(store, handle, {RunStatus::kInterrupted, 4, fmt::format("stop {}", i), "{}"});
+      }
+    }
+    trash_run(store, find_run(store, "0000000bbb").id);
+  }
+  Store store = open_to_read();
+  const auto listed = [&](int64_t limit, Trash trash) {
+    std::string text;
+    for (const RunRow& row : list_runs(store, limit, trash)) {
+      const RunRow found = find_run(store, row.uid, Trash::kIncluded);
+      EXPECT_EQ(std::tie(row.id, row.backend, row.reason, row.status, row.start_step, row.started_ms, row.host),
+                std::tie(found.id, found.backend, found.reason, found.status, found.start_step, found.started_ms,
+                         found.host));
+      text += row.uid.back() + std::to_string(row.attempts) + row.reason + ' ';
+    }
+    return text;
+  };
+  EXPECT_EQ(listed(0, Trash::kHidden), "d1 c3stop 2 a2stop 1 ");
+  EXPECT_EQ(listed(2, Trash::kHidden), "d1 c3stop 2 ");
+  EXPECT_EQ(listed(0, Trash::kOnly), "b1 ");
+  EXPECT_EQ(find_run(store, "0000000ccc").planned_steps, 200);
+  EXPECT_EQ(find_run(store, "0000000ddd").planned_steps, std::nullopt);
+  const std::vector<RunRow> counted = select_runs(store, {.dropped_points = true}).runs;
+  EXPECT_EQ(counted.at(0).dropped_points, 0);
+  EXPECT_EQ(counted.at(1).dropped_points, 3);
+  EXPECT_EQ(counted.at(2).dropped_points, 1);
 }
 
 TEST_F(Queries, SaysWhyNoRunIsFound) {
@@ -222,6 +264,7 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   EXPECT_EQ(columns("runs"),
             "run name status exit_code reason backend num_processes seed parent attempts created started ended seconds "
             "dropped_points host pid tags recipe_hash recipe cpu_features kernels binary_version summary trashed");
+  EXPECT_EQ(columns("trash"), columns("runs"));
   EXPECT_EQ(columns("params"), "run name key type value");
   EXPECT_EQ(columns("metrics"),
             "run name metric n first_step last_step first last min min_step max max_step mean nan_count inf_count "
@@ -232,7 +275,7 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   EXPECT_EQ(columns("attempts"),
             "run name attempt status exit_code reason start_step from_state superseded_points dropped_points backend "
             "num_processes started ended seconds host pid cpu_features kernels binary_version recipe_hash git_commit "
-            "git_branch git_dirty git_untracked git_note");
+            "git_branch git_dirty git_untracked git_note planned_steps");
   EXPECT_EQ(columns("environments"), "run name attempt key value");
   EXPECT_EQ(columns("sources"), "run name attempt kind path bytes sha256 text");
   EXPECT_EQ(columns("events"), "run name attempt time level kind json");
@@ -365,10 +408,10 @@ TEST_F(Queries, SqlSaysWhatIsWrong) {
   { open_to_write(); }
   EXPECT_EQ(error_of([&] { sql("SELECT loss FROM runs"); }),
             "usage: wrong SQL: no such column: loss; the views are runs, attempts, params, metrics, points, states, "
-            "artifacts, events, sources and environments");
+            "artifacts, events, sources, environments and trash");
   EXPECT_EQ(error_of([&] { sql("SELEC 1"); }),
             "usage: wrong SQL: near \"SELEC\": syntax error; the views are runs, attempts, params, metrics, points, "
-            "states, artifacts, events, sources and environments");
+            "states, artifacts, events, sources, environments and trash");
   EXPECT_EQ(error_of([&] { sql(" -- nothing"); }), "usage: there is no SQL to run; write a SELECT");
   EXPECT_EQ(error_of([&] { sql("SELECT 1; SELECT 2"); }),
             "usage: `runner sql` runs one statement, and more text follows it:  SELECT 2");

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/queries.h"
+#include "store/removal.h"
 #include "store/run_writer.h"
 #include "store/sqlite.h"
 #include "tests/store/temp_store.h"
@@ -113,6 +115,13 @@ class Questions : public StoreTest {
 };
 
 TEST_F(Questions, OfTheManualHaveTheirAnswers) {
+  // A run that would be among the answers to nearly all of them, were it not in the trash.
+  const RunEnd failed{RunStatus::kFailed, 1, "the loss is nan", "{}"};
+  record(path, {"1kq4dthr0w", "digits", 1, "digits.csv", {2, 1}, 0.99, "1"}, &failed);
+  {
+    Store store = open_to_write();
+    trash_run(store, find_run(store, "1kq4dthr0w").id);
+  }
   const std::map<std::string, std::string> answers{
       {"1. Which runs are best, and what made them so?",
        "1kq41x0c9d|0.95|6|0.01|52c6d14d\n1kq3vtz7m2|0.9|4|0.001|52c6d14d\n1kq4cw8e0n|0.5|2|1|52c6d14w\n"},
@@ -146,6 +155,37 @@ TEST_F(Questions, OfTheManualHaveTheirAnswers) {
     }
     EXPECT_EQ(text_of(result), answers.at(question)) << question;
   }
+}
+
+// All of them, and those that come later.
+TEST_F(Questions, ViewsLeaveOutWhatIsInTheTrash) {
+  Store store = open_to_write();
+  const RunRow run = find_run(store, "1kq4b2r5hh");
+  {
+    Transaction transaction(store.database(), Transaction::Kind::kWrite);
+    put_provenance(store, {run.id, 1, run.uid}, {{}, R"({"cpu":"EPYC"})", {{"include", "base.yaml", "seed: 1"}}});
+    transaction.commit();
+  }
+  std::vector<std::string> views;
+  Statement names(store.database(), "SELECT name FROM sqlite_schema WHERE type = 'view'");
+  while (names.step()) views.push_back(names.text(0));
+  const auto count = [&](const std::string& view) {
+    return std::get<int64_t>(
+        sql_query(path, "SELECT count(*) FROM " + view + " WHERE run = '1kq4b2r5hh'").rows.at(0).at(0));
+  };
+  const auto counts = [&] {
+    std::map<std::string, int64_t> all;
+    for (const std::string& view : views) all[view] = count(view);
+    return all;
+  };
+  const std::map<std::string, int64_t> before = counts();
+  EXPECT_EQ(before.size(), 11u);
+  for (const auto& [view, rows] : before) EXPECT_EQ(rows > 0, view != "trash") << view;
+  trash_run(store, run.id);
+  for (const auto& [view, rows] : counts()) EXPECT_EQ(rows, view == "trash" ? 1 : 0) << view;
+  EXPECT_EQ(text_of(sql_query(path, "SELECT status, trashed IS NOT NULL FROM trash")), "failed|1\n");
+  restore_run(store, run.id);
+  EXPECT_EQ(counts(), before);
 }
 
 // What a run adds to the file, taken from the tables below the views.

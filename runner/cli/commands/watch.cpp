@@ -39,7 +39,8 @@ Look look_at(store::Store& store, const std::string& uid) {
 }
 
 std::string line_of(const Look& look) {
-  std::string line = fmt::format("run {}  {}  step {}", look.run.uid, store::to_string(look.run.status), look.step());
+  std::string line = fmt::format("run {}  {}  {}", look.run.uid, store::to_string(look.run.status),
+                                 report::steps_text(look.run, look.step()));
   for (const store::MetricSummary& metric : look.metrics) {
     if (metric.name == "train/lr") continue;
     line += fmt::format("  {} {}", report::on_one_line(metric.name), report::rounded_text(metric.last));
@@ -49,9 +50,10 @@ std::string line_of(const Look& look) {
 
 // Progress, newest metrics and a small plot of the loss.
 std::string screen_of(store::Store& store, const Look& look, int width, bool color) {
-  std::string text = fmt::format(
-      "run {}  {}  {}  step {}  {}\n", look.run.uid, look.run.name, store::to_string(look.run.status), look.step(),
-      report::duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
+  std::string text =
+      fmt::format("run {}  {}  {}  {}  {}\n", look.run.uid, look.run.name, store::to_string(look.run.status),
+                  report::steps_text(look.run, look.step()),
+                  report::duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
   if (look.metrics.empty()) return text + "no metrics yet\n";
   text += report::metrics_table(look.metrics).render(width, color);
   const auto loss = std::find_if(look.metrics.begin(), look.metrics.end(),
