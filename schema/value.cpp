@@ -65,7 +65,7 @@ bool is_infinity_or_nan(std::string_view text) {
   return is_one_of(text, {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"});
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -85,7 +85,7 @@ struct CanonicalText {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return number_text(value); }
-  std::string operator()(const std::string& value) const { return quoted(value); }
+  std::string operator()(const std::string& value) const { return in_quotes(value); }
   std::string operator()(const ValueList& items) const {
     std::string out = "[";
     for (const Value& item : items) out += (out.size() > 1 ? ", " : "") + canonical_text(item);
@@ -94,13 +94,25 @@ struct CanonicalText {
   std::string operator()(const ValueMap& members) const {
     std::string out = "{";
     for (const auto& [key, value] : members) {
-      out += (out.size() > 1 ? ", " : "") + quoted(key) + ": " + canonical_text(value);
+      out += (out.size() > 1 ? ", " : "") + in_quotes(key) + ": " + canonical_text(value);
     }
     return out + '}';
   }
 };
 
 }  // namespace
+
+Value::Value() = default;
+Value::~Value() = default;
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+
+bool operator==(const Value& a, const Value& b) {
+  using Variant = Value::variant;
+  return static_cast<const Variant&>(a) == static_cast<const Variant&>(b);
+}
 
 PlainScalar read_plain_scalar(std::string_view text) {
   if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return {};

@@ -20,6 +20,15 @@ using ValueMap = std::vector<std::pair<std::string, Value>>;  // in the order wr
 struct Value : std::variant<std::monostate, bool, int64_t, double, std::string, ValueList, ValueMap> {
   using variant::variant;
 
+  // In value.cpp, because every use would instantiate the whole variant.
+  Value();
+  ~Value();
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  friend bool operator==(const Value& a, const Value& b);
+
   bool is_null() const { return index() == 0; }
   const bool* boolean() const { return std::get_if<bool>(this); }
   const int64_t* integer() const { return std::get_if<int64_t>(this); }
