@@ -2,8 +2,6 @@
 // everything that there is.
 #include "tests/backends/op_cases.h"
 
-#include <fstream>
-#include <regex>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -13,6 +11,8 @@
 #include "tests/backends/golden_ops.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/tolerance.h"
+#include "tests/support/pattern.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -97,11 +97,10 @@ TEST(OpCases, DerivativesAgreeWithFiniteDifferences) {
 
 // The functions that graph/ops.h declares.
 std::set<std::string> declared_functions() {
-  std::ifstream file(std::string(RUNNER_SOURCE_DIR) + "/backends/graph/ops.h");
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const std::regex function(R"((?:^|\n)(?:inline )?Value (\w+)\()");
+  const std::string text = support::read_text(RUNNER_SOURCE_DIR "/backends/graph/ops.h");
+  const support::Pattern function(R"((?:^|\n)(?:inline )?Value (\w+)\()");
   std::set<std::string> names;
-  for (std::sregex_iterator at(text.begin(), text.end(), function), end; at != end; ++at) names.insert((*at)[1]);
+  for (const support::Pattern::Groups& groups : function.find_all(text)) names.insert(groups[1]);
   return names;
 }
 

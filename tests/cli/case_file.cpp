@@ -1,11 +1,12 @@
 #include "tests/cli/case_file.h"
 
 #include <fstream>
-#include <regex>
 #include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
+
+#include "tests/support/pattern.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -26,8 +27,8 @@ std::string replace_all(std::string text, const std::string& what, const std::st
 }
 
 // An expected line as a regular expression.
-std::regex expression_of(const std::string& line, const std::string& folder) {
-  static const std::regex special(R"([.^$|()\[\]{}*+?\\])"), spaces(" {2,}"), leading("^ +");
+support::Pattern pattern_of(const std::string& line, const std::string& folder) {
+  static const support::Pattern special(R"([.^$|()\[\]{}*+?\\])"), spaces(" {2,}"), leading("^ +");
   constexpr std::pair<const char*, const char*> kPlaceholders[] = {
       {"<id>", "[0-9a-z]{10}"},
       {"<time>", "\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d"},
@@ -37,11 +38,11 @@ std::regex expression_of(const std::string& line, const std::string& folder) {
       {"<\\*>", ".*"},  // special characters have been escaped before
   };
   std::string text = replace_all(line, "<folder>", folder);
-  text = std::regex_replace(text, special, R"(\$&)");
-  text = std::regex_replace(text, leading, " *");
-  text = std::regex_replace(text, spaces, " {2,}");
+  text = special.replace_all(text, R"(\$&)");
+  text = leading.replace_all(text, " *");
+  text = spaces.replace_all(text, " {2,}");
   for (const auto& [name, pattern] : kPlaceholders) text = replace_all(text, name, pattern);
-  return std::regex(text);
+  return support::Pattern(text);
 }
 
 bool lines_match(const std::vector<std::string>& expected, size_t e, const std::vector<std::string>& lines, size_t l,
@@ -53,7 +54,7 @@ bool lines_match(const std::vector<std::string>& expected, size_t e, const std::
       }
       return false;
     }
-    if (l == lines.size() || !std::regex_match(lines[l], expression_of(expected[e], folder))) return false;
+    if (l == lines.size() || !pattern_of(expected[e], folder).matches(lines[l])) return false;
   }
   return l == lines.size();
 }

@@ -1,8 +1,6 @@
 #include "tests/cli/command.h"
 
 #include <array>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -62,25 +60,6 @@ Result run_until_progress(const std::string& command, const fs::path& folder) {
   ::waitpid(child, &status, 0);
   result.exit_code = exit_code_of(status);
   return result;
-}
-
-Folder::Folder() {
-  std::string pattern = (fs::temp_directory_path() / "runner_cli_XXXXXX").string();
-  path_ = ::mkdtemp(pattern.data());
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::string read_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 }  // namespace runner::cli::testing

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/temp_folder.h"
+
 namespace runner::cli::testing {
 
 struct Result {
@@ -18,20 +20,8 @@ Result run_command(const std::string& command, const std::filesystem::path& fold
 // `out`.
 Result run_until_progress(const std::string& command, const std::filesystem::path& folder);
 
-// A folder that disappears with the object.
-class Folder {
- public:
-  Folder();
-  ~Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string read_text(const std::filesystem::path& path);
-void write_text(const std::filesystem::path& path, const std::string& text);
+using Folder = support::TempFolder;
+using support::read_text;
+using support::write_text;
 
 }  // namespace runner::cli::testing

@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "tests/cli/command.h"
+#include "tests/support/json.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -39,9 +39,9 @@ TEST(Recipes, ReachWhatTheyAreFor) {
     const Result result = run_command(fmt::format("runner exec '{}' --json --quiet", path), folder.path());
     ASSERT_EQ(result.exit_code, 0) << path << ": " << result.err;
     EXPECT_EQ(result.err, "") << path;
-    const auto document = nlohmann::json::parse(result.out);
+    const auto document = support::Json::parse(result.out);
     EXPECT_EQ(document["status"], "done") << path;
-    const double last = document["metrics"][goal.metric]["last"];
+    const double last = document["metrics"][goal.metric]["last"].number();
     EXPECT_GE(last, goal.least) << path << ' ' << goal.metric;
     EXPECT_LE(last, goal.most) << path << ' ' << goal.metric;
     run.insert(goal.recipe);
@@ -68,8 +68,8 @@ TEST(Recipes, TransferKeepsFrozenWeights) {
   const auto tensor = [](const std::string& file, const char* name) {
     uint64_t header = 0;
     std::memcpy(&header, file.data(), sizeof header);
-    const auto [begin, end] =
-        nlohmann::json::parse(file.substr(8, header))[name]["data_offsets"].get<std::pair<size_t, size_t>>();
+    const support::Json offsets = support::Json::parse(file.substr(8, header))[name]["data_offsets"];
+    const auto begin = static_cast<size_t>(offsets[0].integer()), end = static_cast<size_t>(offsets[1].integer());
     return file.substr(8 + header + begin, end - begin);
   };
   EXPECT_EQ(tensor(before, "0.weight").size(), 128U * 64U * 4U);
@@ -78,9 +78,9 @@ TEST(Recipes, TransferKeepsFrozenWeights) {
     for (const char* frozen : {"0.weight", "0.bias"}) EXPECT_EQ(tensor(after, frozen), tensor(before, frozen)) << name;
     EXPECT_NE(tensor(after, "3.weight"), tensor(before, "3.weight")) << name;
   }
-  const auto runs = nlohmann::json::parse(result.out);
+  const auto runs = support::Json::parse(result.out);
   ASSERT_EQ(runs.size(), 2U);
-  for (const auto& run : runs) EXPECT_GT(run["columns"]["eval/accuracy"], 0.96) << run;
+  for (const auto& run : runs.items()) EXPECT_GT(run["columns"]["eval/accuracy"].number(), 0.96) << run;
   EXPECT_NE(runs[0]["parent"], nullptr);
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -12,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
+#include "tests/support/pattern.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -29,7 +29,7 @@ struct Source {
 constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
 
 std::vector<Source> sources() {
-  static const std::regex include(R"(#include ["<]([^">]+)[">])");
+  static const support::Pattern include(R"(#include ["<]([^">]+)[">])");
   std::vector<Source> found;
   for (const char* folder : {"schema", "backends", "store", "runner"}) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(RUNNER_SOURCE_DIR) / folder, kFollow)) {
@@ -38,8 +38,7 @@ std::vector<Source> sources() {
       Source source{entry.path().lexically_relative(RUNNER_SOURCE_DIR), read_text(entry.path()), {}};
       std::istringstream lines(source.text);
       for (std::string line; std::getline(lines, line);) {
-        std::smatch match;
-        if (std::regex_search(line, match, include)) source.includes.push_back(match[1]);
+        if (const auto groups = include.find(line)) source.includes.push_back((*groups)[1]);
       }
       found.push_back(std::move(source));
     }

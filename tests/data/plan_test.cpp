@@ -5,10 +5,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "runner/data/order.h"
 #include "schema/error.h"
+#include "tests/support/json.h"
 
 namespace runner::data {
 namespace {
@@ -370,7 +370,7 @@ TEST(PlanJson, ListsEveryBatchAndItsPadding) {
 TEST(PlanJson, GivesAnEmptyListToAReplicaWithoutBatches) {
   const DataPlan plan({.samples = 1, .batch_size = 2, .processes = 3, .even_batches = false});
   Order order(1, 0, false);
-  const auto document = nlohmann::json::parse(plan_json(plan, order, 1, true));
+  const auto document = support::Json::parse(plan_json(plan, order, 1, true));
   EXPECT_EQ(document["epochs"][0]["batches"].dump(), "[[[0]],[],[]]");
   EXPECT_EQ(document["epochs"][0]["padding"].dump(), "[[[]],[],[]]");
 }
@@ -378,7 +378,7 @@ TEST(PlanJson, GivesAnEmptyListToAReplicaWithoutBatches) {
 TEST(PlanJson, FollowsTheOrderOfEachEpoch) {
   const DataPlan plan({.samples = 6, .batch_size = 4});
   Order order(6, 9, true);
-  const auto document = nlohmann::json::parse(plan_json(plan, order, 2, true));
+  const auto document = support::Json::parse(plan_json(plan, order, 2, true));
   for (int64_t epoch = 0; epoch < 2; ++epoch) {
     order.set_epoch(epoch);
     const auto& batches = document["epochs"][static_cast<size_t>(epoch)]["batches"][0];

@@ -1,7 +1,6 @@
 // The manuals against the tables of the program: docs/cli.md names everything, links lead somewhere.
 #include <cctype>
 #include <filesystem>
-#include <regex>
 #include <set>
 #include <string>
 
@@ -11,6 +10,7 @@
 #include "runner/cli/exit_codes.h"
 #include "tests/cli/command.h"
 #include "tests/docs/blocks.h"
+#include "tests/support/pattern.h"
 
 namespace runner::docs {
 namespace {
@@ -68,14 +68,13 @@ std::set<std::string> anchors(const fs::path& page) {
 
 // Links from one page to another, to a heading or to a file.
 TEST(Manuals, LinksLeadSomewhere) {
-  static const std::regex link(R"(\]\(([^)#]*)#?([^)]*)\))");
+  static const support::Pattern link(R"(\]\(([^)#]*)#?([^)]*)\))");
   for (const std::string& name : documents()) {
     const fs::path path = fs::path(RUNNER_SOURCE_DIR) / name;
-    const std::string text = read_text(path);
-    for (std::sregex_iterator it(text.begin(), text.end(), link); it != std::sregex_iterator(); ++it) {
-      const fs::path target = (*it)[1].length() == 0 ? path : path.parent_path() / (*it)[1].str();
-      EXPECT_TRUE(fs::exists(target)) << name << ": " << it->str();
-      EXPECT_TRUE((*it)[2].length() == 0 || anchors(target).contains((*it)[2])) << name << ": " << it->str();
+    for (const support::Pattern::Groups& found : link.find_all(read_text(path))) {
+      const fs::path target = found[1].empty() ? path : path.parent_path() / found[1];
+      EXPECT_TRUE(fs::exists(target)) << name << ": " << found[0];
+      EXPECT_TRUE(found[2].empty() || anchors(target).contains(found[2])) << name << ": " << found[0];
     }
   }
 }

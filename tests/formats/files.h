@@ -4,38 +4,26 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include "schema/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::formats {
 
 class FileTest : public ::testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "runner-data-XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
-  }
-  ~FileTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
   // Writes the file and returns its path.
   std::string write(const std::string& name, std::string_view bytes) const {
-    std::filesystem::remove(path(name));  // truncating it instead makes some file systems flush
-    std::FILE* file = std::fopen(path(name).c_str(), "wb");
-    EXPECT_NE(file, nullptr);
-    EXPECT_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file), bytes.size());
-    std::fclose(file);
+    support::write_text(path(name), bytes);
     return path(name);
   }
 
@@ -53,7 +41,8 @@ class FileTest : public ::testing::Test {
     return "";
   }
 
-  std::string folder_;
+  const support::TempFolder temporary_;
+  const std::string folder_ = temporary_.path();
 };
 
 // One gzip member.

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::fuzz {
 namespace {
@@ -20,12 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 4000;
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 fs::path here() {
   return fs::path(RUNNER_SOURCE_DIR) / "tests/fuzz";
@@ -36,12 +30,12 @@ std::vector<std::string> corpus_of(const std::string& target) {
   for (const auto& entry : fs::directory_iterator(here() / "corpus" / target)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<std::string> corpus;
-  for (const fs::path& file : files) corpus.push_back(read_file(file));
+  for (const fs::path& file : files) corpus.push_back(support::read_text(file));
   return corpus;
 }
 
 std::vector<std::string> dictionary_of(const std::string& target) {
-  return parse_dictionary(read_file(here() / "dictionaries" / (target + ".dict")));
+  return parse_dictionary(support::read_text(here() / "dictionaries" / (target + ".dict")));
 }
 
 bool run(const Target& target, const std::string& input) {
@@ -87,8 +81,8 @@ TEST(FuzzProperties, WhatDoesNotHoldEndsTheProcess) {
 }
 
 TEST(FuzzDriver, FindsAPlantedFaultAndKeepsTheInput) {
-  std::string folder = (fs::temp_directory_path() / "runner-fuzz-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const support::TempFolder temporary;
+  const std::string folder = temporary.path();
   fs::create_directory(folder + "/corpus");
   std::ofstream(folder + "/corpus/0") << "a stack of hay";
   std::ofstream(folder + "/words") << "# tools\n\"fork\"\n\"n\\x65edle\"\n";
@@ -99,11 +93,10 @@ TEST(FuzzDriver, FindsAPlantedFaultAndKeepsTheInput) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().filename().string().starts_with("crash-")) found = entry.path();
   }
-  ASSERT_NE(found, "") << read_file(folder + "/log");
-  EXPECT_NE(read_file(found).find("needle"), std::string::npos);
+  ASSERT_NE(found, "") << support::read_text(folder + "/log");
+  EXPECT_NE(support::read_text(found).find("needle"), std::string::npos);
   EXPECT_NE(std::system((fuzz + found + quiet).c_str()), 0);
   EXPECT_EQ(std::system((fuzz + folder + "/words" + quiet).c_str()), 0);
-  fs::remove_all(folder);
 }
 
 TEST(FuzzMutator, TheSeedDecides) {

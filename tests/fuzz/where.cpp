@@ -6,18 +6,17 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include "schema/source_text.h"
 #include "store/run_selection.h"
 #include "store/store.h"
 #include "tests/cli/sample_store.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::fuzz {
 namespace {
 
-namespace fs = std::filesystem;
 using store::RunCondition;
 using Kind = RunCondition::Kind;
 
@@ -54,13 +53,11 @@ void check_tree(const RunCondition& tree, std::string_view text, int depth) {
 
 // The store of the tests of the command line.  Its file is gone once it is open, so that nothing is left behind.
 store::Store open_sample_store() {
-  std::string folder = (fs::temp_directory_path() / "runner-fuzz-XXXXXX").string();
-  require(mkdtemp(folder.data()) != nullptr, "no folder for a store");
-  const fs::path path = fs::path(folder) / "runner.db";
+  const support::TempFolder folder;
+  const std::filesystem::path path = folder / "runner.db";
   cli::testing::make_sample_store(path);
   store::Store store = store::Store::open(path, store::Access::kRead);
   require(store::select_runs(store, {}).runs.size() == 3, "not the runs of the sample store");
-  fs::remove_all(folder);
   return store;
 }
 

@@ -8,6 +8,7 @@
 #include "runner/formats/npy.h"
 #include "tests/formats/files.h"
 #include "tests/schema/case_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace {
 
@@ -15,7 +16,8 @@ namespace fs = std::filesystem;
 using runner::formats::bytes_of;
 using runner::formats::gzip;
 using runner::schema::testing::Case;
-using runner::schema::testing::read_file;
+using runner::support::read_text;
+using runner::support::write_text;
 
 class Corpus {
  public:
@@ -23,9 +25,7 @@ class Corpus {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
-  void add(const std::string& bytes) {
-    runner::schema::testing::write_file(folder_ / fmt::format("{:02}", count_++), bytes);
-  }
+  void add(const std::string& bytes) { write_text(folder_ / fmt::format("{:02}", count_++), bytes); }
 
  private:
   fs::path folder_;
@@ -43,7 +43,7 @@ void write_recipes(Corpus corpus) {
     }
   }
   for (const char* name : {"digits", "regression", "wine"}) {
-    corpus.add(read_file(fmt::format("{}/recipes/{}.yaml", RUNNER_SOURCE_DIR, name)));
+    corpus.add(read_text(fmt::format("{}/recipes/{}.yaml", RUNNER_SOURCE_DIR, name)));
   }
 }
 

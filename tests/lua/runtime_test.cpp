@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <lua.hpp>
-#include <unistd.h>
 
 #include "schema/error.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::lua {
 namespace {
@@ -21,15 +21,9 @@ namespace fs = std::filesystem;
 
 class RuntimeTest : public ::testing::Test {
  protected:
-  RuntimeTest() : folder_(fs::temp_directory_path() / fmt::format("runner-lua-{}", ::getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "recipe/lib");
-    before_ = fs::current_path();
-    fs::current_path(folder_ / "recipe");
-  }
-  ~RuntimeTest() override {
-    fs::current_path(before_);
-    fs::remove_all(folder_);
+  RuntimeTest() {
+    fs::create_directories("recipe/lib");
+    fs::current_path("recipe");
   }
 
   RuntimeOptions options(uint64_t seed = 1) {
@@ -73,7 +67,8 @@ class RuntimeTest : public ::testing::Test {
   std::string printed_;
 
  private:
-  fs::path folder_, before_;
+  const support::TempFolder folder_;
+  const support::CurrentFolder inside_{folder_.path()};
 };
 
 TEST_F(RuntimeTest, GivesNoWayOut) {

@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include <stdlib.h>
 
 #include "schema/recipe_reader.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::schema::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using support::read_text;
+using support::write_text;
 
 constexpr std::string_view kBase[] = {
     "schema_version: 1",      "model: {type: linear}", "data: {train: {format: csv, path: d.csv}, batch_size: 4}",
@@ -64,35 +66,7 @@ std::string values_named_in(const std::string& expected, const ReadResult& resul
   return text;
 }
 
-// An empty current folder that goes away again.
-class Folder {
- public:
-  Folder() : before_(fs::current_path()) {
-    std::string name = (fs::temp_directory_path() / "schema-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-    fs::current_path(path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::current_path(before_, ignored);
-    fs::remove_all(path_, ignored);
-  }
-
- private:
-  fs::path before_, path_;
-};
-
 }  // namespace
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  if (path.find('/') != std::string::npos) fs::create_directories(fs::path(path).parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 std::vector<std::string> case_files() {
   std::vector<std::string> paths;
@@ -105,7 +79,7 @@ std::vector<std::string> case_files() {
 
 std::vector<Case> read_cases(const std::string& path) {
   std::vector<Case> cases;
-  std::istringstream lines(read_file(path));
+  std::istringstream lines(read_text(path));
   std::string pending, ignored;  // comments before a case
   std::string* into = &ignored;
   bool escaped = false;
@@ -157,9 +131,10 @@ std::vector<Case> read_cases(const std::string& path) {
 }
 
 Outcome run_case(const Case& c) {
-  const Folder folder;
-  write_file("recipe.yaml", c.recipe);
-  for (const auto& [path, text] : c.files) write_file(path, text);
+  const support::TempFolder folder;
+  const support::CurrentFolder inside(folder.path());
+  write_text("recipe.yaml", c.recipe);
+  for (const auto& [path, text] : c.files) write_text(path, text);
   for (const auto& [name, value] : c.environment) setenv(name.c_str(), value.c_str(), 1);
   Outcome outcome;
   try {

@@ -36,9 +36,6 @@ std::vector<Case> read_cases(const std::string& path);
 // Every cases/*.test of the source tree, sorted.
 std::vector<std::string> case_files();
 
-std::string read_file(const std::string& path);
-void write_file(const std::string& path, const std::string& text);
-
 // What a case gives: the rendered errors, or the values that its expectation names.
 struct Outcome {
   bool errors = false;

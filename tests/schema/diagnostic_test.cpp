@@ -3,9 +3,9 @@
 #include <set>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "schema/recipe_reader.h"
+#include "tests/support/json.h"
 
 namespace runner::schema {
 namespace {
@@ -24,21 +24,20 @@ constexpr const char* kWrong =
     "data: {train: {format: csv, path: d}, batch_size: 1}\ntrain: {epochs: 0}\n";
 
 TEST(Diagnostic, Json) {
-  const auto json = nlohmann::ordered_json::parse(render_json(diagnostics_of(kWrong)));
+  const auto json = support::Json::parse(render_json(diagnostics_of(kWrong)));
   EXPECT_EQ(
       json.dump(),
       R"({"ok":false,"errors":[{"id":"unknown-key","file":"r.yaml","line":3,"column":1,"key":"sede",)"
       R"("message":"unknown key sede","hint":"did you mean seed?"},{"id":"out-of-range","file":"r.yaml","line":6,)"
       R"("column":17,"key":"train.epochs","message":"train.epochs must be between 1 and 2147483647, got 0",)"
       R"("hint":""}]})");
-  EXPECT_EQ(nlohmann::json::parse(render_json({})),
-            (nlohmann::json{{"ok", true}, {"errors", nlohmann::json::array()}}));
+  EXPECT_EQ(support::Json::parse(render_json({})), support::Json::parse(R"({"ok": true, "errors": []})"));
 }
 
 TEST(Diagnostic, JsonOfAnyBytes) {
   Diagnostic d;
   d.where = {"caf\xe9.yaml", 1, 1};
-  EXPECT_EQ(nlohmann::json::parse(render_json(std::vector{d}))["errors"][0]["file"], "caf\xEF\xBF\xBD.yaml");
+  EXPECT_EQ(support::Json::parse(render_json(std::vector{d}))["errors"][0]["file"], "caf\xEF\xBF\xBD.yaml");
 }
 
 TEST(Diagnostic, ColourAddsEscapesAlone) {

@@ -3,12 +3,13 @@
 #include <cstdlib>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+
+#include "tests/support/json.h"
 
 namespace runner::schema {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using support::Json;
 
 constexpr const char* kRecipe = R"(schema_version: 1
 name: ${env:SCHEMA_TEST_NAME}
@@ -106,25 +107,23 @@ TEST(Explain, TextOfSections) {
 
 TEST(Explain, JsonHasTheKeysOfItsContract) {
   const Json json = Json::parse(explain_json(read(), "optimizer.lr"));
-  std::vector<std::string> keys;
-  for (const auto& item : json.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys, (std::vector<std::string>{"key", "value", "type", "default", "unit", "origin", "text"}));
+  EXPECT_EQ(json.keys(), (std::vector<std::string>{"key", "value", "type", "default", "unit", "origin", "text"}));
   EXPECT_EQ(json["value"], 0.001);
   EXPECT_EQ(json["default"], 0.001);
   EXPECT_EQ(json["type"], "number");
   EXPECT_EQ(json["unit"], nullptr);
-  EXPECT_EQ(json["origin"], (Json{{"kind", "recipe"}, {"file", "r.yaml"}, {"line", 5}}));
+  EXPECT_EQ(json["origin"], Json::parse(R"({"kind": "recipe", "file": "r.yaml", "line": 5})"));
   EXPECT_EQ(json["text"], "Learning rate.");
 }
 
 TEST(Explain, JsonOfOtherKeys) {
   const ReadResult result = read();
   const auto json = [&](const char* key) { return Json::parse(explain_json(result, key)); };
-  EXPECT_EQ(json("data.batch_size")["origin"], (Json{{"kind", "command line"}, {"file", nullptr}, {"line", nullptr}}));
+  EXPECT_EQ(json("data.batch_size")["origin"], Json::parse(R"({"kind": "command line", "file": null, "line": null})"));
   EXPECT_EQ(json("data.batch_size")["unit"], "samples");
   EXPECT_EQ(json("data.batch_size")["default"], nullptr);
-  EXPECT_EQ(json("name")["origin"], (Json{{"kind", "env"}, {"file", "r.yaml"}, {"line", 2}}));
-  EXPECT_EQ(json("optimizer.betas")["value"], (Json{0.9, 0.999}));
+  EXPECT_EQ(json("name")["origin"], Json::parse(R"({"kind": "env", "file": "r.yaml", "line": 2})"));
+  EXPECT_EQ(json("optimizer.betas")["value"], Json::parse("[0.9, 0.999]"));
   EXPECT_EQ(json("optimizer.betas")["type"], "list of number");
   EXPECT_EQ(json("optimizer.groups[0].lr")["value"], 2.0);
   EXPECT_EQ(json("optimizer.momentum")["value"], nullptr);
@@ -134,9 +133,9 @@ TEST(Explain, JsonOfOtherKeys) {
   EXPECT_EQ(json("eval.every")["default"], "1 epoch");
   EXPECT_EQ(json("eval.every")["origin"]["kind"], "default");
   EXPECT_EQ(json("gpu.memory")["value"], "16 GiB");
-  EXPECT_EQ(json("data.split")["value"], (Json{{"eval", 0.1}}));
+  EXPECT_EQ(json("data.split")["value"], Json::parse(R"({"eval": 0.1})"));
   EXPECT_EQ(json("data.split")["type"], "section");
-  EXPECT_EQ(json("vars.net")["value"], (Json{{"depth", 2}}));
+  EXPECT_EQ(json("vars.net")["value"], Json::parse(R"({"depth": 2})"));
   EXPECT_EQ(json("tpu.generation")["default"], "v3");
 }
 

@@ -10,7 +10,7 @@
 #include "schema/json_schema.h"
 #include "schema/recipe.h"
 #include "schema/recipe_reader.h"
-#include "tests/schema/case_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::schema {
 namespace {
@@ -133,8 +133,8 @@ TEST(FieldTable, ChoicesStandInTheOrderOfTheirEnum) {
 constexpr const char* kRefresh = "build the target recipe_reference";
 
 TEST(FieldTable, CommittedFilesAreUpToDate) {
-  EXPECT_EQ(testing::read_file(RUNNER_SOURCE_DIR "/schema/runner.schema.json"), json_schema()) << kRefresh;
-  EXPECT_EQ(testing::read_file(RUNNER_SOURCE_DIR "/docs/recipe.md"), recipe_reference()) << kRefresh;
+  EXPECT_EQ(support::read_text(RUNNER_SOURCE_DIR "/schema/runner.schema.json"), json_schema()) << kRefresh;
+  EXPECT_EQ(support::read_text(RUNNER_SOURCE_DIR "/docs/recipe.md"), recipe_reference()) << kRefresh;
 }
 
 TEST(FieldTable, ReferenceNamesEveryKey) {

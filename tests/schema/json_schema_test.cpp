@@ -9,6 +9,7 @@
 #include "schema/recipe_reader.h"
 #include "schema/yaml_tree.h"
 #include "tests/schema/case_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::schema {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 const Json& committed() {
-  static const Json schema = Json::parse(testing::read_file(RUNNER_SOURCE_DIR "/schema/runner.schema.json"));
+  static const Json schema = Json::parse(support::read_text(RUNNER_SOURCE_DIR "/schema/runner.schema.json"));
   return schema;
 }
 
@@ -126,7 +127,7 @@ TEST(JsonSchema, AcceptsWhatTheReaderAccepts) {
   int recipes = 0;
   for (const auto& entry : std::filesystem::directory_iterator(RUNNER_SOURCE_DIR "/recipes")) {
     if (entry.path().extension() != ".yaml") continue;
-    EXPECT_TRUE(accepts(testing::read_file(entry.path().string()))) << entry.path();
+    EXPECT_TRUE(accepts(support::read_text(entry.path().string()))) << entry.path();
     EXPECT_NO_THROW(read_recipe(entry.path().string())) << entry.path();
     ++recipes;
   }

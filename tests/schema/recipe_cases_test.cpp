@@ -6,6 +6,7 @@
 
 #include "schema/diagnostic.h"
 #include "tests/schema/case_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::schema::testing {
 namespace {
@@ -21,7 +22,7 @@ TEST(RecipeCases, GiveWhatTheyExpect) {
       EXPECT_EQ(outcome.errors, c.expects_errors) << path << ": " << c.name << "\n" << outcome.text;
       EXPECT_EQ(outcome.text, c.expected) << path << ": " << c.name;
     }
-    if (update) write_file(path, updated.substr(0, updated.size() - 1));
+    if (update) support::write_text(path, updated.substr(0, updated.size() - 1));
   }
 }
 
@@ -37,7 +38,7 @@ TEST(RecipeCases, CoverEveryErrorId) {
     }
   }
   for (const ErrorIdRow& row : error_ids()) {
-    if (row.id == ErrorId::kResumeChange) continue;  // needs two recipes: resume_check_test.cpp
+    if (row.id == ErrorId::kResumeChange) continue;   // needs two recipes: resume_check_test.cpp
     if (row.id == ErrorId::kBadExpression) continue;  // no recipe: tests/cli/cases/select.test
     EXPECT_TRUE(covered.contains(std::string(row.name))) << row.name << " has no case";
   }

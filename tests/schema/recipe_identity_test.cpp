@@ -3,12 +3,13 @@
 #include <filesystem>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+
+#include "tests/support/json.h"
 
 namespace runner::schema {
 namespace {
 
-using Json = nlohmann::json;
+using support::Json;
 
 constexpr const char* kRecipe = R"(schema_version: 1
 model: {type: mlp, hidden: [8]}
@@ -81,17 +82,17 @@ TEST(RecipeIdentity, EverythingElseDoes) {
 
 TEST(RecipeIdentity, ResolvedFormHasEveryDefault) {
   const Json json = Json::parse(resolved_json(read(kRecipe, {"gpu.memory=16GiB"}, "/folder/r.yaml")));
-  EXPECT_EQ(json["optimizer"]["betas"], (Json{0.9, 0.999}));
+  EXPECT_EQ(json["optimizer"]["betas"], Json::parse("[0.9, 0.999]"));
   EXPECT_EQ(json["optimizer"]["lr"], 0.001);
   EXPECT_EQ(json["data"]["train"]["path"], "/folder/d.csv");
   EXPECT_EQ(json["data"]["train"]["header"], true);
   EXPECT_EQ(json["log"]["every"], "10 steps");
   EXPECT_EQ(json["gpu"]["memory"], "16 GiB");
-  EXPECT_EQ(json["vars"]["b"], (Json{1, {{"c", "x"}}}));
+  EXPECT_EQ(json["vars"]["b"], Json::parse(R"([1, {"c": "x"}])"));
   EXPECT_EQ(json["name"], "r");
   EXPECT_FALSE(json["optimizer"].contains("momentum"));
-  EXPECT_TRUE(json["train"]["epochs"].is_number_integer());
-  EXPECT_TRUE(json["optimizer"]["eps"].is_number_float());
+  EXPECT_TRUE(json["train"]["epochs"].is_integer());
+  EXPECT_FALSE(json["optimizer"]["eps"].is_integer());
 }
 
 TEST(RecipeIdentity, RelativePathsBecomeAbsolute) {
@@ -102,11 +103,11 @@ TEST(RecipeIdentity, RelativePathsBecomeAbsolute) {
 TEST(RecipeIdentity, OriginsOfEveryLeaf) {
   const ReadResult result = read(kRecipe, {"seed=3"});
   const Json json = Json::parse(origins_json(result));
-  EXPECT_EQ(json["optimizer.lr"], (Json{{"kind", "recipe"}, {"file", "r.yaml"}, {"line", 6}, {"column", 30}}));
-  EXPECT_EQ(json["seed"], (Json{{"kind", "command line"}, {"file", nullptr}, {"line", nullptr}, {"column", nullptr}}));
+  EXPECT_EQ(json["optimizer.lr"], Json::parse(R"({"kind": "recipe", "file": "r.yaml", "line": 6, "column": 30})"));
+  EXPECT_EQ(json["seed"], Json::parse(R"({"kind": "command line", "file": null, "line": null, "column": null})"));
   EXPECT_EQ(json["data.train.path"],
-            (Json{{"kind", "recipe"}, {"file", "r.yaml"}, {"line", 4}, {"column", 30}, {"written", "d.csv"}}));
-  EXPECT_EQ(json["threads"], (Json{{"kind", "default"}, {"file", nullptr}, {"line", nullptr}, {"column", nullptr}}));
+            Json::parse(R"({"kind": "recipe", "file": "r.yaml", "line": 4, "column": 30, "written": "d.csv"})"));
+  EXPECT_EQ(json["threads"], Json::parse(R"({"kind": "default", "file": null, "line": null, "column": null})"));
   EXPECT_EQ(json.size(), result.leaves.size());
 }
 

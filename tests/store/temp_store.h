@@ -18,42 +18,13 @@
 #include "store/queries.h"
 #include "store/run_store.h"
 #include "store/store.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::store {
 
 namespace fs = std::filesystem;
 
-// A folder that disappears with the object.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string pattern = (fs::temp_directory_path() / "runner_store_XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    fs::permissions(path_, fs::perms::owner_all, ignored);
-    fs::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-  fs::path operator/(const char* name) const { return path_ / name; }
-
-  // Names in it, sorted, one space between.
-  std::string listing() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(path_)) names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    std::string text;
-    for (const auto& name : names) text += (text.empty() ? "" : " ") + name;
-    return text;
-  }
-
- private:
-  fs::path path_;
-};
+using support::TempFolder;
 
 // A test with a store of its own.
 class StoreTest : public ::testing::Test {

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "schema/error.h"
+#include "tests/support/json.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -46,7 +46,7 @@ class ForkTest : public RunFixture {
   int64_t counter(const char* name) const {
     const auto state = last_state();
     const auto& bytes = state.at("run");
-    return nlohmann::json::parse(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())).at(name);
+    return support::Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()})[name].integer();
   }
 
   RunResult parent;

@@ -1,9 +1,5 @@
 #include "tests/train/run_fixture.h"
 
-#include <fstream>
-
-#include <unistd.h>
-
 #include "runner/train/forking.h"
 #include "schema/recipe_reader.h"
 #include "store/state_store.h"
@@ -29,17 +25,8 @@ class StepObserver : public Observer {
 
 }  // namespace
 
-void RunFixture::SetUp() {
-  std::string name = (std::filesystem::temp_directory_path() / "runner-train-XXXXXX").string();
-  folder_ = mkdtemp(name.data());
-}
-
-void RunFixture::TearDown() {
-  std::filesystem::remove_all(folder_);
-}
-
 void RunFixture::write(const std::string& file, const std::string& text) const {
-  std::ofstream(path(file), std::ios::binary) << text;
+  support::write_text(path(file), text);
 }
 
 RunResult RunFixture::train(const std::string& recipe, const Options& options) {

@@ -12,14 +12,12 @@
 
 #include "runner/train/run.h"
 #include "store/queries.h"
+#include "tests/support/temp_folder.h"
 
 namespace runner::train {
 
 class RunFixture : public ::testing::Test {
  protected:
-  void SetUp() override;
-  void TearDown() override;
-
   struct Options {
     std::string store = "runner.db";
     std::string resume = {};
@@ -47,7 +45,7 @@ class RunFixture : public ::testing::Test {
                                                  const std::string& store = "runner.db") const;
 
  private:
-  std::filesystem::path folder_;
+  const support::TempFolder folder_;
 };
 
 }  // namespace runner::train
