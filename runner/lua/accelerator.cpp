@@ -47,8 +47,7 @@ int push_metrics(lua_State* state, Accelerator&) {
   lua_pushvalue(state, 1);
   lua_pushcclosure(state, bound<metric>, 1);
   lua_setfield(state, -2, "__index");
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  protect_metatable(state);
   lua_setmetatable(state, -2);
   return 1;
 }
@@ -248,13 +247,9 @@ void push_accelerator(lua_State* state, Accelerator& accelerator) {
   auto** object = static_cast<Accelerator**>(lua_newuserdatauv(state, sizeof(void*), 0));
   *object = &accelerator;
   if (luaL_newmetatable(state, kName) != 0) {
-    constexpr luaL_Reg kEntries[] = {{"__index", bound<index>}, {"__newindex", bound<no_assignment>}};
-    for (const luaL_Reg& entry : kEntries) {
-      lua_pushcfunction(state, entry.func);
-      lua_setfield(state, -2, entry.name);
-    }
-    lua_pushboolean(state, 0);
-    lua_setfield(state, -2, "__metatable");
+    set_function(state, "__index", bound<index>);
+    set_function(state, "__newindex", bound<no_assignment>);
+    protect_metatable(state);
   }
   lua_setmetatable(state, -2);
 }

@@ -324,10 +324,8 @@ constexpr AcceleratorMethod kMethods[] = {
 // A kind of object with one metamethod.
 void register_kind(lua_State* state, const char* name, const char* event, int (*function)(lua_State*)) {
   luaL_newmetatable(state, name);
-  lua_pushcfunction(state, function);
-  lua_setfield(state, -2, event);
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  set_function(state, event, function);
+  protect_metatable(state);
   lua_pop(state, 1);
 }
 

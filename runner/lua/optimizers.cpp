@@ -264,24 +264,17 @@ std::span<const OptimizerFunction> optimizer_functions() {
 
 void open_optimizers(lua_State* state) {
   luaL_newmetatable(state, kOptimizerName);
-  lua_pushcfunction(state, bound<collect>);
-  lua_setfield(state, -2, "__gc");
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  set_function(state, "__gc", bound<collect>);
+  protect_metatable(state);
   lua_pop(state, 1);
 }
 
 int open_optim(lua_State* state) {
   lua_newtable(state);
-  for (const OptimizerFunction& entry : kFunctions) {
-    lua_pushcfunction(state, entry.function);
-    lua_setfield(state, -2, entry.name);
-  }
+  set_functions(state, kFunctions);
   lua_createtable(state, 0, 2);
-  lua_pushcfunction(state, bound<missing>);
-  lua_setfield(state, -2, "__index");
-  lua_pushboolean(state, 0);
-  lua_setfield(state, -2, "__metatable");
+  set_function(state, "__index", bound<missing>);
+  protect_metatable(state);
   lua_setmetatable(state, -2);
   return 1;
 }
