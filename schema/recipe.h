@@ -26,12 +26,11 @@ struct Length {
   bool operator==(const Length&) const = default;
 };
 
-enum class ModelType { kMlp, kLinear, kCnn, kGpt, kEncoder };
+enum class ModelType { kMlp, kLinear, kCnn, kGpt, kEncoder, kHook };
 enum class Activation { kRelu, kGelu, kGeluTanh, kSilu, kTanh, kSigmoid, kIdentity };
 
 struct ModelSpec {
-  bool declared = false;  // false: the hook's model()
-  ModelType type = ModelType::kMlp;
+  ModelType type = ModelType::kHook;
   std::vector<int64_t> hidden;
   Activation activation = Activation::kRelu;
   double dropout = 0;       // after each activation

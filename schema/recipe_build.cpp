@@ -103,7 +103,6 @@ class Section {
 };
 
 void build(const Section& s, ModelSpec& model) {
-  model.declared = s.exists();
   s.get("type", model.type).get("hidden", model.hidden).get("activation", model.activation);
   s.get("dropout", model.dropout).get("layer_norm", model.layer_norm).get("bias", model.bias);
   s.get_path("init_from", model.init_from).get("freeze", model.freeze);

@@ -16,10 +16,11 @@ namespace runner::train {
 namespace {
 
 nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
-  nn::Model model = hooks != nullptr && hooks->has_model()
-                        ? hooks->model(encoding)
-                        : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
-  return model;
+  const bool of_hook = hooks != nullptr && hooks->has_model();
+  RUN_CHECK(of_hook == (recipe.model.type == schema::ModelType::kHook), ErrorKind::kRecipe, "{}",
+            of_hook ? "the hook has a model, and model.type names another; leave it out, or write model.type: hook"
+                    : "there is no model: write one under model, or a function model in the hook");
+  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
 }
 
 // What a loop of a hook's does itself would be ignored in the recipe.

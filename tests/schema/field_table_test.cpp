@@ -83,7 +83,8 @@ TEST(FieldTable, ChoicesStandInTheOrderOfTheirEnum) {
                                            {"linear", ModelType::kLinear},
                                            {"cnn", ModelType::kCnn},
                                            {"gpt", ModelType::kGpt},
-                                           {"encoder", ModelType::kEncoder}});
+                                           {"encoder", ModelType::kEncoder},
+                                           {"hook", ModelType::kHook}});
   expect_choices<Activation>("model.activation", {{"relu", Activation::kRelu},
                                                   {"gelu", Activation::kGelu},
                                                   {"gelu_tanh", Activation::kGeluTanh},

@@ -59,7 +59,6 @@ TEST(RecipeReader, FillsEveryMember) {
   EXPECT_TRUE(r.split_batches);
   EXPECT_EQ(r.gradient_accumulation_steps, 4);
 
-  EXPECT_TRUE(r.model.declared);
   EXPECT_EQ(r.model.type, ModelType::kMlp);
   EXPECT_EQ(r.model.hidden, (std::vector<int64_t>{256, 128}));
   EXPECT_EQ(r.model.activation, Activation::kGeluTanh);
