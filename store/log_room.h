@@ -1,4 +1,4 @@
-// Room in the write-ahead log for the end of a run (docs/decisions/015-room-for-the-end.md).
+// Room in the write-ahead log for the end of a run (docs/decisions/017-room-for-the-end.md).
 //
 // Thread safety: as the Database given.
 #pragma once

@@ -88,7 +88,9 @@ std::string_view text_argument(lua_State* state, int index) {
 }
 
 bool push_field(lua_State* state, int index, const char* name) {
-  if (lua_getfield(state, index, name) != LUA_TNIL) return true;
+  index = lua_absindex(state, index);
+  lua_pushstring(state, name);
+  if (lua_rawget(state, index) != LUA_TNIL) return true;
   lua_pop(state, 1);
   return false;
 }

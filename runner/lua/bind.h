@@ -44,7 +44,7 @@ int64_t integer_argument(lua_State* state, int index);
 bool boolean_argument(lua_State* state, int index, bool otherwise);
 std::string_view text_argument(lua_State* state, int index);  // valid while the value is on the stack
 
-// A field of the table at `index`, left on the stack; false, and nothing, where it is nil.
+// A field of the table at `index` itself, left on the stack; false, and nothing, where it is nil.
 bool push_field(lua_State* state, int index, const char* name);
 
 // Throws where the table at `index` has a key that is not in `known`: "what: unknown option 'x'; did you mean …".

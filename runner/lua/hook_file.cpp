@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -134,17 +135,25 @@ class LuaHooks : public train::Hooks {
   }
 
   train::StepPredictions evaluation_step(const StepInputs& inputs) override {
+    const LoopHidden hidden(accelerator_);
     return with_line("evaluation_step", [&] { return record_evaluation_step(inputs); });
   }
 
-  void on(HookEvent event) override { call_with_accelerator(kEntries[kFirstEvent + static_cast<size_t>(event)]); }
+  void on(HookEvent event) override {
+    const LoopHidden hidden(accelerator_);
+    call_with_accelerator(kEntries[kFirstEvent + static_cast<size_t>(event)]);
+  }
 
   std::map<std::string, double> metrics(const train::EvaluatedSet& set) override {
-    push_entry("metrics");
-    return whole_metrics(runtime_, set);
+    const LoopHidden hidden(accelerator_);
+    return with_line("metrics", [&] {
+      push_entry("metrics");
+      return whole_metrics(runtime_, set);
+    });
   }
 
   double schedule(int64_t step, int64_t steps) override {
+    const LoopHidden hidden(accelerator_);
     return with_line("schedule", [&] {
       lua_State* const state = runtime_.state();
       push_entry("schedule");
@@ -206,10 +215,18 @@ class LuaHooks : public train::Hooks {
   void attach(train::RunControl* run) override { accelerator_.run = run; }
 
   // The random numbers drawn, and the registered objects.
-  std::string state() const override {
-    return fmt::format("{{draws={},objects={}}}", runtime_.random_draws(), registered_text(runtime_.state()));
+  std::string state() override {
+    const LoopHidden hidden(accelerator_);
+    std::string text;
+    runtime_.protect([&] {
+      text = fmt::format("{{draws={},objects={}}}", runtime_.random_draws(), registered_text(runtime_.state()));
+    });
+    return text;
   }
   void restore(const std::string& state) override {
+    runtime_.protect([&] { restore_text(state); });
+  }
+  void restore_text(const std::string& state) {
     lua_State* const lua = runtime_.state();
     push_plain(lua, state);
     if (lua_isinteger(lua, -1)) {  // a state of a version that kept nothing else
@@ -228,6 +245,11 @@ class LuaHooks : public train::Hooks {
   // Calls a function of each tracker that has it, with the tracker, acc and what `push` pushes.
   template <class Push>
   void each_tracker(const char* function, int arguments, const Push& push) {
+    const LoopHidden hidden(accelerator_);
+    with_line("trackers", [&] { call_trackers(function, arguments, push); });
+  }
+  template <class Push>
+  void call_trackers(const char* function, int arguments, const Push& push) {
     lua_State* const state = runtime_.state();
     push_entry("trackers");
     const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
@@ -257,14 +279,38 @@ class LuaHooks : public train::Hooks {
     });
   }
 
+  // While an event or a step of the run's own is under way, a loop of the hook's is not: it stands between two parts.
+  struct LoopHidden {
+    explicit LoopHidden(Accelerator& accelerator)
+        : accelerator_(accelerator), loop_(std::exchange(accelerator.loop, nullptr)) {}
+    ~LoopHidden() { accelerator_.loop = loop_; }
+    LoopHidden(const LoopHidden&) = delete;
+    LoopHidden& operator=(const LoopHidden&) = delete;
+
+   private:
+    Accelerator& accelerator_;
+    train::LoopControl* const loop_;
+  };
+
   // Runs what calls an entry of the hook; errors that no line of it made get the line where it is defined.
   template <class Body>
   std::invoke_result_t<Body> with_line(std::string_view entry, const Body& body) {
+    using Result = std::invoke_result_t<Body>;
     try {
-      return body();
+      if constexpr (std::is_void_v<Result>) {
+        runtime_.protect(body);
+      } else {
+        std::optional<Result> result;
+        runtime_.protect([&] { result.emplace(body()); });
+        return std::move(*result);
+      }
     } catch (const Error& error) {
       if (error.where().known()) throw;
       push_entry(entry);
+      if (!lua_isfunction(runtime_.state(), -1)) {
+        lua_pop(runtime_.state(), 1);
+        throw;
+      }
       throw Error(error.kind(), error.message(), place_of_function(runtime_.state()));
     }
   }

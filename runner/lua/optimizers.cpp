@@ -76,6 +76,8 @@ class LuaRule : public optim::CustomRule {
     runtime_.call(state, 5, 1);
     optim::Updated now{checked(state, "what update returned", parameters), {}};
     lua_pop(state, 1);
+    const std::vector<std::string_view> known(slots_.begin(), slots_.end());
+    check_keys(state, -1, "slots", known);
     for (const std::string& name : slots_) {
       lua_getfield(state, -1, name.c_str());
       now.slots.push_back(checked(state, fmt::format("slots.{}", name), parameters));

@@ -99,6 +99,9 @@ void set_tensor_metatable(lua_State* state) {
 
 void push_tensor(lua_State* state, Value value) {
   const Recording& recording = recording_of(state, "a tensor");
+  constexpr int kMostNodes = 1'000'000;
+  RUN_CHECK(value.id < kMostNodes, ErrorKind::kRun, "the step has more than {} operations: an endless loop?",
+            kMostNodes);
   auto* handle = static_cast<Handle*>(lua_newuserdatauv(state, sizeof(Handle), 0));
   *handle = {recording.number(), value.id};
   lua_rawgetp(state, LUA_REGISTRYINDEX, &kMetatable);

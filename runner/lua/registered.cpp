@@ -47,6 +47,14 @@ void replace_contents(lua_State* state, int to, int from) {
   }
 }
 
+// A function of the object, its own or inherited; false, and nothing on the stack, where it has none.
+bool push_method(lua_State* state, int object, const char* name) {
+  object = lua_absindex(state, object);
+  if (lua_getfield(state, object, name) != LUA_TNIL) return true;
+  lua_pop(state, 1);
+  return false;
+}
+
 // Object number `i` gets what the restored state holds for it, if anything.
 void put_back(lua_State* state, lua_Integer i) {
   const int top = lua_gettop(state);
@@ -56,7 +64,7 @@ void put_back(lua_State* state, lua_Integer i) {
   push_list(state, kRestored);
   if (lua_rawgeti(state, -1, i) != LUA_TNIL) {
     const int contents = lua_gettop(state);
-    if (push_field(state, object, "load_state_dict")) {
+    if (push_method(state, object, "load_state_dict")) {
       lua_pushvalue(state, object);
       lua_pushvalue(state, contents);
       Runtime::of(state).call(state, 2, 0);
@@ -91,7 +99,7 @@ std::string registered_text(lua_State* state) {
   push_list(state, kObjects);
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(state, -1, i);
-    if (push_field(state, -1, "state_dict")) {
+    if (push_method(state, -1, "state_dict")) {
       lua_insert(state, -2);
       Runtime::of(state).call(state, 1, 1);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <sstream>
 
@@ -114,6 +115,17 @@ class Runtime::Impl {
     if (status != LUA_OK) throw_error(state, status);
   }
 
+  void protect(const std::function<void()>& body) {
+    Job job{body, nullptr};
+    lua_pushcfunction(state_, run_job);
+    lua_pushlightuserdata(state_, &job);
+    const int status = lua_pcall(state_, 1, 0, 0);
+    if (status == LUA_OK) return;
+    if (job.thrown == nullptr) throw_error(state_, status);
+    lua_pop(state_, 1);
+    std::rethrow_exception(job.thrown);
+  }
+
   // Leaves the first result of the file on the stack.
   void run_file(lua_State* state, const std::filesystem::path& file) {
     const std::string name = file.string();
@@ -126,6 +138,25 @@ class Runtime::Impl {
   }
 
  private:
+  struct Job {
+    const std::function<void()>& body;
+    std::exception_ptr thrown;
+  };
+
+  // Lua's own errors pass through: they are no std::exception.
+  static int run_job(lua_State* state) {
+    Job& job = *static_cast<Job*>(lua_touserdata(state, 1));
+    lua_settop(state, 0);
+    try {
+      job.body();
+      return 0;
+    } catch (const std::exception&) {
+      job.thrown = std::current_exception();
+    }
+    lua_pushliteral(state, "thrown");
+    return lua_error(state);
+  }
+
   // Allocates within the budget; null makes Lua collect, then fail.
   static void* allocate(void* self, void* block, size_t old_size, size_t new_size) {
     auto& impl = *static_cast<Impl*>(self);
@@ -293,6 +324,10 @@ void Runtime::run_file(const std::filesystem::path& file) {
 
 void Runtime::call(lua_State* state, int arguments, int results) {
   impl_->call(state, arguments, results);
+}
+
+void Runtime::protect(const std::function<void()>& body) {
+  impl_->protect(body);
 }
 
 void Runtime::refill() {

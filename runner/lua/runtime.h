@@ -62,6 +62,9 @@ class Runtime {
   // other call is under way; leaves `results`.  Throws Error(kRun) at the line of the hook, with a note for each
   // caller.
   void call(lua_State* state, int arguments, int results);
+  // Runs `body`, which uses the Lua API, so that what goes wrong in Lua itself, such as a budget of memory that is
+  // spent, comes out as Error(kRun) too.  Nothing may be left on the stack.
+  void protect(const std::function<void()>& body);
   // A fresh budget inside a call: a loop of the hook's own has come round.
   void refill();
 

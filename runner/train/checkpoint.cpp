@@ -139,6 +139,15 @@ class Patches {
   std::map<int32_t, std::vector<std::byte>> contents_;
 };
 
+// Notes which buffers a state has gradients for.
+void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
+  for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
+    const store::Section* section = loaded.find(fmt::format("{}{}", kGradient, p.name));
+    trainer.kept_gradients[static_cast<size_t>(p.buffer)] =
+        p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
+  }
+}
+
 }  // namespace
 
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
@@ -224,10 +233,7 @@ RunState run_state_of(const store::LoadedState& loaded) {
 
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
   const int64_t id = loaded.info.id;
-  const nn::ParameterSet& parameters = trainer.model().parameters;
-  for (const nn::Parameter& p : parameters.parameters())
-    trainer.kept_gradients[static_cast<size_t>(p.buffer)] =
-        p.trainable && loaded.find(fmt::format("{}{}", kGradient, p.name)) != nullptr;
+  keep_gradients_of(loaded, trainer);
   std::vector<std::vector<std::byte>> arrays;
   for (const DeviceArray& array : trainer.layout().arrays()) arrays.emplace_back(array.type.bytes());
   std::set<std::string> known;
@@ -250,6 +256,15 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   for (size_t i = 0; i < arrays.size(); ++i) trainer.write(static_cast<int32_t>(i), arrays[i]);
   restore_sums(loaded, trainer);
   trainer.counters = run_state_of(loaded).counters;
+}
+
+void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {
+  keep_gradients_of(loaded, trainer);
+  Patches patches(trainer);
+  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (name.starts_with(kGradient)) patches.put(array, p, loaded.at(name).bytes);
+  });
+  patches.write();
 }
 
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {

@@ -56,6 +56,8 @@ void restore(const store::LoadedState& loaded, Trainer& trainer);
 void restore_model(const store::LoadedState& loaded, Trainer& trainer);
 // All slots of all trainable parameters, or none of them and what the state lacks.
 std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer);
+// Gradients that a loop of a hook's carries on, where the state has some.
+void restore_gradients(const store::LoadedState& loaded, Trainer& trainer);
 // The sums behind train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
 

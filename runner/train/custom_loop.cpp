@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/type_text.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 
@@ -39,16 +40,27 @@ void CustomLoop::run() {
   }
   end_batch();
   end_part();
+  host_.settle();
 }
 
 // ---- parts ---------------------------------------------------------------------------------------------------------
+
+// The one under way.  A hook that goes on after an error of the loop's has none.
+Segment& CustomLoop::part() {
+  RUN_CHECK(part_.has_value(), ErrorKind::kRun, "the loop has ended with an error; there is nothing to go on with");
+  return *part_;
+}
 
 void CustomLoop::begin_part() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
   part_.emplace(trainer_.builder(), on != nullptr ? std::optional(on->size) : std::nullopt, training,
-                trainer_.kept_gradients);
+                trainer_.kept_gradients, /*voided=*/!window_.finite);
+  reads_ = 0;
   part_->inputs().read = [this, on](Value value) {
+    constexpr int kMostReads = 1000;
+    RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
+              "more than {} values are read in one step; read many at once, with tensor:tolist()", kMostReads);
     return trainer_.read_value(part_->program(), value.id, on, part_->scalars());
   };
   hooks_.record(&part_->inputs());
@@ -66,14 +78,17 @@ void CustomLoop::run_part() {
   trainer_.kept_gradients = part_->kept();
   if (!part_->does_something()) return;
   trainer_.run_segment(*part_, batch());
-  if (const int finite = part_->finite_output(); finite >= 0 && trainer_.read_output(*part_, finite) == 0) {
-    window_.finite = false;
-    if (!std::exchange(explained_, true)) not_finite_ = trainer_.explain_not_finite(*part_, batch());
-  }
+  bool finite = true;
+  if (const int output = part_->finite_output(); output >= 0) finite = trainer_.read_output(*part_, output) != 0;
   for (const Segment::Step& step : part_->steps()) {
-    if (trainer_.read_output(*part_, step.output) != 0) continue;
-    window_.finite = false;
-    --trainer_.counters.updates[static_cast<size_t>(step.optimizer)];
+    const bool applied = trainer_.read_output(*part_, step.output) != 0;
+    untouched_ = untouched_ && !applied;
+    finite = finite && applied;
+    if (!applied) --trainer_.counters.updates[static_cast<size_t>(step.optimizer)];
+  }
+  if (!finite && std::exchange(window_.finite, false)) {
+    if (!std::exchange(explained_, true)) not_finite_ = trainer_.explain_not_finite(*part_, batch());
+    host_.not_finite(not_finite_, untouched_);
   }
   for (const Segment::Logged& logged : part_->logged())
     host_.point(logged.name, trainer_.read_output(*part_, logged.output));
@@ -90,18 +105,19 @@ void CustomLoop::mark_step() {
 }
 
 const StepInputs& CustomLoop::inputs() {
-  return part_->inputs();
+  return part().inputs();
 }
 
 const StepInputs& CustomLoop::inputs(int64_t number) {
   RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
             "this batch is over; keep numbers, with tensor:item() or tensor:tolist()");
-  return part_->inputs();
+  return part().inputs();
 }
 
 // ---- epochs --------------------------------------------------------------------------------------------------------
 
 LoopControl::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
+  refuse_inside("acc:epochs");
   const int64_t first = epochs_before_;
   const int64_t steps = session_.scale.steps_per_epoch;
   const int64_t all = (session_.scale.total_steps + steps - 1) / steps;
@@ -115,31 +131,45 @@ LoopControl::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
 }
 
 std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
-  end_batch();
+  refuse_inside("acc:epochs");
   end_part();
-  const auto next = [&]() -> std::optional<int64_t> {
-    if (host_.finished()) return std::nullopt;
-    data::Position position = host_.position();
-    if (epoch_ == position.epoch) {  // the hook has left the epoch early
-      position = {position.epoch + 1, 0};
-      host_.set_position(position);
-      train_loader_.reset();
-    }
-    if (position.epoch >= epochs.end) return std::nullopt;
-    return position.epoch;
-  };
+  leave_epoch();
   stop_where_interrupted();
   host_.settle();
-  epoch_ = next();
+  const int64_t epoch = host_.position().epoch;
+  const bool over = host_.finished() || epoch >= epochs.end;
+  epoch_ = over ? std::nullopt : std::optional(epoch);
   begin_part();
   return epoch_;
+}
+
+// An epoch that the hook has left early is not come back to: states say so, too.
+void CustomLoop::leave_epoch() {
+  const int64_t epoch = host_.position().epoch;
+  if (epoch_ != epoch || host_.finished()) return;
+  host_.set_position({epoch + 1, 0});
+  train_loader_.reset();
+  drop_window();
+}
+
+void CustomLoop::refuse_inside(std::string_view what) const {
+  RUN_CHECK(train_.batch == nullptr, ErrorKind::kRun, "{}: a batch of a loop over acc:batches(\"train\") is under way",
+            what);
+}
+
+// The batches of a window that the hook has not finished count for nothing.
+void CustomLoop::drop_window() {
+  if (micro_ > 0) trainer_.kept_gradients.assign(trainer_.kept_gradients.size(), false);
+  micro_ = 0;
+  window_ = {};
+  untouched_ = true;
 }
 
 // ---- batches -------------------------------------------------------------------------------------------------------
 
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
-    end_batch();
+    refuse_inside("acc:batches");
     end_part();
     if (host_.finished()) stop();
     batch_epoch_ = host_.position().epoch;
@@ -170,6 +200,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
       train_loader_.emplace(session_.data.train, session_.plan, host_.loader_spec());
     }
     train_ = {&train_loader_->next(), ++batches_};
+    stepped_.assign(optimizers().size(), false);
   }
   begin_part();
   return over ? std::nullopt : std::optional(train_.number);
@@ -213,7 +244,8 @@ void CustomLoop::end_batch() {
   if (!last) return;
   micro_ = 0;
   const Trainer::Window window = std::exchange(window_, {});
-  host_.end_window(window, lr_, not_finite_);
+  untouched_ = true;
+  host_.end_window(window, std::exchange(stepped_rate_, std::nullopt).value_or(rate(0)));
 }
 
 // An interrupted run saves its state and goes on another day; the hook must not go on without it.
@@ -234,25 +266,30 @@ bool CustomLoop::sync_gradients() const {
 
 // The mean over a window is Σ over its batches of the sum over samples, divided by the samples of the window.
 void CustomLoop::backward(Value loss) {
+  RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
+  const bool by_sample = loss.shape().rank() > 0;
   double samples = 1, window = 1;
-  if (train_.batch != nullptr && eval_.batch == nullptr) {
+  if (train_.batch != nullptr) {
+    RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
+              "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
+              loss.type(), train_.batch->size);
     samples = static_cast<double>(samples_of(*train_.batch));
     const int64_t index = train_.batch->position.step / session_.recipe.gradient_accumulation_steps;
     window = static_cast<double>(session_.plan.window(index).samples);
-  } else if (loss.shape().rank() > 0) {
+  } else if (by_sample) {
     samples = window = static_cast<double>(loss.shape()[0]);
   }
-  const int64_t number = current().number;  // 0: there is no batch
+  const int64_t number = train_.number;  // 0: there is no batch
   const double counted = number > 0 && std::exchange(counted_, number) == number ? 0 : samples;
-  part_->backward(loss, loss.shape().rank() == 0 ? samples / window : 1.0 / window, samples, counted);
+  part().backward(loss, by_sample ? 1.0 / window : samples / window, samples, counted);
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
-  return sync_gradients() ? part_->clip_grad_norm(optimizer, limit) : Value{};
+  return sync_gradients() ? part().clip_grad_norm(optimizer, limit) : Value{};
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
-  if (sync_gradients()) part_->clip_grad_value(optimizer, limit);
+  if (sync_gradients()) part().clip_grad_value(optimizer, limit);
 }
 
 const std::vector<std::string>& CustomLoop::optimizers() const {
@@ -265,18 +302,23 @@ void CustomLoop::step(int32_t optimizer) {
   ++updates;  // taken back when the segment has run and the step was skipped
   const double factor = session_.schedule.factor(trainer_.counters.scheduled);
   const auto momentum = session_.schedule.momentum(trainer_.counters.scheduled);
-  part_->step(optimizer, [&](const optim::Rule& rule) {
+  part().step(optimizer, [&](const optim::Rule& rule) {
     const optim::StepRates rates{.lr = rule.hyper.lr * factor,
                                  .momentum = momentum.value_or(optim::base_momentum(rule))};
     std::vector<double> scalars(optim::scalar_names(rule.type).size());
     optim::step_scalars(rule, rates, updates, scalars);
     return scalars;
   });
-  lr_ = rate(0);
+  stepped_rate_ = rate(0);
+  stepped_[static_cast<size_t>(optimizer)] = true;
 }
 
 void CustomLoop::zero_grad(int32_t optimizer) {
-  if (sync_gradients()) part_->zero_grad(optimizer);
+  if (!sync_gradients()) return;
+  RUN_CHECK(micro_ == 0 || stepped_[static_cast<size_t>(optimizer)], ErrorKind::kRun,
+            "zero_grad: the gradients of the {} batches before in this window would be lost; call it behind step",
+            micro_);
+  part().zero_grad(optimizer);
 }
 
 double CustomLoop::rate(int32_t optimizer) const {
@@ -292,8 +334,8 @@ void CustomLoop::step_schedule() {
 
 // Costs a read where steps may be skipped.
 bool CustomLoop::step_was_skipped() {
-  if (session_.recipe.train.on_nan != schema::OnNan::kSkip || !part_->applied()) return false;
-  return part_->inputs().read(part_->applied()).front() == 0;
+  if (session_.recipe.train.on_nan != schema::OnNan::kSkip || !part().applied()) return false;
+  return part().inputs().read(part().applied()).front() == 0;
 }
 
 // ---- states and points ---------------------------------------------------------------------------------------------
@@ -303,7 +345,7 @@ bool CustomLoop::in_window() const {
 }
 
 void CustomLoop::log(const std::string& name, Value value) {
-  part_->log(name, value);
+  part().log(name, value);
 }
 
 void CustomLoop::log(const std::string& name, double value) {
@@ -311,16 +353,12 @@ void CustomLoop::log(const std::string& name, double value) {
 }
 
 void CustomLoop::save() {
-  if (train_.batch != nullptr) {
-    host_.save_soon();
-    return;
-  }
-  end_part();
-  host_.save_now();
-  begin_part();
+  host_.save_soon();
 }
 
 void CustomLoop::load(std::optional<int64_t> state) {
+  host_.settle();
+  host_.check_state(state);
   end_part(/*run=*/false);
   host_.load(state);
   begin_part();

@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/data/loader.h"
@@ -26,11 +28,13 @@ class LoopHost {
   virtual bool interrupted() const = 0;  // from outside
   virtual void settle() = 0;             // nothing belongs to the last window any more
   virtual void begin_window() = 0;       // settles, too
-  // Throws where a window that is not finite ends the run; `found` says what it was.
-  virtual void end_window(const Trainer::Window& window, double lr, const NotFinite& found) = 0;
+  // A window is not finite.  Throws where that ends the run; `untouched`: nothing has been updated in it.
+  virtual void not_finite(const NotFinite& found, bool untouched) = 0;
+  virtual void end_window(const Trainer::Window& window, double lr) = 0;
   virtual void point(const std::string& name, double value) = 0;  // at the end of the window
-  virtual void save_soon() = 0;                                   // at the end of the window
-  virtual void save_now() = 0;
+  virtual void save_soon() = 0;                                   // when the window is settled
+  // Throws where the run has no such state (none: no state at all).
+  virtual void check_state(std::optional<int64_t> state) = 0;
   virtual void load(std::optional<int64_t> state) = 0;
 };
 
@@ -76,6 +80,7 @@ class CustomLoop : public LoopControl {
 
   const data::Batch* batch() const { return current().batch; }
   const Open& current() const { return eval_.batch != nullptr ? eval_ : train_; }
+  Segment& part();
   void begin_part();
   void end_part(bool run = true);
   void run_part();
@@ -83,6 +88,9 @@ class CustomLoop : public LoopControl {
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
   void close_evaluation();
+  void drop_window();
+  void leave_epoch();
+  void refuse_inside(std::string_view what) const;
   void stop_where_interrupted();
   [[noreturn]] void stop();
 
@@ -100,7 +108,10 @@ class CustomLoop : public LoopControl {
   Trainer::Window window_;
   NotFinite not_finite_;  // the first that was, found once: it takes a while
   bool explained_ = false;
-  double lr_ = 0;                       // of the newest step
+  bool untouched_ = true;               // nothing has been updated in the window
+  std::optional<double> stepped_rate_;  // of the newest step in the window
+  int reads_ = 0;                       // in this part
+  std::vector<bool> stepped_;           // by optimizer: at this batch
   int64_t counted_ = 0;                 // number of the newest batch whose samples train/loss has counted
   int64_t epochs_before_ = 0;           // of the loops over epochs so far
   std::optional<int64_t> epoch_;        // that the loop over epochs has given

@@ -142,6 +142,7 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
     return fork;
   }
   restore_sums(loaded, trainer);
+  restore_gradients(loaded, trainer);
   trainer.counters = counters;
   if (!slots) {
     trainer.counters.slot_offset = -counters.applied;

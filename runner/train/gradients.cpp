@@ -1,7 +1,10 @@
 #include "runner/train/gradients.h"
 
+#include <algorithm>
+
 #include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
+#include "schema/error.h"
 
 namespace runner::train {
 
@@ -9,6 +12,11 @@ namespace ops = backends::ops;
 
 Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set) {
   const std::vector<Value> each = backends::differentiate(root, seed, parameters);
+  const auto has_gradient = [&](const nn::Parameter& p) {
+    return p.trainable && each[static_cast<size_t>(&p - set.parameters().data())];
+  };
+  RUN_CHECK(std::any_of(set.parameters().begin(), set.parameters().end(), has_gradient), ErrorKind::kRun,
+            "the loss depends on no parameter that is trained");
   Gradients gradients(set.buffers().size());
   for (size_t b = 0; b < gradients.size(); ++b) {
     if (set.buffers()[b].group < 0) continue;

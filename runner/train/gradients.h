@@ -16,7 +16,8 @@ using backends::Value;
 using Gradients = std::vector<Value>;
 
 // d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter
-// that root does not depend on has zeros; a buffer that is not trained has none.
+// that root does not depend on has zeros; a buffer that is not trained has none.  Throws Error(kRun) where root
+// depends on no parameter that is trained.
 Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
 
 // Σ of the squares of all elements.

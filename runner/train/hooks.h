@@ -192,7 +192,7 @@ class Hooks {
   // The run that events belong to; null: none.
   virtual void attach(RunControl* run) = 0;
   // What the hook keeps between steps, as a text, and back.
-  virtual std::string state() const = 0;
+  virtual std::string state() = 0;
   virtual void restore(const std::string& state) = 0;
 };
 

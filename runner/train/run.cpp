@@ -211,7 +211,7 @@ class Run : private RunControl, private LoopHost {
       const int64_t applied = session_.trainer.counters.applied;
       const Trainer::WindowRates rates{session_.schedule.factor(applied), session_.schedule.momentum(applied)};
       const Trainer::Window window = session_.trainer.run_window(loader, rates);
-      if (!window.finite) not_finite();
+      if (!window.finite) not_finite(explain_not_finite(), /*untouched=*/true);
       after_window(window, recipe_.optimizer.hyper.lr * rates.factor);
     }
   }
@@ -241,7 +241,7 @@ class Run : private RunControl, private LoopHost {
     if (tracked()) track();
     const char* const reason = reason_to_save();
     if (hooks_ && hooks_->has_train()) {
-      due_state_ = reason;
+      if (due_state_ == nullptr) due_state_ = reason;
     } else if (reason != nullptr) {
       save(reason);
     }
@@ -279,17 +279,16 @@ class Run : private RunControl, private LoopHost {
     return session_.trainer.explain_not_finite(again);
   }
 
-  void not_finite() { not_finite(explain_not_finite()); }
-
-  void not_finite(const NotFinite& found) {
+  void not_finite(const NotFinite& found, bool untouched) override {
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
-      if (++result_.skipped_steps == 1) warn(fmt::format("step {} was skipped: {}", step(), found.what));
+      if (++result_.skipped_steps == 1)
+        warn(fmt::format("step {} was skipped: {}", step() + (hooks_ && hooks_->has_train()), found.what));
       return;
     }
     const int64_t failed = step() + 1;
-    // The step did nothing, so what is on the device is the model before it: worth keeping, if it is finite itself.
+    // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
     try {
-      if (step() > 0) save("not finite");
+      if (step() > 0 && untouched) save("not finite");
     } catch (const Error&) {  // `found` says it
     }
     fail(ErrorKind::kRun, "the loss of step {} is not finite: {}; {}", failed, found.what, remedy_of(found));
@@ -355,18 +354,26 @@ class Run : private RunControl, private LoopHost {
 
   data::Position position() const override { return position_; }
   void set_position(const data::Position& position) override { position_ = position; }
-  void end_window(const Trainer::Window& window, double lr, const NotFinite& found) override {
+  void end_window(const Trainer::Window& window, double lr) override {
     session_.trainer.count(window);
-    if (!window.finite) not_finite(found);
     for (const auto& [name, value] : std::exchange(points_, {})) recorder_->add(name, step(), value);
     after_window(window, lr);
   }
   void point(const std::string& name, double value) override { points_[name] = value; }
-  void save_soon() override { save_wanted_ = true; }
-  void save_now() override { save("hook"); }
+  void save_soon() override { due_state_ = "hook"; }
   // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.
   void settle() override {
     if (const char* const reason = std::exchange(due_state_, nullptr)) save(reason);
+  }
+  void check_state(std::optional<int64_t> state) override {
+    keeper_->wait();
+    writer_->wait_until_recorded();
+    store::Store store = store::Store::open(request_.store, store::Access::kRead);
+    const store::RunRow run = store::find_run(store, result_.run);
+    for (const store::StateInfo& info : store::list_states(store, run.id, /*for_resume=*/true))
+      if (!state || info.id == *state) return;
+    fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid,
+         state ? fmt::format("state {}", *state) : "state yet");
   }
   void load(std::optional<int64_t> state) override {
     keeper_->wait();
@@ -374,6 +381,7 @@ class Run : private RunControl, private LoopHost {
     store::Store store = store::Store::open(request_.store, store::Access::kRead);
     const RunState found = restore_values(store, store::find_run(store, result_.run), state, session_);
     if (!found.hook.empty()) hooks_->restore(found.hook);
+    keeper_->forget();
   }
 
   // ---- what hooks of events do --------------------------------------------------------------------------------------

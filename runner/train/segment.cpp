@@ -16,13 +16,15 @@ using backends::Op;
 using backends::Shape;
 using backends::ValueId;
 
-Segment::Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, std::vector<bool> kept)
+Segment::Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, const std::vector<bool>& kept,
+                 bool voided)
     : builder_(builder),
       frame_(builder.begin(program_, batch, /*with_scalars=*/false)),
       changed_(frame_.arrays.size()),
       gradients_(builder.model().parameters.buffers().size()),
       forward_(builder.forward_of(program_, frame_, training)),
       inputs_(builder.inputs_of(forward_, frame_)) {
+  if (voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   for (int32_t b = 0; b < buffers(); ++b)
     if (kept[static_cast<size_t>(b)]) gradients_[static_cast<size_t>(b)] = array(Role::kGradients, b);
@@ -63,16 +65,16 @@ void Segment::backward(Value loss, double share, double samples, double counted)
             loss.type());
   refuse_stale(loss);
   loss = ops::cast(loss, DType::kF32);
+  if (const int rank = loss.shape().rank(); rank > 1) {  // the mean of a sample's elements
+    std::vector<int64_t> axes;
+    for (int axis = 1; axis < rank; ++axis) axes.push_back(axis);
+    loss = ops::mean(loss, axes);
+  }
   const Value factor = scalar("share", share);
   Value seed = factor;
   if (loss.shape().rank() > 0) {
-    const bool by_sample = inputs_.mask && loss.shape()[0] == inputs_.mask.shape()[0];
-    std::vector<int64_t> column(static_cast<size_t>(loss.shape().rank()), 1);
-    column[0] = loss.shape()[0];
-    const Value ones = ops::full_like(loss, 1.0);
-    const Value counts = by_sample ? ops::mul(ones, ops::reshape(inputs_.mask, Shape(column))) : ones;
-    loss = ops::mul(loss, counts);
-    seed = ops::mul(ones, factor);
+    if (inputs_.mask) loss = ops::mul(loss, inputs_.mask);
+    seed = ops::mul(ops::full_like(loss, 1.0), factor);
   }
   const Value total = loss.shape().rank() > 0 ? ops::sum(loss) : ops::mul(loss, scalar("samples", samples));
   loss_end_ = total.id + 1;

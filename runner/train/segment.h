@@ -21,8 +21,9 @@ namespace runner::train {
 class Segment {
  public:
   // `batch`: samples of the batch that it works on; none: there is no batch.  `kept`: for each flat buffer whether its
-  // gradient array holds something.
-  Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, std::vector<bool> kept);
+  // gradient array holds something.  `voided`: a loss of its window was not finite before, so nothing is updated.
+  Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, const std::vector<bool>& kept,
+          bool voided = false);
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 

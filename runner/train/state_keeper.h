@@ -30,6 +30,9 @@ class StateKeeper {
   // keep_best ranks the state by.  Throws Error(kRun) where a parameter is not finite: such a state is never saved.
   void save(Trainer& trainer, const RunState& state, const char* reason, const std::map<std::string, double>& metrics);
 
+  // What has been saved of this step is not what the trainer holds any more.
+  void forget() { saved_at_ = -1; }
+
   // Takes in finished saves.
   void collect();
   // Waits for all.  Throws the Error(kStore) of the newest save if that one failed.

@@ -19,6 +19,7 @@ using Texts = std::vector<std::string>;
 
 ModelSpec mlp(std::vector<int64_t> hidden, double dropout = 0, bool layer_norm = false) {
   ModelSpec spec;
+  spec.type = schema::ModelType::kMlp;
   spec.hidden = std::move(hidden);
   spec.dropout = dropout;
   spec.layer_norm = layer_norm;
