@@ -72,6 +72,7 @@ class RunWriter::Impl {
   bool rest();
   milliseconds next_nap();
   void take_points(size_t limit);
+  void take_names(SeriesWriter& series);
   void commit(size_t limit, bool durable);
   void try_to_commit(size_t limit);
   StateInfo save(StateSnapshot snapshot, const Retention& retention);
@@ -250,12 +251,17 @@ milliseconds RunWriter::Impl::next_nap() {
 void RunWriter::Impl::take_points(size_t limit) {
   if (!recording_.begun()) return;
   SeriesWriter& series = recording_.series();
-  {
-    const std::lock_guard lock(mutex_);
-    while (series.count() < names_.size()) series.add_series(names_[series.count()]);
-  }
   const auto held = static_cast<size_t>(series.pending());
-  ring_.drain(limit - std::min(limit, held), [&](const PointRing::Entry& e) { series.add(e.series, e.point); });
+  ring_.drain(limit - std::min(limit, held), [&](const PointRing::Entry& e) {
+    if (static_cast<size_t>(e.series) >= series.count()) take_names(series);
+    series.add(e.series, e.point);
+  });
+}
+
+// Asked for when a point needs it: one may be pushed, under a new name, at any time.
+void RunWriter::Impl::take_names(SeriesWriter& series) {
+  const std::lock_guard lock(mutex_);
+  while (series.count() < names_.size()) series.add_series(names_[series.count()]);
 }
 
 template <class Write>

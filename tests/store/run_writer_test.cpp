@@ -97,6 +97,28 @@ TEST_F(RunWriting, ManySeriesAndManyPoints) {
   EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kDone);
 }
 
+// Each series gets its first point while the writer takes points, so sometimes between its look at the names and at the
+// points.
+TEST_F(RunWriting, NoFirstPointOfASeriesIsLost) {
+  constexpr int kSeries = 3000;
+  {
+    RunWriter writer(open_to_write(), info, {.flush_every = 1h});
+    writer.wait_until_recorded();
+    for (int metric = 0; metric < kSeries; ++metric) {
+      writer.event(Level::kInfo, "wake", "{}");
+      writer.push(writer.series("m" + std::to_string(metric)), 1, metric);
+    }
+    writer.finish({RunStatus::kDone, 0, "", "{}"});
+  }
+  Store store = open_to_read();
+  const std::vector<MetricSummary> metrics = list_metrics(store, find_run(store, info.uid).id);
+  ASSERT_EQ(metrics.size(), static_cast<size_t>(kSeries));
+  for (const MetricSummary& metric : metrics) {
+    EXPECT_EQ(metric.n, 1) << metric.name;
+    EXPECT_EQ(metric.name, "m" + std::to_string(static_cast<int>(metric.last)));
+  }
+}
+
 TEST_F(RunWriting, WhatIsPushedBeforeAStateIsCommittedWithIt) {
   RunWriter writer(open_to_write(), info, {.flush_every = 1h});
   const SeriesIndex loss = writer.series("loss");
