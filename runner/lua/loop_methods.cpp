@@ -229,7 +229,7 @@ int step_schedule(lua_State* state) {
 }
 
 int last_rate(lua_State* state) {
-  const LoopControl& loop = loop_of(*part_argument<int>(state, kSchedulerName).accelerator, "scheduler");
+  LoopControl& loop = loop_of(*part_argument<int>(state, kSchedulerName).accelerator, "scheduler");
   lua_createtable(state, static_cast<int>(loop.optimizers().size()), 0);
   for (int32_t i = 0; i < std::ssize(loop.optimizers()); ++i) {
     lua_pushnumber(state, loop.rate(i));

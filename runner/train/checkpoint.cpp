@@ -24,7 +24,7 @@ constexpr std::string_view kOptimizer = "optimizer/";
 constexpr std::string_view kGradient = "gradient/";  // of a loop that carries gradients on
 constexpr std::string_view kSums = "sums";
 constexpr std::string_view kRun = "run";
-constexpr int kRunVersion = 1;  // of the document in that section
+constexpr int kRunVersion = 2;  // of the document in that section
 
 std::string meta_of(const backends::TensorType& type) {
   return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
@@ -55,7 +55,40 @@ MetricSums metrics_of(const json& document) {
   return metrics;
 }
 
-std::string run_document(const RunState& state) {
+// Of every optimizer, whether it has stepped or not.
+json updates_document(const Counters& counters, const std::vector<std::string>& optimizers) {
+  json document = json::object();
+  for (const std::string& name : optimizers) {
+    const auto found = counters.updates.find(name);
+    document[name] = found == counters.updates.end() ? 0 : found->second;
+  }
+  return document;
+}
+
+// A document of version 1 counts a loop's updates by the optimizer's number, those of the recipe's loop as `applied`
+// and what the slots had seen beyond; the schedule was counted in a loop of a hook's alone.
+void read_older_counters(const json& document, const std::vector<std::string>& optimizers, Counters& counters) {
+  const auto updates = document.value("updates", std::vector<int64_t>{});
+  const int64_t all = counters.applied + document.value("slot_offset", int64_t{0});
+  for (size_t i = 0; i < optimizers.size(); ++i)
+    counters.updates[optimizers[i]] = updates.size() == optimizers.size() ? updates[i] : all;
+  counters.scheduled = updates.empty() ? counters.applied : document.value("scheduled", int64_t{0});
+}
+
+Counters counters_of(const json& document, const std::vector<std::string>& optimizers) {
+  Counters counters{
+      .windows = document.at("windows"), .applied = document.at("applied"), .samples = document.at("samples")};
+  if (document.at("version") == 1) {
+    read_older_counters(document, optimizers, counters);
+    return counters;
+  }
+  counters.scheduled = document.at("scheduled");
+  counters.updates = document.at("updates").get<std::map<std::string, int64_t>>();
+  counters.update_was_skipped = document.at("update_was_skipped");
+  return counters;
+}
+
+std::string run_document(const RunState& state, const std::vector<std::string>& optimizers) {
   return json{
       {"version", kRunVersion},
       {"epoch", state.position.epoch},
@@ -63,9 +96,9 @@ std::string run_document(const RunState& state) {
       {"windows", state.counters.windows},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
-      {"slot_offset", state.counters.slot_offset},
-      {"updates", state.counters.updates},
       {"scheduled", state.counters.scheduled},
+      {"updates", updates_document(state.counters, optimizers)},
+      {"update_was_skipped", state.counters.update_was_skipped},
       {"plateau",
        {{"best", optional_text(state.plateau.best)},
         {"bad_evaluations", state.plateau.bad_evaluations},
@@ -105,7 +138,8 @@ void each_parameter_range(const Trainer& trainer, const Visit& visit) {
 }
 
 bool is_tensor(const store::Section& section) {
-  return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer);
+  return section.name.starts_with(kModel) || section.name.starts_with(kOptimizer) ||
+         section.name.starts_with(kGradient);
 }
 
 backends::Shape shape_of(const store::LoadedState& loaded, const store::Section& section) {
@@ -152,7 +186,7 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
 
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
   snapshot.clear();
-  const std::string document = run_document(state);
+  const std::string document = run_document(state, trainer.optimizers().names);
   snapshot.add(kRun, R"({"format":"json"})", std::as_bytes(std::span(document)));
   std::vector<std::byte> sums;
   for (int32_t sum = 0; sum < kSumCount; ++sum) {
@@ -199,24 +233,19 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
   return std::nullopt;
 }
 
-RunState run_state_of(const store::LoadedState& loaded) {
+RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers) {
   const store::Section& section = loaded.at(kRun);
   try {
     const json document = json::parse(reinterpret_cast<const char*>(section.bytes.data()),
                                       reinterpret_cast<const char*>(section.bytes.data() + section.bytes.size()));
     const int version = document.at("version");
-    RUN_CHECK(version == kRunVersion, ErrorKind::kStore, "state {} was written by a newer version of runner",
+    RUN_CHECK(version <= kRunVersion, ErrorKind::kStore, "state {} was written by a newer version of runner",
               loaded.info.id);
     const json& plateau = document.at("plateau");
     const json& early = document.at("early_stopping");
     RunState state;
     state.position = {document.at("epoch"), document.at("batch")};
-    state.counters = {document.at("windows"),
-                      document.at("applied"),
-                      document.at("samples"),
-                      document.value("slot_offset", int64_t{0}),
-                      document.value("updates", std::vector<int64_t>{}),
-                      document.value("scheduled", int64_t{0})};  // older states have none of these
+    state.counters = counters_of(document, optimizers);
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
@@ -255,7 +284,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
 
   for (size_t i = 0; i < arrays.size(); ++i) trainer.write(static_cast<int32_t>(i), arrays[i]);
   restore_sums(loaded, trainer);
-  trainer.counters = run_state_of(loaded).counters;
+  trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
 }
 
 void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {

@@ -1,9 +1,10 @@
 // States of a run: what a Trainer and its loop are, as named sections of bytes, and back.
 //
-// One section for each parameter ("model/0.weight") and each of its optimizer slots ("optimizer/0.weight/exp_avg"), one
-// for the sums behind train/loss, one JSON document ("run") with everything the host counts.  Sections follow
-// parameters, not buffers, so a state does not depend on how groups lie in memory, on the backend or on the number of
-// replicas.
+// One section for each parameter ("model/0.weight"), each of its optimizer slots ("optimizer/0.weight/exp_avg") and, in
+// a loop of a hook's that carries gradients on, its gradient ("gradient/0.weight"); one for the sums behind train/loss;
+// one JSON document ("run") with everything that the host and the hook count and keep.  docs/store.md has the layout.
+// Sections follow parameters, not buffers, so a state does not depend on how groups lie in memory, on the backend or on
+// the number of replicas.
 #pragma once
 
 #include <optional>
@@ -44,8 +45,9 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
 // "parameter 0.weight is inf" for the first parameter with a value that is not finite.
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot);
 
-// The host part of a loaded state.  Throws Error(kStore) naming the state where it is not as capture() wrote it.
-RunState run_state_of(const store::LoadedState& loaded);
+// The host part of a loaded state.  Throws Error(kStore) naming the state where it is neither as capture() writes it
+// nor as an older version did.  `optimizers`: names for the updates in such an older state, which has none.
+RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers = {});
 
 // Puts a loaded state into a trainer.  Throws Error(kStore) naming the first tensor that the state lacks, has in
 // another shape, or has too many.

@@ -20,14 +20,7 @@ int64_t samples_of(const data::Batch& batch) {
 }  // namespace
 
 CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
-    : session_(session), trainer_(session.trainer), hooks_(hooks), host_(host) {
-  Counters& counters = trainer_.counters;
-  const size_t count = trainer_.optimizers().names.size();
-  if (counters.updates.size() == count) return;
-  // A new run, or a fork of one without such a loop.
-  counters.updates.assign(count, counters.applied + counters.slot_offset);
-  counters.scheduled = counters.applied;
-}
+    : session_(session), trainer_(session.trainer), hooks_(hooks), host_(host) {}
 
 void CustomLoop::run() {
   begin_part();
@@ -78,13 +71,17 @@ void CustomLoop::run_part() {
   trainer_.kept_gradients = part_->kept();
   if (!part_->does_something()) return;
   trainer_.run_segment(*part_, batch());
+  Counters& counters = trainer_.counters;
   bool finite = true;
   if (const int output = part_->finite_output(); output >= 0) finite = trainer_.read_output(*part_, output) != 0;
   for (const Segment::Step& step : part_->steps()) {
     const bool applied = trainer_.read_output(*part_, step.output) != 0;
     untouched_ = untouched_ && !applied;
     finite = finite && applied;
-    if (!applied) --trainer_.counters.updates[static_cast<size_t>(step.optimizer)];
+    counters.update_was_skipped = !applied;
+    if (applied) continue;
+    --counters.updates[optimizers()[static_cast<size_t>(step.optimizer)]];
+    counters.scheduled -= step.scheduled;
   }
   if (!finite && std::exchange(window_.finite, false)) {
     if (!std::exchange(explained_, true)) not_finite_ = trainer_.explain_not_finite(*part_, batch());
@@ -298,10 +295,11 @@ const std::vector<std::string>& CustomLoop::optimizers() const {
 
 void CustomLoop::step(int32_t optimizer) {
   if (!sync_gradients()) return;
-  int64_t& updates = trainer_.counters.updates[static_cast<size_t>(optimizer)];
+  Counters& counters = trainer_.counters;
+  int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   ++updates;  // taken back when the segment has run and the step was skipped
-  const double factor = session_.schedule.factor(trainer_.counters.scheduled);
-  const auto momentum = session_.schedule.momentum(trainer_.counters.scheduled);
+  const double factor = session_.schedule.factor(counters.scheduled);
+  const auto momentum = session_.schedule.momentum(counters.scheduled);
   part().step(optimizer, [&](const optim::Rule& rule) {
     const optim::StepRates rates{.lr = rule.hyper.lr * factor,
                                  .momentum = momentum.value_or(optim::base_momentum(rule))};
@@ -309,7 +307,8 @@ void CustomLoop::step(int32_t optimizer) {
     optim::step_scalars(rule, rates, updates, scalars);
     return scalars;
   });
-  stepped_rate_ = rate(0);
+  if (!part().applied()) counters.update_was_skipped = false;
+  stepped_rate_ = base_rate(0) * factor;
   stepped_[static_cast<size_t>(optimizer)] = true;
 }
 
@@ -321,20 +320,40 @@ void CustomLoop::zero_grad(int32_t optimizer) {
   part().zero_grad(optimizer);
 }
 
-double CustomLoop::rate(int32_t optimizer) const {
+double CustomLoop::base_rate(int32_t optimizer) const {
   for (const OptimizerGroup& group : trainer_.optimizers().groups)
-    if (group.optimizer == optimizer)
-      return group.rule.hyper.lr * session_.schedule.factor(trainer_.counters.scheduled);
+    if (group.optimizer == optimizer) return group.rule.hyper.lr;
   return 0;
 }
 
-void CustomLoop::step_schedule() {
-  if (sync_gradients() && !step_was_skipped()) ++trainer_.counters.scheduled;
+double CustomLoop::rate(int32_t optimizer) {
+  return base_rate(optimizer) * session_.schedule.factor(scheduled());
 }
 
-// Costs a read where steps may be skipped.
+// Where a step under way turns out to be skipped, what has been scheduled with it is taken back.
+int64_t CustomLoop::scheduled() {
+  int64_t count = trainer_.counters.scheduled;
+  if (session_.recipe.train.on_nan != schema::OnNan::kSkip || !part_) return count;
+  for (const Segment::Step& step : part_->steps())
+    if (step.scheduled > 0 && part_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
+  return count;
+}
+
+// With the newest update: where that is skipped, so is this, as soon as it shows.
+void CustomLoop::step_schedule() {
+  if (!sync_gradients()) return;
+  if (part().applied()) {
+    part().step_schedule();
+  } else if (trainer_.counters.update_was_skipped) {
+    return;
+  }
+  ++trainer_.counters.scheduled;
+}
+
+// Costs a read where the newest step is in the part under way and may be skipped.
 bool CustomLoop::step_was_skipped() {
-  if (session_.recipe.train.on_nan != schema::OnNan::kSkip || !part().applied()) return false;
+  if (!part().applied()) return trainer_.counters.update_was_skipped;
+  if (session_.recipe.train.on_nan != schema::OnNan::kSkip) return false;
   return part().inputs().read(part().applied()).front() == 0;
 }
 
@@ -361,6 +380,9 @@ void CustomLoop::load(std::optional<int64_t> state) {
   host_.check_state(state);
   end_part(/*run=*/false);
   host_.load(state);
+  counted_ = 0;
+  stepped_rate_.reset();
+  stepped_.assign(stepped_.size(), false);
   begin_part();
 }
 

@@ -61,7 +61,7 @@ class CustomLoop : public LoopControl {
   const std::vector<std::string>& optimizers() const override;
   void step(int32_t optimizer) override;
   void zero_grad(int32_t optimizer) override;
-  double rate(int32_t optimizer) const override;
+  double rate(int32_t optimizer) override;
   void step_schedule() override;
   bool step_was_skipped() override;
   bool in_window() const override;
@@ -80,6 +80,8 @@ class CustomLoop : public LoopControl {
 
   const data::Batch* batch() const { return current().batch; }
   const Open& current() const { return eval_.batch != nullptr ? eval_ : train_; }
+  double base_rate(int32_t optimizer) const;
+  int64_t scheduled();
   Segment& part();
   void begin_part();
   void end_part(bool run = true);

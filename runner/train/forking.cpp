@@ -83,10 +83,19 @@ void keep_watching(const ForkRequest& request, Session& session, Forked& fork) {
   }
 }
 
+std::optional<std::string> missing_optimizer(const Forked& fork, const Trainer& trainer) {
+  for (const std::string& name : trainer.optimizers().names)
+    if (!fork.state.counters.updates.contains(name))
+      return name.empty() ? fmt::format("state {} is of several optimizers", fork.info.id)
+                          : fmt::format("state {} has no optimizer {}", fork.info.id, name);
+  return std::nullopt;
+}
+
 // Slots are all taken over or none: a moment that is zero under a bias correction for many steps would be wrong.
 bool take_slots(const ForkRequest& request, const store::LoadedState& loaded, Trainer& trainer, Forked& fork) {
   const bool same_rule = request.before.optimizer.type == trainer.recipe().optimizer.type;
-  const std::optional<std::string> missing = same_rule ? restore_slots(loaded, trainer) : "it was another optimizer's";
+  std::optional<std::string> missing = same_rule ? missing_optimizer(fork, trainer) : "it was another optimizer's";
+  if (!missing) missing = restore_slots(loaded, trainer);
   if (missing) fork.warnings.push_back(fmt::format("the optimizer starts afresh: {}", *missing));
   return !missing;
 }
@@ -124,8 +133,8 @@ void check_something_is_left(const Forked& fork, const Session& session) {
 
 Forked restore_fork(store::Store& store, const store::RunRow& parent, const ForkRequest& request, Session& session) {
   const store::LoadedState loaded = load(store, parent, request.state);
-  Forked fork{loaded.info, run_state_of(loaded), {}};
   Trainer& trainer = session.trainer;
+  Forked fork{loaded.info, run_state_of(loaded, trainer.optimizers().names), {}};
   restore_model(loaded, trainer);
   if (request.restart) {
     start_afresh(fork.state);
@@ -137,17 +146,13 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   if (const auto why = reason_to_begin(request, fork.state, session)) {
     fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
     start_afresh(fork.state);
-    trainer.counters = {.slot_offset = slots ? counters.applied + counters.slot_offset : 0,
-                        .updates = slots ? counters.updates : std::vector<int64_t>{}};
+    if (slots) trainer.counters.updates = counters.updates;
     return fork;
   }
   restore_sums(loaded, trainer);
   restore_gradients(loaded, trainer);
   trainer.counters = counters;
-  if (!slots) {
-    trainer.counters.slot_offset = -counters.applied;
-    trainer.counters.updates.assign(counters.updates.size(), 0);
-  }
+  if (!slots) trainer.counters.updates.clear();
   keep_watching(request, session, fork);
   check_something_is_left(fork, session);
   return fork;

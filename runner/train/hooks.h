@@ -98,9 +98,10 @@ class LoopControl {
   virtual const std::vector<std::string>& optimizers() const = 0;
   virtual void step(int32_t optimizer) = 0;
   virtual void zero_grad(int32_t optimizer) = 0;
-  virtual double rate(int32_t optimizer) const = 0;  // under the schedule
-  virtual void step_schedule() = 0;
+  // Under the schedule.  Both may read a value, where the newest update may be skipped and has not run yet.
+  virtual double rate(int32_t optimizer) = 0;
   virtual bool step_was_skipped() = 0;  // the newest
+  virtual void step_schedule() = 0;     // moves it on, unless that was
 
   // Whether a training batch is under way; then points belong to the end of its window.
   virtual bool in_window() const = 0;

@@ -15,7 +15,7 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
   for (const store::StateInfo& info : store::list_states(store, run.id, true)) {
     try {
       const store::LoadedState loaded = store::load_state(store, info.id);
-      RunState state = run_state_of(loaded);
+      RunState state = run_state_of(loaded, trainer.optimizers().names);
       restore(loaded, trainer);
       return {info, std::move(state), std::move(warnings)};
     } catch (const Error& error) {
@@ -57,7 +57,8 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     counters.windows = now.windows;
     counters.applied = now.applied;
     counters.samples = now.samples;
-    RunState state = run_state_of(loaded);
+    session.trainer.forget_logged_loss();
+    RunState state = run_state_of(loaded, session.trainer.optimizers().names);
     session.schedule.restore(state.plateau);
     return state;
   }
@@ -70,7 +71,7 @@ std::optional<std::string> stretched_schedule(const Session& session,
   const Counters& counters = session.trainer.counters;
   for (const store::MetricSummary& metric : metrics) {
     if (metric.name != "train/lr") continue;
-    const double next = session.recipe.optimizer.hyper.lr * session.schedule.factor(counters.applied);
+    const double next = session.recipe.optimizer.hyper.lr * session.schedule.factor(counters.scheduled);
     return fmt::format(
         "the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
         "scheduler.length keeps a schedule as it is",

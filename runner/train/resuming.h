@@ -23,7 +23,7 @@ struct Resumed {
 Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& session);
 
 // Puts model, optimizers and schedule back to a state of the run under way (none: the newest); the place in the data
-// and what has been counted stay as they are.  Throws Error(kNotFound) where there is none.
+// and what has been counted stay as they are, and train/loss begins anew.  Throws Error(kRun) where there is none.
 RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
 
 // What to warn of when a run that has become longer, restored, stretches its schedule with it, so that the rate jumps

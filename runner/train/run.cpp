@@ -208,8 +208,8 @@ class Run : private RunControl, private LoopHost {
     data::Loader loader(session_.data.train, session_.plan, loader_spec());
     while (!finished() && !interrupted()) {
       begin_window();
-      const int64_t applied = session_.trainer.counters.applied;
-      const Trainer::WindowRates rates{session_.schedule.factor(applied), session_.schedule.momentum(applied)};
+      const int64_t scheduled = session_.trainer.counters.scheduled;
+      const Trainer::WindowRates rates{session_.schedule.factor(scheduled), session_.schedule.momentum(scheduled)};
       const Trainer::Window window = session_.trainer.run_window(loader, rates);
       if (!window.finite) not_finite(explain_not_finite(), /*untouched=*/true);
       after_window(window, recipe_.optimizer.hyper.lr * rates.factor);

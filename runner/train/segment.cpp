@@ -24,7 +24,7 @@ Segment::Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool 
       gradients_(builder.model().parameters.buffers().size()),
       forward_(builder.forward_of(program_, frame_, training)),
       inputs_(builder.inputs_of(forward_, frame_)) {
-  if (voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
+  if (voided) finite_ = voided_ = {&program_, program_.constant(0, {DType::kBool, {}})};
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   for (int32_t b = 0; b < buffers(); ++b)
     if (kept[static_cast<size_t>(b)]) gradients_[static_cast<size_t>(b)] = array(Role::kGradients, b);
@@ -170,7 +170,7 @@ void Segment::update(int32_t buffer, const std::vector<double>& values) {
 
 void Segment::end_step(int32_t optimizer) {
   applied_ = finite_;
-  if (applied_) stepped_.emplace_back(optimizer, applied_);
+  if (applied_) steps_.push_back({.optimizer = optimizer, .applied = applied_});
 }
 
 void Segment::log(std::string name, Value scalar) {
@@ -187,8 +187,8 @@ int Segment::add_output(std::string name, Value value) {
 }
 
 void Segment::finish() {
-  if (finite_) finite_output_ = add_output("finite", finite_);
-  for (const auto& [optimizer, applied] : stepped_) steps_.push_back({optimizer, add_output("applied", applied)});
+  if (finite_ && finite_.id != voided_.id) finite_output_ = add_output("finite", finite_);
+  for (Step& step : steps_) step.output = add_output("applied", step.applied);
   for (auto& [name, value] : wanted_) {
     const int output = add_output(name, value);
     logged_.push_back({std::move(name), output});

@@ -48,6 +48,8 @@ class Segment {
   void zero_grad(int32_t optimizer);
   // Whether the last step of an optimizer in this segment was applied, () bool; unset: there was none.
   Value applied() const { return applied_; }
+  // The schedule moves on with that step.
+  void step_schedule() { ++steps_.back().scheduled; }
   // A number that the loop wants to see when the segment has run.
   void log(std::string name, Value scalar);
 
@@ -55,7 +57,9 @@ class Segment {
 
   struct Step {
     int32_t optimizer;
-    int output;  // () bool: whether it was applied
+    Value applied;          // () bool
+    int64_t scheduled = 0;  // how often the schedule moves on with it
+    int output = -1;        // `applied`
   };
   struct Logged {
     std::string name;
@@ -99,9 +103,9 @@ class Segment {
   std::vector<double> scalars_;
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
+  Value voided_;                    // false, where the window is; unset otherwise
   Value finite_;                    // unset: nothing can be infinite so far
   Value applied_;                   // of the newest step
-  std::vector<std::pair<int32_t, Value>> stepped_;
   std::vector<std::pair<std::string, Value>> wanted_;
   int finite_output_ = -1;
   std::vector<Step> steps_;

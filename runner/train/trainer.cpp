@@ -190,7 +190,7 @@ void Trainer::set_scalars(const WindowRates& rates) {
                                 .momentum = rates.momentum.value_or(optim::base_momentum(rule))};
     const size_t count = optim::scalar_names(rule.type).size();
     scalars_.resize(next + count);
-    optim::step_scalars(rule, step, counters.applied + counters.slot_offset + 1,
+    optim::step_scalars(rule, step, updates_of(optimizers_.groups[static_cast<size_t>(buffer.group)].optimizer) + 1,
                         std::span(scalars_).subspan(next, count));
     next += count;
   }
@@ -258,6 +258,9 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     window.grad_norm = norm;
   }
   count(window);
+  if (!window.finite) return window;
+  ++counters.scheduled;
+  for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
   return window;
 }
 
@@ -272,6 +275,11 @@ void Trainer::count(const Window& window) {
   ++counters.windows;
   counters.applied += window.finite;
   counters.samples += window.samples;
+}
+
+int64_t Trainer::updates_of(int32_t optimizer) const {
+  const auto found = counters.updates.find(optimizers_.names[static_cast<size_t>(optimizer)]);
+  return found == counters.updates.end() ? 0 : found->second;
 }
 
 double Trainer::take_logged_loss() {

@@ -29,15 +29,13 @@ namespace runner::train {
 
 // What the host counts about the run so far.
 struct Counters {
-  int64_t windows = 0;  // finished, skipped ones included
-  int64_t applied = 0;  // of them those that updated the parameters
-  int64_t samples = 0;  // seen in training, repeats not counted
-  // How many more updates the optimizer's slots have seen than `applied`: those of a parent run, or, where a fork gave
-  // them up, fewer.
-  int64_t slot_offset = 0;
-  // Of a loop of a hook: updates of each of its optimizers, and steps of the schedule.
-  std::vector<int64_t> updates = {};
-  int64_t scheduled = 0;
+  int64_t windows = 0;    // finished, skipped ones included
+  int64_t applied = 0;    // of them those that updated the parameters
+  int64_t samples = 0;    // seen in training, repeats not counted
+  int64_t scheduled = 0;  // steps of the schedule
+  // By name of an optimizer: updates that its slots have seen, those in a parent run included.  Where there is none: 0.
+  std::map<std::string, int64_t> updates = {};
+  bool update_was_skipped = false;  // the newest one in a loop of a hook's
   bool operator==(const Counters&) const = default;
 };
 
@@ -96,6 +94,8 @@ class Trainer {
 
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
+  // The windows before count for nothing in the next mean.
+  void forget_logged_loss() { take_logged_loss(); }
 
   // What was not finite first in the window that `loader` yields: "parameter 0.weight is inf", "a feature of sample 17
   // is nan", "the result of exp … is inf".  Nothing must have been updated since that window.
@@ -136,6 +136,7 @@ class Trainer {
   PlanUse plan_use() const { return {cache_.counters(), replayed_}; }
 
   Counters counters;
+  int64_t updates_of(int32_t optimizer) const;
 
   // The contents of one array of the layout, in host memory.
   std::vector<std::byte> read(int32_t array);

@@ -63,8 +63,8 @@ class RecordedTraining {
   }
 
   Trainer::Window window() {
-    const int64_t applied = trainer_.counters.applied;
-    return trainer_.run_window(loader_, {schedule_.factor(applied), schedule_.momentum(applied)});
+    const int64_t scheduled = trainer_.counters.scheduled;
+    return trainer_.run_window(loader_, {schedule_.factor(scheduled), schedule_.momentum(scheduled)});
   }
 
   // The sections of a state that hold tensors.

@@ -31,9 +31,10 @@ class SteppedTraining {
   };
 
   Step step() {
-    const int64_t applied = session_.trainer.counters.applied;
-    const double factor = session_.schedule.factor(applied);
-    const Trainer::Window window = session_.trainer.run_window(loader_, {factor, session_.schedule.momentum(applied)});
+    const int64_t scheduled = session_.trainer.counters.scheduled;
+    const double factor = session_.schedule.factor(scheduled);
+    const Trainer::Window window =
+        session_.trainer.run_window(loader_, {factor, session_.schedule.momentum(scheduled)});
     EXPECT_TRUE(window.finite);
     return {session_.trainer.take_logged_loss(), window.grad_norm, read_.recipe.optimizer.hyper.lr * factor};
   }

@@ -1,0 +1,72 @@
+// The document of a state's host part, as this version and older ones wrote it.
+#include "runner/train/checkpoint.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+// `counters`: members of the document.
+store::LoadedState state_of(int version, const std::string& counters) {
+  data::Encoding encoding;
+  encoding.feature_shape = {4};
+  std::string text;
+  for (const char c : encoding.to_json()) text += c == '"' ? std::string("\\\"") : std::string(1, c);
+  const std::string document = fmt::format(
+      R"({{"version": {}, "epoch": 1, "batch": 2, "windows": 9, "applied": 8, "samples": 100, {}
+          "plateau": {{"best": null, "bad_evaluations": 0, "cooldown": 0, "factor": "1"}},
+          "early_stopping": {{"best": null, "evaluations": 0}}, "encoding": "{}", "train_data": "", "eval_data": ""}})",
+      version, counters, text);
+  store::LoadedState loaded;
+  loaded.info.id = 7;
+  loaded.sections.push_back({"run", "", std::vector<std::byte>(document.size())});
+  std::memcpy(loaded.sections[0].bytes.data(), document.data(), document.size());
+  return loaded;
+}
+
+using Updates = std::map<std::string, int64_t>;
+
+TEST(RunStateOf, ReadsWhatItCounts) {
+  const Counters counters = run_state_of(state_of(2, R"("scheduled": 5, "updates": {"a": 3, "b": 0},
+                                                        "update_was_skipped": true, )"),
+                                         {"a", "b"})
+                                .counters;
+  EXPECT_EQ(counters, (Counters{9, 8, 100, 5, Updates{{"a", 3}, {"b", 0}}, true}));
+}
+
+// Those of the first versions had none of these counters, later ones an offset, the last ones a list.
+TEST(RunStateOf, ReadsOlderDocuments) {
+  const auto read = [](const std::string& counters, const std::vector<std::string>& optimizers) {
+    return run_state_of(state_of(1, counters), optimizers).counters;
+  };
+  EXPECT_EQ(read("", {""}), (Counters{9, 8, 100, 8, Updates{{"", 8}}}));
+  EXPECT_EQ(read(R"("slot_offset": 15, "updates": [], "scheduled": 0, )", {""}),
+            (Counters{9, 8, 100, 8, Updates{{"", 23}}}));
+  EXPECT_EQ(read(R"("slot_offset": 0, "updates": [3, 9], "scheduled": 4, )", {"a", "b"}),
+            (Counters{9, 8, 100, 4, Updates{{"a", 3}, {"b", 9}}}));
+  EXPECT_EQ(read(R"("slot_offset": 0, "updates": [3, 9], "scheduled": 4, )", {""}),
+            (Counters{9, 8, 100, 4, Updates{{"", 8}}}));
+}
+
+TEST(RunStateOf, RefusesWhatItDoesNotKnow) {
+  const auto error = [](const store::LoadedState& state) {
+    try {
+      run_state_of(state, {""});
+    } catch (const Error& e) {
+      return e.message();
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(error(state_of(3, "")), "state 7 was written by a newer version of runner");
+  EXPECT_EQ(error(state_of(2, "")), "state 7: the section run is not a document that this version wrote");
+  EXPECT_EQ(error(state_of(1, R"("updates": {"a": 3}, )")),
+            "state 7: the section run is not a document that this version wrote");
+}
+
+}  // namespace
+}  // namespace runner::train
