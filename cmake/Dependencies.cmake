@@ -11,9 +11,9 @@ find_package(nlohmann_json REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(CLI11 REQUIRED)
 
-# Lua built as C++ raises its errors as exceptions, so that they unwind our frames; our code is right with either.
+# Lua built as C++ raises its errors as exceptions, so that they unwind our frames.
 find_path(LUA_INCLUDE_DIR lua.hpp PATH_SUFFIXES lua5.4 lua-5.4 lua54 REQUIRED)
-find_library(LUA_LIBRARY NAMES lua5.4-c++ lua5.4 lua-5.4 lua54 lua REQUIRED)
+find_library(LUA_LIBRARY NAMES lua5.4-c++ lua-5.4-c++ lua54-c++ lua++ REQUIRED)
 add_library(lua INTERFACE)
 target_include_directories(lua SYSTEM INTERFACE ${LUA_INCLUDE_DIR})
 target_link_libraries(lua INTERFACE ${LUA_LIBRARY})

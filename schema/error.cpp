@@ -23,6 +23,13 @@ Error::Error(ErrorKind kind, std::string message, SourceMark where)
   what_ = where_.file.empty() ? message_ : where_.to_string() + ": " + message_;
 }
 
+Error& Error::locate(const SourceMark& where) {
+  if (where_.known() || !where.known()) return *this;
+  if (where_.file.empty()) what_.insert(0, where.to_string() + ": ");
+  where_ = where;
+  return *this;
+}
+
 Error& Error::note(std::string_view text) {
   what_.append("\n  note: ").append(text);
   return *this;

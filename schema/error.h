@@ -48,6 +48,8 @@ class Error : public std::exception {
 
   // Adds context while the stack unwinds ("while reading data.train").  Returns *this for `throw e.note(…)`.
   Error& note(std::string_view text);
+  // Says where, if nothing has yet.
+  Error& locate(const SourceMark& where);
 
  private:
   ErrorKind kind_;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "runner/lua/runtime.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
@@ -40,16 +41,20 @@ SourceMark place_of_function(lua_State* state) {
   return {function.source + 1, function.linedefined, 0};
 }
 
-void push_error(lua_State* state, const std::exception& error) {
-  const auto* ours = dynamic_cast<const Error*>(&error);
-  const SourceMark where = ours != nullptr && ours->where().known() ? ours->where() : line_of_caller(state);
-  const std::string text =
-      where.known() ? fmt::format("{}: {}", where.to_string(), ours != nullptr ? ours->message() : error.what())
-                    : error.what();
+int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise) {
+  std::string text;
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    if (is_of_the_run(error)) raise = Raise::kEndsRun;
+    const SourceMark where = error.where().known() ? error.where() : line_of_caller(state);
+    text = where.known() ? fmt::format("{}: {}", where.to_string(), error.message()) : error.message();
+  } catch (const std::exception& error) {
+    raise = Raise::kEndsRun;
+    text = error.what();
+  }
+  Runtime::of(state).keep_raised(state, {exception, text}, raise == Raise::kEndsRun);
   lua_pushlstring(state, text.data(), text.size());
-}
-
-int raise(lua_State* state) {
   return lua_error(state);
 }
 

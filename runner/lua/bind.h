@@ -1,11 +1,11 @@
 // How C++ functions are bound to Lua: arguments are read with types checked, what is thrown becomes a Lua error at the
-// caller's line.
+// caller's line, and the exception again where it leaves Lua (Runtime::call).
 //
-// Our Lua may be built as C or as C++.  Readers therefore throw Error, never Lua errors, and only bound() raises one,
-// when no object with a destructor is alive.
+// Our Lua is built as C++: its own errors, such as a budget of memory that is spent, unwind C++ frames, too.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,21 +19,23 @@ namespace runner::lua {
 // "name: bad argument 2 (…)": what reading arguments throws; the line is added by bound().
 [[noreturn]] void bad_argument(lua_State* state, int index, std::string_view wanted);
 
-// Pushes the text of an error, with the caller's line where the error has none.
-void push_error(lua_State* state, const std::exception& error);
+// Who may go on after an exception: a hook that catches it with pcall, or nobody, because the run is over.  An error of
+// the store, an interruption and whatever is no Error always end the run.
+enum class Raise { kCaught, kEndsRun };
 
-// Raises the error at the top of the stack; does not return.
-int raise(lua_State* state);
+// Makes the exception under way a Lua error; it has the caller's line where it has none of its own.  Does not return.
+int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise);
 
 // `function` as Lua calls it.
-template <int (*function)(lua_State*)>
+template <int (*function)(lua_State*), Raise raise = Raise::kCaught>
 int bound(lua_State* state) {
+  std::exception_ptr thrown;
   try {
     return function(state);
-  } catch (const std::exception& error) {
-    push_error(state, error);
+  } catch (const std::exception&) {
+    thrown = std::current_exception();
   }
-  return raise(state);
+  return raise_exception(state, thrown, raise);
 }
 
 // "number", "string", "nil", "tensor", "nn.Linear": the type of a value as messages name it.

@@ -305,13 +305,13 @@ class LuaHooks : public train::Hooks {
         return std::move(*result);
       }
     } catch (const Error& error) {
-      if (error.where().known()) throw;
+      if (error.where().known() || is_of_the_run(error)) throw;
       push_entry(entry);
       if (!lua_isfunction(runtime_.state(), -1)) {
         lua_pop(runtime_.state(), 1);
         throw;
       }
-      throw Error(error.kind(), error.message(), place_of_function(runtime_.state()));
+      throw Error(error).locate(place_of_function(runtime_.state()));
     }
   }
 
@@ -339,7 +339,7 @@ class LuaHooks : public train::Hooks {
     if (accelerator_.run != nullptr) {
       accelerator_.run->print(line);
     } else {
-      fmt::print(stderr, "{}\n", line);
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     }
   }
 

@@ -25,6 +25,11 @@ constexpr const char* kOptimizerName = "acc.optimizer";
 constexpr const char* kOptimizersName = "acc.optimizers";
 constexpr const char* kSchedulerName = "acc.scheduler";
 
+// What computes a step and begins another: an error of it ends the run, and a hook that caught it would go on with
+// nothing.
+template <int (*function)(lua_State*)>
+constexpr auto ending = bound<function, Raise::kEndsRun>;
+
 LoopControl& loop_argument(lua_State* state, std::string_view what) {
   return loop_of(accelerator_argument(state), what);
 }
@@ -76,7 +81,7 @@ int epochs(lua_State* state) {
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, epochs.first);
   lua_pushinteger(state, epochs.end);
-  lua_pushcclosure(state, bound<next_epoch>, 3);
+  lua_pushcclosure(state, ending<next_epoch>, 3);
   return 1;
 }
 
@@ -105,7 +110,7 @@ int batches(lua_State* state) {
   loop_of(accelerator, "batches").begin_batches(which);
   lua_pushlightuserdata(state, &accelerator);
   lua_pushboolean(state, which == Split::kEval);
-  lua_pushcclosure(state, bound<next_batch>, 2);
+  lua_pushcclosure(state, ending<next_batch>, 2);
   lua_pushnil(state);
   lua_pushnil(state);
   push_part(state, accelerator, which, kBatchesName);  // closed when the loop is left
@@ -305,7 +310,7 @@ constexpr AcceleratorField kFields[] = {
 
 constexpr AcceleratorMethod kMethods[] = {
     {"epochs", bound<epochs>, "acc:epochs([n])", "for epoch in acc:epochs(n): the next n epochs, or all; from 1."},
-    {"batches", bound<batches>, "acc:batches([\"train\" or \"eval\"])",
+    {"batches", ending<batches>, "acc:batches([\"train\" or \"eval\"])",
      "for batch in acc:batches(\"train\"): what is left of the epoch, or all evaluation data."},
     {"backward", bound<backward>, "acc:backward(loss)",
      "Adds the gradients of a loss: a mean (), or one value for each sample."},
@@ -317,8 +322,9 @@ constexpr AcceleratorMethod kMethods[] = {
      "Whether acc:set_trigger() was called since the last look."},
     {"load_state", bound<load_state>, "acc:load_state([id])",
      "Model, optimizers and registered objects as in a state of this run, the newest."},
-    {"profile", bound<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},
-    {"mark_step", bound<mark_step>, "acc:mark_step()", "Computes what is recorded so far; tensors before it are over."},
+    {"profile", ending<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},
+    {"mark_step", ending<mark_step>, "acc:mark_step()",
+     "Computes what is recorded so far; tensors before it are over."},
 };
 
 // A kind of object with one metamethod.
@@ -341,7 +347,7 @@ std::span<const AcceleratorMethod> loop_methods() {
 
 void open_loop(lua_State* state) {
   register_kind(state, kBatchName, "__index", bound<batch_field>);
-  register_kind(state, kBatchesName, "__close", bound<end_batches>);
+  register_kind(state, kBatchesName, "__close", ending<end_batches>);
   register_kind(state, kOptimizerName, "__index", bound<optimizer_entry>);
   register_kind(state, kOptimizersName, "__index", bound<named_optimizer>);
   register_kind(state, kSchedulerName, "__index", bound<scheduler_entry>);

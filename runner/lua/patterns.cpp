@@ -1,5 +1,4 @@
-// Errors leave through lua_error, which is longjmp in a Lua built as C and an exception in one built as C++.  So
-// nothing here owns memory or has a destructor that does something, nothing throws, and nothing catches.
+// Called by Lua as it is, without bound(): errors leave through lua_error.  Nothing here owns memory or throws.
 #include "runner/lua/patterns.h"
 
 #include <algorithm>

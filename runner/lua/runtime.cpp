@@ -99,8 +99,16 @@ class Runtime::Impl {
   }
 
   void refill() {
+    if (ending_) return;
     left_ = options_.budget.instructions;
     lua_sethook(state_, spend, LUA_MASKCOUNT, kHookInterval);
+  }
+
+  void keep_raised(lua_State* state, Raised raised, bool ends_run) {
+    if (ending_) return;
+    raised_ = std::move(raised);
+    ending_ = ends_run;
+    if (ending_) lua_sethook(state, spend, LUA_MASKCOUNT, 1);
   }
 
   void call(lua_State* state, int arguments, int results) {
@@ -112,7 +120,12 @@ class Runtime::Impl {
     const int status = lua_pcall(state, arguments, results, handler);
     --depth_;
     lua_remove(state, handler);
-    if (status != LUA_OK) throw_error(state, status);
+    if (status == LUA_OK && !ending_) return;
+    if (status == LUA_OK) {  // the last that the hook did was to catch it
+      lua_settop(state, handler - 1);
+      push_raised(state);
+    }
+    throw_error(state, status);
   }
 
   void protect(const std::function<void()>& body) {
@@ -172,12 +185,19 @@ class Runtime::Impl {
     return now;
   }
 
-  // The count hook.  Once the budget is spent, every instruction is an error, so that no pcall outlives it.
+  void push_raised(lua_State* state) const { lua_pushlstring(state, raised_.text.data(), raised_.text.size()); }
+
+  // The count hook.  Once the budget is spent or the run over, every instruction is an error, so that no pcall outlives
+  // it.
   static void spend(lua_State* state, lua_Debug*) {
     Impl& impl = of(state);
     impl.left_ -= kHookInterval;
-    if (impl.left_ > 0) return;
+    if (impl.left_ > 0 && !impl.ending_) return;
     lua_sethook(state, spend, LUA_MASKCOUNT, 1);
+    if (impl.ending_) {
+      impl.push_raised(state);
+      lua_error(state);
+    }
     luaL_error(state, "the hook has run for %d million Lua instructions: an endless loop?",
                static_cast<int>(impl.options_.budget.instructions / 1'000'000));
   }
@@ -193,13 +213,15 @@ class Runtime::Impl {
         lua_pushfstring(state, "the error is a %s, not a text", luaL_typename(state, 1));
       }
     }
-    Impl& impl = of(state);
-    impl.count_callers(state);
+    of(state).trace(state, lua_tostring(state, -1));
     return 1;
   }
 
-  // Lines of Lua functions on the stack; the first is where it happened.
-  void count_callers(lua_State* state) {
+  // Lines of Lua functions on the stack; the first is where it happened.  An error that has been noted deeper down is
+  // on its way up.
+  void trace(lua_State* state, const char* text) {
+    if (text == traced_) return;
+    traced_ = text;
     callers_.clear();
     lua_Debug frame{};
     for (int level = 1; callers_.size() <= kCallersShown && lua_getstack(state, level, &frame) != 0; ++level) {
@@ -210,23 +232,47 @@ class Runtime::Impl {
     }
   }
 
+  // Throws what the error at the top of the stack, which is popped, stands for.
   [[noreturn]] void throw_error(lua_State* state, int status) {
     size_t size = 0;
     const char* text = lua_tolstring(state, -1, &size);
     std::string message = text != nullptr ? std::string(text, size) : "an error without a text";
     lua_pop(state, 1);
-    std::vector<Caller> callers;
-    callers.swap(callers_);
+    const std::exception_ptr cause = ending_ || message == raised_.text ? raised_.cause : nullptr;
+    const bool leaves_the_hook = depth_ == 0;
+    if (leaves_the_hook) forget_raised();
     if (status == LUA_ERRMEM || message == "not enough memory") {
       message = fmt::format("the hook needs more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
       lua_gc(state, LUA_GCCOLLECT);  // or what filled it would be in the way of the next call
     }
     SourceMark where = take_line(message);
-    if (!where.known() && !callers.empty()) where = callers.front().line;
-    Error error(ErrorKind::kRun, std::move(message), where);
-    for (size_t i = 1; i < callers.size(); ++i)
-      error.note(fmt::format("called from {}, in {}", callers[i].line.to_string(), callers[i].function));
+    if (!where.known() && !callers_.empty()) where = callers_.front().line;
+    Error error =
+        cause == nullptr ? Error(ErrorKind::kRun, std::move(message), std::move(where)) : thrown(cause, where);
+    if (leaves_the_hook) note_callers(error);
     throw error;
+  }
+
+  // What bound code threw.  Throws it as it is where a line of the hook would not explain it.
+  static Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
+    try {
+      std::rethrow_exception(cause);
+    } catch (const Error& error) {
+      if (is_of_the_run(error)) throw;
+      return Error(error).locate(where);
+    }
+  }
+
+  void note_callers(Error& error) {
+    for (size_t i = 1; i < callers_.size(); ++i)
+      error.note(fmt::format("called from {}, in {}", callers_[i].line.to_string(), callers_[i].function));
+    callers_.clear();
+    traced_.clear();
+  }
+
+  void forget_raised() {
+    raised_ = {};
+    ending_ = false;
   }
 
   // Cuts "file:12: " off the beginning of a message, where the file is one of ours.
@@ -260,6 +306,9 @@ class Runtime::Impl {
   int depth_ = 0;     // of calls
   std::vector<Source> sources_;
   std::vector<Caller> callers_;  // of the newest error
+  std::string traced_;           // its text
+  Raised raised_;                // the newest exception of a bound function
+  bool ending_ = false;          // it has ended the run
   lua_State* const state_;
 };
 
@@ -294,6 +343,10 @@ int require(lua_State* state) {
   return 1;
 }
 
+bool is_of_the_run(const Error& error) {
+  return error.kind() == ErrorKind::kStore || error.kind() == ErrorKind::kInterrupted;
+}
+
 Runtime::Runtime(RuntimeOptions options) : impl_(std::make_unique<Impl>(*this, std::move(options))) {}
 Runtime::~Runtime() = default;
 
@@ -324,6 +377,10 @@ void Runtime::run_file(const std::filesystem::path& file) {
 
 void Runtime::call(lua_State* state, int arguments, int results) {
   impl_->call(state, arguments, results);
+}
+
+void Runtime::keep_raised(lua_State* state, Raised raised, bool ends_run) {
+  impl_->keep_raised(state, std::move(raised), ends_run);
 }
 
 void Runtime::protect(const std::function<void()>& body) {

@@ -1,18 +1,22 @@
 // A sandboxed Lua 5.4 state that runs a hook file.
 //
 // Promises: the code reaches neither files nor the system; each call has a budget of instructions, and the state one of
-// memory; whatever goes wrong comes out as Error(kRun) with the line of the hook; equal code gives equal results, so
-// pairs() goes through keys in an order of its own and math.random is a function of (seed, how often it was called).
+// memory; whatever goes wrong in Lua comes out as Error(kRun) with the line of the hook, and what C++ has thrown below
+// it as the same exception; equal code gives equal results, so pairs() goes through keys in an order of its own and
+// math.random is a function of (seed, how often it was called).
 // Not thread-safe: a Runtime belongs to one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "schema/error.h"
 
 struct lua_State;
 
@@ -38,6 +42,15 @@ struct RuntimeOptions {
   std::vector<Source> recorded = {};            // stand for the files of these paths, which need not be there
 };
 
+// Whether an error is no fault of the hook's, which neither catches nor explains it: the store's, and an interruption.
+bool is_of_the_run(const Error& error);
+
+// An exception on its way through Lua, where it is a text.
+struct Raised {
+  std::exception_ptr cause;
+  std::string text;
+};
+
 // In the registry of a state: what `require` has loaded, by name.
 inline constexpr const char* kRequired = "runner.modules";
 
@@ -59,9 +72,11 @@ class Runtime {
   void run_file(const std::filesystem::path& file);
 
   // Calls the function below its `arguments` on the stack of `state`, with a fresh budget of instructions where no
-  // other call is under way; leaves `results`.  Throws Error(kRun) at the line of the hook, with a note for each
-  // caller.
+  // other call is under way; leaves `results`.  Throws what a bound function has thrown, or Error(kRun), at the line of
+  // the hook, with a note for each caller.
   void call(lua_State* state, int arguments, int results);
+  // A bound function, called by `state`, has thrown.  `ends_run`: the hook cannot go on, whatever it catches.
+  void keep_raised(lua_State* state, Raised raised, bool ends_run);
   // Runs `body`, which uses the Lua API, so that what goes wrong in Lua itself, such as a budget of memory that is
   // spent, comes out as Error(kRun) too.  Nothing may be left on the stack.
   void protect(const std::function<void()>& body);

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,17 +85,8 @@ TEST(Interrupt, PutsTheFormerHandlersBack) {
   EXPECT_TRUE(WIFSIGNALED(ended.status));
 }
 
-// Ctrl-C in earnest: the program itself, interrupted when it has evaluated once.
-TEST(Interrupt, SigintLetsTheProgramSaveAState) {
-  const testing::Folder folder;
-  testing::write_text(folder.path() / "long.yaml", R"(
-schema_version: 1
-model: {type: linear}
-data: {train: {format: synthetic, samples: 64, features: [4], classes: 2}, split: {eval: 0.25}, batch_size: 8}
-optimizer: {type: sgd, lr: 0.01}
-train: {epochs: 1000000}
-eval: {every: 100 epochs}
-)");
+// Ctrl-C in earnest: `runner exec long.yaml` in `folder`, interrupted when it has written `sign`; it saves a state.
+void expect_saved_at_interrupt(const testing::Folder& folder, std::string_view sign) {
   int talk[2];
   ASSERT_EQ(::pipe(talk), 0);
   const pid_t child = ::fork();
@@ -112,7 +104,7 @@ eval: {every: 100 epochs}
   char buffer[4096];
   for (ssize_t count = 0; (count = ::read(talk[0], buffer, sizeof buffer)) > 0;) {
     err.append(buffer, static_cast<size_t>(count));
-    if (interrupted || err.find("\nstep") == std::string::npos) continue;
+    if (interrupted || err.find(sign) == std::string::npos) continue;
     interrupted = true;
     ::kill(child, SIGINT);
   }
@@ -126,6 +118,41 @@ eval: {every: 100 epochs}
   const testing::Result states = testing::run_command(
       "runner sql \"SELECT r.status, s.reason FROM runs r JOIN states s USING (run)\" --format csv", folder.path());
   EXPECT_EQ(states.out, "status,reason\ninterrupted,interrupt\n");
+}
+
+constexpr const char* kLongRecipe = R"(
+schema_version: 1
+model: {type: linear}
+data: {train: {format: synthetic, samples: 64, features: [4], classes: 2}, split: {eval: 0.25}, batch_size: 8}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1000000}
+eval: {every: 100 epochs}
+)";
+
+TEST(Interrupt, SigintLetsTheProgramSaveAState) {
+  const testing::Folder folder;
+  testing::write_text(folder.path() / "long.yaml", kLongRecipe);
+  expect_saved_at_interrupt(folder, "\nstep");
+}
+
+TEST(Interrupt, SigintEndsALoopThatCatchesAllErrors) {
+  const testing::Folder folder;
+  testing::write_text(folder.path() / "long.yaml", fmt::format("{}hooks: h.lua\n", kLongRecipe));
+  testing::write_text(folder.path() / "h.lua", R"(
+local nn = require "nn"
+local function train_an_epoch(acc)
+  for batch in acc:batches() do
+    acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+    acc.optimizer:step()
+    acc.optimizer:zero_grad()
+  end
+end
+return {train = function(acc)
+  acc:print("training")
+  while true do pcall(train_an_epoch, acc) end
+end}
+)");
+  expect_saved_at_interrupt(folder, "training\n");
 }
 
 }  // namespace

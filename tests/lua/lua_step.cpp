@@ -78,7 +78,8 @@ std::string LuaStep::error(const std::string& code) {
   try {
     run(code);
   } catch (const Error& error) {
-    return error.message();
+    const std::string line = error.where().to_string() + ": ";  // in the message where it is Lua's own
+    return error.message().starts_with(line) ? error.message() : line + error.message();
   }
   return "no error";
 }
