@@ -98,7 +98,7 @@ struct Setup {
     encoding.label_kind = data::LabelKind::kClass;
     encoding.outputs = 10;
     if (hook != nullptr) hooks = lua::load_hooks(recipe, {{"bench.lua", hook}});
-    const bool own_model = hooks != nullptr && hooks->has_model();
+    const bool own_model = train::has(hooks.get(), train::HookEntry::kModel);
     model =
         own_model ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
     optimizers = train::optimizers_of(recipe);

@@ -12,6 +12,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/registered.h"
 #include "runner/lua/runtime.h"
+#include "runner/train/custom_loop.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
@@ -109,7 +110,7 @@ int log(lua_State* state) {
     lua_pop(state, 1);
   }
   std::sort(names.begin(), names.end());  // so that series are numbered alike in every run
-  train::LoopControl* const loop =
+  train::CustomLoop* const loop =
       accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
   for (const std::string& name : names) {
     RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
@@ -232,7 +233,7 @@ train::RunControl& run_of(const Accelerator& accelerator, std::string_view what)
   return *accelerator.run;
 }
 
-train::LoopControl& loop_of(const Accelerator& accelerator, std::string_view what) {
+train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what) {
   RUN_CHECK(accelerator.loop != nullptr, ErrorKind::kRun,
             "acc.{} belongs to a loop of the hook's own, the entry `train`; here the recipe's loop runs", what);
   return *accelerator.loop;

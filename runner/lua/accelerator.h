@@ -20,7 +20,7 @@ namespace runner::lua {
 struct Accelerator {
   const schema::Recipe& recipe;
   train::RunControl* run = nullptr;    // null: no run is under way
-  train::LoopControl* loop = nullptr;  // null: no loop of the hook's is under way
+  train::CustomLoop* loop = nullptr;  // null: no loop of the hook's is under way
   nn::ModulePtr model = nullptr;       // what set_model() has set
   bool triggered = false;              // acc:set_trigger() in a loop
 };
@@ -61,7 +61,7 @@ void set_model(lua_State* state, nn::ModulePtr model);
 Accelerator& accelerator_argument(lua_State* state);
 // What acc.`what` needs.  Both throw Error(kRun) where there is none.
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
-train::LoopControl& loop_of(const Accelerator& accelerator, std::string_view what);
+train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what);
 
 // Pushes a value of the recipe as Lua has it.
 void push_value(lua_State* state, const schema::Value& value);

@@ -30,30 +30,26 @@
 namespace runner::lua {
 namespace {
 
+using train::HookEntry;
 using train::HookEvent;
 using train::StepInputs;
 
 constexpr const char* kHook = "runner.hook";  // registry: the table that the file returned
 constexpr const char* kAcc = "runner.acc";
 
-// Entries of the table; those from kFirstEvent on are events, in the order of enum HookEvent.
-enum Entry : size_t {
-  kModel,
-  kOptimizers,
-  kSchedule,
-  kTrackers,
-  kTrainingStep,
-  kEvaluationStep,
-  kTransform,
-  kTrain,
-  kMetrics,
-  kFirstEvent
-};
+// Names in the table: in the order of enum HookEntry, then of enum HookEvent.
 constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",       "trackers",
                                          "training_step", "evaluation_step", "transform",      "train",
                                          "metrics",       "on_run_begin",    "on_epoch_begin", "on_step_end",
                                          "on_evaluation", "on_epoch_end",    "on_run_end"};
-static_assert(std::size(kEntries) == kFirstEvent + train::kEventCount);
+static_assert(std::size(kEntries) == train::kEntryCount + train::kEventCount);
+
+constexpr size_t place_of(HookEntry entry) {
+  return static_cast<size_t>(entry);
+}
+constexpr size_t place_of(HookEvent event) {
+  return train::kEntryCount + static_cast<size_t>(event);
+}
 
 std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
   std::vector<Source> found;
@@ -80,18 +76,11 @@ class LuaHooks : public train::Hooks {
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
     push_accelerator(state, accelerator_);
     lua_setfield(state, LUA_REGISTRYINDEX, kAcc);
-    if (has_[kTransform]) transform_ = new_transform();
+    if (has(HookEntry::kTransform)) transform_ = new_transform();
   }
 
-  bool has_model() const override { return has_[kModel]; }
-  bool has_optimizers() const override { return has_[kOptimizers]; }
-  bool has_schedule() const override { return has_[kSchedule]; }
-  bool has_trackers() const override { return has_[kTrackers]; }
-  bool has_training_step() const override { return has_[kTrainingStep]; }
-  bool has_evaluation_step() const override { return has_[kEvaluationStep]; }
-  bool has_train() const override { return has_[kTrain]; }
-  bool has_metrics() const override { return has_[kMetrics]; }
-  bool has(HookEvent event) const override { return has_[kFirstEvent + static_cast<size_t>(event)]; }
+  bool has(HookEntry entry) const override { return has_[place_of(entry)]; }
+  bool has(HookEvent event) const override { return has_[place_of(event)]; }
 
   std::vector<train::HookSource> sources() const override {
     std::vector<train::HookSource> found;
@@ -141,7 +130,7 @@ class LuaHooks : public train::Hooks {
 
   void on(HookEvent event) override {
     const LoopHidden hidden(accelerator_);
-    call_with_accelerator(kEntries[kFirstEvent + static_cast<size_t>(event)]);
+    call_with_accelerator(kEntries[place_of(event)]);
   }
 
   std::map<std::string, double> metrics(const train::EvaluatedSet& set) override {
@@ -187,7 +176,7 @@ class LuaHooks : public train::Hooks {
     each_tracker("finish", 1, [&] { lua_pushlstring(runtime_.state(), status.data(), status.size()); });
   }
 
-  void train(train::LoopControl& loop) override {
+  void train(train::CustomLoop& loop) override {
     accelerator_.loop = &loop;
     struct Ending {
       LuaHooks& hooks;
@@ -199,16 +188,16 @@ class LuaHooks : public train::Hooks {
     call_with_accelerator("train");
   }
 
-  void record(const StepInputs* part) override {
-    if (part == nullptr) return recording_.end();
-    use_model(part->model);
-    recording_.begin(runtime_.state(), part->forward, part->read);
+  void record(const StepInputs* segment) override {
+    if (segment == nullptr) return recording_.end();
+    use_model(segment->model);
+    recording_.begin(runtime_.state(), segment->forward, segment->read);
   }
 
   int64_t draw() const override { return recording_.draw(); }
 
   std::shared_ptr<data::Transform> transform() override {
-    if (!has_[kTransform]) return nullptr;
+    if (!has(HookEntry::kTransform)) return nullptr;
     return transform_ ? std::exchange(transform_, nullptr) : new_transform();
   }
 
@@ -289,7 +278,7 @@ class LuaHooks : public train::Hooks {
 
    private:
     Accelerator& accelerator_;
-    train::LoopControl* const loop_;
+    train::CustomLoop* const loop_;
   };
 
   // Runs what calls an entry of the hook; errors that no line of it made get the line where it is defined.
@@ -357,12 +346,12 @@ class LuaHooks : public train::Hooks {
     for (size_t i = 0; i < std::size(kEntries); ++i) {
       has_[i] = push_field(state, -1, kEntries[i].data());
       if (!has_[i]) continue;
-      if (i == kMetrics) {
+      if (i == place_of(HookEntry::kMetrics)) {
         check_whole_metrics(state, recipe_.hooks);
         lua_pop(state, 1);
         continue;
       }
-      if (i == kTrackers) {
+      if (i == place_of(HookEntry::kTrackers)) {
         RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "the hook {}: trackers is {}, expected a list of tables",
                   recipe_.hooks, type_name(state, -1));
         lua_pop(state, 1);

@@ -11,12 +11,13 @@
 #include "runner/lua/bind.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
+#include "runner/train/custom_loop.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
 namespace {
 
-using train::LoopControl;
+using train::CustomLoop;
 using train::Split;
 
 constexpr const char* kBatchName = "batch";
@@ -30,7 +31,7 @@ constexpr const char* kSchedulerName = "acc.scheduler";
 template <int (*function)(lua_State*)>
 constexpr auto ending = bound<function, Raise::kEndsRun>;
 
-LoopControl& loop_argument(lua_State* state, std::string_view what) {
+CustomLoop& loop_argument(lua_State* state, std::string_view what) {
   return loop_of(accelerator_argument(state), what);
 }
 
@@ -64,8 +65,7 @@ Accelerator& upvalue_accelerator(lua_State* state) {
 
 // Numbers from 1, within this loop.
 int next_epoch(lua_State* state) {
-  const LoopControl::Epochs epochs{lua_tointeger(state, lua_upvalueindex(2)),
-                                   lua_tointeger(state, lua_upvalueindex(3))};
+  const CustomLoop::Epochs epochs{lua_tointeger(state, lua_upvalueindex(2)), lua_tointeger(state, lua_upvalueindex(3))};
   Runtime::of(state).refill();
   const auto epoch = loop_of(upvalue_accelerator(state), "epochs").next_epoch(epochs);
   epoch ? lua_pushinteger(state, *epoch - epochs.first + 1) : lua_pushnil(state);
@@ -77,7 +77,7 @@ int epochs(lua_State* state) {
   std::optional<int64_t> count;
   if (!lua_isnoneornil(state, 2)) count = integer_argument(state, 2);
   RUN_CHECK(!count || *count >= 0, ErrorKind::kRun, "acc:epochs: {} is no number of epochs", *count);
-  const LoopControl::Epochs epochs = loop_of(accelerator, "epochs").begin_epochs(count);
+  const CustomLoop::Epochs epochs = loop_of(accelerator, "epochs").begin_epochs(count);
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, epochs.first);
   lua_pushinteger(state, epochs.end);
@@ -137,7 +137,7 @@ int mark_step(lua_State* state) {
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
 int backward(lua_State* state) {
-  LoopControl& loop = loop_argument(state, "backward");
+  CustomLoop& loop = loop_argument(state, "backward");
   recording_of(state, "a loss").mark_line(state);
   loop.backward(tensor_argument(state, 2));
   return 0;
@@ -157,7 +157,7 @@ double limit_argument(lua_State* state, int index) {
 }
 
 int clip_grad_norm(lua_State* state) {
-  LoopControl& loop = loop_argument(state, "clip_grad_norm");
+  CustomLoop& loop = loop_argument(state, "clip_grad_norm");
   recording_of(state, "a gradient").mark_line(state);
   const Value norm = loop.clip_grad_norm(optional_optimizer(state, 3), limit_argument(state, 2));
   if (!norm) return 0;
@@ -166,7 +166,7 @@ int clip_grad_norm(lua_State* state) {
 }
 
 int clip_grad_value(lua_State* state) {
-  LoopControl& loop = loop_argument(state, "clip_grad_value");
+  CustomLoop& loop = loop_argument(state, "clip_grad_value");
   recording_of(state, "a gradient").mark_line(state);
   loop.clip_grad_value(optional_optimizer(state, 3), limit_argument(state, 2));
   return 0;
@@ -174,7 +174,7 @@ int clip_grad_value(lua_State* state) {
 
 // ---- optimizers and the schedule -----------------------------------------------------------------------------------
 
-LoopControl& loop_of_optimizer(lua_State* state, int32_t& number) {
+CustomLoop& loop_of_optimizer(lua_State* state, int32_t& number) {
   const Part<int32_t>& part = part_argument<int32_t>(state, kOptimizerName);
   number = part.value;
   recording_of(state, "an update").mark_line(state);
@@ -234,7 +234,7 @@ int step_schedule(lua_State* state) {
 }
 
 int last_rate(lua_State* state) {
-  LoopControl& loop = loop_of(*part_argument<int>(state, kSchedulerName).accelerator, "scheduler");
+  CustomLoop& loop = loop_of(*part_argument<int>(state, kSchedulerName).accelerator, "scheduler");
   lua_createtable(state, static_cast<int>(loop.optimizers().size()), 0);
   for (int32_t i = 0; i < std::ssize(loop.optimizers()); ++i) {
     lua_pushnumber(state, loop.rate(i));
@@ -266,7 +266,7 @@ int check_trigger(lua_State* state) {
 }
 
 int load_state(lua_State* state) {
-  LoopControl& loop = loop_argument(state, "load_state");
+  CustomLoop& loop = loop_argument(state, "load_state");
   std::optional<int64_t> id;
   if (!lua_isnoneornil(state, 2)) id = integer_argument(state, 2);
   loop.load(id);
@@ -279,10 +279,10 @@ int profile(lua_State* state) {
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   lua_settop(state, 2);
   loop_of(accelerator, "profile").mark_step();
-  const LoopControl::Cost before = accelerator.loop->cost();
+  const CustomLoop::Cost before = accelerator.loop->cost();
   lua_call(state, 0, LUA_MULTRET);
   accelerator.loop->mark_step();
-  const LoopControl::Cost after = accelerator.loop->cost();
+  const CustomLoop::Cost after = accelerator.loop->cost();
   run_of(accelerator, "profile")
       .print(fmt::format("profile: {:.3g} s, {} programs run, {} of them compiled", after.seconds - before.seconds,
                          after.runs - before.runs, after.compiled - before.compiled));

@@ -20,132 +20,140 @@ int64_t samples_of(const data::Batch& batch) {
 }  // namespace
 
 CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
-    : session_(session), trainer_(session.trainer), hooks_(hooks), host_(host) {}
+    : session_(session),
+      trainer_(session.trainer),
+      hooks_(hooks),
+      host_(host),
+      touched_{.stepped = std::vector<bool>(optimizers().size())} {}
 
 void CustomLoop::run() {
-  begin_part();
+  begin_segment();
   try {
     hooks_.train(*this);
   } catch (const Error&) {
-    end_part(/*run=*/false);
+    end_segment(/*run=*/false);
     if (!stopped_) throw;
     return;
   }
   end_batch();
-  end_part();
+  end_segment();
   host_.settle();
 }
 
-// ---- parts ---------------------------------------------------------------------------------------------------------
+// ---- segments ------------------------------------------------------------------------------------------------------
 
 // The one under way.  A hook that goes on after an error of the loop's has none.
-Segment& CustomLoop::part() {
-  RUN_CHECK(part_.has_value(), ErrorKind::kRun, "the loop has ended with an error; there is nothing to go on with");
-  return *part_;
+Segment& CustomLoop::segment() {
+  RUN_CHECK(segment_.has_value(), ErrorKind::kRun, "the loop has ended with an error; there is nothing to go on with");
+  return *segment_;
 }
 
-void CustomLoop::begin_part() {
+void CustomLoop::begin_segment() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
-  part_.emplace(trainer_.builder(), on != nullptr ? std::optional(on->size) : std::nullopt, training,
-                trainer_.kept_gradients, /*voided=*/!window_.finite);
+  segment_.emplace(trainer_.builder(), on != nullptr ? std::optional(on->size) : std::nullopt, training,
+                   trainer_.kept_gradients(), /*voided=*/!window_.seen.finite);
   reads_ = 0;
-  part_->inputs().read = [this, on](Value value) {
+  segment_->inputs().read = [this, on](Value value) {
     constexpr int kMostReads = 1000;
     RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
               "more than {} values are read in one step; read many at once, with tensor:tolist()", kMostReads);
-    return trainer_.read_value(part_->program(), value.id, on, part_->scalars());
+    return trainer_.read_value(segment_->program(), value.id, on, segment_->scalars());
   };
-  hooks_.record(&part_->inputs());
+  hooks_.record(&segment_->inputs());
 }
 
 // `run`: false drops what was recorded.
-void CustomLoop::end_part(bool run) {
+void CustomLoop::end_segment(bool run) {
   hooks_.record(nullptr);
-  if (part_ && run) run_part();
-  part_.reset();
+  if (segment_ && run) run_segment();
+  segment_.reset();
 }
 
-void CustomLoop::run_part() {
-  part_->finish();
-  trainer_.kept_gradients = part_->kept();
-  if (!part_->does_something()) return;
-  trainer_.run_segment(*part_, batch());
+void CustomLoop::run_segment() {
+  segment_->finish();
+  trainer_.keep_gradients(segment_->kept());
+  if (!segment_->does_something()) return;
+  trainer_.run_segment(*segment_, batch());
+  const int output = segment_->finite_output();
+  const bool losses_finite = output < 0 || trainer_.read_output(*segment_, output) != 0;
+  const bool finite = take_steps() && losses_finite;
+  if (!finite && std::exchange(window_.seen.finite, false)) {
+    if (!not_finite_) not_finite_ = trainer_.explain_not_finite(*segment_, batch());
+    host_.not_finite(*not_finite_, window_.untouched);
+  }
+  for (const Segment::Logged& logged : segment_->logged())
+    host_.point(logged.name, trainer_.read_output(*segment_, logged.output));
+}
+
+// Whether all steps of the segment, which has run, were applied; what was counted with those that were not is taken
+// back.
+bool CustomLoop::take_steps() {
   Counters& counters = trainer_.counters;
-  bool finite = true;
-  if (const int output = part_->finite_output(); output >= 0) finite = trainer_.read_output(*part_, output) != 0;
-  for (const Segment::Step& step : part_->steps()) {
-    const bool applied = trainer_.read_output(*part_, step.output) != 0;
-    untouched_ = untouched_ && !applied;
-    finite = finite && applied;
+  bool all = true;
+  for (const Segment::Step& step : segment_->steps()) {
+    const bool applied = trainer_.read_output(*segment_, step.output) != 0;
+    window_.untouched = window_.untouched && !applied;
     counters.update_was_skipped = !applied;
+    all = all && applied;
     if (applied) continue;
     --counters.updates[optimizers()[static_cast<size_t>(step.optimizer)]];
     counters.scheduled -= step.scheduled;
   }
-  if (!finite && std::exchange(window_.finite, false)) {
-    if (!std::exchange(explained_, true)) not_finite_ = trainer_.explain_not_finite(*part_, batch());
-    host_.not_finite(not_finite_, untouched_);
-  }
-  for (const Segment::Logged& logged : part_->logged())
-    host_.point(logged.name, trainer_.read_output(*part_, logged.output));
+  return all;
 }
 
-LoopControl::Cost CustomLoop::cost() const {
+CustomLoop::Cost CustomLoop::cost() const {
   const backends::PlanCacheCounters cache = trainer_.plan_use().cache;
   return {seconds_since_process_start(), cache.hits + cache.misses, cache.misses};
 }
 
 void CustomLoop::mark_step() {
-  end_part();
-  begin_part();
-}
-
-const StepInputs& CustomLoop::inputs() {
-  return part().inputs();
+  end_segment();
+  begin_segment();
 }
 
 const StepInputs& CustomLoop::inputs(int64_t number) {
   RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
             "this batch is over; keep numbers, with tensor:item() or tensor:tolist()");
-  return part().inputs();
+  return segment().inputs();
 }
 
 // ---- epochs --------------------------------------------------------------------------------------------------------
 
-LoopControl::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
+CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   refuse_inside("acc:epochs");
-  const int64_t first = epochs_before_;
+  const int64_t first = epochs_.before;
   const int64_t steps = session_.scale.steps_per_epoch;
   const int64_t all = (session_.scale.total_steps + steps - 1) / steps;
   RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
             "acc:epochs: {} epochs after {} are more than the {} that the recipe trains for; make train.{} larger",
             *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
   const int64_t end = count ? first + *count : all;
-  epochs_before_ = end;
-  epoch_.reset();
+  epochs_.before = end;
+  epochs_.given.reset();
   return {first, end};
 }
 
 std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   refuse_inside("acc:epochs");
-  end_part();
+  end_segment();
   leave_epoch();
   stop_where_interrupted();
   host_.settle();
   const int64_t epoch = host_.position().epoch;
   const bool over = host_.finished() || epoch >= epochs.end;
-  epoch_ = over ? std::nullopt : std::optional(epoch);
-  begin_part();
-  return epoch_;
+  epochs_.given = over ? std::nullopt : std::optional(epoch);
+  begin_segment();
+  return epochs_.given;
 }
 
 // An epoch that the hook has left early is not come back to: states say so, too.
 void CustomLoop::leave_epoch() {
   const int64_t epoch = host_.position().epoch;
-  if (epoch_ != epoch || host_.finished()) return;
+  if (epochs_.given != epoch || host_.finished()) return;
   host_.set_position({epoch + 1, 0});
-  train_loader_.reset();
+  train_.loader.reset();
   drop_window();
 }
 
@@ -156,10 +164,8 @@ void CustomLoop::refuse_inside(std::string_view what) const {
 
 // The batches of a window that the hook has not finished count for nothing.
 void CustomLoop::drop_window() {
-  if (micro_ > 0) trainer_.kept_gradients.assign(trainer_.kept_gradients.size(), false);
-  micro_ = 0;
+  if (window_.batches > 0) trainer_.keep_gradients(std::vector<bool>(trainer_.kept_gradients().size()));
   window_ = {};
-  untouched_ = true;
 }
 
 // ---- batches -------------------------------------------------------------------------------------------------------
@@ -167,19 +173,19 @@ void CustomLoop::drop_window() {
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
     refuse_inside("acc:batches");
-    end_part();
+    end_segment();
     if (host_.finished()) stop();
-    batch_epoch_ = host_.position().epoch;
+    epochs_.batches = host_.position().epoch;
   } else {
     RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
-    end_part();
+    end_segment();
     close_evaluation();
     const data::DataPlan plan(data::eval_plan(session_.recipe, session_.data.eval->size()));
-    eval_loader_.emplace(*session_.data.eval, plan, data::LoaderSpec{.shuffle = false, .epochs = 1, .prefetch = 0});
-    eval_left_ = plan.steps_per_epoch();
+    eval_.loader.emplace(*session_.data.eval, plan, data::LoaderSpec{.shuffle = false, .epochs = 1, .prefetch = 0});
+    eval_.left = plan.steps_per_epoch();
   }
-  begin_part();
+  begin_segment();
 }
 
 std::optional<int64_t> CustomLoop::next_batch(Split split) {
@@ -188,66 +194,64 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
-  end_part();
-  const bool over = host_.finished() || host_.position().epoch != batch_epoch_;
+  end_segment();
+  const bool over = host_.finished() || host_.position().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
-    if (micro_ == 0) host_.begin_window();
-    if (!train_loader_) {
-      train_loader_.emplace(session_.data.train, session_.plan, host_.loader_spec());
-    }
-    train_ = {&train_loader_->next(), ++batches_};
-    stepped_.assign(optimizers().size(), false);
+    if (window_.batches == 0) host_.begin_window();
+    if (!train_.loader) train_.loader.emplace(session_.data.train, session_.plan, host_.loader_spec());
+    train_.batch = &train_.loader->next();
+    train_.number = ++batches_;
+    touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   }
-  begin_part();
+  begin_segment();
   return over ? std::nullopt : std::optional(train_.number);
 }
 
 std::optional<int64_t> CustomLoop::next_eval_batch() {
-  end_part();
-  const bool over = !eval_loader_ || eval_left_ == 0;
+  end_segment();
+  const bool over = !eval_.loader || eval_.left == 0;
   if (over) {
     close_evaluation();
   } else {
-    --eval_left_;
-    eval_ = {&eval_loader_->next(), ++batches_};
+    --eval_.left;
+    eval_.batch = &eval_.loader->next();
+    eval_.number = ++batches_;
   }
-  begin_part();
+  begin_segment();
   return over ? std::nullopt : std::optional(eval_.number);
 }
 
 void CustomLoop::close_evaluation() {
-  eval_ = {};
-  eval_loader_.reset();
+  eval_.batch = nullptr;
+  eval_.loader.reset();
 }
 
 void CustomLoop::end_batches(Split split) {
   if ((split == Split::kTrain ? train_ : eval_).batch == nullptr) return;
-  end_part();
+  end_segment();
   split == Split::kTrain ? end_batch() : close_evaluation();
-  begin_part();
+  begin_segment();
 }
 
 // The training batch is done: with it, perhaps, the window.
 void CustomLoop::end_batch() {
   close_evaluation();
   if (train_.batch == nullptr) return;
-  end_part();
+  end_segment();
   const data::Batch batch = *train_.batch;
   const bool last = sync_gradients();
-  train_ = {};
-  take_in(batch, window_);
-  ++micro_;
+  train_.batch = nullptr;
+  take_in(batch, window_.seen);
+  ++window_.batches;
   if (!last) return;
-  micro_ = 0;
-  const Trainer::Window window = std::exchange(window_, {});
-  untouched_ = true;
-  host_.end_window(window, std::exchange(stepped_rate_, std::nullopt).value_or(rate(0)));
+  const Window window = std::exchange(window_, {});
+  host_.end_window(window.seen, window.rate.value_or(rate(0)));
 }
 
 // An interrupted run saves its state and goes on another day; the hook must not go on without it.
 void CustomLoop::stop_where_interrupted() {
-  if (host_.interrupted() && micro_ == 0) stop();
+  if (host_.interrupted() && window_.batches == 0) stop();
 }
 
 void CustomLoop::stop() {
@@ -258,7 +262,7 @@ void CustomLoop::stop() {
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, micro_);
+  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.batches);
 }
 
 // The mean over a window is Σ over its batches of the sum over samples, divided by the samples of the window.
@@ -276,21 +280,17 @@ void CustomLoop::backward(Value loss) {
   } else if (by_sample) {
     samples = window = static_cast<double>(loss.shape()[0]);
   }
-  const int64_t number = train_.number;  // 0: there is no batch
-  const double counted = number > 0 && std::exchange(counted_, number) == number ? 0 : samples;
-  part().backward(loss, by_sample ? 1.0 / window : samples / window, samples, counted);
+  const bool again = train_.batch != nullptr && std::exchange(touched_.counted, true);
+  const double counted = again ? 0 : samples;
+  segment().backward(loss, by_sample ? 1.0 / window : samples / window, samples, counted);
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
-  return sync_gradients() ? part().clip_grad_norm(optimizer, limit) : Value{};
+  return sync_gradients() ? segment().clip_grad_norm(optimizer, limit) : Value{};
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
-  if (sync_gradients()) part().clip_grad_value(optimizer, limit);
-}
-
-const std::vector<std::string>& CustomLoop::optimizers() const {
-  return trainer_.optimizers().names;
+  if (sync_gradients()) segment().clip_grad_value(optimizer, limit);
 }
 
 void CustomLoop::step(int32_t optimizer) {
@@ -300,24 +300,24 @@ void CustomLoop::step(int32_t optimizer) {
   ++updates;  // taken back when the segment has run and the step was skipped
   const double factor = session_.schedule.factor(counters.scheduled);
   const auto momentum = session_.schedule.momentum(counters.scheduled);
-  part().step(optimizer, [&](const optim::Rule& rule) {
+  segment().step(optimizer, [&](const optim::Rule& rule) {
     const optim::StepRates rates{.lr = rule.hyper.lr * factor,
                                  .momentum = momentum.value_or(optim::base_momentum(rule))};
     std::vector<double> scalars(optim::scalar_names(rule.type).size());
     optim::step_scalars(rule, rates, updates, scalars);
     return scalars;
   });
-  if (!part().applied()) counters.update_was_skipped = false;
-  stepped_rate_ = base_rate(0) * factor;
-  stepped_[static_cast<size_t>(optimizer)] = true;
+  if (!segment().applied()) counters.update_was_skipped = false;
+  window_.rate = base_rate(0) * factor;
+  touched_.stepped[static_cast<size_t>(optimizer)] = true;
 }
 
 void CustomLoop::zero_grad(int32_t optimizer) {
   if (!sync_gradients()) return;
-  RUN_CHECK(micro_ == 0 || stepped_[static_cast<size_t>(optimizer)], ErrorKind::kRun,
+  RUN_CHECK(window_.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
             "zero_grad: the gradients of the {} batches before in this window would be lost; call it behind step",
-            micro_);
-  part().zero_grad(optimizer);
+            window_.batches);
+  segment().zero_grad(optimizer);
 }
 
 double CustomLoop::base_rate(int32_t optimizer) const {
@@ -333,38 +333,38 @@ double CustomLoop::rate(int32_t optimizer) {
 // Where a step under way turns out to be skipped, what has been scheduled with it is taken back.
 int64_t CustomLoop::scheduled() {
   int64_t count = trainer_.counters.scheduled;
-  if (session_.recipe.train.on_nan != schema::OnNan::kSkip || !part_) return count;
-  for (const Segment::Step& step : part_->steps())
-    if (step.scheduled > 0 && part_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
+  if (!may_skip() || !segment_) return count;
+  for (const Segment::Step& step : segment_->steps())
+    if (step.scheduled > 0 && segment_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
   return count;
 }
 
 // With the newest update: where that is skipped, so is this, as soon as it shows.
 void CustomLoop::step_schedule() {
   if (!sync_gradients()) return;
-  if (part().applied()) {
-    part().step_schedule();
+  if (segment().applied()) {
+    segment().step_schedule();
   } else if (trainer_.counters.update_was_skipped) {
     return;
   }
   ++trainer_.counters.scheduled;
 }
 
-// Costs a read where the newest step is in the part under way and may be skipped.
+bool CustomLoop::may_skip() const {
+  return session_.recipe.train.on_nan == schema::OnNan::kSkip;
+}
+
+// Costs a read where the newest step is in the segment under way.
 bool CustomLoop::step_was_skipped() {
-  if (!part().applied()) return trainer_.counters.update_was_skipped;
-  if (session_.recipe.train.on_nan != schema::OnNan::kSkip) return false;
-  return part().inputs().read(part().applied()).front() == 0;
+  if (!segment().applied()) return trainer_.counters.update_was_skipped;
+  if (!may_skip()) return false;
+  return segment().inputs().read(segment().applied()).front() == 0;
 }
 
 // ---- states and points ---------------------------------------------------------------------------------------------
 
-bool CustomLoop::in_window() const {
-  return train_.batch != nullptr;
-}
-
 void CustomLoop::log(const std::string& name, Value value) {
-  part().log(name, value);
+  segment().log(name, value);
 }
 
 void CustomLoop::log(const std::string& name, double value) {
@@ -378,12 +378,11 @@ void CustomLoop::save() {
 void CustomLoop::load(std::optional<int64_t> state) {
   host_.settle();
   host_.check_state(state);
-  end_part(/*run=*/false);
+  end_segment(/*run=*/false);
   host_.load(state);
-  counted_ = 0;
-  stepped_rate_.reset();
-  stepped_.assign(stepped_.size(), false);
-  begin_part();
+  touched_ = {.stepped = std::vector<bool>(optimizers().size())};
+  window_.rate.reset();
+  begin_segment();
 }
 
 }  // namespace runner::train

@@ -2,7 +2,7 @@
 //
 // What the hook computes is recorded into a Segment, which runs when the next batch is asked for or at another cut; so
 // nothing that the hook sees depends on when the device works.  The run around it logs, evaluates and saves at the end
-// of each window as it does in a declared loop.
+// of each window as it does in a declared loop.  docs/decisions/016-loops-of-hooks.md says why.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,9 @@ class LoopHost {
   virtual void load(std::optional<int64_t> state) = 0;
 };
 
-class CustomLoop : public LoopControl {
+enum class Split { kTrain, kEval };
+
+class CustomLoop {
  public:
   // All must outlive the loop.
   CustomLoop(Session& session, Hooks& hooks, LoopHost& host);
@@ -46,52 +48,99 @@ class CustomLoop : public LoopControl {
   // Calls the hook's `train`, up to its end or to the end of the run.
   void run();
 
- private:
-  Epochs begin_epochs(std::optional<int64_t> count) override;
-  std::optional<int64_t> next_epoch(const Epochs& epochs) override;
-  void begin_batches(Split split) override;
-  std::optional<int64_t> next_batch(Split split) override;
-  void end_batches(Split split) override;
-  const StepInputs& inputs(int64_t batch) override;
-  const StepInputs& inputs() override;
-  bool sync_gradients() const override;
-  void backward(Value loss) override;
-  Value clip_grad_norm(std::optional<int32_t> optimizer, double limit) override;
-  void clip_grad_value(std::optional<int32_t> optimizer, double limit) override;
-  const std::vector<std::string>& optimizers() const override;
-  void step(int32_t optimizer) override;
-  void zero_grad(int32_t optimizer) override;
-  double rate(int32_t optimizer) override;
-  void step_schedule() override;
-  bool step_was_skipped() override;
-  bool in_window() const override;
-  void log(const std::string& name, Value value) override;
-  void log(const std::string& name, double value) override;
-  Cost cost() const override;
-  void mark_step() override;
-  void save() override;
-  void load(std::optional<int64_t> state) override;
+  // ---- for the hook: tensors belong to the segment under way; calls that end it say so, and Hooks::record() tells the
+  // hook of the next one ----
 
-  // A batch that the hook works on.
-  struct Open {
-    const data::Batch* batch = nullptr;
-    int64_t number = 0;
+  // The epochs [first, end) that the next loop over epochs goes through: `count` behind those of the loops before it,
+  // or all that the recipe has left.
+  struct Epochs {
+    int64_t first = 0, end = 0;
+  };
+  Epochs begin_epochs(std::optional<int64_t> count);
+  // The next epoch, from 0; none: the loop is over.  Ends the segment.
+  std::optional<int64_t> next_epoch(const Epochs& epochs);
+
+  // A loop over the batches of the epoch under way, or of the evaluation data.  Both end the segment; a batch is a
+  // number that is never used again, none: the loop is over.
+  void begin_batches(Split split);
+  std::optional<int64_t> next_batch(Split split);
+  // The loop is left, perhaps before its end: its batch is over.
+  void end_batches(Split split);
+  // The segment under way, on that batch.  Throws Error(kRun) where the batch is over.
+  const StepInputs& inputs(int64_t batch);
+  // The segment under way.
+  const StepInputs& inputs() { return segment().inputs(); }
+
+  // Whether the optimizers step at this batch, the last of its window.
+  bool sync_gradients() const;
+  void backward(Value loss);
+  Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);  // unset where none step
+  void clip_grad_value(std::optional<int32_t> optimizer, double limit);
+  const std::vector<std::string>& optimizers() const { return trainer_.optimizers().names; }
+  void step(int32_t optimizer);
+  void zero_grad(int32_t optimizer);
+  // Under the schedule.  Both may read a value, where the newest update may be skipped and has not run yet.
+  double rate(int32_t optimizer);
+  bool step_was_skipped();  // the newest
+  void step_schedule();     // moves it on, unless that was
+
+  // Whether a training batch is under way; then points belong to the end of its window.
+  bool in_window() const { return train_.batch != nullptr; }
+  void log(const std::string& name, Value value);
+  void log(const std::string& name, double value);
+  // So far: since the process started, Programs run, and those of them that had to be compiled.
+  struct Cost {
+    double seconds = 0;
+    int64_t runs = 0, compiled = 0;
+  };
+  Cost cost() const;
+  void mark_step();                         // ends the segment
+  void save();                              // at the end of the window
+  void load(std::optional<int64_t> state);  // drops the segment
+
+ private:
+  // A loop over batches.
+  struct Batches {
+    std::optional<data::Loader> loader;
+    const data::Batch* batch = nullptr;  // that the hook works on; null: none
+    int64_t number = 0;                  // of that batch
+    int64_t left = 0;                    // behind it, of the evaluation data
+  };
+  // The window under way.
+  struct Window {
+    Trainer::Window seen;        // in the batches that are over
+    int64_t batches = 0;         // that are over
+    bool untouched = true;       // nothing has been updated
+    std::optional<double> rate;  // of the newest step
+  };
+  // What has happened to the training batch under way.
+  struct Touched {
+    bool counted = false;       // in train/loss
+    std::vector<bool> stepped;  // by optimizer
+  };
+  // Where the loops over epochs stand.
+  struct EpochCount {
+    int64_t before = 0;              // those of the loops so far
+    std::optional<int64_t> given;    // that the loop under way has given
+    std::optional<int64_t> batches;  // that the loop over batches goes through
   };
 
   const data::Batch* batch() const { return current().batch; }
-  const Open& current() const { return eval_.batch != nullptr ? eval_ : train_; }
-  double base_rate(int32_t optimizer) const;
-  int64_t scheduled();
-  Segment& part();
-  void begin_part();
-  void end_part(bool run = true);
-  void run_part();
+  const Batches& current() const { return eval_.batch != nullptr ? eval_ : train_; }
+  Segment& segment();
+  void begin_segment();
+  void end_segment(bool run = true);
+  void run_segment();
+  bool take_steps();
   void end_batch();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
   void close_evaluation();
   void drop_window();
   void leave_epoch();
+  double base_rate(int32_t optimizer) const;
+  int64_t scheduled();
+  bool may_skip() const;
   void refuse_inside(std::string_view what) const;
   void stop_where_interrupted();
   [[noreturn]] void stop();
@@ -100,24 +149,15 @@ class CustomLoop : public LoopControl {
   Trainer& trainer_;
   Hooks& hooks_;
   LoopHost& host_;
-  std::optional<Segment> part_;
-  std::optional<data::Loader> train_loader_, eval_loader_;
-  bool stopped_ = false;   // the run was over, and the hook would have gone on
-  int64_t eval_left_ = 0;  // batches of the evaluation under way
-  Open train_, eval_;
-  int64_t batches_ = 0;  // their numbers
-  int64_t micro_ = 0;    // batches of the window so far
-  Trainer::Window window_;
-  NotFinite not_finite_;  // the first that was, found once: it takes a while
-  bool explained_ = false;
-  bool untouched_ = true;               // nothing has been updated in the window
-  std::optional<double> stepped_rate_;  // of the newest step in the window
-  int reads_ = 0;                       // in this part
-  std::vector<bool> stepped_;           // by optimizer: at this batch
-  int64_t counted_ = 0;                 // number of the newest batch whose samples train/loss has counted
-  int64_t epochs_before_ = 0;           // of the loops over epochs so far
-  std::optional<int64_t> epoch_;        // that the loop over epochs has given
-  std::optional<int64_t> batch_epoch_;  // that the loop over batches goes through
+  std::optional<Segment> segment_;
+  int reads_ = 0;  // in this segment
+  Batches train_, eval_;
+  int64_t batches_ = 0;  // so far, which number them
+  Window window_;
+  Touched touched_;
+  EpochCount epochs_;
+  std::optional<NotFinite> not_finite_;  // the first that was, found once: it takes a while
+  bool stopped_ = false;                 // the run was over, and the hook would have gone on
 };
 
 }  // namespace runner::train

@@ -10,7 +10,7 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
       dataset_(dataset),
       none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
       plan_(data::eval_plan(recipe, dataset.size())),
-      with_metrics_(hooks != nullptr && hooks->has_metrics() ? hooks : nullptr) {}
+      with_metrics_(has(hooks, HookEntry::kMetrics) ? hooks : nullptr) {}
 
 template <class Each>
 void Evaluator::each_batch(const Each& each) {

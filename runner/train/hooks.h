@@ -1,4 +1,5 @@
-// What a hook file may put in place of parts of a training, as the trainer sees it; runner/lua implements it.
+// What a hook file may put in place of the recipe's parts of a training, as the trainer sees it; runner/lua implements
+// it. run.h explains the words.
 #pragma once
 
 #include <cstddef>
@@ -62,61 +63,7 @@ struct EvaluatedSet {
   std::vector<float> targets;      // (S, N)
 };
 
-enum class Split { kTrain, kEval };
-
-// What a hook that drives the training loop may ask.  Tensors belong to the part of the loop under way; calls that end
-// a part say so, and Hooks::record() tells the hook of the next one.
-class LoopControl {
- public:
-  virtual ~LoopControl() = default;
-
-  // The epochs [first, end) that the next loop over epochs goes through: `count` behind those of the loops before it,
-  // or all that the recipe has left.
-  struct Epochs {
-    int64_t first = 0, end = 0;
-  };
-  virtual Epochs begin_epochs(std::optional<int64_t> count) = 0;
-  // The next epoch, from 0; none: the loop is over.  Ends the part under way.
-  virtual std::optional<int64_t> next_epoch(const Epochs& epochs) = 0;
-
-  // A loop over the batches of the epoch under way, or of the evaluation data.  Both end the part under way; a batch
-  // is a number that is never used again, none: the loop is over.
-  virtual void begin_batches(Split split) = 0;
-  virtual std::optional<int64_t> next_batch(Split split) = 0;
-  // The loop is left, perhaps before its end: its batch is over.
-  virtual void end_batches(Split split) = 0;
-  // The part under way, on that batch.  Throws Error(kRun) where the batch is over.
-  virtual const StepInputs& inputs(int64_t batch) = 0;
-  // The part under way.
-  virtual const StepInputs& inputs() = 0;
-
-  // Whether the optimizers step at this batch, the last of its window.
-  virtual bool sync_gradients() const = 0;
-  virtual void backward(Value loss) = 0;
-  virtual Value clip_grad_norm(std::optional<int32_t> optimizer, double limit) = 0;  // unset where none step
-  virtual void clip_grad_value(std::optional<int32_t> optimizer, double limit) = 0;
-  virtual const std::vector<std::string>& optimizers() const = 0;
-  virtual void step(int32_t optimizer) = 0;
-  virtual void zero_grad(int32_t optimizer) = 0;
-  // Under the schedule.  Both may read a value, where the newest update may be skipped and has not run yet.
-  virtual double rate(int32_t optimizer) = 0;
-  virtual bool step_was_skipped() = 0;  // the newest
-  virtual void step_schedule() = 0;     // moves it on, unless that was
-
-  // Whether a training batch is under way; then points belong to the end of its window.
-  virtual bool in_window() const = 0;
-  virtual void log(const std::string& name, Value value) = 0;
-  virtual void log(const std::string& name, double value) = 0;
-  // So far: since the process started, Programs run, and those of them that had to be compiled.
-  struct Cost {
-    double seconds = 0;
-    int64_t runs = 0, compiled = 0;
-  };
-  virtual Cost cost() const = 0;
-  virtual void mark_step() = 0;                         // ends the part under way
-  virtual void save() = 0;                              // at the end of the window
-  virtual void load(std::optional<int64_t> state) = 0;  // drops the part under way
-};
+class CustomLoop;  // custom_loop.h
 
 // What hooks of events may ask of the run that is under way, and of it.
 class RunControl {
@@ -144,6 +91,20 @@ struct HookSource {
   std::string text;
 };
 
+// What a hook may have, besides events.
+enum class HookEntry {
+  kModel,
+  kOptimizers,
+  kSchedule,
+  kTrackers,
+  kTrainingStep,
+  kEvaluationStep,
+  kTransform,
+  kTrain,
+  kMetrics
+};
+inline constexpr int kEntryCount = 9;
+
 enum class HookEvent { kRunBegin, kEpochBegin, kStepEnd, kEvaluation, kEpochEnd, kRunEnd };
 inline constexpr int kEventCount = 6;
 
@@ -151,16 +112,8 @@ class Hooks {
  public:
   virtual ~Hooks() = default;
 
-  // Which parts the hook has.
-  virtual bool has_model() const = 0;
-  virtual bool has_optimizers() const = 0;
-  virtual bool has_schedule() const = 0;
-  virtual bool has_trackers() const = 0;
-  virtual bool has_training_step() const = 0;
-  virtual bool has_evaluation_step() const = 0;
-  virtual bool has_train() const = 0;
+  virtual bool has(HookEntry entry) const = 0;
   virtual bool has(HookEvent event) const = 0;
-  virtual bool has_metrics() const = 0;
 
   // What has been read so far.
   virtual std::vector<HookSource> sources() const = 0;
@@ -179,9 +132,9 @@ class Hooks {
   virtual void track(const std::map<std::string, double>& values, int64_t step) = 0;
   virtual void track_end(std::string_view status) = 0;
   // The whole training.  Throws what the loop throws.
-  virtual void train(LoopControl& loop) = 0;
-  // The part of the loop that tensors belong to from now on; null: to none.
-  virtual void record(const StepInputs* part) = 0;
+  virtual void train(CustomLoop& loop) = 0;
+  // The segment of the loop that tensors belong to from now on; null: none.
+  virtual void record(const StepInputs* segment) = 0;
   // Number of the newest recording's random tensors: with the seed, all that they depend on.
   virtual int64_t draw() const = 0;
   // Figures of a whole evaluation by name, without "eval/".
@@ -196,6 +149,11 @@ class Hooks {
   virtual std::string state() = 0;
   virtual void restore(const std::string& state) = 0;
 };
+
+// Whether there is a hook (null: none) with that entry.
+inline bool has(const Hooks* hooks, HookEntry entry) {
+  return hooks != nullptr && hooks->has(entry);
+}
 
 // Null where the recipe names no hook.  Throws Error(kRecipe) with the line where the file cannot be used.
 using MakeHooks = std::function<std::unique_ptr<Hooks>(const schema::Recipe& recipe)>;

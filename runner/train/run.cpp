@@ -139,7 +139,7 @@ class Run : private RunControl, private LoopHost {
   void go_on_from(const RunState& state) {
     position_ = state.position;
     patience_ = state.patience;
-    session_.trainer.metrics = state.metrics;
+    session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
   }
 
@@ -181,12 +181,11 @@ class Run : private RunControl, private LoopHost {
   bool interrupted() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
 
   // From the next batch on.
-  data::LoaderSpec loader_spec() const override { return loader_spec(recipe_.data.prefetch); }
-  data::LoaderSpec loader_spec(int64_t prefetch) const {
+  data::LoaderSpec loader_spec() const override {
     return {.shuffle = recipe_.data.shuffle,
             .seed = session_.data_seed(),
             .from = position_,
-            .prefetch = prefetch,
+            .prefetch = recipe_.data.prefetch,
             .transform = hooks_ ? hooks_->transform() : nullptr};
   }
 
@@ -194,7 +193,7 @@ class Run : private RunControl, private LoopHost {
     logged_at_ = std::chrono::steady_clock::now();
     if (tracked()) hooks_->track_begin();
     on(HookEvent::kRunBegin);
-    const bool by_hook = hooks_ && hooks_->has_train();
+    const bool by_hook = has(hooks_.get(), HookEntry::kTrain);
     by_hook ? CustomLoop(session_, *hooks_, *this).run() : declared_loop();
     const bool done = finished() || (by_hook && !interrupted());
     save(done ? "end" : "interrupt");
@@ -240,7 +239,7 @@ class Run : private RunControl, private LoopHost {
     if ((stopped_early_ || stopped_by_hook_) && !logged) log();
     if (tracked()) track();
     const char* const reason = reason_to_save();
-    if (hooks_ && hooks_->has_train()) {
+    if (has(hooks_.get(), HookEntry::kTrain)) {
       if (due_state_ == nullptr) due_state_ = reason;
     } else if (reason != nullptr) {
       save(reason);
@@ -250,7 +249,7 @@ class Run : private RunControl, private LoopHost {
     request_.observer.on_step(progress());
   }
 
-  bool tracked() const { return hooks_ && hooks_->has_trackers(); }
+  bool tracked() const { return has(hooks_.get(), HookEntry::kTrackers); }
   void track() {
     const std::map<std::string, double> points = recorder_->at(step());
     if (!points.empty()) hooks_->track(points, step());
@@ -273,16 +272,20 @@ class Run : private RunControl, private LoopHost {
     return newly_evaluated_ && keeper_->is_among_best(recorder_->at(step())) ? "best" : nullptr;
   }
 
-  // What was not finite first in the window that begins at position_.
-  NotFinite explain_not_finite() {
-    data::Loader again(session_.data.train, session_.plan, loader_spec(/*prefetch=*/0));
-    return session_.trainer.explain_not_finite(again);
+  // What was not finite first in the window that begins at position_; found for the first such window, it takes a
+  // while.
+  const NotFinite& explain_not_finite() {
+    if (not_finite_) return *not_finite_;
+    data::LoaderSpec spec = loader_spec();
+    spec.prefetch = 0;
+    data::Loader again(session_.data.train, session_.plan, spec);
+    return not_finite_.emplace(session_.trainer.explain_not_finite(again));
   }
 
   void not_finite(const NotFinite& found, bool untouched) override {
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
       if (++result_.skipped_steps == 1)
-        warn(fmt::format("step {} was skipped: {}", step() + (hooks_ && hooks_->has_train()), found.what));
+        warn(fmt::format("step {} was skipped: {}", step() + has(hooks_.get(), HookEntry::kTrain), found.what));
       return;
     }
     const int64_t failed = step() + 1;
@@ -316,9 +319,8 @@ class Run : private RunControl, private LoopHost {
     const auto now = std::chrono::steady_clock::now();
     const double seconds = std::chrono::duration<double>(now - logged_at_).count();
     recorder_->add("train/samples_per_s", step(), static_cast<double>(samples_ - logged_samples_) / seconds);
-    for (const auto& [name, sum] : session_.trainer.metrics)
+    for (const auto& [name, sum] : session_.trainer.take_metrics())
       recorder_->add("train/" + name, step(), sum.sum / sum.weight);
-    session_.trainer.metrics.clear();
     logged_at_ = now;
     logged_samples_ = samples_;
   }
@@ -430,7 +432,7 @@ class Run : private RunControl, private LoopHost {
                    .counters = session_.trainer.counters,
                    .plateau = session_.schedule.plateau(),
                    .patience = patience_,
-                   .metrics = session_.trainer.metrics,
+                   .metrics = session_.trainer.metrics(),
                    .hook = hooks_ ? hooks_->state() : "",
                    .encoding = session_.data.encoding,
                    .train_data = session_.train_fingerprint(),
@@ -551,6 +553,7 @@ class Run : private RunControl, private LoopHost {
   bool save_wanted_ = false;              // by the hook
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
+  std::optional<NotFinite> not_finite_;   // the first, of the recipe's loop
   bool newly_evaluated_ = false;          // after the newest window
   bool warned_of_no_weight_ = false;
   double lr_ = 0, grad_norm_ = 0;

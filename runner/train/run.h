@@ -1,4 +1,16 @@
 // One run from recipe to recorded result: what `exec` and `resume` do, without the command line around it.
+//
+// The words of this folder:
+//   batch      what a Loader yields; with gradient accumulation a window has several.
+//   window     the batches up to a step of the optimizer.  A run counts windows: they are its steps, in the recipe, in
+//              points, in states and on the screen.
+//   update     what an optimizer does to parameters and slots, once; it is skipped where something is not finite.
+//   recording  a Program that grows as a declared model, or a hook, computes with it.
+//   step       as the name of a Program: what is computed for one batch, in training from the recording of its forward
+//              pass to sums and, at a window's end, the update (StepBuilder).
+//   segment    a recording of a loop of a hook's own, from one cut to the next, be it a batch or not (Segment).
+//   entry      what a hook file has in place of a part of the recipe: model, training_step, train, … (HookEntry).
+//   state      all that a run goes on from: arrays, counters, what the hook keeps (checkpoint.h).
 #pragma once
 
 #include <atomic>

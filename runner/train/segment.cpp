@@ -20,14 +20,14 @@ Segment::Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool 
                  bool voided)
     : builder_(builder),
       frame_(builder.begin(program_, batch, /*with_scalars=*/false)),
-      changed_(frame_.arrays.size()),
+      arrays_(builder.layout(), frame_.arrays),
       gradients_(builder.model().parameters.buffers().size()),
       forward_(builder.forward_of(program_, frame_, training)),
       inputs_(builder.inputs_of(forward_, frame_)) {
   if (voided) finite_ = voided_ = {&program_, program_.constant(0, {DType::kBool, {}})};
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
   for (int32_t b = 0; b < buffers(); ++b)
-    if (kept[static_cast<size_t>(b)]) gradients_[static_cast<size_t>(b)] = array(Role::kGradients, b);
+    if (kept[static_cast<size_t>(b)]) gradients_[static_cast<size_t>(b)] = arrays_.get(Role::kGradients, b);
 }
 
 int32_t Segment::group_of(int32_t buffer) const {
@@ -39,23 +39,9 @@ bool Segment::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
   return group >= 0 && (!optimizer || builder_.optimizers().groups[static_cast<size_t>(group)].optimizer == *optimizer);
 }
 
-Value Segment::array(Role role, int32_t buffer, int32_t index) const {
-  return frame_.arrays[static_cast<size_t>(builder_.layout().find(role, buffer, index))];
-}
-
-void Segment::set_array(Value now, Role role, int32_t buffer, int32_t index) {
-  const auto at = static_cast<size_t>(builder_.layout().find(role, buffer, index));
-  frame_.arrays[at] = now;
-  changed_[at] = true;
-}
-
 Value Segment::scalar(std::string name, double value) {
   scalars_.push_back(value);
   return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
-}
-
-Value Segment::guarded(Value now, Value before) const {
-  return finite_ ? ops::where(finite_, now, before) : now;
 }
 
 // ---- gradients -----------------------------------------------------------------------------------------------------
@@ -85,11 +71,8 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   for (size_t b = 0; b < added.size(); ++b)
     if (added[b]) gradients_[b] = gradients_[b] ? ops::add(gradients_[b], added[b]) : added[b];
 
-  const Value sum = array(Role::kSum, 0, kLoggedLoss), weight = array(Role::kSum, 0, kLoggedWeight);
-  set_array(guarded(ops::add(sum, ops::cast(total, DType::kF64)), sum), Role::kSum, 0, kLoggedLoss);
-  if (counted == 0) return;
-  const Value count = ops::cast(scalar("counted", counted), DType::kF64);
-  set_array(guarded(ops::add(weight, count), weight), Role::kSum, 0, kLoggedWeight);
+  add_to_sum(arrays_, kLoggedLoss, ops::cast(total, DType::kF64), finite_);
+  if (counted != 0) add_to_sum(arrays_, kLoggedWeight, ops::cast(scalar("counted", counted), DType::kF64), finite_);
 }
 
 // Its gradient would be that of parameters which are gone.
@@ -147,24 +130,18 @@ void Segment::begin_step(int32_t optimizer) {
 }
 
 void Segment::update(int32_t buffer, const std::vector<double>& values) {
-  Value gradient = gradients_[static_cast<size_t>(buffer)];
+  const Value gradient = gradients_[static_cast<size_t>(buffer)];
   if (!gradient) return;
-  gradient = ops::detach(gradient);  // no derivative goes through an update
   const optim::Rule& rule = builder_.optimizers().rule(group_of(buffer));
   const auto names = optim::scalar_names(rule.type);
-  std::vector<Value> scalars, slots;
+  std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), values[i]));
-  const auto slot_count = static_cast<int32_t>(optim::slots(rule).size());
-  for (int32_t s = 0; s < slot_count; ++s) slots.push_back(array(Role::kSlot, buffer, s));
-  const Value before = array(Role::kParameters, buffer);
-  const optim::Updated now = optim::update(rule, before, gradient, slots, scalars);
-  set_array(guarded(now.parameters, before), Role::kParameters, buffer);
-  for (int32_t s = 0; s < slot_count; ++s)
-    set_array(guarded(now.slots[static_cast<size_t>(s)], slots[static_cast<size_t>(s)]), Role::kSlot, buffer, s);
+  // No derivative goes through an update.
+  apply_update(arrays_, rule, buffer, ops::detach(gradient), scalars, finite_);
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
     Value& parameter = frame_.parameters[static_cast<size_t>(id)];
     outdated_.push_back(parameter.id);
-    parameter = builder_.parameter(array(Role::kParameters, buffer), id);
+    parameter = builder_.parameter(arrays_.get(Role::kParameters, buffer), id);
   }
 }
 
@@ -195,10 +172,9 @@ void Segment::finish() {
   }
   for (int32_t b = 0; b < buffers(); ++b)
     if (const Value gradient = gradients_[static_cast<size_t>(b)];
-        gradient && gradient.id != array(Role::kGradients, b).id)
-      set_array(gradient, Role::kGradients, b);
-  for (size_t i = 0; i < frame_.arrays.size(); ++i)
-    if (changed_[i]) program_.output(builder_.layout().arrays()[i].name, frame_.arrays[i].id, static_cast<int32_t>(i));
+        gradient && gradient.id != arrays_.get(Role::kGradients, b).id)
+      arrays_.set(gradient, Role::kGradients, b);
+  arrays_.output(program_);
 }
 
 ForwardPass Segment::forward_pass() const {

@@ -1,4 +1,4 @@
-// A part of a loop that a hook drives, under construction: what it computes between two cuts.
+// What a loop of a hook's computes between two cuts, under construction.
 //
 // The loop sees parameters, gradients and optimizer slots as things that change; the Segment records what they become,
 // and when its Program has run every array on the device that has changed holds its new contents.  A loss that is not
@@ -15,6 +15,7 @@
 #include "runner/train/hooks.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/step_builder.h"
+#include "runner/train/step_completion.h"
 
 namespace runner::train {
 
@@ -80,11 +81,7 @@ class Segment {
   int32_t buffers() const { return static_cast<int32_t>(gradients_.size()); }
   int32_t group_of(int32_t buffer) const;
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
-  Value array(Role role, int32_t buffer = 0, int32_t index = 0) const;
-  void set_array(Value now, Role role, int32_t buffer = 0, int32_t index = 0);
   Value scalar(std::string name, double value);
-  // `now` where everything so far was finite, else `before`.
-  Value guarded(Value now, Value before) const;
   void refuse_stale(Value loss) const;
   void begin_step(int32_t optimizer);
   void update(int32_t buffer, const std::vector<double>& scalars);
@@ -94,8 +91,8 @@ class Segment {
 
   const StepBuilder& builder_;
   backends::Program program_;
-  StepFrame frame_;  // its arrays and parameters are what they hold now
-  std::vector<bool> changed_;
+  StepFrame frame_;  // its parameters are what they are now
+  ArrayValues arrays_;
   std::vector<backends::ValueId> outdated_;  // parameters before an update
   Gradients gradients_;
   nn::Forward forward_;

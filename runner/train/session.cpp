@@ -37,7 +37,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks)
       trainer(recipe, data.encoding, *device, hooks),
       schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {
   check_warmup(recipe.scheduler, scale);
-  const bool of_hook = hooks != nullptr && hooks->has_schedule();
+  const bool of_hook = has(hooks, HookEntry::kSchedule);
   RUN_CHECK(of_hook == (recipe.scheduler.type == schema::SchedulerType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has a schedule, but scheduler.type is not hook; write scheduler.type: hook"
                     : "scheduler.type is hook, but there is no hook with an entry schedule");

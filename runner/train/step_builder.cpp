@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "backends/graph/ops.h"
-#include "runner/train/gradients.h"
 #include "runner/train/loss.h"
+#include "runner/train/step_completion.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -34,145 +34,6 @@ TensorType label_type(const data::Encoding& encoding, int64_t batch) {
 Value input_value(Program& program, size_t index) {
   return {&program, program.inputs()[index].value};
 }
-
-void output_metrics(Program& program, const StepBuilder::Recorded& recorded) {
-  for (const StepBuilder::Metric& metric : recorded.metrics) {
-    program.output(metric.name, metric.sum);
-    program.output(metric.name + " weight", metric.weight);
-  }
-}
-
-// The backward half of a training step under construction: works on a copy of the recorded forward part.
-class StepCompletion {
- public:
-  StepCompletion(const schema::Recipe& recipe, const nn::Model& model, const Optimizers& optimizers,
-                 const DeviceLayout& layout, const StepBuilder::Recorded& recorded, const StepShape& shape)
-      : recipe_(recipe),
-        model_(model),
-        optimizers_(optimizers),
-        layout_(layout),
-        recorded_(recorded),
-        shape_(shape),
-        program_(recorded.program) {}
-
-  Program run() {
-    sum_batch();
-    differentiate();
-    if (!shape_.first) add_window();
-    if (!shape_.last) {
-      output_metrics(program_, recorded_);
-      keep_window();
-      return std::move(program_);
-    }
-    scale_gradients();
-    program_.output("finite", finite_.id);
-    if (norm_) program_.output("grad_norm", norm_.id);
-    output_metrics(program_, recorded_);
-    for (size_t b = 0; b < gradients_.size(); ++b)
-      if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
-    log_loss();
-    return std::move(program_);
-  }
-
- private:
-  Value value(ValueId id) { return {&program_, id}; }
-  Value state(Role role, int32_t buffer = 0, int32_t index = 0) {
-    return input_value(program_, static_cast<size_t>(layout_.find(role, buffer, index)));
-  }
-  void set_state(Value now, Role role, int32_t buffer = 0, int32_t index = 0) {
-    const int32_t at = layout_.find(role, buffer, index);
-    program_.output(layout_.arrays()[static_cast<size_t>(at)].name, now.id, at);
-  }
-
-  // Σ mask · loss and Σ mask · weight of this batch.
-  void sum_batch() {
-    const Value counted = value(recorded_.counted);
-    loss_ = ops::cast(ops::sum(ops::mul(value(recorded_.losses), counted)), DType::kF64);
-    weight_ = ops::cast(ops::sum(ops::mul(value(recorded_.weights), counted)), DType::kF64);
-  }
-
-  // Gradients of Σ mask · loss: the mask is the seed.
-  void differentiate() {
-    std::vector<Value> parameters;
-    for (const ValueId id : recorded_.parameters) parameters.push_back(value(id));
-    gradients_ = gradients_of(value(recorded_.losses), value(recorded_.counted), parameters, model_.parameters);
-  }
-
-  void add_window() {
-    for (size_t b = 0; b < gradients_.size(); ++b)
-      if (gradients_[b]) gradients_[b] = ops::add(state(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
-    loss_ = ops::add(state(Role::kSum, 0, kWindowLoss), loss_);
-    weight_ = ops::add(state(Role::kSum, 0, kWindowWeight), weight_);
-  }
-
-  void keep_window() {
-    for (size_t b = 0; b < gradients_.size(); ++b)
-      if (gradients_[b]) set_state(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
-    set_state(loss_, Role::kSum, 0, kWindowLoss);
-    set_state(weight_, Role::kSum, 0, kWindowWeight);
-  }
-
-  // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
-  void scale_gradients() {
-    const Value zero = ops::full_like(weight_, 0.0);
-    const Value mean = ops::where(ops::eq(weight_, zero), zero, ops::div(1.0, weight_));
-    factor_ = ops::cast(mean, DType::kF32);
-    finite_ = ops::is_finite(loss_);
-    const bool check_gradients = recipe_.train.on_nan == schema::OnNan::kSkip;
-    if (!recipe_.train.clip_grad_norm && !check_gradients) return;
-    const Value norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
-    if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
-    if (!recipe_.train.clip_grad_norm) return;
-    norm_ = norm;
-    factor_ = ops::mul(factor_, clip_factor(norm, *recipe_.train.clip_grad_norm));
-  }
-
-  void update(int32_t buffer, Value gradient) {
-    const int32_t group = model_.parameters.buffers()[static_cast<size_t>(buffer)].group;
-    const optim::Rule& rule = optimizers_.rule(group);
-    gradient = ops::mul(gradient, factor_);
-    if (const auto limit = recipe_.train.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
-    const Value parameters = state(Role::kParameters, buffer);
-    std::vector<Value> slots;
-    const size_t slot_count = optim::slots(rule).size();
-    for (size_t s = 0; s < slot_count; ++s) slots.push_back(state(Role::kSlot, buffer, static_cast<int32_t>(s)));
-    const optim::Updated now = optim::update(rule, parameters, gradient, slots, scalars_of(buffer));
-    set_state(ops::where(finite_, now.parameters, parameters), Role::kParameters, buffer);
-    for (size_t s = 0; s < slot_count; ++s)
-      set_state(ops::where(finite_, now.slots[s], slots[s]), Role::kSlot, buffer, static_cast<int32_t>(s));
-  }
-
-  // The scalar inputs of a buffer's group: StepBuilder::record declared them last, buffer by buffer.
-  std::vector<Value> scalars_of(int32_t buffer) {
-    const auto count = [&](int32_t b) {
-      const int32_t group = model_.parameters.buffers()[static_cast<size_t>(b)].group;
-      return group < 0 ? 0 : optim::scalar_names(optimizers_.rule(group).type).size();
-    };
-    size_t first = layout_.arrays().size() + kBatchInputCount;
-    for (int32_t b = 0; b < buffer; ++b) first += count(b);
-    std::vector<Value> scalars;
-    for (size_t i = 0; i < count(buffer); ++i) scalars.push_back(input_value(program_, first + i));
-    return scalars;
-  }
-
-  // Windows whose step was skipped do not count in train/loss.
-  void log_loss() {
-    const Value loss = state(Role::kSum, 0, kLoggedLoss), weight = state(Role::kSum, 0, kLoggedWeight);
-    set_state(ops::where(finite_, ops::add(loss, loss_), loss), Role::kSum, 0, kLoggedLoss);
-    set_state(ops::where(finite_, ops::add(weight, weight_), weight), Role::kSum, 0, kLoggedWeight);
-  }
-
-  const schema::Recipe& recipe_;
-  const nn::Model& model_;
-  const Optimizers& optimizers_;
-  const DeviceLayout& layout_;
-  const StepBuilder::Recorded& recorded_;
-  const StepShape shape_;
-  Program program_;
-  Gradients gradients_;
-  Value loss_, weight_;  // () f64, of the window so far
-  Value factor_, norm_, finite_;
-};
 
 // ---- words of a specification --------------------------------------------------------------------------------------
 
@@ -215,8 +76,8 @@ StepBuilder::StepBuilder(const schema::Recipe& recipe, const nn::Model& model, c
       loss_(resolve_loss(recipe.train, encoding.label_kind)) {}
 
 bool StepBuilder::varies(bool training) const {
-  if (hooks_ == nullptr) return false;
-  return hooks_->has_model() || (training ? hooks_->has_training_step() : hooks_->has_evaluation_step());
+  return has(hooks_, HookEntry::kModel) ||
+         has(hooks_, training ? HookEntry::kTrainingStep : HookEntry::kEvaluationStep);
 }
 
 const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
@@ -325,11 +186,11 @@ void add_metrics(StepBuilder::Recorded& recorded, std::vector<StepMetric> metric
 
 void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool training) const {
   SampleLosses losses;
-  if (training && hooks_ != nullptr && hooks_->has_training_step()) {
+  if (training && has(hooks_, HookEntry::kTrainingStep)) {
     StepLosses step = hooks_->training_step(inputs);
     losses = {step.losses, step.weights};
     add_metrics(recorded, std::move(step.metrics));
-  } else if (!training && hooks_ != nullptr && hooks_->has_evaluation_step()) {
+  } else if (!training && has(hooks_, HookEntry::kEvaluationStep)) {
     StepPredictions step = hooks_->evaluation_step(inputs);
     recorded.outputs = step.predictions.id;
     recorded.targets = step.targets.id;
@@ -356,8 +217,15 @@ SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
   return sample_losses(recipe_.train, loss_, outputs, labels);
 }
 
+void StepBuilder::Recorded::output_metrics(Program& to) const {
+  for (const Metric& metric : metrics) {
+    to.output(metric.name, metric.sum);
+    to.output(metric.name + " weight", metric.weight);
+  }
+}
+
 Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
-  return StepCompletion(recipe_, model_, optimizers_, layout_, recorded, shape).run();
+  return complete_step(*this, recorded, shape);
 }
 
 namespace {
@@ -383,7 +251,7 @@ Program StepBuilder::forward(Recorded recorded, bool labelled) const {
     recorded.program.output("losses", recorded.losses);
     recorded.program.output("weights", recorded.weights);
     if (recorded.targets != backends::kNoValue) recorded.program.output("targets", recorded.targets);
-    output_metrics(recorded.program, recorded);
+    recorded.output_metrics(recorded.program);
   }
   return std::move(recorded.program);
 }

@@ -1,8 +1,10 @@
-// The Programs of a run: a training step for each batch size and place in the window, an evaluation step for each size.
+// The Programs of a run: a training step for each batch size and place in the window, an evaluation step for each size,
+// and what the segments of a hook's loop (segment.h) begin with.
 //
-// A Program's inputs are the arrays of the DeviceLayout (states), then enum BatchInput (batch), then the scalars of
-// each optimizer group.  Everything that training computes is in these Programs: forward, derivative, accumulation,
-// clipping, the optimizer, the sums behind train/loss, and whether the step was finite.
+// A Program's inputs are the arrays of the DeviceLayout (states), then enum BatchInput (batch; without a batch the last
+// of them alone), then scalars: those of each optimizer group, or, of a segment, those that it asks for as it grows.
+// Everything that training computes is in these Programs: forward, derivative, accumulation, clipping, the optimizer,
+// the sums behind train/loss, and whether the step was finite.
 #pragma once
 
 #include <array>
@@ -103,6 +105,9 @@ class StepBuilder {
     backends::ValueId losses, weights;
     backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
     std::vector<Metric> metrics;
+
+    // Declares the sums of the metrics as outputs of a Program that goes on from this one.
+    void output_metrics(backends::Program& to) const;
   };
   // `read`: gives a hook the elements of a value; it may be null where none can ask.
   using Read = std::function<std::vector<double>(const backends::Program& program, backends::ValueId value)>;

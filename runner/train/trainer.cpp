@@ -16,7 +16,7 @@ namespace runner::train {
 namespace {
 
 nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
-  const bool of_hook = hooks != nullptr && hooks->has_model();
+  const bool of_hook = has(hooks, HookEntry::kModel);
   RUN_CHECK(of_hook == (recipe.model.type == schema::ModelType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has a model, and model.type names another; leave it out, or write model.type: hook"
                     : "there is no model: write one under model, or a function model in the hook");
@@ -25,12 +25,12 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
 
 // What a loop of a hook's does itself would be ignored in the recipe.
 void refuse_ignored(const schema::TrainSpec& train, const Hooks& hooks) {
-  if (!hooks.has_train()) return;
+  if (!hooks.has(HookEntry::kTrain)) return;
   const char* ignored = train.clip_grad_norm ? "clip_grad_norm" : train.clip_grad_value ? "clip_grad_value" : nullptr;
   RUN_CHECK(ignored == nullptr, ErrorKind::kRecipe,
             "train.{} is ignored where the hook has an entry train; call acc:{}(limit) there, and remove it", ignored,
             ignored);
-  RUN_CHECK(!hooks.has_training_step(), ErrorKind::kRecipe,
+  RUN_CHECK(!hooks.has(HookEntry::kTrainingStep), ErrorKind::kRecipe,
             "the hook has train and training_step: a loop of its own calls what it needs; remove one");
 }
 
@@ -38,7 +38,7 @@ void refuse_ignored(const schema::TrainSpec& train, const Hooks& hooks) {
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model) {
   if (hooks != nullptr) refuse_ignored(recipe.train, *hooks);
-  const bool of_hook = hooks != nullptr && hooks->has_optimizers();
+  const bool of_hook = has(hooks, HookEntry::kOptimizers);
   RUN_CHECK(of_hook == (recipe.optimizer.type == schema::OptimizerType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has optimizers, but optimizer.type names another; write optimizer.type: hook"
                     : "optimizer.type is hook, but there is no hook with an entry optimizers");
@@ -62,11 +62,10 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       hooks_(hooks),
       weights_(recipe.model.init_from, model_.parameters),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
-      layout_(model_.parameters, optimizers_,
-              recipe.gradient_accumulation_steps > 1 || (hooks != nullptr && hooks->has_train())),
+      layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1 || has(hooks, HookEntry::kTrain)),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   random_key_[0] = draw_key_[0] = recipe.seed;
-  kept_gradients.resize(model_.parameters.buffers().size());
+  kept_gradients_.resize(model_.parameters.buffers().size());
 }
 
 void Trainer::allocate() {
@@ -162,7 +161,7 @@ Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* 
 }
 
 void Trainer::prepare(const StepShape& shape) {
-  const bool may_ask = hooks_ != nullptr && (hooks_->has_training_step() || hooks_->has_train());  // for values
+  const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   if (!may_ask) training_step(shape, nullptr);
 }
 
@@ -196,8 +195,8 @@ void Trainer::set_scalars(const WindowRates& rates) {
   }
 }
 
-bool Trainer::ends_window(const data::Batch& batch, int64_t micro) const {
-  return batch.last_of_epoch || micro + 1 == recipe_.gradient_accumulation_steps;
+bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
+  return batch.last_of_epoch || before + 1 == recipe_.gradient_accumulation_steps;
 }
 
 backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
@@ -240,13 +239,13 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
   set_scalars(rates);
   Step step;
   bool last = false;
-  for (int64_t micro = 0; !last; ++micro) {
+  for (int64_t before = 0; !last; ++before) {
     const data::Batch& batch = loader.next();
-    last = ends_window(batch, micro);
-    step = training_step({.batch = batch.size, .first = micro == 0, .last = last}, &batch);
+    last = ends_window(batch, before);
+    step = training_step({.batch = batch.size, .first = before == 0, .last = last}, &batch);
     device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
     const int first_metric = last ? kGradNorm + recipe_.train.clip_grad_norm.has_value() : 0;
-    if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
+    if (builder_.varies(true)) read_metrics(step, first_metric, metrics_);
     take_in(batch, window);
   }
   uint8_t finite = 1;
@@ -302,7 +301,7 @@ NotFinite Trainer::explain_not_finite(data::Loader& loader) {
 }
 
 NotFinite Trainer::find_not_finite(data::Loader& loader) {
-  for (int64_t micro = 0;; ++micro) {
+  for (int64_t before = 0;; ++before) {
     const data::Batch& batch = loader.next();
     const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
     backends::Program program = recorded.program;
@@ -313,7 +312,7 @@ NotFinite Trainer::find_not_finite(data::Loader& loader) {
     };
     const ForwardPass pass{program, recorded.parameters, batch_input(kFeatures), batch_input(kLabels), program.size()};
     if (const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch))) return *found;
-    if (ends_window(batch, micro)) return {"the forward pass is finite, a gradient is not"};
+    if (ends_window(batch, before)) return {"the forward pass is finite, a gradient is not"};
   }
 }
 

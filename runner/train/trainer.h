@@ -1,8 +1,8 @@
 // A model in training: its arrays on the device, its compiled steps, one optimizer window at a time.
 //
-// The Trainer executes Plans and nothing else; what a step computes is in StepBuilder.  It knows nothing of epochs,
-// evaluation, the store or the clock: that is run.cpp.  After the first window of each shape a window allocates
-// nothing. Not thread-safe.
+// The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
+// epochs, evaluation, the store or the clock: that is run.cpp.  After the first window of each shape a window of a
+// declared model allocates nothing.  Not thread-safe.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.h"
@@ -61,7 +62,6 @@ class Trainer {
   // `hooks`: null, or what stands for parts of the recipe.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device,
           Hooks* hooks = nullptr);
-
   ~Trainer();
 
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
@@ -76,36 +76,39 @@ class Trainer {
   };
 
   struct Window {
-    bool finite = true;    // false: nothing was updated
+    bool finite = true;    // false: nothing was updated behind what is not
     double grad_norm = 0;  // with clip_grad_norm
     int64_t samples = 0;
     data::Position next;        // of the batch after the window
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask
   };
 
-  // Takes micro-batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not
-  // finite counts only if such windows are skipped (train.on_nan).
+  // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
+  // counts only if such windows are skipped (train.on_nan).
   Window run_window(data::Loader& loader, const WindowRates& rates);
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
 
-  // Those of a hook's training step since the last point; whoever records a point clears them.
-  MetricSums metrics;
+  // Those of a hook's training step since they were taken.
+  const MetricSums& metrics() const { return metrics_; }
+  MetricSums take_metrics() { return std::exchange(metrics_, {}); }
+  void set_metrics(MetricSums metrics) { metrics_ = std::move(metrics); }
 
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
   // The windows before count for nothing in the next mean.
   void forget_logged_loss() { take_logged_loss(); }
 
-  // What was not finite first in the window that `loader` yields: "parameter 0.weight is inf", "a feature of sample 17
-  // is nan", "the result of exp … is inf".  Nothing must have been updated since that window.
+  // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
+  // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window.  A transform of
+  // the loader's gives the same batches again (data/transform.h), and a hook keeps what it has kept.
   NotFinite explain_not_finite(data::Loader& loader);
 
   // ---- for loops of a hook ----
 
   const StepBuilder& builder() const { return builder_; }
-  // Whether a batch is the last of its window, `micro` of which are before it.
-  bool ends_window(const data::Batch& batch, int64_t micro) const;
+  // Whether a batch is the last of its window, `before` of which are before it.
+  bool ends_window(const data::Batch& batch, int64_t before) const;
   // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
   void run_segment(const Segment& segment, const data::Batch* batch);
   double read_output(const Segment& segment, int output);
@@ -114,8 +117,9 @@ class Trainer {
   // The elements of a value of a recording under way, computed from the arrays and the batch.
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value, const data::Batch* batch,
                                  std::span<const double> scalars);
-  // For each flat buffer whether its gradient array holds something between two windows.
-  std::vector<bool> kept_gradients;
+  // For each flat buffer whether its gradient array holds something between two segments, and so in a state.
+  const std::vector<bool>& kept_gradients() const { return kept_gradients_; }
+  void keep_gradients(std::vector<bool> kept) { kept_gradients_ = std::move(kept); }
 
   // One batch through the model; `result` is overwritten.
   void evaluate(const data::Batch& batch, Evaluated& result);
@@ -193,6 +197,8 @@ class Trainer {
   StepBuilder::Recorded recorded_;
   Step segment_step_;
   int64_t replayed_ = 0;
+  MetricSums metrics_;
+  std::vector<bool> kept_gradients_;
 };
 
 // Adds a batch to what a window has seen.

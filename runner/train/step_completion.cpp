@@ -1,0 +1,187 @@
+#include "runner/train/step_completion.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/graph/ops.h"
+#include "runner/train/gradients.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Program;
+using backends::ValueId;
+
+Value input_value(Program& program, size_t index) {
+  return {&program, program.inputs()[index].value};
+}
+
+std::vector<Value> array_inputs(Program& program, const DeviceLayout& layout) {
+  std::vector<Value> values;
+  for (size_t i = 0; i < layout.arrays().size(); ++i) values.push_back(input_value(program, i));
+  return values;
+}
+
+Value guarded(Value applied, Value now, Value before) {
+  return applied ? ops::where(applied, now, before) : now;
+}
+
+// A step under construction: works on a copy of the recorded forward part.
+class StepCompletion {
+ public:
+  StepCompletion(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape)
+      : builder_(builder),
+        train_(builder.recipe().train),
+        parameters_(builder.model().parameters),
+        recorded_(recorded),
+        shape_(shape),
+        program_(recorded.program),
+        arrays_(builder.layout(), array_inputs(program_, builder.layout())) {}
+
+  Program run() {
+    sum_batch();
+    differentiate();
+    if (!shape_.first) add_window();
+    shape_.last ? step() : keep_window();
+    arrays_.output(program_);
+    return std::move(program_);
+  }
+
+ private:
+  Value value(ValueId id) { return {&program_, id}; }
+
+  // Σ mask · loss and Σ mask · weight of this batch.
+  void sum_batch() {
+    const Value counted = value(recorded_.counted);
+    loss_ = ops::cast(ops::sum(ops::mul(value(recorded_.losses), counted)), DType::kF64);
+    weight_ = ops::cast(ops::sum(ops::mul(value(recorded_.weights), counted)), DType::kF64);
+  }
+
+  // Gradients of Σ mask · loss: the mask is the seed.
+  void differentiate() {
+    std::vector<Value> parameters;
+    for (const ValueId id : recorded_.parameters) parameters.push_back(value(id));
+    gradients_ = gradients_of(value(recorded_.losses), value(recorded_.counted), parameters, parameters_);
+  }
+
+  void add_window() {
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b])
+        gradients_[b] = ops::add(arrays_.get(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
+    loss_ = ops::add(arrays_.get(Role::kSum, 0, kWindowLoss), loss_);
+    weight_ = ops::add(arrays_.get(Role::kSum, 0, kWindowWeight), weight_);
+  }
+
+  void keep_window() {
+    recorded_.output_metrics(program_);
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) arrays_.set(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
+    arrays_.set(loss_, Role::kSum, 0, kWindowLoss);
+    arrays_.set(weight_, Role::kSum, 0, kWindowWeight);
+  }
+
+  // Windows whose step is skipped do not count in train/loss.
+  void step() {
+    scale_gradients();
+    program_.output("finite", finite_.id);
+    if (norm_) program_.output("grad_norm", norm_.id);
+    recorded_.output_metrics(program_);
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
+    add_to_sum(arrays_, kLoggedLoss, loss_, finite_);
+    add_to_sum(arrays_, kLoggedWeight, weight_, finite_);
+  }
+
+  // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
+  void scale_gradients() {
+    const Value zero = ops::full_like(weight_, 0.0);
+    const Value mean = ops::where(ops::eq(weight_, zero), zero, ops::div(1.0, weight_));
+    factor_ = ops::cast(mean, DType::kF32);
+    finite_ = ops::is_finite(loss_);
+    const bool check_gradients = train_.on_nan == schema::OnNan::kSkip;
+    if (!train_.clip_grad_norm && !check_gradients) return;
+    const Value norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
+    if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
+    if (!train_.clip_grad_norm) return;
+    norm_ = norm;
+    factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
+  }
+
+  void update(int32_t buffer, Value gradient) {
+    gradient = ops::mul(gradient, factor_);
+    if (const auto limit = train_.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
+    const int32_t group = parameters_.buffers()[static_cast<size_t>(buffer)].group;
+    apply_update(arrays_, builder_.optimizers().rule(group), buffer, gradient, scalars_of(buffer), finite_);
+  }
+
+  // The scalar inputs of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
+  std::vector<Value> scalars_of(int32_t buffer) {
+    const auto count = [&](int32_t b) {
+      const int32_t group = parameters_.buffers()[static_cast<size_t>(b)].group;
+      return group < 0 ? 0 : optim::scalar_names(builder_.optimizers().rule(group).type).size();
+    };
+    size_t first = builder_.layout().arrays().size() + kBatchInputCount;
+    for (int32_t b = 0; b < buffer; ++b) first += count(b);
+    std::vector<Value> scalars;
+    for (size_t i = 0; i < count(buffer); ++i) scalars.push_back(input_value(program_, first + i));
+    return scalars;
+  }
+
+  const StepBuilder& builder_;
+  const schema::TrainSpec& train_;
+  const nn::ParameterSet& parameters_;
+  const StepBuilder::Recorded& recorded_;
+  const StepShape shape_;
+  Program program_;
+  ArrayValues arrays_;
+  Gradients gradients_;
+  Value loss_, weight_;  // () f64, of the window so far
+  Value factor_, norm_, finite_;
+};
+
+}  // namespace
+
+ArrayValues::ArrayValues(const DeviceLayout& layout, std::vector<Value> values)
+    : layout_(layout), values_(std::move(values)) {}
+
+Value ArrayValues::get(Role role, int32_t buffer, int32_t index) const {
+  return values_[static_cast<size_t>(layout_.find(role, buffer, index))];
+}
+
+void ArrayValues::set(Value now, Role role, int32_t buffer, int32_t index) {
+  const int32_t at = layout_.find(role, buffer, index);
+  values_[static_cast<size_t>(at)] = now;
+  if (std::find(changed_.begin(), changed_.end(), at) == changed_.end()) changed_.push_back(at);
+}
+
+void ArrayValues::output(Program& program) const {
+  for (const int32_t at : changed_)
+    program.output(layout_.arrays()[static_cast<size_t>(at)].name, values_[static_cast<size_t>(at)].id, at);
+}
+
+void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
+                  const std::vector<Value>& scalars, Value applied) {
+  const Value before = arrays.get(Role::kParameters, buffer);
+  std::vector<Value> slots;
+  const auto count = static_cast<int32_t>(optim::slots(rule).size());
+  for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(Role::kSlot, buffer, s));
+  const optim::Updated now = optim::update(rule, before, gradient, slots, scalars);
+  arrays.set(guarded(applied, now.parameters, before), Role::kParameters, buffer);
+  for (int32_t s = 0; s < count; ++s) {
+    const auto slot = static_cast<size_t>(s);
+    arrays.set(guarded(applied, now.slots[slot], slots[slot]), Role::kSlot, buffer, s);
+  }
+}
+
+void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {
+  const Value before = arrays.get(Role::kSum, 0, sum);
+  arrays.set(guarded(applied, ops::add(before, addend), before), Role::kSum, 0, sum);
+}
+
+Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape) {
+  return StepCompletion(builder, recorded, shape).run();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,45 @@
+// The half of a training step behind its forward pass: derivative, accumulation, clipping, updates, the sums behind
+// train/loss.  What a loop of a hook's does in pieces (segment.h) shares the pieces.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/graph/program.h"
+#include "runner/optim/update_rules.h"
+#include "runner/train/device_layout.h"
+#include "runner/train/step_builder.h"
+
+namespace runner::train {
+
+// What the arrays of a layout hold, as values of a Program under construction: its inputs at first, then what is made
+// of them.
+class ArrayValues {
+ public:
+  // `values`: those of the inputs, in the order of the layout, which must outlive this.
+  ArrayValues(const DeviceLayout& layout, std::vector<Value> values);
+
+  Value get(Role role, int32_t buffer = 0, int32_t index = 0) const;
+  void set(Value now, Role role, int32_t buffer = 0, int32_t index = 0);
+  // Declares outputs that replace the arrays which were set, in the order in which they first were.
+  void output(backends::Program& program) const;
+
+ private:
+  const DeviceLayout& layout_;
+  std::vector<Value> values_;
+  std::vector<int32_t> changed_;
+};
+
+// One update of a flat buffer: its parameters and slots become what the rule makes of them.  gradient: (elements) f32;
+// scalars: () f32, those of optim::scalar_names(); applied: () bool, false leaves all as it is; unset: it is true.
+void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
+                  const std::vector<Value>& scalars, Value applied);
+
+// Adds () f64 to a sum, where `applied` holds or is unset.
+void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
+
+// A training step made from a recorded forward part; the outputs are StepOutput's with `last`, then metrics and arrays.
+backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
+                                const StepShape& shape);
+
+}  // namespace runner::train
