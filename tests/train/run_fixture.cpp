@@ -45,6 +45,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .resume = options.resume,
               .fork = options.fork.empty() ? nullptr : &fork,
               .longer = options.longer,
+              .make_hooks = options.make_hooks,
               .observer = observer,
               .summary = [](const RunResult&) { return std::string("{}"); },
               .stop = stop,

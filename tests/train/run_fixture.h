@@ -28,6 +28,7 @@ class RunFixture : public ::testing::Test {
     std::vector<std::string> overrides = {};
     int64_t stop_after = 0;  // asks to stop when this many windows are done
     std::function<void(const Observer::Progress&)> on_step = {};
+    MakeHooks make_hooks = nullptr;
   };
 
   // Trains `recipe` (YAML) with the folder as the current one for its relative paths.

@@ -1,0 +1,329 @@
+// Loops that a hook drives: windows, cuts, clocks, skips, and what their states hold.
+#include "runner/train/custom_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "store/state_store.h"
+#include "tests/support/json.h"
+#include "tests/train/run_fixture.h"
+#include "tests/train/test_hooks.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using support::Json;
+
+// Five batches an epoch: with two to a window the third window is short.
+constexpr const char* kRecipe = R"(schema_version: 1
+seed: 5
+gradient_accumulation_steps: 2
+model: {type: linear}
+data: {train: {format: synthetic, samples: 40, features: [4], classes: 3}, batch_size: 8}
+optimizer: {type: sgd, lr: 0.5}
+train: {epochs: 2}
+checkpoint: {every: 1 step}
+log: {every: 1 step}
+)";
+constexpr int64_t kWindows = 6;
+
+Value loss_of(CustomLoop& loop) {
+  const StepInputs& inputs = loop.inputs();
+  const Value outputs = inputs.model->forward(inputs.forward, inputs.features);
+  const Value squares = ops::mul(outputs, outputs);
+  return ops::mean(squares, std::vector<int64_t>{0, 1});
+}
+
+// Calls `body` for each batch that is left.
+void each_batch(CustomLoop& loop, const std::function<void()>& body) {
+  const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
+  while (loop.next_epoch(epochs)) {
+    loop.begin_batches(Split::kTrain);
+    while (loop.next_batch(Split::kTrain)) body();
+  }
+}
+
+class CustomLoopTest : public RunFixture {
+ protected:
+  // Trains with `body` for each batch.
+  RunResult loop(const std::function<void(CustomLoop&, RunControl&)>& body, Options options = {},
+                 const std::function<Optimizers()>& optimizers = nullptr) {
+    options.make_hooks =
+        hooks_with({.train = [body](CustomLoop& loop, RunControl& run) { each_batch(loop, [&] { body(loop, run); }); },
+                    .optimizers = optimizers});
+    return train(kRecipe, options);
+  }
+
+  Json document(const std::string& store = "runner.db") const { return document_of(last_state(store)); }
+  static Json document_of(const std::map<std::string, std::vector<std::byte>>& state) {
+    const auto& bytes = state.at("run");
+    return Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  static std::vector<float> floats(const std::vector<std::byte>& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  // The section of the parameters and slots alone.
+  static std::map<std::string, std::vector<std::byte>> tensors(std::map<std::string, std::vector<std::byte>> state) {
+    std::erase_if(state, [](const auto& section) { return section.first == "run" || section.first == "sums"; });
+    return state;
+  }
+};
+
+void plain(CustomLoop& loop, RunControl&) {
+  loop.backward(loss_of(loop));
+  loop.step(0);
+  loop.step_schedule();
+  loop.zero_grad(0);
+}
+
+TEST_F(CustomLoopTest, CutsChangeNothing) {
+  ASSERT_EQ(loop(plain, {.store = "whole.db"}).exit_code, 0);
+  const auto cut = [](CustomLoop& loop, RunControl&) {
+    loop.mark_step();
+    loop.backward(loss_of(loop));
+    loop.mark_step();
+    loop.step(0);
+    loop.mark_step();
+    loop.step_schedule();
+    loop.zero_grad(0);
+    loop.mark_step();
+  };
+  ASSERT_EQ(loop(cut, {.store = "cut.db"}).exit_code, 0);
+  EXPECT_EQ(tensors(last_state("cut.db")), tensors(last_state("whole.db")));
+  EXPECT_EQ(document("cut.db"), document("whole.db"));
+  EXPECT_EQ(points("train/loss", "cut.db"), points("train/loss", "whole.db"));
+  EXPECT_EQ(points("train/loss", "cut.db").size(), static_cast<size_t>(kWindows));
+}
+
+// A window of one batch is one as any: its gradient is the mean over its samples.
+TEST_F(CustomLoopTest, WindowsAreShortAtAnEpochsEnd) {
+  std::vector<bool> last;
+  std::vector<double> losses;
+  const auto body = [&](CustomLoop& loop, RunControl& run) {
+    last.push_back(loop.sync_gradients());
+    losses.push_back(loop.inputs().read(loss_of(loop)).front());
+    plain(loop, run);
+  };
+  ASSERT_EQ(loop(body, {.overrides = {"train.epochs=1", "optimizer.lr=0"}}).exit_code, 0);
+  EXPECT_EQ(last, (std::vector<bool>{false, true, false, true, true}));
+  const auto recorded = points("train/loss");
+  ASSERT_EQ(recorded.size(), 3u);
+  EXPECT_NEAR(recorded[0].second, (losses[0] + losses[1]) / 2, 1e-6);
+  EXPECT_NEAR(recorded[2].second, losses[4], 1e-6);
+}
+
+// The derivative of the mean output by a bias is a third, whatever the batch, so each window moves it by as much.
+TEST_F(CustomLoopTest, AShortWindowWeighsAsMuchAsALongOne) {
+  const auto mean_output = [](CustomLoop& loop, std::vector<int64_t> axes) {
+    const StepInputs& inputs = loop.inputs();
+    return ops::mean(inputs.model->forward(inputs.forward, inputs.features), axes);
+  };
+  ASSERT_EQ(loop(plain, {.store = "still.db", .overrides = {"optimizer.lr=0"}}).exit_code, 0);
+  const auto before = floats(last_state("still.db").at("model/0.bias"));
+  for (const bool by_sample : {false, true}) {
+    SCOPED_TRACE(by_sample);
+    const std::string store = by_sample ? "sample.db" : "batch.db";
+    const auto body = [&](CustomLoop& loop, RunControl&) {
+      loop.backward(mean_output(loop, by_sample ? std::vector<int64_t>{1} : std::vector<int64_t>{0, 1}));
+      loop.step(0);
+      loop.zero_grad(0);
+    };
+    ASSERT_EQ(loop(body, {.store = store}).exit_code, 0);
+    const auto after = floats(last_state(store).at("model/0.bias"));
+    for (size_t i = 0; i < before.size(); ++i)
+      EXPECT_NEAR(after[i], before[i] - kWindows * 0.5f / 3, 1e-5) << "output " << i;
+  }
+}
+
+Optimizers two_optimizers() {
+  Optimizers two{.names = {"a", "b"}, .groups = {}};
+  optim::Rule adam{.type = schema::OptimizerType::kAdam, .hyper = {}};
+  adam.hyper.lr = 0.05;
+  optim::Rule sgd{.type = schema::OptimizerType::kSgd, .hyper = {}};
+  sgd.hyper.lr = 0.1;
+  sgd.hyper.momentum = 0.9;
+  two.groups = {{0, {"0.weight"}, adam}, {1, {"0.bias"}, sgd}};
+  return two;
+}
+
+// Steps b in each window and a in each second one, with the gradients of two.
+void alternate(CustomLoop& loop, RunControl& run) {
+  loop.backward(loss_of(loop));
+  loop.step(1);
+  loop.zero_grad(1);
+  if (run.step() % 2 == 0) return;
+  loop.step(0);
+  loop.zero_grad(0);
+}
+
+const std::vector<std::string> kTwo = {"optimizer.type=hook", "gradient_accumulation_steps=1"};
+
+TEST_F(CustomLoopTest, OptimizersHaveClocksOfTheirOwn) {
+  const auto run_for = [&](const std::string& store, int64_t steps) {
+    std::vector<std::string> overrides = kTwo;
+    overrides.push_back("train={steps: " + std::to_string(steps) + "}");
+    ASSERT_EQ(loop(alternate, {.store = store, .overrides = overrides}, two_optimizers).exit_code, 0);
+  };
+  run_for("one.db", 1);
+  run_for("two.db", 2);
+  EXPECT_EQ(document("one.db")["updates"], Json::parse(R"({"a": 0, "b": 1})"));
+  EXPECT_EQ(document("two.db")["updates"], Json::parse(R"({"a": 1, "b": 2})"));
+  const auto before = last_state("one.db"), after = last_state("two.db");
+  EXPECT_TRUE(before.contains("gradient/0.weight")) << "carried on";
+  EXPECT_FALSE(before.contains("gradient/0.bias"));
+  EXPECT_FALSE(after.contains("gradient/0.weight"));
+  // The first update of Adam moves each weight by its rate, whatever the gradient, and none moved before.
+  const auto a = floats(before.at("model/0.weight")), b = floats(after.at("model/0.weight"));
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(std::fabs(b[i] - a[i]), 0.05, 1e-4) << i;
+}
+
+TEST_F(CustomLoopTest, GoesOnWhereItWasInterruptedAtAnyStep) {
+  const RunResult whole = loop(alternate, {.store = "whole.db", .overrides = kTwo}, two_optimizers);
+  ASSERT_EQ(whole.exit_code, 0);
+  ASSERT_EQ(whole.optimizer_steps, 10);
+  for (int64_t stop = 1; stop < whole.optimizer_steps; ++stop) {
+    SCOPED_TRACE(stop);
+    const std::string store = fmt::format("parts{}.db", stop);
+    EXPECT_EQ(loop(alternate, {.store = store, .overrides = kTwo, .stop_after = stop}, two_optimizers).exit_code, 4);
+    EXPECT_EQ(loop(alternate, {.store = store, .resume = "@last", .overrides = kTwo}, two_optimizers).exit_code, 0);
+    EXPECT_EQ(last_state(store), last_state("whole.db"));
+    for (const char* metric : {"train/loss", "train/lr", kBatchDigest})
+      EXPECT_EQ(points(metric, store), points(metric, "whole.db")) << metric;
+  }
+}
+
+// What save() asks for within a window comes at its end, where nothing is half done.
+TEST_F(CustomLoopTest, AStateAskedForWithinAWindowIsOfItsEnd) {
+  int batches = 0;
+  const auto body = [&](CustomLoop& loop, RunControl&) {
+    loop.backward(loss_of(loop));
+    if (batches++ == 2) loop.save();  // the first batch of the second window
+    loop.step(0);
+  };
+  ASSERT_EQ(loop(body, {.overrides = {"checkpoint.every=null"}}).exit_code, 0);
+  store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+  const auto states = store::list_states(store, store::find_run(store, "@last").id);
+  ASSERT_EQ(states.size(), 2u) << "at the end there is another";
+  EXPECT_EQ(states[1].step, 2);
+  EXPECT_EQ(states[1].reason, "hook");
+  std::map<std::string, std::vector<std::byte>> state;
+  for (const store::Section& section : store::load_state(store, states[1].id).sections)
+    state[section.name] = section.bytes;
+  EXPECT_EQ(document_of(state)["batch"].integer(), 4);
+  EXPECT_EQ(document_of(state)["samples"].integer(), 32);
+  // Nothing has zeroed the gradients: they are what four batches have added.
+  EXPECT_TRUE(state.contains("gradient/0.weight"));
+  EXPECT_TRUE(state.contains("gradient/0.bias"));
+}
+
+// A loss that is not finite at `bad` (windows finished before it), with cuts between what belongs together.
+std::function<void(CustomLoop&, RunControl&)> skipping(int64_t bad, bool cut) {
+  return [bad, cut](CustomLoop& loop, RunControl& run) {
+    const Value loss = loss_of(loop);
+    loop.backward(run.step() == bad ? ops::div(loss, 0.0) : loss);
+    loop.step(0);
+    if (cut) loop.mark_step();
+    loop.step_schedule();
+    loop.log("skipped", loop.step_was_skipped() ? 1 : 0);
+    loop.log("rate", loop.rate(0));
+    loop.zero_grad(0);
+  };
+}
+
+TEST_F(CustomLoopTest, ASkippedUpdateMovesNoClock) {
+  const std::vector<std::string> overrides = {"train.on_nan=skip", "gradient_accumulation_steps=1",
+                                              "train={steps: 4, on_nan: skip}", "scheduler={type: linear}"};
+  for (const bool cut : {false, true}) {
+    SCOPED_TRACE(cut);
+    const std::string store = cut ? "cut.db" : "whole.db";
+    const RunResult result = loop(skipping(1, cut), {.store = store, .overrides = overrides});
+    ASSERT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.skipped_steps, 1);
+    const Json state = document(store);
+    EXPECT_EQ(state["windows"].integer(), 4);
+    EXPECT_EQ(state["applied"].integer(), 3);
+    EXPECT_EQ(state["scheduled"].integer(), 3);
+    EXPECT_EQ(state["updates"][""].integer(), 3);
+    EXPECT_FALSE(state["update_was_skipped"].flag());
+    const auto values = [&](const char* metric) {
+      std::vector<double> found;
+      for (const auto& [step, value] : points(metric, store)) found.push_back(value);
+      return found;
+    };
+    EXPECT_EQ(values("skipped"), (std::vector<double>{0, 1, 0, 0}));
+    EXPECT_EQ(values("train/lr"), (std::vector<double>{0.5, 0.375, 0.375, 0.25}));
+    EXPECT_EQ(values("rate"), (std::vector<double>{0.375, 0.375, 0.25, 0.125}));
+  }
+}
+
+TEST_F(CustomLoopTest, ARunThatIsResumedKnowsThatTheNewestUpdateWasSkipped) {
+  const std::vector<std::string> overrides = {"gradient_accumulation_steps=1", "train={steps: 4, on_nan: skip}"};
+  ASSERT_EQ(loop(skipping(1, false), {.overrides = overrides, .stop_after = 2}).exit_code, 4);
+  EXPECT_TRUE(document()["update_was_skipped"].flag());
+  std::vector<bool> skipped;
+  const auto body = [&](CustomLoop& loop, RunControl& run) {
+    skipped.push_back(loop.step_was_skipped());
+    plain(loop, run);
+  };
+  ASSERT_EQ(loop(body, {.resume = "@last", .overrides = overrides}).exit_code, 0);
+  EXPECT_EQ(skipped, (std::vector<bool>{true, false}));
+}
+
+TEST_F(CustomLoopTest, LoadPutsBackWhatTrainsAndLetsTheCountsGoOn) {
+  std::map<int64_t, std::vector<float>> weights;  // by windows before
+  const auto body = [&](CustomLoop& loop, RunControl& run) {
+    if (run.step() == 5 && !weights.contains(50)) {
+      loop.backward(loss_of(loop));  // dropped
+      loop.load(std::nullopt);
+      const std::vector<double> now = loop.inputs().read(ops::flatten(loop.inputs().forward.parameters[0]));
+      weights[50] = {now.begin(), now.end()};
+    }
+    const std::vector<double> now = loop.inputs().read(ops::flatten(loop.inputs().forward.parameters[0]));
+    weights.try_emplace(run.step(), now.begin(), now.end());
+    if (run.step() == 2) loop.save();  // after three windows
+    plain(loop, run);
+  };
+  const RunResult result =
+      loop(body, {.overrides = {"gradient_accumulation_steps=1", "checkpoint.every=null", "log.every=4 steps",
+                                "scheduler={type: linear}", "train={steps: 8}"}});
+  ASSERT_EQ(result.exit_code, 0);
+  EXPECT_EQ(weights.at(50), weights.at(3));
+  EXPECT_NE(weights.at(4), weights.at(3));
+  const Json state = document();
+  EXPECT_EQ(state["windows"].integer(), 8);
+  EXPECT_EQ(state["samples"].integer(), 64);
+  EXPECT_EQ(state["scheduled"].integer(), 6) << "three before the state, three after";
+  EXPECT_EQ(state["updates"][""].integer(), 6);
+}
+
+// ---- beside loops --------------------------------------------------------------------------------------------------
+
+class Doubling : public data::Transform {
+ public:
+  void apply(const data::Sample& sample) override {
+    for (float& feature : sample.features) feature *= 2;
+  }
+};
+
+TEST_F(CustomLoopTest, ATransformDoesNotChangeWhatTheDataIs) {
+  const std::vector<std::string> overrides = {"gradient_accumulation_steps=1"};
+  const auto doubled = hooks_with({.transform = [] { return std::make_shared<Doubling>(); }});
+  ASSERT_EQ(train(kRecipe, {.store = "plain.db", .overrides = overrides}).exit_code, 0);
+  ASSERT_EQ(train(kRecipe, {.store = "doubled.db", .overrides = overrides, .make_hooks = doubled}).exit_code, 0);
+  EXPECT_NE(tensors(last_state("doubled.db")), tensors(last_state("plain.db")));
+  EXPECT_EQ(document("doubled.db")["train_data"], document("plain.db")["train_data"]);
+  // So a run goes on with another one.
+  ASSERT_EQ(train(kRecipe, {.overrides = overrides, .stop_after = 3, .make_hooks = doubled}).exit_code, 4);
+  EXPECT_EQ(train(kRecipe, {.resume = "@last", .overrides = overrides}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace runner::train
