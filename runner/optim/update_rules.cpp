@@ -164,8 +164,7 @@ Updated lion(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values
   return {ops::sub(p, ops::mul(direction, s[0])), {m}};
 }
 
-// ---- of a hook: scalars lr, step
-// -------------------------------------------------------------------------------------
+// ---- of a hook: scalars lr, step -----------------------------------------------------------------------------------
 
 constexpr std::string_view kCustomScalars[] = {"lr", "step"};
 

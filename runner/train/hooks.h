@@ -65,7 +65,7 @@ struct EvaluatedSet {
 
 class CustomLoop;  // custom_loop.h
 
-// What hooks of events may ask of the run that is under way, and of it.
+// What a hook may ask about the run that is under way, and ask of it.
 class RunControl {
  public:
   virtual ~RunControl() = default;

@@ -31,11 +31,14 @@ class Metrics {
   void add(const Scored& batch);
 
   // By name, without "eval/".  NaN where nothing was counted.
-  //   loss        Σ loss / Σ weight;  perplexity  exp(loss)
+  //   loss        Σ loss / Σ weight
+  //   perplexity  exp(loss)
   //   accuracy    share of samples whose largest output (the first of equals; NaN is largest) is the class
   //   top_k       share of samples whose class is among the k largest outputs (of equals the first count as larger)
-  //   f1_macro    mean over classes of 2 tp / (2 tp + fp + fn), 0 where that is 0/0;  f1_micro  of the sums over
-  //   classes f1_binary   of class 1 alone mse, mae    mean over samples and targets
+  //   f1_macro    mean over classes of 2 tp / (2 tp + fp + fn), 0 where that is 0/0
+  //   f1_micro    the same of the sums over classes
+  //   f1_binary   of class 1 alone
+  //   mse, mae    mean over samples and targets
   std::map<std::string, double> result() const;
 
  private:

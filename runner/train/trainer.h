@@ -159,10 +159,10 @@ class Trainer {
   Step make_step(const StepKind& kind, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch);
   Step forward_step(const data::Batch& batch, bool labelled);
-  // Reads scalars of a recording under way from the arrays and the batch.
+  // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
   NotFinite find_not_finite(data::Loader& loader);
-  // Those of a declared step, or of a segment without a batch (null).
+  // Of a step or a segment, on a batch or without one (null).
   backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
                                 const backends::SourceLines* lines);
   // Reads the metrics of a hook's step, which are outputs from `first` on.

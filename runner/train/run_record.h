@@ -1,0 +1,84 @@
+// What a run leaves behind: its attempt, points, events, artifacts and states in the store, and the result that whoever
+// started it gets.
+//
+// Belongs to the training thread; what is written is written by the threads of RunWriter and ProvenanceKeeper.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/train/provenance_keeper.h"
+#include "runner/train/recorder.h"
+#include "runner/train/run.h"
+#include "runner/train/session.h"
+#include "runner/train/state_keeper.h"
+#include "store/queries.h"
+
+namespace runner::train {
+
+class RunRecord {
+ public:
+  // All must outlive it; `hooks`: null where there is none.
+  RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks);
+
+  // ---- beginning: one of these comes before all else ----
+
+  void begin(store::Store store);
+  void begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from);
+  // A further attempt of `run`, which has these metrics.
+  void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo& from,
+                     const std::vector<store::MetricSummary>& metrics);
+  bool begun() const { return recorder_.has_value(); }
+
+  // ---- while it is under way ----
+
+  RunResult result;  // so far
+  Recorder& points() { return *recorder_; }
+  const Recorder& points() const { return *recorder_; }
+  StateKeeper& states() { return *keeper_; }
+
+  // Tells the observer, too.
+  void warn(const std::string& text);
+  void warn_of_all(const std::vector<std::string>& texts);
+  void event(store::Level level, std::string kind, std::string json);
+  // The first window is done: what takes time to find out may begin.
+  void first_window();
+  // Passes on what the writer thread warns of, and takes in what has been saved.
+  void collect();
+  // An error of the store is a warning; any other is thrown.
+  void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
+  // The state that the run has (none: any); throws Error(kRun) where it has none.
+  void check_state(std::optional<int64_t> state);
+  // A second view of the store, with all that has been given to it.
+  store::Store reopened();
+
+  // ---- the end ----
+
+  // The run has failed.
+  void fail_with(const Error& error);
+  // Nothing is recorded behind this; the result is whole.
+  void finish();
+
+ private:
+  int64_t step() const { return session_.trainer.counters.windows; }
+  store::AttemptInfo attempt_info() const;
+  store::RunInfo new_run() const;
+  template <class RunOf>
+  void record(store::Store store, RunOf run);
+  std::string event_json(const std::string& text) const;
+  void pass_on_warnings();
+  void list_states();
+  store::RunEnd run_end() const;
+  void give_up(const Error& error);
+  bool is_recorded();
+
+  const RunRequest& request_;
+  const Session& session_;
+  std::optional<store::RunWriter> writer_;
+  std::optional<Recorder> recorder_;
+  std::optional<StateKeeper> keeper_;
+  ProvenanceKeeper provenance_;  // after the writer, which it hands its findings to
+};
+
+}  // namespace runner::train

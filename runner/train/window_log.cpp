@@ -1,0 +1,90 @@
+#include "runner/train/window_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "schema/json.h"
+
+namespace runner::train {
+
+int64_t interval(const std::optional<schema::Length>& length, const optim::RunScale& scale) {
+  return length ? std::max<int64_t>(1, optim::to_steps(*length, scale)) : 0;
+}
+
+bool due(int64_t step, int64_t every) {
+  return every > 0 && step % every == 0;
+}
+
+WindowLog::WindowLog(Session& session, RunRecord& record, Hooks* hooks)
+    : session_(session),
+      record_(record),
+      own_loop_(has(hooks, HookEntry::kTrain)),
+      log_every_(interval(session.recipe.log.every, session.scale)) {
+  if (!session.data.eval) return;
+  evaluator_.emplace(session.trainer, *session.data.eval, session.recipe, hooks);
+  const schema::Length each_epoch{1, schema::Unit::kEpochs};
+  evaluate_every_ = interval(session.recipe.eval.every.value_or(each_epoch), session.scale);
+}
+
+void WindowLog::stop_where_patience_is_over() {
+  if (const auto& spec = session_.recipe.train.early_stopping) stopped_early_ = patience_.evaluations >= spec->patience;
+}
+
+void WindowLog::take(const Trainer::Window& window, double lr) {
+  evaluated_ = false;
+  window_ = window;
+  lr_ = lr;
+  samples_ += window.samples;
+}
+
+void WindowLog::log() {
+  Recorder& points = record_.points();
+  const double loss = session_.trainer.take_logged_loss();
+  points.add("train/loss", step(), loss);
+  if (std::isnan(loss) && record_.result.skipped_steps == 0 && !std::exchange(warned_of_no_weight_, true))
+    record_.warn(fmt::format("train/loss of step {} is NaN: {}", step(),
+                             own_loop_ ? "acc:backward has had no loss since the point before it"
+                                       : "no sample since the point before it has a weight; train.class_weights and "
+                                         "train.ignore_index decide"));
+  points.add("train/lr", step(), lr_);
+  if (session_.recipe.train.clip_grad_norm) points.add("train/grad_norm", step(), window_.grad_norm);
+  const auto now = std::chrono::steady_clock::now();
+  const double seconds = std::chrono::duration<double>(now - logged_at_).count();
+  points.add("train/samples_per_s", step(), static_cast<double>(samples_ - logged_samples_) / seconds);
+  for (const auto& [name, sum] : session_.trainer.take_metrics())
+    points.add("train/" + name, step(), sum.sum / sum.weight);
+  logged_at_ = now;
+  logged_samples_ = samples_;
+}
+
+std::map<std::string, double> WindowLog::evaluate() {
+  std::map<std::string, double> metrics;
+  for (const auto& [name, value] : evaluator_->run()) metrics["eval/" + name] = value;
+  for (const auto& [name, value] : metrics) record_.points().add(name, step(), value);
+  evaluated_ = true;
+  const schema::Recipe& recipe = session_.recipe;
+  if (recipe.scheduler.type == schema::SchedulerType::kPlateau)
+    session_.schedule.observe(record_.points().newest(recipe.scheduler.metric));
+  if (recipe.train.early_stopping) check_patience(*recipe.train.early_stopping);
+  return metrics;
+}
+
+void WindowLog::check_patience(const schema::EarlyStopping& spec) {
+  const double value = record_.points().newest(spec.metric);
+  const double gain =
+      spec.maximize ? value - patience_.best.value_or(-INFINITY) : patience_.best.value_or(INFINITY) - value;
+  if (gain > spec.min_delta) {
+    patience_ = {value, 0};
+    return;
+  }
+  if (++patience_.evaluations < spec.patience) return;
+  stopped_early_ = true;
+  record_.event(
+      store::Level::kInfo, "early_stopping",
+      json::line(json::Object{{"step", step()}, {"metric", spec.metric}, {"evaluations", patience_.evaluations}}));
+}
+
+}  // namespace runner::train

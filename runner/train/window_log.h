@@ -1,0 +1,71 @@
+// What a run reports behind its windows: points of what was trained since the last ones, and evaluations, which early
+// stopping watches.
+//
+// Belongs to the training thread.  Reports when it is asked to; due() says when that is.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "runner/train/checkpoint.h"
+#include "runner/train/evaluator.h"
+#include "runner/train/run_record.h"
+#include "runner/train/session.h"
+
+namespace runner::train {
+
+// Windows between two events of one kind; 0: never.
+int64_t interval(const std::optional<schema::Length>& length, const optim::RunScale& scale);
+bool due(int64_t step, int64_t every);
+
+class WindowLog {
+ public:
+  // All must outlive it; `hooks`: null where there is none.
+  WindowLog(Session& session, RunRecord& record, Hooks* hooks);
+
+  // Goes on from a state.
+  void set_patience(const Patience& patience) { patience_ = patience; }
+  void stop_where_patience_is_over();
+  // The clock behind train/samples_per_s starts.
+  void start() { logged_at_ = std::chrono::steady_clock::now(); }
+
+  // A window is done, at rate `lr`.
+  void take(const Trainer::Window& window, double lr);
+  bool logging_due() const { return due(step(), log_every_); }
+  bool evaluation_due() const { return due(step(), evaluate_every_); }
+  bool evaluates() const { return evaluator_.has_value(); }
+
+  // Records the points since the last call.
+  void log();
+  // Evaluates and records, for schedule and early stopping as well; by name.
+  std::map<std::string, double> evaluate();
+
+  // The newest window has been evaluated.
+  bool evaluated() const { return evaluated_; }
+  bool stopped_early() const { return stopped_early_; }
+  const Patience& patience() const { return patience_; }
+  int64_t samples() const { return samples_; }  // since the process started
+
+ private:
+  int64_t step() const { return session_.trainer.counters.windows; }
+  void check_patience(const schema::EarlyStopping& spec);
+
+  Session& session_;
+  RunRecord& record_;
+  const bool own_loop_;  // of the hook's
+  const int64_t log_every_;
+  int64_t evaluate_every_ = 0;
+  std::optional<Evaluator> evaluator_;
+
+  Trainer::Window window_;  // the newest
+  double lr_ = 0;           // in it
+  int64_t samples_ = 0, logged_samples_ = 0;
+  std::chrono::steady_clock::time_point logged_at_;
+  Patience patience_;
+  bool evaluated_ = false, stopped_early_ = false;
+  bool warned_of_no_weight_ = false;
+};
+
+}  // namespace runner::train
