@@ -71,12 +71,17 @@ class ValueReader {
                  hint);
   }
 
+  // For one value where a list should stand.
+  std::string hint_of_list() const {
+    if (field_.count <= 1 || field_.defaults.empty()) return fmt::format("write [{}]", node_.text);
+    return fmt::format("write {} of them, such as {}", field_.count, field_.defaults.back().value);
+  }
+
   std::optional<Value> read_list() {
     Field element = field_;
     element.is_list = false;
     if (node_.kind != YamlNode::Kind::kList) {
-      const bool single = node_.kind == YamlNode::Kind::kScalar;
-      return wrong_type(single ? fmt::format("write [{}]", node_.text) : "");
+      return wrong_type(node_.kind == YamlNode::Kind::kScalar ? hint_of_list() : "");
     }
     if (field_.nonempty && node_.items.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
     if (field_.count > 0 && node_.items.size() != static_cast<size_t>(field_.count)) {

@@ -161,8 +161,9 @@ A recipe is one YAML document of at most 1 MiB.  Only `schema_version`, `model` 
   Sizes do too: `16 GiB`, `512 KiB`.
 - **null** takes a value back, as if the key were not written: `scheduler.warmup: null`.
 - **Paths** are relative to the file that holds them; those on the command line to the recipe.
-- **`include:`** names one or more recipes to build on, relative to this one.  Sections merge key by key, everything else
-  is replaced; what includes wins over what it includes, and later files win over earlier ones.
+- **`include:`** names one or more recipes to build on, relative to this one.  Sections merge key by key, so that what a
+  section leaves out stays (a `mode: max` with another `metric`: a warning says so), everything else is replaced; what
+  includes wins over what it includes, and later files win over earlier ones.
 - **`vars:`** holds values of your own.  `${vars.width}` alone takes the variable's value and type, inside a longer text
   its digits or letters.  `${env:NAME:default}` reads the environment in the same way.  `$${` stands for `${`.  Inside
   `{ }` and `[ ]` put quotes around it: `{lr: "${vars.lr}"}`.

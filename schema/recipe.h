@@ -111,6 +111,7 @@ struct OptimizerSpec {
   OptimizerType type = OptimizerType::kSgd;
   OptimizerHyper hyper;
   std::vector<ParameterGroup> groups;  // what no pattern matches uses `hyper`
+  std::optional<double> hook_lr = {};  // type hook: of optimizers for which the hook gives none
 };
 
 enum class SchedulerType {

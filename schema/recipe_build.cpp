@@ -143,6 +143,7 @@ void build(const Section& s, OptimizerHyper& hyper) {
 void build(const Section& s, OptimizerSpec& optimizer) {
   s.get("type", optimizer.type);
   build(s, optimizer.hyper);
+  if (optimizer.type == OptimizerType::kHook) s.get("lr", optimizer.hook_lr);
   for (int i = 0;; ++i) {
     const Section group = s.sub(fmt::format("groups[{}]", i));
     if (!group.exists()) return;

@@ -1,4 +1,5 @@
-// What a valid recipe says that will have no effect, where refusing it would refuse what people are used to write.
+// What a valid recipe says that will have no effect, or another than meant, where refusing it would refuse what people
+// are used to write.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@
 namespace runner::schema {
 
 // Texts with file and line.  one_cycle puts its own rate and momentum in the place of the optimizer's, as torch's
-// OneCycleLR, whose optimizers have to be given a rate all the same.  Thread-safe.
+// OneCycleLR, whose optimizers have to be given a rate all the same.  A metric that is written without its mode, and is
+// better the other way round than the mode of the section below or the default says.  Thread-safe.
 std::vector<std::string> recipe_warnings(const ReadResult& recipe);
 
 }  // namespace runner::schema

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/kernels/isa/loops.h"
+#include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/tensor/alignment.h"
@@ -115,7 +116,7 @@ Kernel prepare_matmul(const KernelRequest& request) {
     return make_kernel<run_empty>("matmul.empty", request.result.bytes());
   if (dtype == DType::kF64) return prepare_matmul_tiles(shape, dtype);
   if (dtype == DType::kF32) return prepare_f32(shape);
-  const bool native = dtype == DType::kBf16 && bf16_products(cpu_features()) == Bf16Products::kNative;
+  const bool native = dtype == DType::kBf16 && bf16_products_in_use() == Bf16Products::kNative;
   return native ? prepare_matmul_dnnl(shape, dtype) : prepare_widened(shape, dtype);
 }
 

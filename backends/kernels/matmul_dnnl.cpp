@@ -249,6 +249,22 @@ Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype) {
   }
 }
 
+OneDnnLimit onednn_limit() {
+  const auto allowed = static_cast<unsigned>(dnnl_get_effective_cpu_isa());  // each holds the bits of those below it
+  const auto has = [&](dnnl_cpu_isa_t isa) { return (allowed & isa) == static_cast<unsigned>(isa); };
+  OneDnnLimit limit;
+  limit.avx2 = has(dnnl_cpu_isa_avx2);
+  limit.avx512 = has(dnnl_cpu_isa_avx512_core);
+  limit.avx512_bf16 = has(dnnl_cpu_isa_avx512_core_bf16);
+  limit.amx = has(dnnl_cpu_isa_avx512_core_amx);
+  limit.instructions = limit.amx           ? "amx"
+                       : limit.avx512_bf16 ? "avx512_bf16"
+                       : limit.avx512      ? "avx512"
+                       : limit.avx2        ? "avx2"
+                                           : "sse41";
+  return limit;
+}
+
 std::string onednn_version() {
   const dnnl_version_t* version = dnnl_version();
   return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);

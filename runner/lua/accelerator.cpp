@@ -119,6 +119,10 @@ int log(lua_State* state) {
     if (loop != nullptr && is_tensor(state, -1)) {
       loop->log(name, tensor_value(state, -1, name));
     } else {
+      RUN_CHECK(!is_tensor(state, -1), ErrorKind::kRun,
+                "log: {0} is a tensor, expected a number; return it from the step as a metric, or log {0}:item() (in a "
+                "loop of your own tensors can be logged while a training batch is under way)",
+                name);
       RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "log: {} is {}, expected a number", name,
                 type_name(state, -1));
       loop != nullptr ? loop->log(name, lua_tonumber(state, -1)) : run.log(name, lua_tonumber(state, -1));

@@ -23,6 +23,7 @@ struct Accelerator {
   train::CustomLoop* loop = nullptr;  // null: no loop of the hook's is under way
   nn::ModulePtr model = nullptr;       // what set_model() has set
   bool triggered = false;              // acc:set_trigger() in a loop
+  int64_t newest[2] = {};              // numbers of the newest loops over batches, by train::Split
 };
 
 struct AcceleratorField {

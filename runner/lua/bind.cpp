@@ -38,6 +38,7 @@ void bad_argument(lua_State* state, int index, std::string_view wanted) {
 SourceMark place_of_function(lua_State* state) {
   lua_Debug function{};
   lua_getinfo(state, ">S", &function);
+  if (function.linedefined <= 0) return {};
   return {function.source + 1, function.linedefined, 0};
 }
 
@@ -96,6 +97,19 @@ bool push_field(lua_State* state, int index, const char* name) {
   index = lua_absindex(state, index);
   lua_pushstring(state, name);
   if (lua_rawget(state, index) != LUA_TNIL) return true;
+  lua_pop(state, 1);
+  return false;
+}
+
+bool push_method(lua_State* state, int index, const char* name) {
+  constexpr int kMostTables = 100;  // behind each other, perhaps in a circle
+  lua_pushvalue(state, index);
+  for (int i = 0; i < kMostTables && lua_istable(state, -1); ++i) {
+    const bool found = push_field(state, -1, name);
+    if (!found && luaL_getmetafield(state, -1, "__index") == LUA_TNIL) break;
+    lua_remove(state, -2);
+    if (found) return true;
+  }
   lua_pop(state, 1);
   return false;
 }

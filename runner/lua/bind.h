@@ -49,10 +49,14 @@ std::string_view text_argument(lua_State* state, int index);  // valid while the
 // A field of the table at `index` itself, left on the stack; false, and nothing, where it is nil.
 bool push_field(lua_State* state, int index, const char* name);
 
+// The same for a function of an object: its own, or that of the tables behind it that its metatable's __index names. No
+// Lua code runs, so that a table that answers unknown names with an error has no more functions than it has.
+bool push_method(lua_State* state, int index, const char* name);
+
 // Throws where the table at `index` has a key that is not in `known`: "what: unknown option 'x'; did you mean …".
 void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known);
 
-// Where the function at the top of the stack, which is popped, is defined.
+// Where the function at the top of the stack, which is popped, is defined; unknown where that is not in Lua.
 SourceMark place_of_function(lua_State* state);
 
 // Sets a function in the table at the top of the stack.

@@ -24,6 +24,7 @@
 #include "runner/lua/runtime.h"
 #include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
+#include "runner/lua/trackers.h"
 #include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
 
@@ -149,10 +150,10 @@ class LuaHooks : public train::Hooks {
       lua_pushinteger(state, step);
       lua_pushinteger(state, steps);
       runtime_.call(state, 2, 1);
-      const bool is_number = lua_type(state, -1) == LUA_TNUMBER && std::isfinite(lua_tonumber(state, -1));
-      RUN_CHECK(is_number, ErrorKind::kRun, "schedule returned {} for step {}, expected a finite number",
-                luaL_tolstring(state, -1, nullptr), step);
-      const double factor = lua_tonumber(state, -1);
+      const double factor = lua_type(state, -1) == LUA_TNUMBER ? lua_tonumber(state, -1) : NAN;
+      RUN_CHECK(std::isfinite(factor) && factor >= 0, ErrorKind::kRun,
+                "schedule returned {} for step {}, expected a factor of the learning rates, finite and at least 0",
+                factor != factor && lua_isnumber(state, -1) ? "NaN" : luaL_tolstring(state, -1, nullptr), step);
       lua_pop(state, 1);
       return factor;
     });
@@ -235,27 +236,13 @@ class LuaHooks : public train::Hooks {
   template <class Push>
   void each_tracker(const char* function, int arguments, const Push& push) {
     const LoopHidden hidden(accelerator_);
-    with_line("trackers", [&] { call_trackers(function, arguments, push); });
-  }
-  template <class Push>
-  void call_trackers(const char* function, int arguments, const Push& push) {
-    lua_State* const state = runtime_.state();
-    push_entry("trackers");
-    const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
-    for (lua_Integer i = 1; i <= count; ++i) {
-      lua_rawgeti(state, -1, i);
-      RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
-                "the hook {}: tracker {} is {}, expected a table with start, log and finish", recipe_.hooks, i,
-                type_name(state, -1));
-      if (push_field(state, -1, function)) {
-        lua_pushvalue(state, -2);
-        lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
+    with_line("trackers", [&] {
+      push_entry("trackers");
+      call_trackers(runtime_, function, 1 + arguments, [&] {
+        lua_getfield(runtime_.state(), LUA_REGISTRYINDEX, kAcc);
         push();
-        runtime_.call(state, 2 + arguments, 0);
-      }
-      lua_pop(state, 1);
-    }
-    lua_pop(state, 1);
+      });
+    });
   }
 
   // name(acc)
@@ -352,8 +339,7 @@ class LuaHooks : public train::Hooks {
         continue;
       }
       if (i == place_of(HookEntry::kTrackers)) {
-        RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "the hook {}: trackers is {}, expected a list of tables",
-                  recipe_.hooks, type_name(state, -1));
+        check_trackers(state, recipe_.hooks);
         lua_pop(state, 1);
         continue;
       }

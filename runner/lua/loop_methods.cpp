@@ -22,6 +22,7 @@ using train::Split;
 
 constexpr const char* kBatchName = "batch";
 constexpr const char* kBatchesName = "batches";
+constexpr const char* kEpochsName = "epochs";
 constexpr const char* kOptimizerName = "acc.optimizer";
 constexpr const char* kOptimizersName = "acc.optimizers";
 constexpr const char* kSchedulerName = "acc.scheduler";
@@ -82,14 +83,31 @@ int epochs(lua_State* state) {
   lua_pushinteger(state, epochs.first);
   lua_pushinteger(state, epochs.end);
   lua_pushcclosure(state, ending<next_epoch>, 3);
-  return 1;
+  lua_pushnil(state);
+  lua_pushnil(state);
+  push_part(state, accelerator, epochs.end, kEpochsName);  // closed when the loop is left
+  return 4;
+}
+
+// A loop over epochs has been left.
+int end_epochs(lua_State* state) {
+  const Part<int64_t>& loop = part_argument<int64_t>(state, kEpochsName);
+  if (loop.accelerator->loop != nullptr) loop.accelerator->loop->end_epochs();
+  return 0;
+}
+
+int64_t& newest_of(Accelerator& accelerator, Split split) {
+  return accelerator.newest[static_cast<size_t>(split)];
 }
 
 int next_batch(lua_State* state) {
   Accelerator& accelerator = upvalue_accelerator(state);
-  const bool eval = lua_toboolean(state, lua_upvalueindex(2)) != 0;
+  const auto split = static_cast<Split>(lua_tointeger(state, lua_upvalueindex(2)));
+  train::CustomLoop& loop = loop_of(accelerator, "batches");
+  RUN_CHECK(newest_of(accelerator, split) == lua_tointeger(state, lua_upvalueindex(3)), ErrorKind::kRun,
+            "acc:batches: this loop is over, another one has begun");
   Runtime::of(state).refill();
-  const auto number = loop_of(accelerator, "batches").next_batch(eval ? Split::kEval : Split::kTrain);
+  const auto number = loop.next_batch(split);
   if (number) return push_part(state, accelerator, *number, kBatchName);
   lua_pushnil(state);
   return 1;
@@ -109,8 +127,9 @@ int batches(lua_State* state) {
   const Split which = split == "eval" ? Split::kEval : Split::kTrain;
   loop_of(accelerator, "batches").begin_batches(which);
   lua_pushlightuserdata(state, &accelerator);
-  lua_pushboolean(state, which == Split::kEval);
-  lua_pushcclosure(state, ending<next_batch>, 2);
+  lua_pushinteger(state, static_cast<lua_Integer>(which));
+  lua_pushinteger(state, ++newest_of(accelerator, which));
+  lua_pushcclosure(state, ending<next_batch>, 3);
   lua_pushnil(state);
   lua_pushnil(state);
   push_part(state, accelerator, which, kBatchesName);  // closed when the loop is left
@@ -327,10 +346,20 @@ constexpr AcceleratorMethod kMethods[] = {
      "Computes what is recorded so far; tensors before it are over."},
 };
 
-// A kind of object with one metamethod.
+int no_assignment(lua_State* state) {
+  const std::string_view kind = type_name(state, 1), name = luaL_tolstring(state, 2, nullptr);
+  const bool rate = kind == kOptimizerName && name == "lr";
+  fail(ErrorKind::kRun, "{}.{} cannot be set; {}", kind, name,
+       rate ? "rates follow the schedule: write scheduler.type: hook in the recipe, and in the hook a function "
+              "schedule(step, steps) that returns the factor of the rates"
+            : "keep values of your own in a local table");
+}
+
+// A kind of object with one metamethod, of which nothing can be set.
 void register_kind(lua_State* state, const char* name, const char* event, int (*function)(lua_State*)) {
   luaL_newmetatable(state, name);
   set_function(state, event, function);
+  set_function(state, "__newindex", bound<no_assignment>);
   protect_metatable(state);
   lua_pop(state, 1);
 }
@@ -347,6 +376,7 @@ std::span<const AcceleratorMethod> loop_methods() {
 
 void open_loop(lua_State* state) {
   register_kind(state, kBatchName, "__index", bound<batch_field>);
+  register_kind(state, kEpochsName, "__close", bound<end_epochs>);
   register_kind(state, kBatchesName, "__close", ending<end_batches>);
   register_kind(state, kOptimizerName, "__index", bound<optimizer_entry>);
   register_kind(state, kOptimizersName, "__index", bound<named_optimizer>);

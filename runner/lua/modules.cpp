@@ -1,6 +1,7 @@
 #include "runner/lua/modules.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <new>
 #include <string>
@@ -123,6 +124,17 @@ bool flag_option(lua_State* state, int index, std::string_view what, const char*
   return value;
 }
 
+// A constructor that takes so many arguments: one that would be ignored is an error.
+template <int (*function)(lua_State*), int most>
+int takes(lua_State* state) {
+  for (int i = most + 1; i <= lua_gettop(state); ++i)
+    if (!lua_isnil(state, i))
+      bad_argument(
+          state, i,
+          fmt::format("none: it takes {} argument{}", most == 0 ? "no" : std::to_string(most), most == 1 ? "" : "s"));
+  return function(state);
+}
+
 int linear(lua_State* state) {
   const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
   return push(state, nn::linear(in, out, flag_option(state, 3, "nn.Linear", "bias", true)));
@@ -181,6 +193,19 @@ int flatten(lua_State* state) {
   return push(state, nn::flatten());
 }
 
+// The table at 1 has no other keys than 1…size: a name, or what stands behind a nil, would be left out of the model.
+void check_list(lua_State* state, lua_Integer size) {
+  lua_pushnil(state);
+  while (lua_next(state, 1) != 0) {
+    lua_pop(state, 1);
+    if (lua_isinteger(state, -1) && lua_tointeger(state, -1) >= 1 && lua_tointeger(state, -1) <= size) continue;
+    lua_pushvalue(state, -1);
+    fail(ErrorKind::kRun,
+         "nn.Sequential: its members are a list without gaps, got the key {}; members with names are nn.Module's",
+         luaL_tolstring(state, -1, nullptr));
+  }
+}
+
 // nn.Sequential{…} or nn.Sequential(a, b): modules, and functions of a tensor.
 int sequential(lua_State* state) {
   if (!lua_istable(state, 1)) {
@@ -189,8 +214,10 @@ int sequential(lua_State* state) {
     lua_insert(state, 1);
     for (int i = count; i >= 1; --i) lua_rawseti(state, 1, i);
   }
+  lua_settop(state, 1);
   std::vector<nn::ModulePtr> members;
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, 1));
+  check_list(state, size);
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, 1, i);
     if (const nn::ModulePtr* member = module_test(state, -1)) {
@@ -215,25 +242,26 @@ int lua_module(lua_State* state) {
 }
 
 constexpr ModuleFunction kModules[] = {
-    {"Linear", bound<linear>, "nn.Linear(inputs, outputs [, {bias = true}])",
+    {"Linear", bound<takes<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
      "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised as torch's."},
-    {"Embedding", bound<embedding>, "nn.Embedding(rows, width)", "Row x of weight (rows, width), for labels from 0."},
-    {"LayerNorm", bound<layer_norm>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
-    {"Dropout", bound<dropout>, "nn.Dropout(p)", "Zeroes with probability p while training."},
-    {"ReLU", bound<activation<schema::Activation::kRelu>>, "nn.ReLU()", "x, or 0 where negative."},
-    {"GELU", bound<activation<schema::Activation::kGelu>>, "nn.GELU()", "The erf form."},
-    {"GELUTanh", bound<activation<schema::Activation::kGeluTanh>>, "nn.GELUTanh()", "The tanh form."},
-    {"SiLU", bound<activation<schema::Activation::kSilu>>, "nn.SiLU()", "x times its sigmoid."},
-    {"LeakyReLU", bound<leaky_relu>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
-    {"ELU", bound<elu>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
-    {"Softplus", bound<softplus>, "nn.Softplus()", "log(1 + exp(x))."},
-    {"Tanh", bound<activation<schema::Activation::kTanh>>, "nn.Tanh()", "Hyperbolic tangent."},
-    {"Sigmoid", bound<activation<schema::Activation::kSigmoid>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
-    {"Identity", bound<activation<schema::Activation::kIdentity>>, "nn.Identity()", "x itself."},
-    {"Flatten", bound<flatten>, "nn.Flatten()", "(B, ...) to (B, elements)."},
+    {"Embedding", bound<takes<embedding, 2>>, "nn.Embedding(rows, width)",
+     "Row x of weight (rows, width), for labels from 0."},
+    {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
+    {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
+    {"ReLU", bound<takes<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
+    {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
+    {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
+    {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
+    {"LeakyReLU", bound<takes<leaky_relu, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"ELU", bound<takes<elu, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"Softplus", bound<takes<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
+    {"Tanh", bound<takes<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
+    {"Sigmoid", bound<takes<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
+    {"Identity", bound<takes<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
+    {"Flatten", bound<takes<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
     {"Sequential", bound<sequential>, "nn.Sequential{module...}",
      "One after the other; functions of a tensor count too."},
-    {"Module", bound<lua_module>, "nn.Module{name = module..., forward = function(self, x) ... end}",
+    {"Module", bound<takes<lua_module, 1>>, "nn.Module{name = module..., forward = function(self, x) ... end}",
      "A module of your own; its modules are named by their keys."},
 };
 
@@ -264,7 +292,42 @@ int call(lua_State* state) {
   return 1;
 }
 
-// module.weight, and what the table of a module in Lua holds.
+// sequential[1], the first, or sequential["0"], by its name in states.
+int member(lua_State* state, std::span<const nn::ModulePtr> members) {
+  lua_Integer number = 0;
+  if (lua_type(state, 2) == LUA_TSTRING) {
+    const std::string_view name = text_argument(state, 2);
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    number = error == std::errc() && std::to_string(number) == name ? number + 1 : 0;
+  } else if (lua_isinteger(state, 2)) {
+    number = lua_tointeger(state, 2);
+  }
+  if (number >= 1 && number <= std::ssize(members)) return push(state, members[static_cast<size_t>(number - 1)]);
+  const bool is_name = lua_type(state, 2) == LUA_TSTRING;
+  fail(ErrorKind::kRun,
+       "this nn.Sequential has no member {}{}{}; its {} members are [1] to [{}], or by their names in states \"0\" to "
+       "\"{}\"",
+       is_name ? "\"" : "[", luaL_tolstring(state, 2, nullptr), is_name ? "\"" : "]", members.size(), members.size(),
+       members.size() - 1);
+}
+
+// #sequential
+int length(lua_State* state) {
+  const nn::Module& module = *module_argument(state, 1);
+  if (const auto* in_lua = dynamic_cast<const LuaModule*>(&module)) {
+    in_lua->push_table(state);
+    lua_pushinteger(state, lua_istable(state, -1) ? static_cast<lua_Integer>(lua_rawlen(state, -1)) : 0);
+  } else {
+    lua_pushinteger(state, std::ssize(module.members()));
+  }
+  return 1;
+}
+
+int no_assignment(lua_State* state) {
+  fail(ErrorKind::kRun, "a module is as it was made: '{}' of it cannot be set", luaL_tolstring(state, 2, nullptr));
+}
+
+// module.weight, a member of nn.Sequential, and what the table of a module in Lua holds.
 int index(lua_State* state) {
   const nn::Module& module = *module_argument(state, 1);
   if (const auto* in_lua = dynamic_cast<const LuaModule*>(&module)) {
@@ -273,6 +336,10 @@ int index(lua_State* state) {
     lua_gettable(state, -2);
     return 1;
   }
+  if (!module.members().empty()) return member(state, module.members());
+  if (lua_type(state, 2) != LUA_TSTRING)
+    fail(ErrorKind::kRun, "a module has no entry [{}]; nn.Sequential alone has members by number",
+         luaL_tolstring(state, 2, nullptr));
   const std::string_view name = text_argument(state, 2);
   for (const auto& [own, id] : module.own_parameters()) {
     if (own != name) continue;
@@ -327,7 +394,11 @@ nn::ModulePtr model_at_top(lua_State* state) {
 
 void open_modules(lua_State* state) {
   luaL_newmetatable(state, kModuleName);
-  constexpr NamedFunction kEntries[] = {{"__call", bound<call>}, {"__index", bound<index>}, {"__gc", bound<collect>}};
+  constexpr NamedFunction kEntries[] = {{"__call", bound<call>},
+                                        {"__index", bound<index>},
+                                        {"__newindex", bound<no_assignment>},
+                                        {"__len", bound<length>},
+                                        {"__gc", bound<collect>}};
   set_functions(state, kEntries);
   protect_metatable(state);
   lua_pop(state, 1);

@@ -1,6 +1,7 @@
 #include "runner/lua/optimizers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <new>
@@ -110,6 +111,9 @@ class LuaRule : public optim::CustomRule {
 
 // A number, a boolean, or a list of numbers.
 schema::Value option_value(lua_State* state, const std::string& name) {
+  if (lua_type(state, -1) == LUA_TNUMBER && !lua_isinteger(state, -1))
+    RUN_CHECK(std::isfinite(lua_tonumber(state, -1)), ErrorKind::kRun, "{} is {}, expected a finite number", name,
+              std::isnan(lua_tonumber(state, -1)) ? "NaN" : "infinite");
   if (lua_isboolean(state, -1)) return lua_toboolean(state, -1) != 0;
   if (lua_isinteger(state, -1)) return static_cast<int64_t>(lua_tointeger(state, -1));
   if (lua_type(state, -1) == LUA_TNUMBER) return lua_tonumber(state, -1);
@@ -119,7 +123,7 @@ schema::Value option_value(lua_State* state, const std::string& name) {
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
-    list.push_back(option_value(state, name));
+    list.push_back(option_value(state, fmt::format("{}[{}]", name, i)));
     lua_pop(state, 1);
   }
   return list;
@@ -176,12 +180,35 @@ bool has_rate(const schema::ValueMap& options) {
   return std::any_of(options.begin(), options.end(), [](const auto& option) { return option.first == "lr"; });
 }
 
+// A message about YAML as Lua says it: "betas[0]" is betas[1], "[0.9, 0.999]" is {0.9, 0.999}.
+std::string in_lua(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t open = text.find('['), close = text.find(']', open);
+    if (close == std::string_view::npos) break;
+    const std::string_view inner = text.substr(open + 1, close - open - 1);
+    const bool is_index = inner.size() == 1 && inner[0] >= '0' && inner[0] < '9' && open > 0 && text[open - 1] != ' ';
+    result += text.substr(0, open);
+    result += is_index ? fmt::format("[{}]", inner[0] - '0' + 1) : fmt::format("{{{}}}", inner);
+    text.remove_prefix(close + 1);
+  }
+  return result.append(text);
+}
+
+schema::OptimizerSpec read_options(std::string_view type, const schema::ValueMap& options) {
+  try {
+    return schema::read_optimizer(type, options);
+  } catch (const Error& error) {
+    fail(error.kind(), "{}", in_lua(error.message()));
+  }
+}
+
 template <OptimizerType type>
 int declared(lua_State* state) {
   lua_settop(state, 2);
   const std::string_view name = schema::find_fields("optimizer.type")[0].choices[static_cast<size_t>(type)].name;
   const schema::ValueMap options = options_of(state, 2);
-  const schema::OptimizerSpec spec = schema::read_optimizer(name, options);
+  const schema::OptimizerSpec spec = read_options(name, options);
   return push(state, {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options)});
 }
 
@@ -208,9 +235,13 @@ int custom(lua_State* state) {
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a table with a function update");
   constexpr std::string_view kKnown[] = {"lr", "slots", "update"};
   check_keys(state, 2, "optim.Optimizer", kKnown);
-  LuaOptimizer optimizer{parameters_of(state, 1), {OptimizerType::kHook, {}}, false};
+  constexpr double kRate = 1e-3;  // as torch's optimizers have
+  LuaOptimizer optimizer{parameters_of(state, 1), {OptimizerType::kHook, {.lr = kRate}}, false};
   if (push_field(state, 2, "lr")) {
-    optimizer.rule.hyper.lr = number_argument(state, -1);
+    option_value(state, "lr");
+    RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER && lua_tonumber(state, -1) >= 0, ErrorKind::kRun,
+              "lr must be a number of at least 0, got {}", luaL_tolstring(state, -1, nullptr));
+    optimizer.rule.hyper.lr = lua_tonumber(state, -1);
     optimizer.has_rate = true;
     lua_pop(state, 1);
   }
@@ -302,7 +333,7 @@ train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, cons
   std::map<nn::ParameterId, std::string> taken;
   for (auto& [name, optimizer] : by_name) {
     train::OptimizerGroup group{static_cast<int32_t>(optimizers.names.size()), {}, std::move(optimizer.rule)};
-    if (!optimizer.has_rate) group.rule.hyper.lr = recipe.optimizer.hyper.lr;
+    if (!optimizer.has_rate && recipe.optimizer.hook_lr) group.rule.hyper.lr = *recipe.optimizer.hook_lr;
     group.rule.hyper = optim::under_schedule(group.rule.hyper, recipe.scheduler);
     for (const auto& [first, end] : optimizer.parameters) {
       for (nn::ParameterId id = first; id < end; ++id) {
@@ -315,6 +346,7 @@ train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, cons
     optimizers.names.push_back(name);
     optimizers.groups.push_back(std::move(group));
   }
+  optimizers.lr = optimizers.groups.front().rule.hyper.lr;
   return optimizers;
 }
 

@@ -47,14 +47,6 @@ void replace_contents(lua_State* state, int to, int from) {
   }
 }
 
-// A function of the object, its own or inherited; false, and nothing on the stack, where it has none.
-bool push_method(lua_State* state, int object, const char* name) {
-  object = lua_absindex(state, object);
-  if (lua_getfield(state, object, name) != LUA_TNIL) return true;
-  lua_pop(state, 1);
-  return false;
-}
-
 // Object number `i` gets what the restored state holds for it, if anything.
 void put_back(lua_State* state, lua_Integer i) {
   const int top = lua_gettop(state);
@@ -77,10 +69,39 @@ void put_back(lua_State* state, lua_Integer i) {
   lua_settop(state, top);
 }
 
+// One without the other would be noticed when the run is resumed, and it would be too late.
+void check_methods(lua_State* state, int index) {
+  const bool gives = push_method(state, index, "state_dict");
+  if (gives) lua_pop(state, 1);
+  const bool takes = push_method(state, index, "load_state_dict");
+  if (takes) lua_pop(state, 1);
+  RUN_CHECK(gives == takes, ErrorKind::kRun, "register_for_checkpointing: the object has {} but no {}",
+            gives ? "state_dict" : "load_state_dict", gives ? "load_state_dict" : "state_dict");
+}
+
+// What state_dict of an object gives: the two at the top of the stack, of which state_dict is popped.
+std::string text_of_state_dict(lua_State* state, lua_Integer i) {
+  lua_pushvalue(state, -1);
+  const SourceMark defined = place_of_function(state);
+  lua_pushvalue(state, -2);
+  Runtime::of(state).call(state, 1, 1);
+  const std::string what = fmt::format("state_dict of registered object {}", i);
+  if (lua_isnil(state, -1))
+    throw Error(ErrorKind::kRun, what + " returned nil; return what load_state_dict is to be given", defined);
+  try {
+    std::string text = plain_text(state, -1, what);
+    lua_pop(state, 1);
+    return text;
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.message(), defined);
+  }
+}
+
 }  // namespace
 
 void register_object(lua_State* state, int index) {
   if (!lua_istable(state, index)) bad_argument(state, index, "a table");
+  check_methods(state, index);
   push_list(state, kObjects);
   lua_pushvalue(state, index);
   const auto i = static_cast<lua_Integer>(lua_rawlen(state, -2)) + 1;
@@ -99,11 +120,9 @@ std::string registered_text(lua_State* state) {
   push_list(state, kObjects);
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(state, -1, i);
-    if (push_method(state, -1, "state_dict")) {
-      lua_insert(state, -2);
-      Runtime::of(state).call(state, 1, 1);
-    }
-    text += plain_text(state, -1, fmt::format("registered object {}", i)) + ",";
+    text += push_method(state, -1, "state_dict") ? text_of_state_dict(state, i)
+                                                 : plain_text(state, -1, fmt::format("registered object {}", i));
+    text += ',';
     lua_pop(state, 1);
   }
   lua_pop(state, 1);

@@ -13,6 +13,7 @@
 #include "backends/graph/type_text.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/recording.h"
+#include "schema/suggest.h"
 
 namespace runner::lua {
 
@@ -86,6 +87,20 @@ StepMetric metric(const StepInputs& inputs, const std::string& name, Value value
   return {name, ops::cast(ops::sum(ops::mul(value, inputs.mask)), DType::kF64), samples};
 }
 
+// Whether `name` is `known` with a letter more or less, or two letters swapped: "weights", "wieght".
+bool is_slip(std::string_view name, std::string_view known) {
+  if (schema::edit_distance(name, known) != 1) return false;
+  const bool letters = std::ranges::all_of(name, [](char c) { return c >= 'a' && c <= 'z'; });
+  return letters && (name.size() != known.size() || std::ranges::is_permutation(name, known));
+}
+
+// An entry that is meant to weigh or to be compared with would become one more metric.
+void check_slip(const std::string& name, std::initializer_list<std::string_view> taken) {
+  for (const std::string_view known : taken)
+    RUN_CHECK(known == "loss" || !is_slip(name, known), ErrorKind::kRun,
+              "a step returned '{}', which would be a metric; did you mean {}?", name, known);
+}
+
 // The other entries of the table at the top: one value, or one for each sample, and their mean over the samples.
 std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
                                 std::initializer_list<std::string_view> taken) {
@@ -96,7 +111,9 @@ std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
     RUN_CHECK(lua_type(state, -1) == LUA_TSTRING, ErrorKind::kRun,
               "a step returned a table with the key {}: names are texts", type_name(state, -1));
     const std::string name = lua_tostring(state, -1);
-    if (std::find(taken.begin(), taken.end(), name) == taken.end()) names.push_back(name);
+    if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
+    check_slip(name, taken);
+    names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   std::vector<StepMetric> metrics;

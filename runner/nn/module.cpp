@@ -160,6 +160,8 @@ class Sequential : public Module {
     return x;
   }
 
+  std::span<const ModulePtr> members() const override { return members_; }
+
  private:
   std::vector<ModulePtr> members_;
 };

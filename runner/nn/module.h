@@ -52,6 +52,9 @@ struct Forward {
   }
 };
 
+class Module;
+using ModulePtr = std::shared_ptr<Module>;
+
 class Module {
  public:
   virtual ~Module() = default;
@@ -64,6 +67,8 @@ class Module {
   std::pair<ParameterId, ParameterId> declared() const { return {first_, end_}; }
   // The module's own parameters by name, declared already: "weight", "bias".
   virtual std::vector<std::pair<std::string, ParameterId>> own_parameters() const { return {}; }
+  // Those of nn.Sequential, in their order; others have none.
+  virtual std::span<const ModulePtr> members() const { return {}; }
 
  private:
   virtual Value record(Forward& context, Value x) const = 0;
@@ -76,8 +81,6 @@ class Module {
   ParameterId first_ = 0, end_ = 0;
   std::string path_;  // "encoder.2", empty for the whole model
 };
-
-using ModulePtr = std::shared_ptr<Module>;
 
 // x: (…, in) -> (…, out).  weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.
 ModulePtr linear(int64_t in, int64_t out, bool bias = true);

@@ -123,6 +123,8 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
 
 CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   refuse_inside("acc:epochs");
+  RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
+            "acc:epochs: another loop over epochs is under way; go on when it is over, or leave it with break");
   const int64_t first = epochs_.before;
   const int64_t steps = session_.scale.steps_per_epoch;
   const int64_t all = (session_.scale.total_steps + steps - 1) / steps;
@@ -131,8 +133,20 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
             *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
   const int64_t end = count ? first + *count : all;
   epochs_.before = end;
+  epochs_.under_way = true;
   epochs_.given.reset();
+  // What the loops before it have left is not come back to; the state of their last window says so, too.
+  if (host_.position().epoch < first && first < end && !host_.finished()) {
+    end_segment();
+    skip_to(first);
+    begin_segment();
+  }
   return {first, end};
+}
+
+void CustomLoop::end_epochs() {
+  epochs_.under_way = false;
+  epochs_.given.reset();
 }
 
 std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
@@ -143,6 +157,7 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   host_.settle();
   const int64_t epoch = host_.position().epoch;
   const bool over = host_.finished() || epoch >= epochs.end;
+  epochs_.under_way = !over;
   epochs_.given = over ? std::nullopt : std::optional(epoch);
   begin_segment();
   return epochs_.given;
@@ -151,8 +166,11 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
 // An epoch that the hook has left early is not come back to: states say so, too.
 void CustomLoop::leave_epoch() {
   const int64_t epoch = host_.position().epoch;
-  if (epochs_.given != epoch || host_.finished()) return;
-  host_.set_position({epoch + 1, 0});
+  if (epochs_.given == epoch && !host_.finished()) skip_to(epoch + 1);
+}
+
+void CustomLoop::skip_to(int64_t epoch) {
+  host_.set_position({epoch, 0});
   train_.loader.reset();
   drop_window();
 }
@@ -173,6 +191,8 @@ void CustomLoop::drop_window() {
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
     refuse_inside("acc:batches");
+    RUN_CHECK(!epochs_.given || *epochs_.given == host_.position().epoch, ErrorKind::kRun,
+              "acc:batches: the batches of this epoch are over; the next ones come with the next epoch");
     end_segment();
     if (host_.finished()) stop();
     epochs_.batches = host_.position().epoch;

@@ -59,9 +59,11 @@ class CustomLoop {
   Epochs begin_epochs(std::optional<int64_t> count);
   // The next epoch, from 0; none: the loop is over.  Ends the segment.
   std::optional<int64_t> next_epoch(const Epochs& epochs);
+  // The loop is left, perhaps before its end.
+  void end_epochs();
 
-  // A loop over the batches of the epoch under way, or of the evaluation data.  Both end the segment; a batch is a
-  // number that is never used again, none: the loop is over.
+  // A loop over the batches that are left of the epoch under way, or over the evaluation data.  Both end the segment; a
+  // batch is a number that is never used again, none: the loop is over.
   void begin_batches(Split split);
   std::optional<int64_t> next_batch(Split split);
   // The loop is left, perhaps before its end: its batch is over.
@@ -121,6 +123,7 @@ class CustomLoop {
   // Where the loops over epochs stand.
   struct EpochCount {
     int64_t before = 0;              // those of the loops so far
+    bool under_way = false;          // a loop over epochs
     std::optional<int64_t> given;    // that the loop under way has given
     std::optional<int64_t> batches;  // that the loop over batches goes through
   };
@@ -138,6 +141,7 @@ class CustomLoop {
   void close_evaluation();
   void drop_window();
   void leave_epoch();
+  void skip_to(int64_t epoch);
   double base_rate(int32_t optimizer) const;
   int64_t scheduled();
   bool may_skip() const;

@@ -21,6 +21,8 @@ struct Optimizers {
   std::vector<std::string> names;      // of the optimizers that a loop steps; "" for one without
   std::vector<OptimizerGroup> groups;  // by the numbers that ParameterSet::lay_out gives
 
+  double lr = 0;  // before the schedule: the recipe's, or that of the hook's first optimizer
+
   const optim::Rule& rule(int32_t group) const { return groups[static_cast<size_t>(group)].rule; }
 };
 

@@ -71,7 +71,7 @@ std::optional<std::string> stretched_schedule(const Session& session,
   const Counters& counters = session.trainer.counters;
   for (const store::MetricSummary& metric : metrics) {
     if (metric.name != "train/lr") continue;
-    const double next = session.recipe.optimizer.hyper.lr * session.schedule.factor(counters.scheduled);
+    const double next = session.trainer.optimizers().lr * session.schedule.factor(counters.scheduled);
     return fmt::format(
         "the schedule now ends with the longer run: train/lr was {} at step {} and is {} at step {}; "
         "scheduler.length keeps a schedule as it is",

@@ -132,7 +132,7 @@ class Run : private RunControl, private LoopHost {
       const Trainer::WindowRates rates{session_.schedule.factor(scheduled), session_.schedule.momentum(scheduled)};
       const Trainer::Window window = session_.trainer.run_window(loader, rates);
       if (!window.finite) not_finite(explain_not_finite(), /*untouched=*/true);
-      after_window(window, recipe_.optimizer.hyper.lr * rates.factor);
+      after_window(window, session_.trainer.optimizers().lr * rates.factor);
     }
   }
 

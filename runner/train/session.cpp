@@ -35,7 +35,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks)
       scale(run_scale(recipe, plan)),
       device(backends::make_cpu_device(static_cast<int>(recipe.threads))),
       trainer(recipe, data.encoding, *device, hooks),
-      schedule(recipe.scheduler, recipe.optimizer.hyper.lr, scale) {
+      schedule(recipe.scheduler, trainer.optimizers().lr, scale) {
   check_warmup(recipe.scheduler, scale);
   const bool of_hook = has(hooks, HookEntry::kSchedule);
   RUN_CHECK(of_hook == (recipe.scheduler.type == schema::SchedulerType::kHook), ErrorKind::kRecipe, "{}",

@@ -145,25 +145,33 @@ class Verifier {
                                            .summary = request_.summary,
                                            .stop = stop,
                                            .record_batches = true});
-      if (result.error) std::ofstream(failure_) << result.error->message;
+      if (const auto& error = result.error) tell_failure({error->file, error->line, 0}, error->message);
       return result.exit_code;
     } catch (const Error& error) {
-      std::ofstream(failure_) << error.message();
+      tell_failure(error.where(), error.message());
       return exit_code(error.kind());
     } catch (const std::exception& error) {  // nothing may unwind into the parent's half of the stack
-      std::ofstream(failure_) << error.what();
+      tell_failure({}, error.what());
       return exit_code(ErrorKind::kRun);
     }
+  }
+
+  // In the child: file, line and message, each on a line.
+  void tell_failure(const SourceMark& where, std::string_view message) const {
+    std::ofstream(failure_) << where.file << '\n' << where.line << '\n' << message;
   }
 
   void train_or_fail(const std::filesystem::path& store) {
     const int status = train(store, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     if (WIFSIGNALED(status)) fail(ErrorKind::kRun, "the training itself was ended by signal {}", WTERMSIG(status));
-    std::ifstream file(failure_);
-    const std::string message((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    fail(WEXITSTATUS(status) == exit_code(ErrorKind::kData) ? ErrorKind::kData : ErrorKind::kRun,
-         "the training itself fails: {}", message);
+    std::ifstream failure(failure_);
+    std::string file, line;
+    std::getline(failure, file);
+    std::getline(failure, line);
+    const std::string message((std::istreambuf_iterator<char>(failure)), std::istreambuf_iterator<char>());
+    throw Error(WEXITSTATUS(status) == exit_code(ErrorKind::kData) ? ErrorKind::kData : ErrorKind::kRun,
+                "the training itself fails: " + message, {file, std::atoi(line.c_str()), 0});
   }
 
   static bool has_state(const std::filesystem::path& path) {

@@ -22,6 +22,7 @@ WindowLog::WindowLog(Session& session, RunRecord& record, Hooks* hooks)
     : session_(session),
       record_(record),
       own_loop_(has(hooks, HookEntry::kTrain)),
+      own_step_(has(hooks, HookEntry::kTrainingStep)),
       log_every_(interval(session.recipe.log.every, session.scale)) {
   if (!session.data.eval) return;
   evaluator_.emplace(session.trainer, *session.data.eval, session.recipe, hooks);
@@ -46,9 +47,9 @@ void WindowLog::log() {
   points.add("train/loss", step(), loss);
   if (std::isnan(loss) && record_.result.skipped_steps == 0 && !std::exchange(warned_of_no_weight_, true))
     record_.warn(fmt::format("train/loss of step {} is NaN: {}", step(),
-                             own_loop_ ? "acc:backward has had no loss since the point before it"
-                                       : "no sample since the point before it has a weight; train.class_weights and "
-                                         "train.ignore_index decide"));
+                             own_loop_
+                                 ? "acc:backward has had no loss since the point before it"
+                                 : fmt::format("no sample since the point before it has a weight; {}", what_weighs())));
   points.add("train/lr", step(), lr_);
   if (session_.recipe.train.clip_grad_norm) points.add("train/grad_norm", step(), window_.grad_norm);
   const auto now = std::chrono::steady_clock::now();
@@ -58,6 +59,13 @@ void WindowLog::log() {
     points.add("train/" + name, step(), sum.sum / sum.weight);
   logged_at_ = now;
   logged_samples_ = samples_;
+}
+
+std::string_view WindowLog::what_weighs() const {
+  const schema::TrainSpec& train = session_.recipe.train;
+  if (own_step_) return "the weights are those that the hook's training_step returned";
+  if (train.class_weights.empty()) return "train.ignore_index decides";
+  return train.ignore_index ? "train.class_weights and train.ignore_index decide" : "train.class_weights decide";
 }
 
 std::map<std::string, double> WindowLog::evaluate() {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runner/train/checkpoint.h"
 #include "runner/train/evaluator.h"
@@ -50,11 +51,12 @@ class WindowLog {
 
  private:
   int64_t step() const { return session_.trainer.counters.windows; }
+  std::string_view what_weighs() const;
   void check_patience(const schema::EarlyStopping& spec);
 
   Session& session_;
   RunRecord& record_;
-  const bool own_loop_;  // of the hook's
+  const bool own_loop_, own_step_;  // of the hook's
   const int64_t log_every_;
   int64_t evaluate_every_ = 0;
   std::optional<Evaluator> evaluator_;

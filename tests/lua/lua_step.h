@@ -34,13 +34,13 @@ class LuaStep {
   // The text of what is no tensor, as tostring() gives it.
   std::string text(const std::string& code);
 
+  // Leaves the value of `code` on the stack.
+  void run(const std::string& code);
+
   backends::Program& program() { return program_; }
   Runtime& runtime() { return runtime_; }
 
  private:
-  // Leaves the value of `code` on the stack.
-  void run(const std::string& code);
-
   backends::Program program_;
   std::vector<Value> parameters_;
   nn::ParameterSet declared_;

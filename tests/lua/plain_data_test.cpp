@@ -1,0 +1,129 @@
+// Plain data as text: exactly what was there comes back, and equal data give equal texts.
+#include "runner/lua/plain_data.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <lua.hpp>
+
+#include "runner/lua/runtime.h"
+#include "schema/error.h"
+
+namespace runner::lua {
+namespace {
+
+class PlainData : public ::testing::Test {
+ protected:
+  // Leaves what the code returns at the top of the stack.
+  void run(const std::string& code) {
+    ASSERT_EQ(luaL_loadstring(state(), code.c_str()), LUA_OK) << lua_tostring(state(), -1);
+    runtime_.call(state(), 0, 1);
+  }
+  std::string text(const std::string& expression) {
+    run("return " + expression);
+    std::string result = plain_text(state(), -1, "data");
+    lua_settop(state(), 0);
+    return result;
+  }
+  std::string error(const std::string& expression) {
+    try {
+      return text(expression);
+    } catch (const Error& error) {
+      lua_settop(state(), 0);
+      return error.message();
+    }
+  }
+  // Whether Lua finds what comes back of the text equal to the expression, kinds of numbers included.
+  bool comes_back(const std::string& expression) {
+    const std::string written = text(expression);
+    run(R"(local function same(a, b)
+      if a ~= a then return b ~= b end
+      if type(a) ~= "table" then return a == b and math.type(a) == math.type(b) and tostring(a) == tostring(b) end
+      for k, v in pairs(a) do if not same(v, b[k]) then return false end end
+      for k in pairs(b) do if a[k] == nil then return false end end
+      return true
+    end
+    return same)");
+    run("return " + expression);
+    push_plain(state(), written);
+    runtime_.call(state(), 2, 1);
+    const bool same = lua_toboolean(state(), -1) != 0;
+    lua_settop(state(), 0);
+    return same;
+  }
+  lua_State* state() { return runtime_.state(); }
+
+  Runtime runtime_{RuntimeOptions{}};
+};
+
+TEST_F(PlainData, IsALuaExpression) {
+  EXPECT_EQ(text("nil"), "nil");
+  EXPECT_EQ(text("true"), "true");
+  EXPECT_EQ(text("-7"), "-7");
+  EXPECT_EQ(text("0.1"), "0x1.999999999999ap-4");
+  EXPECT_EQ(text("-0.0"), "-0x0p+0");
+  EXPECT_EQ(text("0/0"), "0/0");
+  EXPECT_EQ(text("1/0"), "1/0");
+  EXPECT_EQ(text("-1/0"), "-1/0");
+  EXPECT_EQ(text(R"("a\"\\\n\0é")"), R"("a\034\092\010\000\195\169")");
+  EXPECT_EQ(text("{}"), "{}");
+  EXPECT_EQ(text("{10, {x = true}, y = 'z', [-1] = 2}"), R"({[-1]=2,[1]=10,[2]={["x"]=true,},["y"]="z",})");
+}
+
+TEST_F(PlainData, ComesBackExactly) {
+  for (const char* expression : {"nil",
+                                 "false",
+                                 "0",
+                                 "0.0",
+                                 "-0.0",
+                                 "3",
+                                 "3.0",
+                                 "math.maxinteger",
+                                 "math.mininteger",
+                                 "0.1",
+                                 "1e308 * 1e-308",
+                                 "5e-324",
+                                 "1.7976931348623157e308",
+                                 "0/0",
+                                 "1/0",
+                                 "-1/0",
+                                 "''",
+                                 R"("\0\1\127\128\255\"\\\n\r]]")",
+                                 "{}",
+                                 "{{{}}, {1, 2, {3}}, n = {a = {b = 'c'}}}",
+                                 "{[math.mininteger] = 1, [0] = 2, [math.maxinteger] = 3}",
+                                 R"({["a b"] = 1, ["end"] = 2, ["\0"] = 3, [""] = 4})"})
+    EXPECT_TRUE(comes_back(expression)) << expression;
+}
+
+TEST_F(PlainData, EqualDataGiveEqualTexts) {
+  const std::string forth =
+      text("(function() local t = {} for i = 1, 99 do t['k' .. i] = i t[i] = -i end return t end)()");
+  const std::string back = text(
+      "(function() local t = {} for i = 99, 1, -1 do t[i] = -i t['k' .. i] = i end t.x = 1 t.x = nil return t end)()");
+  EXPECT_EQ(forth, back);
+  EXPECT_NE(text("1"), text("1.0"));
+}
+
+TEST_F(PlainData, WhatCannotBeKeptIsNamedByItsPlace) {
+  const std::string kinds = ", which a state cannot keep: it keeps numbers, texts, booleans and tables of them";
+  EXPECT_EQ(error("print"), "data is function" + kinds);
+  EXPECT_EQ(error("{a = {1, {f = print}}}"), "data.a[2].f is function" + kinds);
+  EXPECT_EQ(error("{coroutine.create(print)}"), "data[1] is thread" + kinds);
+  EXPECT_EQ(error("{[1.5] = 1}"),
+            "data has a key that is number; a state keeps tables with texts and integers as keys");
+  EXPECT_EQ(error("{x = {[true] = 1}}"),
+            "data.x has a key that is boolean; a state keeps tables with texts and integers as keys");
+  EXPECT_NE(error("(function() local t = {} t.t = t return t end)()").find("lies more than 32 tables deep"),
+            std::string::npos);
+}
+
+TEST_F(PlainData, TextsThatAreNoneAreRefused) {
+  for (const char* text : {"{", "1 2", "print(1)", "math.huge.x", "\x1bLua"})
+    EXPECT_THROW(push_plain(state(), text), Error) << text;
+  push_plain(state(), "math");
+  EXPECT_TRUE(lua_isnil(state(), -1)) << "names are there to be read";
+}
+
+}  // namespace
+}  // namespace runner::lua
