@@ -70,6 +70,7 @@ struct Command {
   std::string_view name;
   Group group;
   std::string_view summary;
+  std::string_view details;  // sentences, in lines of up to 100 columns; may be empty
   std::span<const Argument> arguments;
   std::string_view examples;  // lines
   // Returns the exit code, or throws an Error.

@@ -16,13 +16,15 @@ constexpr Argument kQuiet{"--quiet", "", "no progress, only warnings", &Options:
 constexpr Argument kCommon[] = {
     {"--db", "PATH", "the store; default: $RUNNER_DB, or runner.db in this folder", &Options::db},
     {"--json", "", "one JSON document on standard output", &Options::json},
-    {"--color", "auto|always|never", "colours; auto: on a terminal, unless NO_COLOR is set", &Options::color},
+    {"--color", "auto|always|never", "colours; auto: on a terminal, unless NO_COLOR is set or TERM is dumb",
+     &Options::color},
 };
 
 constexpr Argument kExec[] = {kRecipe, kOverrides, kQuiet};
 constexpr Argument kResume[] = {
     kRun,
-    {"[KEY=VALUE ...]", "", "what may change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs",
+    {"[KEY=VALUE ...]", "",
+     "what may change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs or train.steps",
      &Options::overrides},
     kQuiet};
 constexpr Argument kFork[] = {
@@ -66,8 +68,8 @@ constexpr Argument kLs[] = {
     {"--limit", "N", "only the first N; default: all", &Options::limit},
     {"--trash", "", "the runs in the trash instead", &Options::trash}};
 constexpr Argument kRunOnly[] = {kRun};
-constexpr Argument kMetrics[] = {kRun,
-                                 {"[METRIC]", "", "prints every point of it: step, tab, value", &Options::metric}};
+constexpr Argument kMetrics[] = {
+    kRun, {"[METRIC]", "", "prints every point of it: step, tab, value with every digit", &Options::metric}};
 constexpr Argument kPlot[] = {
     {"RUN ... METRIC", "", "the runs and what is plotted of them", &Options::runs},
     {"--x", "step|time", "what goes to the right; time is in seconds since the run began; default: step",
@@ -106,100 +108,132 @@ constexpr Argument kCompletion[] = {
 constexpr Argument kHelp[] = {{"[COMMAND]", "", "the command to explain", &Options::topic}};
 
 constexpr Command kCommands[] = {
-    {"exec", Group::kTrain, "train what a recipe declares", kExec,
+    {"exec", Group::kTrain, "train what a recipe declares",
+     "A setting that is given as KEY=VALUE wins over the recipe; each may be given once.", kExec,
      "runner exec recipes/digits.yaml\nrunner exec recipes/digits.yaml train.epochs=5 optimizer.lr=3e-4 --json", exec,
      report::failed_run_document},
-    {"resume", Group::kTrain, "continue a run from its newest complete state", kResume,
-     "runner resume @last\nrunner resume digits train.epochs=40", resume, report::failed_run_document},
-    {"fork", Group::kTrain, "start a child run from a state of a run", kFork,
+    {"resume", Group::kTrain, "continue a run from its newest complete state",
+     "Goes on in the same run.  Settings may also say where the same files are found now, from the\n"
+     "current folder: data.train.path and the like, model.init_from, hooks.  A finished run prints its\n"
+     "document again.",
+     kResume, "runner resume @last\nrunner resume digits train.epochs=40", resume, report::failed_run_document},
+    {"fork", Group::kTrain, "start a child run from a state of a run",
+     "The child takes over what fits and says of the rest, in a warning, that it starts afresh.", kFork,
      "runner fork @last train.epochs=60 optimizer.lr=1e-4\n"
      "runner fork digits train.epochs=80 optimizer.type=sgd optimizer.lr=0.1\n"
      "runner fork digits --restart 'model.freeze=[0.*]' name=transfer",
      fork, report::failed_run_document},
-    {"eval", Group::kTrain, "compute the metrics of a run's model on data", kEval,
+    {"eval", Group::kTrain, "compute the metrics of a run's model on data", "", kEval,
      "runner eval @last\nrunner eval digits more-digits.csv --json", eval, report::failure_document},
-    {"predict", Group::kTrain, "write the outputs of a run's model for every sample of a file", kPredict,
+    {"predict", Group::kTrain, "write the outputs of a run's model for every sample of a file", "", kPredict,
      "runner predict digits new.csv\nrunner predict @last new.csv --format npy --output new.npy", predict,
      report::failure_document},
-    {"verify-resume", Group::kTrain, "prove that training killed and resumed equals training in one go", kVerifyResume,
-     "runner verify-resume recipes/digits.yaml\nrunner verify-resume recipes/digits.yaml --kills 20", verify_resume,
-     report::failure_document},
+    {"verify-resume", Group::kTrain, "prove that training killed and resumed equals training in one go",
+     "Trains in one go, and once more while it is killed and resumed.  Exit code 0 if weights,\n"
+     "optimizer, metrics and sample ids are the same, bit for bit, else 1.",
+     kVerifyResume, "runner verify-resume recipes/digits.yaml\nrunner verify-resume recipes/digits.yaml --kills 20",
+     verify_resume, report::failure_document},
 
-    {"init", Group::kRecipe, "write a recipe to start from, and a JSON Schema for editors", kInit,
+    {"init", Group::kRecipe, "write a recipe to start from, and a JSON Schema for editors",
+     "runner.schema.json is written beside the recipe.  A recipe is never overwritten.", kInit,
      "runner init\nrunner init first.yaml", init, report::failure_document},
-    {"check", Group::kRecipe, "tell everything that is wrong with a recipe", kCheck,
+    {"check", Group::kRecipe, "tell everything that is wrong with a recipe", "", kCheck,
      "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", check,
      report::failed_check_document},
-    {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run", kPlan,
+    {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run",
+     "--batches prints up to 100 million indices.", kPlan,
      "runner plan recipes/digits.yaml\nrunner plan recipes/digits.yaml --json --batches --epochs 2", plan,
      report::failure_document},
     {"explain", Group::kRecipe, "tell a setting's value, origin and meaning; or what an error or exit code means",
-     kExplain,
+     "KEY may be left out after the id of an error alone.", kExplain,
      "runner explain recipes/digits.yaml optimizer.lr\nrunner explain recipes/digits.yaml data\n"
      "runner explain exit 4\nrunner explain out-of-range",
      explain, report::failure_document},
     {"schema",
      Group::kRecipe,
      "print the JSON Schema of recipes",
+     "",
      {},
      "runner schema > runner.schema.json",
      schema,
      report::failure_document},
 
-    {"ls", Group::kStore, "list the runs, newest first", kLs,
+    {"ls", Group::kStore, "list the runs, newest first",
+     "Conditions, keys and columns name columns, parameters and metrics: docs/cli.md.", kLs,
      "runner ls\nrunner ls --where 'best(eval/accuracy) > 0.97 and optimizer.lr < 1e-3'\n"
      "runner ls --sort 'best(eval/loss)' --columns 'name,best(eval/loss),optimizer.lr' --limit 10",
      ls, report::failure_document},
-    {"show", Group::kStore, "show everything recorded about a run", kRunOnly, "runner show @last\nrunner show digits",
-     show, report::failure_document},
-    {"metrics", Group::kStore, "list the metrics of a run, or every point of one", kMetrics,
+    {"show", Group::kStore, "show everything recorded about a run",
+     "Status, attempts, metrics, states, artifacts, parameters, events, notes, machine, kernels, git\n"
+     "state and environment.",
+     kRunOnly, "runner show @last\nrunner show digits", show, report::failure_document},
+    {"metrics", Group::kStore, "list the metrics of a run, or every point of one", "", kMetrics,
      "runner metrics @last\nrunner metrics digits train/loss", metrics, report::failure_document},
-    {"plot", Group::kStore, "draw a metric of runs in the terminal, or as a picture", kPlot,
+    {"plot", Group::kStore, "draw a metric of runs in the terminal, or as a picture",
+     "The terminal gets braille dots.  --smooth averages all points before they are thinned to what can\n"
+     "be seen.  A NaN is a gap.  Without colours several curves are drawn in letters.",
+     kPlot,
      "runner plot @last train/loss\nrunner plot @last @last~1 eval/loss --log --smooth 0.9\n"
      "runner plot digits eval/accuracy --svg accuracy.svg",
      plot, report::failure_document},
-    {"watch", Group::kStore, "follow a run until it ends; exits with its exit code", kRunOnly, "runner watch @last",
-     watch, report::failure_document},
-    {"states", Group::kStore, "list the states of a run, newest first", kRunOnly, "runner states @last", states,
+    {"watch", Group::kStore, "follow a run until it ends; exits with its exit code",
+     "Shows the step and how many there will be, the time left at the rate so far, newest metrics and a\n"
+     "small plot: redrawn twice a second on a terminal, else a line every five seconds.  A crashed run\n"
+     "is exit code 1.  Ctrl-C ends the watching, not the run.",
+     kRunOnly, "runner watch @last", watch, report::failure_document},
+    {"states", Group::kStore, "list the states of a run, newest first", "", kRunOnly, "runner states @last", states,
      report::failure_document},
-    {"diff", Group::kStore, "show where two runs differ", kDiff, "runner diff digits @last", diff,
-     report::failure_document},
-    {"sql", Group::kStore, "query the store with SQL; it cannot write", kSql,
+    {"diff", Group::kStore, "show where two runs differ",
+     "Parameters and environment (machine, libraries, variables, git state, texts) that differ, and the\n"
+     "newest value of every metric.",
+     kDiff, "runner diff digits @last", diff, report::failure_document},
+    {"sql", Group::kStore, "query the store with SQL; it cannot write", "", kSql,
      "runner sql \"SELECT run, name, status FROM runs\"\n"
      "runner sql \"SELECT step, value FROM points WHERE metric = 'eval/accuracy'\" --format csv",
      sql, report::failure_document},
-    {"export", Group::kStore, "write a run's model, metrics or artifacts to files", kExport,
-     "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv", export_run,
+    {"export", Group::kStore, "write a run's model, metrics or artifacts to files",
+     "--folder writes recipe.yaml, resolved.json, params.json, metrics.csv, events.jsonl, run.json (as\n"
+     "show --json) and summary.json.  Values for TensorBoard are rounded to seven digits.  An artifact\n"
+     "is checked against its digest.",
+     kExport, "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv", export_run,
      report::failure_document},
-    {"tag", Group::kStore, "mark a run with a word", kTag,
-     "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
-    {"note", Group::kStore, "keep a text with a run", kNote, "runner note @last \"learning rate too high\"", note,
+    {"tag", Group::kStore, "mark a run with a word", "--remove of a tag that the run does not have is exit code 3.",
+     kTag, "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
+    {"note", Group::kStore, "keep a text with a run", "", kNote, "runner note @last \"learning rate too high\"", note,
      report::failure_document},
-    {"rm", Group::kStore, "move runs to the trash", kRm, "runner rm digits wine\nrunner rm @last --purge", rm,
+    {"rm", Group::kStore, "move runs to the trash",
+     "Runs in the trash are hidden from ls and from names, with all they recorded.", kRm,
+     "runner rm digits wine\nrunner rm @last --purge", rm, report::failure_document},
+    {"restore", Group::kStore, "bring runs back from the trash", "show tells when a run was moved to the trash.",
+     kRestore, "runner restore wine", restore, report::failure_document},
+    {"gc", Group::kStore, "empty the trash of what is old, and give free space back",
+     "The space of removed runs and states goes back to the file system.", kGc, "runner gc\nrunner gc --grace 0", gc,
      report::failure_document},
-    {"restore", Group::kStore, "bring runs back from the trash", kRestore, "runner restore wine", restore,
-     report::failure_document},
-    {"gc", Group::kStore, "empty the trash of what is old, and give free space back", kGc,
-     "runner gc\nrunner gc --grace 0", gc, report::failure_document},
 
     {"doctor",
      Group::kSystem,
      "describe this machine, the kernels chosen and the store",
+     "CPU, kernels and their speed as measured now, memory, SQLite, the store: for bug reports.",
      {},
      "runner doctor\nrunner doctor --json",
      doctor,
      report::failure_document},
-    {"help", Group::kSystem, "explain a command", kHelp, "runner help exec\nrunner exec --help", help,
+    {"help", Group::kSystem, "explain a command", "", kHelp, "runner help exec\nrunner exec --help", help,
      report::failure_document},
-    {"man", Group::kSystem, "print a manual page", kHelp, "runner man > runner.1\nrunner man exec > runner-exec.1", man,
-     report::failure_document},
-    {"completion", Group::kSystem, "print what makes a shell complete command lines", kCompletion,
+    {"man", Group::kSystem, "print a manual page", "make install puts the pages into share/man.", kHelp,
+     "runner man > runner.1\nrunner man exec > runner-exec.1", man, report::failure_document},
+    {"completion", Group::kSystem, "print what makes a shell complete command lines",
+     "Commands, options, settings, runs and metrics.  make install puts the scripts where shells look;\n"
+     "by hand: source <(runner completion bash).  The scripts ask for words, which prints what may\n"
+     "stand last.",
+     kCompletion,
      "runner completion bash > ~/.local/share/bash-completion/completions/runner\n"
      "runner completion fish > ~/.config/fish/completions/runner.fish",
      completion, report::failure_document},
     {"version",
      Group::kSystem,
      "print the version, as --version does",
+     "",
      {},
      "runner version\nrunner --version",
      version,

@@ -72,8 +72,9 @@ std::string command_help(const Command& command, bool color) {
   report::Facts facts;
   add_arguments(facts, command.arguments);
   add_arguments(facts, common_arguments());
-  return fmt::format("{}: {}\n\nusage: runner {}\n\n{}\n{}\n{}\n{}\n{}",
-                     title(fmt::format("runner {}", command.name), color), command.summary, usage_of(command),
+  const std::string details = command.details.empty() ? "" : fmt::format("{}\n\n", command.details);
+  return fmt::format("{}: {}\n\nusage: runner {}\n\n{}{}\n{}\n{}\n{}\n{}",
+                     title(fmt::format("runner {}", command.name), color), command.summary, usage_of(command), details,
                      indented(facts.render()), title("examples", color), indented(command.examples),
                      title("exit codes", color), indented(exit_code_lines()));
 }

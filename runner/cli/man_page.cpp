@@ -69,6 +69,7 @@ std::string program_man_page() {
   out += ".SH SYNOPSIS\n.B runner\n.I COMMAND\n[arguments] [options]\n.SH COMMANDS\n";
   for (const Command& command : commands()) {
     out += fmt::format(".SS {}\n{}\n", plain(usage_of(command)), plain(command.summary));
+    if (!command.details.empty()) out += fmt::format(".PP\n{}\n", plain(command.details));
     out += argument_list(command.arguments) + examples(command.examples);
   }
   out += ".SH OPTIONS OF EVERY COMMAND\n" + argument_list(common_arguments());
@@ -78,6 +79,7 @@ std::string program_man_page() {
 std::string command_man_page(const Command& command) {
   std::string out = head(fmt::format("runner-{}", command.name), command.summary);
   out += fmt::format(".SH SYNOPSIS\n.B runner {}\n", plain(usage_of(command)));
+  if (!command.details.empty()) out += fmt::format(".SH DESCRIPTION\n{}\n", plain(command.details));
   out += ".SH OPTIONS\n" + argument_list(command.arguments) + argument_list(common_arguments());
   return out + ".SH EXAMPLES\n" + examples(command.examples) + exit_status() + ".SH SEE ALSO\n.BR runner (1)\n";
 }

@@ -1,4 +1,4 @@
-// The manuals against the tables of the program: docs/cli.md names everything, links lead somewhere.
+// The manuals against the tables of the program, and links that lead somewhere.
 #include <cctype>
 #include <filesystem>
 #include <set>
@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/cli/command.h"
 #include "runner/cli/exit_codes.h"
 #include "tests/cli/command.h"
 #include "tests/docs/blocks.h"
@@ -18,20 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace cli;
 using testing::read_text;
-
-TEST(Manuals, NameEveryCommandAndOption) {
-  const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/cli.md");
-  std::string missing;
-  const auto expect = [&](const std::string& word, std::string_view command) {
-    if (text.find(word) == std::string::npos) missing += fmt::format("{} of {}\n", word, command);
-  };
-  for (const Command& command : commands()) {
-    expect("`" + std::string(command.name), "runner");
-    for (const Argument& argument : command.arguments) expect(std::string(argument.name), command.name);
-  }
-  for (const Argument& argument : common_arguments()) expect(std::string(argument.name), "every command");
-  EXPECT_EQ(missing, "");
-}
 
 TEST(Manuals, ExitCodesAreThoseOfTheTable) {
   const std::string text = read_text(RUNNER_SOURCE_DIR "/docs/errors.md");

@@ -53,8 +53,8 @@ std::string command_index() {
 constexpr std::string_view kCommandsBegin = R"(# Commands
 
 Every command with its arguments and examples, as `runner COMMAND --help` and the manual pages have them.  This page is made
-from the table that parses the command line (`cmake --build build --target pages`); [cli.md](cli.md) tells what all
-commands have in common.
+from the table that parses the command line (`cmake --build build --target pages`); [cli.md](cli.md) tells what they
+have in common and what takes more than a line.
 
 )";
 
@@ -105,6 +105,7 @@ std::string command_page() {
   out += kCommandsSetUp;
   for (const cli::Command& command : cli::commands()) {
     out += fmt::format("\n## {}\n\n`runner {}`: {}.\n\n", command.name, cli::usage_of(command), command.summary);
+    if (!command.details.empty()) out += replaced(std::string(command.details), "*", "\\*") + "\n\n";
     if (!command.arguments.empty()) out += argument_table(command.arguments) + '\n';
     out += fmt::format("```sh\n{}\n```\n", command.examples);
   }
