@@ -17,7 +17,7 @@
 
 namespace runner::train {
 
-// The run around a loop.
+// The run around a loop, whose class nobody but run.cpp knows.
 class LoopHost {
  public:
   virtual ~LoopHost() = default;

@@ -200,6 +200,38 @@ TEST_F(CustomLoopTest, GoesOnWhereItWasInterruptedAtAnyStep) {
   }
 }
 
+// Clocks follow the names of optimizers into a fork; under other names there is nothing to follow.
+TEST_F(CustomLoopTest, AForkKeepsTheClocksOfOptimizersThatItKnows) {
+  std::string recipe = kRecipe;
+  recipe.replace(recipe.find("type: sgd"), 9, "type: hook");
+  recipe.erase(recipe.find("gradient_accumulation_steps: 2"), 31);
+  const auto with = [](const char* epochs, const std::function<Optimizers()>& optimizers) {
+    Options options;
+    options.overrides = {epochs};
+    options.make_hooks =
+        hooks_with({.train = [](CustomLoop& loop, RunControl& run) { each_batch(loop, [&] { alternate(loop, run); }); },
+                    .optimizers = optimizers});
+    return options;
+  };
+  const RunResult parent = train(recipe, with("train.epochs=2", two_optimizers));
+  ASSERT_EQ(parent.exit_code, 0);
+  EXPECT_EQ(document()["updates"], Json::parse(R"({"a": 5, "b": 10})"));
+  Options again = with("train.epochs=3", two_optimizers);
+  again.fork = parent.run;
+  EXPECT_EQ(train(recipe, again).warnings, parent.warnings);
+  EXPECT_EQ(document()["updates"], Json::parse(R"({"a": 7, "b": 15})"));
+  Options renamed = with("train.epochs=3", [] {
+    Optimizers optimizers = two_optimizers();
+    optimizers.names = {"c", "d"};
+    return optimizers;
+  });
+  renamed.fork = parent.run;
+  EXPECT_EQ(train(recipe, renamed).warnings,
+            (std::vector<std::string>{
+                fmt::format("the optimizer starts afresh: state {} has no optimizer c", parent.states.back())}));
+  EXPECT_EQ(document()["updates"], Json::parse(R"({"c": 2, "d": 5})"));
+}
+
 // What save() asks for within a window comes at its end, where nothing is half done.
 TEST_F(CustomLoopTest, AStateAskedForWithinAWindowIsOfItsEnd) {
   int batches = 0;
