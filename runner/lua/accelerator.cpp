@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <lua.hpp>
 
 #include "runner/lua/bind.h"
@@ -256,6 +257,28 @@ void push_accelerator(lua_State* state, Accelerator& accelerator) {
     set_function(state, "__newindex", bound<no_assignment>);
     protect_metatable(state);
   }
+  lua_setmetatable(state, -2);
+}
+
+namespace {
+
+int unknown_name(lua_State* state) {
+  const std::string_view name = luaL_tolstring(state, 2, nullptr);
+  std::vector<std::string> names;
+  lua_pushnil(state);
+  while (lua_next(state, 1) != 0) {
+    lua_pop(state, 1);
+    if (lua_type(state, -1) == LUA_TSTRING) names.emplace_back(lua_tostring(state, -1));
+  }
+  std::sort(names.begin(), names.end());
+  fail(ErrorKind::kRun, "{} has no '{}'; {}", type_name(state, 1), name,
+       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+}
+
+}  // namespace
+
+void refuse_unknown(lua_State* state, const char* name) {
+  if (luaL_newmetatable(state, name) != 0) set_function(state, "__index", bound<unknown_name>);
   lua_setmetatable(state, -2);
 }
 

@@ -19,11 +19,11 @@ namespace runner::lua {
 // What `acc` shows; the hooks own it, and it must outlive the state.
 struct Accelerator {
   const schema::Recipe& recipe;
-  train::RunControl* run = nullptr;    // null: no run is under way
+  train::RunControl* run = nullptr;   // null: no run is under way
   train::CustomLoop* loop = nullptr;  // null: no loop of the hook's is under way
-  nn::ModulePtr model = nullptr;       // what set_model() has set
-  bool triggered = false;              // acc:set_trigger() in a loop
-  int64_t newest[2] = {};              // numbers of the newest loops over batches, by train::Split
+  nn::ModulePtr model = nullptr;      // what set_model() has set
+  bool triggered = false;             // acc:set_trigger() in a loop
+  int64_t newest[2] = {};             // numbers of the newest loops over batches, by train::Split
 };
 
 struct AcceleratorField {
@@ -63,6 +63,9 @@ Accelerator& accelerator_argument(lua_State* state);
 // What acc.`what` needs.  Both throw Error(kRun) where there is none.
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
 train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what);
+
+// The table at the top of the stack, which messages call `name`, answers names that it does not have with an error.
+void refuse_unknown(lua_State* state, const char* name);
 
 // Pushes a value of the recipe as Lua has it.
 void push_value(lua_State* state, const schema::Value& value);

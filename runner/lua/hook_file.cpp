@@ -375,6 +375,7 @@ class LuaHooks : public train::Hooks {
     lua_setfield(state, -2, "seed");
     lua_pushinteger(state, recipe_.data.batch_size);
     lua_setfield(state, -2, "batch_size");
+    refuse_unknown(state, "cfg");
   }
 
   // name(acc, batch); its result is at the top.
@@ -394,6 +395,7 @@ class LuaHooks : public train::Hooks {
     set("ids", inputs.sample_ids);
     lua_pushinteger(state, inputs.features.shape()[0]);
     lua_setfield(state, -2, "size");
+    refuse_unknown(state, "a batch");
     runtime_.call(state, 2, 1);
   }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "schema/json.h"
+#include "schema/suggest.h"
 
 namespace runner::train {
 
@@ -68,7 +70,23 @@ std::string_view WindowLog::what_weighs() const {
   return train.ignore_index ? "train.class_weights and train.ignore_index decide" : "train.class_weights decide";
 }
 
+// A hook records what it likes, so a metric that is watched for can only be missed once it should be there.
+void WindowLog::warn_of_unrecorded() {
+  const schema::Recipe& recipe = session_.recipe;
+  std::vector<std::string> names;
+  for (const auto& [name, range] : record_.points().ranges()) names.push_back(name);
+  const auto check = [&](std::string_view key, const std::string& metric) {
+    if (std::ranges::find(names, metric) == names.end())
+      record_.warn(fmt::format("{} {} is not recorded; {}", key, metric,
+                               schema::did_you_mean(metric, names, "runner metrics RUN lists what is")));
+  };
+  if (recipe.scheduler.type == schema::SchedulerType::kPlateau) check("scheduler.metric", recipe.scheduler.metric);
+  if (const auto& spec = recipe.train.early_stopping) check("train.early_stopping.metric", spec->metric);
+  if (const auto& spec = recipe.checkpoint.keep_best) check("checkpoint.keep_best.metric", spec->metric);
+}
+
 std::map<std::string, double> WindowLog::evaluate() {
+  if (++evaluations_ == 2) warn_of_unrecorded();
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : evaluator_->run()) metrics["eval/" + name] = value;
   for (const auto& [name, value] : metrics) record_.points().add(name, step(), value);

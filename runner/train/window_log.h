@@ -52,6 +52,7 @@ class WindowLog {
  private:
   int64_t step() const { return session_.trainer.counters.windows; }
   std::string_view what_weighs() const;
+  void warn_of_unrecorded();
   void check_patience(const schema::EarlyStopping& spec);
 
   Session& session_;
@@ -68,6 +69,7 @@ class WindowLog {
   Patience patience_;
   bool evaluated_ = false, stopped_early_ = false;
   bool warned_of_no_weight_ = false;
+  int64_t evaluations_ = 0;  // since the process started
 };
 
 }  // namespace runner::train
