@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <lua.hpp>
 
 #include "runner/lua/bind.h"
@@ -305,9 +306,8 @@ int member(lua_State* state, std::span<const nn::ModulePtr> members) {
   if (number >= 1 && number <= std::ssize(members)) return push(state, members[static_cast<size_t>(number - 1)]);
   const bool is_name = lua_type(state, 2) == LUA_TSTRING;
   fail(ErrorKind::kRun,
-       "this nn.Sequential has no member {}{}{}; its {} members are [1] to [{}], or by their names in states \"0\" to "
-       "\"{}\"",
-       is_name ? "\"" : "[", luaL_tolstring(state, 2, nullptr), is_name ? "\"" : "]", members.size(), members.size(),
+       "this nn.Sequential has no member {}{}{}; it has [1] to [{}], by their names in states \"0\" to \"{}\"",
+       is_name ? "\"" : "[", luaL_tolstring(state, 2, nullptr), is_name ? "\"" : "]", members.size(),
        members.size() - 1);
 }
 
@@ -346,7 +346,11 @@ int index(lua_State* state) {
     push_tensor(state, recording_of(state, "a parameter").forward().parameter(id));
     return 1;
   }
-  fail(ErrorKind::kRun, "the module has no '{}'", name);
+  std::vector<std::string> names;
+  for (const auto& [own, id] : module.own_parameters()) names.push_back(own);
+  const std::string otherwise = names.empty() ? "it has no parameters of its own, and is called: module(x)"
+                                              : fmt::format("it has {}", fmt::join(names, ", "));
+  fail(ErrorKind::kRun, "the module has no '{}'; {}", name, schema::did_you_mean(name, names, otherwise));
 }
 
 int collect(lua_State* state) {

@@ -273,6 +273,13 @@ int collect(lua_State* state) {
   return 0;
 }
 
+int no_entry(lua_State* state) {
+  fail(ErrorKind::kRun,
+       "an optimizer of optim has no '{}': the entry `optimizers` returns it, and in `train` it is acc.optimizer, or "
+       "acc.optimizers.NAME",
+       luaL_tolstring(state, 2, nullptr));
+}
+
 int missing(lua_State* state) {
   std::vector<std::string> names;
   for (const OptimizerFunction& known : kFunctions) names.emplace_back(known.name);
@@ -298,6 +305,8 @@ std::span<const OptimizerFunction> optimizer_functions() {
 void open_optimizers(lua_State* state) {
   luaL_newmetatable(state, kOptimizerName);
   set_function(state, "__gc", bound<collect>);
+  set_function(state, "__index", bound<no_entry>);
+  set_function(state, "__newindex", bound<no_entry>);
   protect_metatable(state);
   lua_pop(state, 1);
 }

@@ -459,6 +459,11 @@ constexpr NamedFunction kOperators[] = {
     {"__len", bound<length>},           {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
     {"__eq", bound<no_comparison>},     {"__concat", bound<no_concat>},     {"__tostring", bound<to_string>}};
 
+// What torch's tensors have and these have under other names.
+constexpr std::pair<std::string_view, std::string_view> kOfTorch[] = {
+    {"backward", "write acc:backward(x)"}, {"view", "write x:reshape(size...)"}, {"to", "write x:cast(dtype)"},
+    {"float", "write x:cast(\"f32\")"},    {"numpy", "write x:tolist()"},        {"cat", "write nn.concat{x, y}"}};
+
 // x.name where there is no such method: an error that suggests one.
 int no_method(lua_State* state) {
   if (lua_type(state, 2) != LUA_TSTRING)
@@ -467,6 +472,8 @@ int no_method(lua_State* state) {
   for (const TensorFunction& known : kFunctions)
     if (known.is_method) names.emplace_back(known.name);
   const std::string_view name = text_argument(state, 2);
+  for (const auto& [of_torch, hint] : kOfTorch)
+    if (name == of_torch) fail(ErrorKind::kRun, "a tensor has no method '{}'; {}", name, hint);
   fail(ErrorKind::kRun, "a tensor has no method '{}'; {}", name,
        schema::did_you_mean(name, names, "docs/lua.md lists them"));
 }

@@ -16,6 +16,7 @@ class OverFlatSamples : public Module {
   Value record(Forward& context, Value x) const override {
     return inner_->forward(context, flatten_->forward(context, x));
   }
+  std::span<const ModulePtr> members() const override { return inner_->members(); }
 
  private:
   ModulePtr inner_, flatten_;

@@ -404,6 +404,8 @@ TEST(LuaTensors, SayWhatIsWrong) {
       {"nn.tensor{}", "step:1: a list of 0 numbers; 1 to 1024 can become a tensor"},
       {"nn.tensor{'a'}", "step:1: entry 1 of the list is string, expected a number"},
       {"x:cosh()", "step:1: a tensor has no method 'cosh'; docs/lua.md lists them"},
+      {"x:view(3)", "step:1: a tensor has no method 'view'; write x:reshape(size...)"},
+      {"x:backward()", "step:1: a tensor has no method 'backward'; write acc:backward(x)"},
   };
   for (const auto& [code, message] : cases) EXPECT_EQ(step.error(code), message);
 }
