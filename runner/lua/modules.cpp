@@ -4,6 +4,7 @@
 #include <charconv>
 #include <functional>
 #include <new>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ class LuaModule : public nn::Module {
  public:
   // Takes the table or function at the top of the stack, and leaves it there.
   explicit LuaModule(lua_State* state) : runtime_(Runtime::of(state)) {
-    if (lua_istable(state, -1)) find_members(state);
+    std::set<const void*> seen;
+    if (lua_istable(state, -1)) find_members(state, "", seen);
     lua_pushvalue(state, -1);
     lua_rawsetp(state, LUA_REGISTRYINDEX, this);
   }
@@ -73,23 +75,41 @@ class LuaModule : public nn::Module {
     return y;
   }
 
-  // Modules by name, in the order of the names; numbers first.
-  void find_members(lua_State* state) {
+  // Modules of the table at the top and of the tables in it by name, in the order of the names; numbers first.
+  void find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen) {
+    if (!seen.insert(lua_topointer(state, -1)).second) return;
+    RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "the tables of modules lie too deep in each other");
     const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
     for (lua_Integer i = 1; i <= length; ++i) {
       lua_rawgeti(state, -1, i);
-      if (const nn::ModulePtr* member = module_test(state, -1)) members_.emplace_back(std::to_string(i - 1), *member);
-      lua_pop(state, 1);
+      take_member(state, prefix + std::to_string(i - 1), seen);
     }
-    const size_t numbered = members_.size();
+    for (const std::string& name : names_of(state)) {
+      push_field(state, -1, name.c_str());
+      take_member(state, prefix + name, seen);
+    }
+  }
+
+  // The value at the top, which is popped.
+  void take_member(lua_State* state, const std::string& name, std::set<const void*>& seen) {
+    if (const nn::ModulePtr* member = module_test(state, -1)) {
+      members_.emplace_back(name, *member);
+    } else if (lua_istable(state, -1)) {
+      find_members(state, name + ".", seen);
+    }
+    lua_pop(state, 1);
+  }
+
+  // Texts that are keys of the table at the top, sorted.
+  static std::vector<std::string> names_of(lua_State* state) {
+    std::vector<std::string> names;
     lua_pushnil(state);
     while (lua_next(state, -2) != 0) {
-      const nn::ModulePtr* member = module_test(state, -1);
-      if (member != nullptr && lua_type(state, -2) == LUA_TSTRING)
-        members_.emplace_back(lua_tostring(state, -2), *member);
       lua_pop(state, 1);
+      if (lua_type(state, -1) == LUA_TSTRING) names.emplace_back(lua_tostring(state, -1));
     }
-    std::sort(members_.begin() + static_cast<ptrdiff_t>(numbered), members_.end());
+    std::sort(names.begin(), names.end());
+    return names;
   }
 
   void add_parameters(nn::ParameterSet& parameters, const std::string& prefix) override {
