@@ -54,9 +54,14 @@ int push_metrics(lua_State* state, Accelerator&) {
   return 1;
 }
 
+int push_model(lua_State* state, Accelerator&) {
+  const bool is_set = lua_getfield(state, LUA_REGISTRYINDEX, kModel) != LUA_TNIL;
+  RUN_CHECK(is_set, ErrorKind::kRun, "acc.model is there from the first step on; it computes in steps alone");
+  return 1;
+}
+
 constexpr AcceleratorField kFields[] = {
-    {"model", [](lua_State* state, Accelerator&) { return lua_getfield(state, LUA_REGISTRYINDEX, kModel), 1; },
-     "The model: acc.model(batch.features)."},
+    {"model", push_model, "The model: acc.model(batch.features)."},
     {"metrics", push_metrics, "Newest values by name: acc.metrics[\"eval/accuracy\"]; nil before the first."},
     {"epoch", [](lua_State* state, Accelerator& a) { return push_integer(state, run_of(a, "epoch").epoch()); },
      "Epochs finished."},
