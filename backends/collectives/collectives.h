@@ -1,0 +1,55 @@
+// What replicas do together.  Processes that share memory and threads of one process implement it alike; nothing above
+// knows which.
+//
+// Every rank makes the same calls in the same order, with the same types.  Where it does not, each call that meets
+// another throws Error(kRun), on every rank, with what each of them does.  A reduction is the left fold over ranks
+// 0 … size − 1 in the type's own arithmetic, so that its bits depend on neither pieces nor timing.
+// Thread safety: one thread of each rank calls; fail() may be called from any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/tensor/shape.h"
+#include "schema/source_mark.h"
+
+namespace runner::backends {
+
+// Why a rank makes a call, for messages.
+struct Site {
+  std::string_view what;  // "gradients"; at most 39 characters are kept
+  int64_t step = 0;
+  SourceMark line = {};  // of the hook; unknown: none
+};
+
+enum class Reduction : uint8_t { kSum, kMin, kMax };
+
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual int rank() const = 0;  // 0 … size() − 1
+  virtual int size() const = 0;
+
+  virtual void barrier(const Site& site) = 0;
+  // `values`, of `type` (f32, f64, i32 or i64), become the fold over all ranks: everywhere, or on `root` alone.
+  virtual void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
+                          const Site& site) = 0;
+  virtual void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
+                      const Site& site) = 0;
+  // `all` gets `mine` of every rank, of `type`, in the order of ranks.
+  virtual void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
+                          const Site& site) = 0;
+  // `values` become those of `root`.
+  virtual void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) = 0;
+  // The texts of all ranks, of any lengths.
+  virtual std::vector<std::string> gather_objects(std::string_view mine, const Site& site) = 0;
+
+  // This rank ends, because of `reason`: the others throw Error(kRun) with it as soon as they wait for it.
+  virtual void fail(std::string_view reason) noexcept = 0;
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,69 @@
+#include "backends/collectives/fold.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+constexpr size_t kBlock = 2048;  // elements: what is folded stays in the first cache
+
+// What the values of later ranks do to those of the ranks before.  NaN wins over numbers in kMin and kMax.
+template <Reduction reduction, class T>
+T combine(T before, T value) {
+  if constexpr (reduction == Reduction::kSum) {
+    if constexpr (std::is_integral_v<T>) {
+      using Unsigned = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Unsigned>(before) + static_cast<Unsigned>(value));
+    } else {
+      return before + value;
+    }
+  } else if constexpr (reduction == Reduction::kMin) {
+    return value < before || value != value ? value : before;
+  } else {
+    return value > before || value != value ? value : before;
+  }
+}
+
+template <Reduction reduction, class T>
+void fold_block(std::span<const std::byte* const> sources, size_t first, size_t count, T* target) {
+  std::memcpy(target, sources[0] + first * sizeof(T), count * sizeof(T));
+  for (const std::byte* const bytes : sources.subspan(1)) {
+    const T* const source = reinterpret_cast<const T*>(bytes) + first;
+    for (size_t i = 0; i < count; ++i) target[i] = combine<reduction>(target[i], source[i]);
+  }
+}
+
+template <Reduction reduction, class T>
+void fold_as(std::span<const std::byte* const> sources, size_t bytes, std::byte* target) {
+  const size_t count = bytes / sizeof(T);
+  for (size_t first = 0; first < count; first += kBlock)
+    fold_block<reduction>(sources, first, std::min(kBlock, count - first), reinterpret_cast<T*>(target) + first);
+}
+
+template <class T>
+void fold_by(Reduction reduction, std::span<const std::byte* const> sources, size_t bytes, std::byte* target) {
+  switch (reduction) {
+    case Reduction::kSum: return fold_as<Reduction::kSum, T>(sources, bytes, target);
+    case Reduction::kMin: return fold_as<Reduction::kMin, T>(sources, bytes, target);
+    case Reduction::kMax: return fold_as<Reduction::kMax, T>(sources, bytes, target);
+  }
+}
+
+}  // namespace
+
+void fold(DType dtype, Reduction reduction, std::span<const std::byte* const> sources, size_t bytes,
+          std::byte* target) {
+  switch (dtype) {
+    case DType::kF32: return fold_by<float>(reduction, sources, bytes, target);
+    case DType::kF64: return fold_by<double>(reduction, sources, bytes, target);
+    case DType::kI32: return fold_by<int32_t>(reduction, sources, bytes, target);
+    case DType::kI64: return fold_by<int64_t>(reduction, sources, bytes, target);
+    default: RUN_ASSERT(!"a type that is not reduced");
+  }
+}
+
+}  // namespace runner::backends

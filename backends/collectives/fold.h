@@ -1,0 +1,16 @@
+// The left fold of ranks' values: ((rank 0 ∘ rank 1) ∘ rank 2) ∘ …
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "backends/collectives/collectives.h"
+#include "backends/tensor/dtype.h"
+
+namespace runner::backends {
+
+// Writes the fold of `sources`, each of `bytes` bytes, at `target`, which may be none of them.  dtype: f32, f64, i32 or
+// i64; integers wrap around.
+void fold(DType dtype, Reduction reduction, std::span<const std::byte* const> sources, size_t bytes, std::byte* target);
+
+}  // namespace runner::backends

@@ -1,0 +1,81 @@
+#include "backends/collectives/meeting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace runner::backends {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSpin = std::chrono::microseconds(20);
+constexpr int kSpinsPerLook = 64;  // at the clock
+// A sleeper looks around this often: whoever fails may do so between its last look and its sleep.
+constexpr auto kNap = std::chrono::milliseconds(50);
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free, "other processes see nothing but the word itself");
+
+void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Sleeps while `word` is `value`, at most for a nap.
+void sleep_on(const std::atomic<uint32_t>& word, uint32_t value) {
+  constexpr auto kNanoseconds = std::chrono::nanoseconds(kNap).count();
+  const timespec nap{.tv_sec = 0, .tv_nsec = kNanoseconds};
+  ::syscall(SYS_futex, reinterpret_cast<const uint32_t*>(&word), FUTEX_WAIT, value, &nap, nullptr, 0);
+}
+
+}  // namespace
+
+bool Meeting::waits(uint32_t generation) const {
+  return generation_.load() == generation && !failed();
+}
+
+void Meeting::wake_all() {
+  ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&generation_), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+// The last to come counts `generation_` up, then looks for sleepers; a sleeper counts itself, then looks at
+// `generation_`.  All four are sequentially consistent, so that one of the two sees the other.
+Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds timeout) {
+  if (failed()) return Outcome::kFailed;
+  const uint32_t generation = generation_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size)) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.fetch_add(1);
+    if (sleepers_.load() > 0) wake_all();
+    return Outcome::kMet;
+  }
+  const Clock::time_point began = Clock::now();
+  while (spin && waits(generation) && Clock::now() - began < kSpin)
+    for (int i = 0; i < kSpinsPerLook && generation_.load(std::memory_order_relaxed) == generation; ++i) pause();
+  sleepers_.fetch_add(1);
+  bool in_time = true;
+  while (waits(generation) && (in_time = Clock::now() - began < timeout)) sleep_on(generation_, generation);
+  sleepers_.fetch_sub(1);
+  if (generation_.load(std::memory_order_acquire) != generation) return Outcome::kMet;
+  return in_time ? Outcome::kFailed : Outcome::kTimeout;
+}
+
+void Meeting::fail(int rank, std::string_view reason) {
+  uint32_t good = kGood;
+  if (!state_.compare_exchange_strong(good, kFailing)) return;
+  rank_ = rank;
+  const size_t size = std::min(reason.size(), sizeof reason_ - 1);
+  std::memcpy(reason_, reason.data(), size);
+  reason_[size] = '\0';
+  state_.store(kFailed, std::memory_order_release);
+  wake_all();
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,230 @@
+#include "backends/collectives/shared_collectives.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "backends/collectives/fold.h"
+#include "backends/collectives/meeting.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+constexpr size_t kPiece = size_t{256} << 10;  // bytes of one rank that pass at a time
+constexpr size_t kSmall = size_t{16} << 10;   // up to here a second meeting costs more than folding it all
+
+void copy_bytes(std::byte* target, const void* source, size_t bytes) {
+  if (bytes > 0) std::memcpy(target, source, bytes);  // no bytes may have no address
+}
+
+}  // namespace
+
+// What one rank writes and all read.  Records and stages are used in turn: when one is written again, all ranks have
+// met since they read it.
+struct alignas(64) SharedCollectives::RankArea {
+  std::atomic<uint64_t> calls;
+  CallRecord records[2];
+  alignas(64) std::byte stages[2][kPiece];
+};
+
+// What all write; the areas of the ranks stand behind it.
+struct alignas(64) SharedCollectives::CommonArea {
+  Meeting meeting;
+  alignas(64) std::byte folded[kPiece];
+};
+
+size_t SharedCollectives::memory_bytes(int size) {
+  return sizeof(CommonArea) + static_cast<size_t>(size) * sizeof(RankArea);
+}
+
+SharedCollectives::SharedCollectives(std::span<std::byte> memory, int rank, int size, const Options& options)
+    : memory_(memory), rank_(rank), size_(size), options_(options), sources_(static_cast<size_t>(size)) {
+  RUN_ASSERT(rank >= 0 && rank < size && memory.size() >= memory_bytes(size));
+}
+
+SharedCollectives::CommonArea& SharedCollectives::common() const {
+  return *reinterpret_cast<CommonArea*>(memory_.data());
+}
+
+SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
+  return reinterpret_cast<RankArea*>(memory_.data() + sizeof(CommonArea))[rank];
+}
+
+std::byte* SharedCollectives::stage(int rank) const {
+  return area(rank).stages[side_];
+}
+
+// ---- meeting -------------------------------------------------------------------------------------------------------
+
+void SharedCollectives::meet() {
+  Meeting& meeting = common().meeting;
+  switch (meeting.meet(size_, options_.spin, options_.timeout)) {
+    case Meeting::Outcome::kMet: return;
+    case Meeting::Outcome::kFailed: throw Error(ErrorKind::kRun, meeting.reason());
+    case Meeting::Outcome::kTimeout: give_up(who_is_missing());
+  }
+}
+
+void SharedCollectives::give_up(std::string_view reason) {
+  fail(reason);
+  throw Error(ErrorKind::kRun, std::string(reason));
+}
+
+void SharedCollectives::fail(std::string_view reason) noexcept {
+  common().meeting.fail(rank_, reason);
+}
+
+CallRecord SharedCollectives::newest_call(int rank) const {
+  const RankArea& there = area(rank);
+  return there.records[there.calls.load(std::memory_order_acquire) % 2];
+}
+
+std::string SharedCollectives::who_is_missing() const {
+  const CallRecord mine = newest_call(rank_);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (area(rank).calls.load(std::memory_order_acquire) >= calls_) continue;
+    return fmt::format("rank {} has not come to {} within {} s (collective_timeout); its newest call was {}", rank,
+                       mine.to_string(), options_.timeout.count() / 1000, newest_call(rank).to_string());
+  }
+  return fmt::format("{} has taken longer than {} s (collective_timeout)", mine.to_string(),
+                     options_.timeout.count() / 1000);
+}
+
+// Writes down the call, meets, and throws where the others have come for another.
+void SharedCollectives::begin(const CallRecord& record) {
+  RankArea& here = area(rank_);
+  here.records[++calls_ % 2] = record;
+  here.calls.store(calls_, std::memory_order_release);
+  meet();
+  for (int rank = 0; rank < size_; ++rank) {
+    if (area(rank).records[calls_ % 2].meets(record)) continue;
+    std::vector<CallRecord> calls;
+    for (int each = 0; each < size_; ++each) calls.push_back(area(each).records[calls_ % 2]);
+    give_up(describe_disagreement(calls));
+  }
+}
+
+void SharedCollectives::barrier(const Site& site) {
+  begin(CallRecord::of(CallKind::kBarrier, {}, site));
+}
+
+// ---- values --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The share of `rank` in `bytes` bytes, in whole cache lines.
+std::pair<size_t, size_t> share(size_t bytes, int rank, int size) {
+  const size_t lines = (bytes + 63) / 64;
+  const auto bound = [&](int r) {
+    return std::min(bytes, lines * static_cast<size_t>(r) / static_cast<size_t>(size) * 64);
+  };
+  return {bound(rank), bound(rank + 1)};
+}
+
+}  // namespace
+
+// Lets `bytes` bytes pass in pieces: stage(offset, count) writes this rank's piece, take(offset, count) reads those of
+// all ranks.
+template <class Stage, class Take>
+void SharedCollectives::pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take) {
+  size_t offset = 0;
+  do {
+    const size_t count = std::min(kPiece, bytes - offset);
+    stage(offset, count);
+    offset == 0 ? begin(record) : meet();
+    take(offset, count);
+    side_ ^= 1;
+    offset += kPiece;
+  } while (offset < bytes);
+}
+
+void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> values, int keeper) {
+  RUN_ASSERT(values.size() == record.type.bytes());
+  const auto fold_share = [&](size_t first, size_t end, std::byte* target) {
+    for (int rank = 0; rank < size_; ++rank) sources_[static_cast<size_t>(rank)] = stage(rank) + first;
+    fold(record.type.dtype, record.reduction, sources_, end - first, target);
+  };
+  const bool keeps = keeper == kAll || keeper == rank_;
+  const auto stage_mine = [&](size_t offset, size_t count) { copy_bytes(stage(rank_), values.data() + offset, count); };
+  if (values.size() <= kSmall) {
+    pass(record, values.size(), stage_mine, [&](size_t, size_t count) {
+      if (keeps) fold_share(0, count, values.data());
+    });
+    return;
+  }
+  std::byte* const folded = common().folded;
+  pass(record, values.size(), stage_mine, [&](size_t offset, size_t count) {
+    const auto [first, end] = share(count, rank_, size_);
+    fold_share(first, end, folded + first);
+    meet();
+    if (keeps) copy_bytes(values.data() + offset, folded, count);
+  });
+}
+
+void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
+                                   const Site& site) {
+  CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
+  record.reduction = reduction;
+  fold_all(record, values, kAll);
+}
+
+void SharedCollectives::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
+                               const Site& site) {
+  CallRecord record = CallRecord::of(CallKind::kReduce, type, site);
+  record.reduction = reduction;
+  record.root = root;
+  fold_all(record, values, root);
+}
+
+void SharedCollectives::gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all) {
+  RUN_ASSERT(all.size() == mine.size() * static_cast<size_t>(size_));
+  pass(
+      record, mine.size(), [&](size_t offset, size_t count) { copy_bytes(stage(rank_), mine.data() + offset, count); },
+      [&](size_t offset, size_t count) {
+        for (int rank = 0; rank < size_; ++rank)
+          copy_bytes(all.data() + static_cast<size_t>(rank) * mine.size() + offset, stage(rank), count);
+      });
+}
+
+void SharedCollectives::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
+                                   const Site& site) {
+  RUN_ASSERT(mine.size() == type.bytes());
+  gather(CallRecord::of(CallKind::kAllGather, type, site), mine, all);
+}
+
+void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
+  RUN_ASSERT(values.size() == type.bytes());
+  CallRecord record = CallRecord::of(CallKind::kBroadcast, type, site);
+  record.root = root;
+  pass(
+      record, values.size(),
+      [&](size_t offset, size_t count) {
+        if (rank_ == root) copy_bytes(stage(rank_), values.data() + offset, count);
+      },
+      [&](size_t offset, size_t count) {
+        if (rank_ != root) copy_bytes(values.data() + offset, stage(root), count);
+      });
+}
+
+std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine, const Site& site) {
+  const CallRecord record = CallRecord::of(CallKind::kGatherObjects, {}, site);
+  const size_t size = mine.size();
+  std::vector<size_t> sizes(static_cast<size_t>(size_));
+  gather(record, std::as_bytes(std::span(&size, 1)), std::as_writable_bytes(std::span(sizes)));
+
+  std::vector<std::string> all(sizes.size());
+  const auto rest = [](size_t bytes, size_t offset) { return std::min(kPiece, bytes - std::min(bytes, offset)); };
+  pass(
+      record, *std::max_element(sizes.begin(), sizes.end()),
+      [&](size_t offset, size_t) { copy_bytes(stage(rank_), mine.data() + offset, rest(size, offset)); },
+      [&](size_t offset, size_t) {
+        for (size_t rank = 0; rank < all.size(); ++rank)
+          all[rank].append(reinterpret_cast<const char*>(stage(static_cast<int>(rank))), rest(sizes[rank], offset));
+      });
+  return all;
+}
+
+}  // namespace runner::backends

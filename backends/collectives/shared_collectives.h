@@ -1,0 +1,72 @@
+// Collectives through memory that all ranks see: processes that map one SharedMemory, or threads.
+//
+// Values pass in pieces that stay in the caches, so that a large reduction costs the memory one reading and one writing
+// of each rank's values.  Each piece is folded where it lies: a small one by every rank for itself, a large one by all
+// together, a share each.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/collectives/call_record.h"
+#include "backends/collectives/collectives.h"
+
+namespace runner::backends {
+
+class SharedCollectives final : public Collectives {
+ public:
+  struct Options {
+    std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for the other ranks
+    bool spin = true;  // before sleeping; false where ranks are more than cores
+  };
+
+  // What `size` ranks need.
+  static size_t memory_bytes(int size);
+  // `memory`: of memory_bytes(size), zeroed before the first rank comes; must outlive the ranks.
+  SharedCollectives(std::span<std::byte> memory, int rank, int size, const Options& options);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void barrier(const Site& site) override;
+  void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
+  void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
+              const Site& site) override;
+  void all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
+                  const Site& site) override;
+  void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
+  std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
+  void fail(std::string_view reason) noexcept override;
+
+  // The newest call of a rank, for whoever must say where it was when it died.  It may be a moment old.
+  CallRecord newest_call(int rank) const;
+
+ private:
+  struct CommonArea;
+  struct RankArea;
+  static constexpr int kAll = -1;
+
+  CommonArea& common() const;
+  RankArea& area(int rank) const;
+  std::byte* stage(int rank) const;
+  void begin(const CallRecord& record);
+  void meet();
+  template <class Stage, class Take>
+  void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
+  void fold_all(const CallRecord& record, std::span<std::byte> values, int keeper);
+  void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
+  [[noreturn]] void give_up(std::string_view reason);
+  std::string who_is_missing() const;
+
+  const std::span<std::byte> memory_;
+  const int rank_, size_;
+  const Options options_;
+  uint64_t calls_ = 0;
+  int side_ = 0;                           // of the stages that the next piece goes to
+  std::vector<const std::byte*> sources_;  // of a fold, by rank
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,329 @@
+// Collectives between threads and between processes: values against a plain fold, disagreements, failures, time-outs.
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/collectives/shared_collectives.h"
+#include "backends/collectives/shared_memory.h"
+#include "backends/runtime/arena.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+using namespace std::chrono_literals;
+using Body = std::function<void(SharedCollectives&)>;
+
+// Runs `body` on a thread for each rank.
+void on_threads(int size, const Body& body, const SharedCollectives::Options& options = {}) {
+  const Arena memory(SharedCollectives::memory_bytes(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, options);
+      body(ranks);
+    });
+}
+
+// What each rank's `body` ends with.
+std::vector<std::string> errors_of(int size, const Body& body, const SharedCollectives::Options& options = {}) {
+  std::vector<std::string> errors(static_cast<size_t>(size), "no error");
+  on_threads(
+      size,
+      [&](SharedCollectives& ranks) {
+        try {
+          body(ranks);
+        } catch (const Error& error) {
+          errors[static_cast<size_t>(ranks.rank())] = error.message();
+        }
+      },
+      options);
+  return errors;
+}
+
+template <class T>
+constexpr DType kTypeOf = std::is_same_v<T, float>     ? DType::kF32
+                          : std::is_same_v<T, double>  ? DType::kF64
+                          : std::is_same_v<T, int32_t> ? DType::kI32
+                                                       : DType::kI64;
+
+// Values of a rank: a function of (seed, rank, index), of very different sizes, so that the order of a sum shows.
+template <class T>
+std::vector<T> values_of(int rank, size_t count, uint32_t seed = 1) {
+  std::mt19937 random(seed * 1000 + static_cast<uint32_t>(rank));
+  std::vector<T> values(count);
+  for (T& value : values) {
+    const auto draw = static_cast<int32_t>(random());
+    if constexpr (std::is_integral_v<T>) {
+      value = static_cast<T>(draw);
+    } else {
+      value = static_cast<T>(std::ldexp(static_cast<double>(draw), static_cast<int>(random() % 40) - 20));
+    }
+  }
+  return values;
+}
+
+template <class T>
+std::vector<T> folded(int size, size_t count, Reduction reduction, uint32_t seed = 1) {
+  std::vector<T> result = values_of<T>(0, count, seed);
+  for (int rank = 1; rank < size; ++rank) {
+    const std::vector<T> next = values_of<T>(rank, count, seed);
+    for (size_t i = 0; i < count; ++i) {
+      if (reduction == Reduction::kMin) result[i] = std::min(result[i], next[i]);
+      if (reduction == Reduction::kMax) result[i] = std::max(result[i], next[i]);
+      if (reduction != Reduction::kSum) continue;
+      if constexpr (std::is_integral_v<T>) {
+        result[i] = static_cast<T>(static_cast<uint64_t>(result[i]) + static_cast<uint64_t>(next[i]));
+      } else {
+        result[i] += next[i];
+      }
+    }
+  }
+  return result;
+}
+
+template <class T>
+std::span<std::byte> bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+template <class T>
+TensorType type_of(const std::vector<T>& values) {
+  return {kTypeOf<T>, Shape{static_cast<int64_t>(values.size())}};
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+template <class T>
+void check_reductions(int size, size_t count) {
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMin, Reduction::kMax}) {
+    SCOPED_TRACE(
+        fmt::format("{} ranks, {} of {} bytes, reduction {}", size, count, sizeof(T), static_cast<int>(reduction)));
+    const std::vector<T> expected = folded<T>(size, count, reduction);
+    std::atomic<int> good = 0;
+    on_threads(size, [&](SharedCollectives& ranks) {
+      std::vector<T> values = values_of<T>(ranks.rank(), count);
+      ranks.all_reduce(type_of(values), bytes_of(values), reduction, {"x"});
+      good += same_bits(values, expected);
+
+      std::vector<T> kept = values_of<T>(ranks.rank(), count);
+      const int root = size - 1;
+      ranks.reduce(type_of(kept), bytes_of(kept), reduction, root, {"x"});
+      good += same_bits(kept, ranks.rank() == root ? expected : values_of<T>(ranks.rank(), count));
+    });
+    EXPECT_EQ(good, 2 * size);
+  }
+}
+
+// 4096 floats are folded by each rank for itself; 140,001 take three pieces, folded in shares, with a rest.
+TEST(Collectives, ReduceAsAPlainFoldDoes) {
+  for (const int size : {1, 2, 3, 5, 8}) {
+    for (const size_t count : {0u, 1u, 7u, 4096u, 4097u, 140'001u}) check_reductions<float>(size, count);
+    for (const size_t count : {3u, 70'001u}) {
+      check_reductions<double>(size, count);
+      check_reductions<int32_t>(size, count);
+      check_reductions<int64_t>(size, count);
+    }
+  }
+}
+
+TEST(Collectives, ShowNaNInAnyReduction) {
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMin, Reduction::kMax})
+    for (int sick = 0; sick < 3; ++sick)
+      on_threads(3, [&](SharedCollectives& ranks) {
+        std::vector<float> values{ranks.rank() == sick ? std::numeric_limits<float>::quiet_NaN() : 1.0f};
+        ranks.all_reduce(type_of(values), bytes_of(values), reduction, {"x"});
+        EXPECT_TRUE(std::isnan(values[0]));
+      });
+}
+
+TEST(Collectives, GatherInTheOrderOfRanks) {
+  for (const int size : {1, 2, 5})
+    for (const size_t count : {0u, 3u, 150'000u})
+      on_threads(size, [&](SharedCollectives& ranks) {
+        const std::vector<float> mine = values_of<float>(ranks.rank(), count);
+        std::vector<float> all(count * static_cast<size_t>(size)), expected;
+        ranks.all_gather(type_of(mine), std::as_bytes(std::span(mine)), bytes_of(all), {"x"});
+        for (int rank = 0; rank < size; ++rank) {
+          const std::vector<float> part = values_of<float>(rank, count);
+          expected.insert(expected.end(), part.begin(), part.end());
+        }
+        EXPECT_TRUE(same_bits(all, expected)) << size << " " << count;
+      });
+}
+
+TEST(Collectives, BroadcastFromAnyRank) {
+  for (int root = 0; root < 3; ++root)
+    for (const size_t count : {1u, 70'000u})
+      on_threads(3, [&](SharedCollectives& ranks) {
+        std::vector<float> values = values_of<float>(ranks.rank(), count);
+        ranks.broadcast(type_of(values), bytes_of(values), root, {"x"});
+        EXPECT_TRUE(same_bits(values, values_of<float>(root, count)));
+      });
+}
+
+TEST(Collectives, GatherTextsOfAnyLength) {
+  on_threads(4, [](SharedCollectives& ranks) {
+    const auto text = [](int rank) {
+      return std::string(static_cast<size_t>(rank) * 200'000, static_cast<char>('a' + rank));
+    };
+    const std::vector<std::string> all = ranks.gather_objects(text(ranks.rank()), {"texts"});
+    ASSERT_EQ(all.size(), 4u);
+    for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(all[static_cast<size_t>(rank)], text(rank));
+    EXPECT_EQ(ranks.gather_objects("", {"nothing"}), std::vector<std::string>(4));
+  });
+}
+
+// Any sequence of calls, of small and large values, at different speeds: what one rank reads another must not write
+// yet.
+TEST(Collectives, FollowEachOtherInAnyOrder) {
+  for (const bool spin : {true, false}) {
+    std::atomic<int> wrong = 0;
+    on_threads(3,
+               [&](SharedCollectives& ranks) {
+                 std::mt19937 random(7), pace(static_cast<uint32_t>(ranks.rank()));
+                 for (uint32_t call = 0; call < 300; ++call) {
+                   const size_t count = random() % 3 == 0 ? random() % 180'000 : random() % 100;
+                   const uint32_t kind = random() % 4;
+                   if (pace() % 16 == 0) std::this_thread::yield();
+                   std::vector<float> values = values_of<float>(ranks.rank(), count, call);
+                   const int root = static_cast<int>(call % 3);
+                   if (kind == 0) {
+                     ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
+                     wrong += !same_bits(values, folded<float>(3, count, Reduction::kSum, call));
+                   } else if (kind == 1) {
+                     ranks.broadcast(type_of(values), bytes_of(values), root, {"x"});
+                     wrong += !same_bits(values, values_of<float>(root, count, call));
+                   } else if (kind == 2) {
+                     const std::string text(count, static_cast<char>('0' + call % 10));
+                     wrong += ranks.gather_objects(text, {"x"}) != std::vector<std::string>(3, text);
+                   } else {
+                     ranks.barrier({"x"});
+                   }
+                 }
+               },
+               {.spin = spin});
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+// ---- what goes wrong -----------------------------------------------------------------------------------------------
+
+TEST(Collectives, NameCallsThatDoNotMeet) {
+  const Body body = [](SharedCollectives& ranks) {
+    std::vector<float> values(6), all(18);
+    if (ranks.rank() == 1) {
+      ranks.all_gather(type_of(values), bytes_of(values), bytes_of(all), {"x", 3});
+    } else {
+      ranks.all_reduce({DType::kF32, Shape{2, 3}}, bytes_of(values), Reduction::kSum,
+                       {"gradients", 3, {"h.lua", 7, 0}});
+    }
+  };
+  const std::string expected =
+      "the replicas do not agree: ranks 0 and 2 call all_reduce of gradients, (2, 3) f32, at step 3, h.lua:7; rank 1 "
+      "calls all_gather of x, (6) f32, at step 3";
+  EXPECT_EQ(errors_of(3, body), std::vector<std::string>(3, expected));
+}
+
+TEST(Collectives, NameShapesThatDiffer) {
+  const std::vector<std::string> errors = errors_of(3, [](SharedCollectives& ranks) {
+    std::vector<float> values(static_cast<size_t>(ranks.rank()) + 4);
+    ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"loss", 1});
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(
+                        3,
+                        "the replicas do not agree: rank 0 calls all_reduce of loss, (4) f32, at step 1; rank 1 calls "
+                        "all_reduce of loss, (5) f32, at step 1; rank 2 calls all_reduce of loss, (6) f32, at step 1"));
+}
+
+TEST(Collectives, EndForAllWhenOneFails) {
+  for (const bool spin : {true, false}) {
+    const std::vector<std::string> errors = errors_of(3,
+                                                      [](SharedCollectives& ranks) {
+                                                        ranks.barrier({"start"});
+                                                        if (ranks.rank() == 1)
+                                                          return ranks.fail("rank 1: h.lua:3: boom");
+                                                        ranks.barrier({"end"});
+                                                      },
+                                                      {.spin = spin});
+    EXPECT_EQ(errors, (std::vector<std::string>{"rank 1: h.lua:3: boom", "no error", "rank 1: h.lua:3: boom"}));
+  }
+}
+
+TEST(Collectives, WaitNoLongerThanTheyMay) {
+  const std::vector<std::string> errors =
+      errors_of(2,
+                [](SharedCollectives& ranks) {
+                  ranks.barrier({"start", 4});
+                  if (ranks.rank() == 0) return;
+                  std::vector<float> values(3);
+                  ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"gradients", 5});
+                },
+                {.timeout = 1000ms});
+  EXPECT_EQ(errors[1],
+            "rank 0 has not come to all_reduce of gradients, (3) f32, at step 5 within 1 s (collective_timeout); its "
+            "newest call was barrier of start, at step 4");
+}
+
+TEST(Collectives, SleepWhileTheyWait) {
+  on_threads(2,
+             [](SharedCollectives& ranks) {
+               if (ranks.rank() == 1) std::this_thread::sleep_for(300ms);
+               timespec before{}, after{};
+               ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+               ranks.barrier({"x"});
+               ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+               const double seconds = static_cast<double>(after.tv_sec - before.tv_sec) +
+                                      static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-9;
+               EXPECT_LT(seconds, 0.1) << "a third of the time waited";
+             },
+             {.spin = true});
+}
+
+// ---- processes -----------------------------------------------------------------------------------------------------
+
+TEST(Collectives, WorkBetweenProcesses) {
+  constexpr int kSize = 4;
+  const SharedMemory memory(SharedCollectives::memory_bytes(kSize));
+  std::vector<pid_t> children;
+  const auto run = [&](int rank, std::span<std::byte> bytes) {
+    SharedCollectives ranks(bytes, rank, kSize, {});
+    for (uint32_t round = 0; round < 20; ++round) {
+      std::vector<float> values = values_of<float>(rank, 50'000, round);
+      ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
+      if (!same_bits(values, folded<float>(kSize, values.size(), Reduction::kSum, round))) return 1;
+    }
+    return 0;
+  };
+  for (int rank = 1; rank < kSize; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    const SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
+    ::_exit(run(rank, mine.bytes()));
+  }
+  EXPECT_EQ(run(0, memory.bytes()), 0);
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends
