@@ -101,6 +101,12 @@ class CpuDevice : public Device {
     return ++ticket_;
   }
 
+  Ticket all_reduce(Buffer& buffer, const TensorType& type, Reduction reduction, Collectives& ranks,
+                    const Site& site) override {
+    ranks.all_reduce(type, {static_cast<CpuBuffer&>(buffer).data(), type.bytes()}, reduction, site);
+    return ++ticket_;
+  }
+
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<CpuExecutable&>(executable).plan();
     const Output& output = plan.program.outputs()[static_cast<size_t>(index)];

@@ -18,8 +18,10 @@
 
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
+#include "backends/cpu/cpu_device.h"
 #include "backends/runtime/arena.h"
 #include "schema/error.h"
+#include "tests/backends/support/op_by_op_device.h"
 
 namespace runner::backends {
 namespace {
@@ -294,6 +296,26 @@ TEST(Collectives, SleepWhileTheyWait) {
                EXPECT_LT(seconds, 0.1) << "a third of the time waited";
              },
              {.spin = true});
+}
+
+// ---- devices -------------------------------------------------------------------------------------------------------
+
+// A device that works inside the call, and one with a queue: the reduction stands between a write and a read.
+TEST(Collectives, ReduceBuffersOfDevices) {
+  on_threads(3, [](SharedCollectives& ranks) {
+    std::vector<std::unique_ptr<Device>> devices;
+    devices.push_back(make_cpu_device(1));
+    devices.push_back(std::make_unique<testing::OpByOpDevice>());
+    for (const auto& device : devices) {
+      std::vector<float> values = values_of<float>(ranks.rank(), 1000);
+      const std::shared_ptr<Buffer> buffer = device->allocate(values.size() * sizeof(float));
+      device->write(*buffer, 0, bytes_of(values));
+      const std::string what = "gradients";
+      device->wait(device->all_reduce(*buffer, type_of(values), Reduction::kSum, ranks, {what, 1}));
+      device->read(*buffer, 0, bytes_of(values));
+      EXPECT_TRUE(same_bits(values, folded<float>(3, 1000, Reduction::kSum)));
+    }
+  });
 }
 
 // ---- processes -----------------------------------------------------------------------------------------------------

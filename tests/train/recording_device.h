@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "schema/error.h"
 
 namespace runner::train {
 
@@ -72,6 +73,12 @@ class RecordingDevice : public backends::Device {
     event.scalars.assign(arguments.scalars.begin(), arguments.scalars.end());
     events_.push_back(std::move(event));
     return device_->submit(executable, arguments);
+  }
+
+  backends::Ticket all_reduce(backends::Buffer&, const backends::TensorType&, backends::Reduction,
+                              backends::Collectives&, const backends::Site&) override {
+    RUN_ASSERT(!"what several ranks do cannot be done again by one");
+    return 0;
   }
 
   void read_output(backends::Executable& executable, int index, std::span<std::byte> target) override {

@@ -124,6 +124,16 @@ class OpByOpDevice : public Device {
     return finished_at_.size();
   }
 
+  Ticket all_reduce(Buffer& buffer, const TensorType& type, Reduction reduction, Collectives& ranks,
+                    const Site& site) override {
+    queue_.push([to = static_cast<Memory&>(buffer).arena, type, reduction, &ranks, what = std::string(site.what),
+                 step = site.step, line = site.line] {
+      ranks.all_reduce(type, {to->data(), type.bytes()}, reduction, {what, step, line});
+    });
+    finished_at_.push_back(queue_.pushed());
+    return finished_at_.size();
+  }
+
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     synchronize();
     const auto& launches = static_cast<Launches&>(executable);

@@ -1,0 +1,237 @@
+#include "runner/train/replicas.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/collectives/shared_collectives.h"
+#include "backends/collectives/shared_memory.h"
+#include "schema/error.h"
+
+extern char** environ;
+
+namespace runner::train {
+namespace {
+
+using backends::SharedCollectives;
+using backends::SharedMemory;
+
+constexpr int kMemoryDescriptor = 3;  // in a started process
+
+int cores() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
+  return {.timeout = timeout, .spin = size <= cores()};
+}
+
+// A descriptor that is closed at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+struct Child {
+  int rank;
+  pid_t pid;
+  Descriptor handle;  // readable when it has ended
+  bool ended = false;
+};
+
+// How a process ended, if not well.
+std::optional<std::string> fate_of(int status) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+  if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
+}
+
+}  // namespace
+
+// ---- rank 0 --------------------------------------------------------------------------------------------------------
+
+class Replicas::Impl {
+ public:
+  Impl(int size, const ReplicaOptions& options)
+      : memory_(SharedCollectives::memory_bytes(size)),
+        collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout)) {
+    try {
+      for (int rank = 1; rank < size; ++rank) start(rank, size, options);
+    } catch (...) {
+      end_all();
+      throw;
+    }
+    watcher_ = std::thread([this] { watch(); });
+  }
+
+  ~Impl() {
+    end_all();
+    join();
+  }
+
+  SharedCollectives& collectives() { return collectives_; }
+
+  void finish() {
+    join();
+    if (failure_) throw Error(ErrorKind::kRun, *failure_);
+  }
+
+ private:
+  void start(int rank, int size, const ReplicaOptions& options) {
+    const std::array<std::string, 6> words{"runner",
+                                           kReplicaWord,
+                                           std::to_string(rank),
+                                           std::to_string(size),
+                                           std::to_string(options.timeout.count()),
+                                           std::to_string(::getpid())};
+    std::array<char*, words.size() + 1> arguments{};
+    for (size_t i = 0; i < words.size(); ++i) arguments[i] = const_cast<char*>(words[i].c_str());
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, memory_.descriptor(), kMemoryDescriptor);
+    pid_t pid = 0;
+    const int error =
+        ::posix_spawn(&pid, options.program.c_str(), &actions, nullptr, arguments.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}", rank, std::strerror(error));
+    children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
+    RUN_CHECK(children_.back().handle.number() >= 0, ErrorKind::kRun, "cannot watch the process of rank {}: {}", rank,
+              std::strerror(errno));
+  }
+
+  // Until all have ended.
+  void watch() {
+    std::vector<pollfd> handles;
+    for (const Child& child : children_) handles.push_back({child.handle.number(), POLLIN, 0});
+    for (size_t running = children_.size(); running > 0;) {
+      if (::poll(handles.data(), handles.size(), -1) < 0 && errno != EINTR) return;
+      for (size_t i = 0; i < children_.size(); ++i) {
+        if (handles[i].revents == 0) continue;
+        handles[i] = {-1, 0, 0};
+        --running;
+        reap(children_[i]);
+      }
+    }
+  }
+
+  void reap(Child& child) {
+    int status = 0;
+    rusage usage{};
+    while (::wait4(child.pid, &status, 0, &usage) < 0 && errno == EINTR) {
+    }
+    const std::lock_guard lock(mutex_);
+    child.ended = true;
+    const auto fate = fate_of(status);
+    if (!fate || failure_ || ending_) return;
+    failure_ = fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, *fate,
+                           collectives_.newest_call(child.rank).to_string(), usage.ru_maxrss / 1024);
+    collectives_.fail(*failure_);
+  }
+
+  void end_all() {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    for (const Child& child : children_)
+      if (!child.ended) ::kill(child.pid, SIGKILL);
+  }
+
+  void join() {
+    if (watcher_.joinable()) watcher_.join();
+  }
+
+  const SharedMemory memory_;
+  SharedCollectives collectives_;
+  std::vector<Child> children_;
+  std::mutex mutex_;                   // of what follows, and of Child::ended
+  bool ending_ = false;                // they are killed on purpose
+  std::optional<std::string> failure_;  // of the first that did not end well
+  std::thread watcher_;
+};
+
+Replicas::Replicas(int size, const ReplicaOptions& options) : impl_(std::make_unique<Impl>(size, options)) {}
+Replicas::~Replicas() = default;
+
+backends::Collectives& Replicas::collectives() {
+  return impl_->collectives();
+}
+
+void Replicas::finish() {
+  impl_->finish();
+}
+
+// ---- the others ----------------------------------------------------------------------------------------------------
+
+class Replica::Impl {
+ public:
+  explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
+
+  SharedCollectives& collectives() { return collectives_; }
+
+ private:
+  struct Numbers {
+    int rank, size;
+    std::chrono::milliseconds timeout;
+    pid_t parent;
+  };
+
+  static Numbers numbers_of(std::span<const std::string> words) {
+    RUN_CHECK(words.size() == 4, ErrorKind::kUsage, "{} is for runner itself", kReplicaWord);
+    return {std::atoi(words[0].c_str()), std::atoi(words[1].c_str()),
+            std::chrono::milliseconds(std::atoll(words[2].c_str())), std::atoi(words[3].c_str())};
+  }
+
+  explicit Impl(const Numbers& numbers)
+      : memory_(adopt(numbers.parent)),
+        collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
+
+  // Also ties this process to its parent, who alone answers to the terminal.
+  static SharedMemory adopt(pid_t parent) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    return SharedMemory::adopt(kMemoryDescriptor);
+  }
+
+  const SharedMemory memory_;
+  SharedCollectives collectives_;
+};
+
+Replica::Replica(std::span<const std::string> words) : impl_(std::make_unique<Impl>(words)) {}
+Replica::~Replica() = default;
+
+backends::Collectives& Replica::collectives() {
+  return impl_->collectives();
+}
+
+}  // namespace runner::train

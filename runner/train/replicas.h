@@ -1,0 +1,57 @@
+// The processes of a run with replicas.  Rank 0 is this process; the others are this program anew, started here.
+//
+// A process that dies takes the run with it: whoever waits for it throws Error(kRun), which says how it died and where
+// it was.  No process outlives rank 0, which the kernel sees to, and the memory that they share has no name.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/collectives/collectives.h"
+
+namespace runner::train {
+
+struct ReplicaOptions {
+  std::chrono::milliseconds timeout = std::chrono::seconds(600);  // collective_timeout
+  std::string program = "/proc/self/exe";                         // what the other ranks run
+};
+
+class Replicas {
+ public:
+  // Starts ranks 1 … size − 1.  Throws Error(kRun) where the system cannot.
+  Replicas(int size, const ReplicaOptions& options);
+  // Ends what still runs.
+  ~Replicas();
+  Replicas(const Replicas&) = delete;
+  Replicas& operator=(const Replicas&) = delete;
+
+  backends::Collectives& collectives();
+  // Waits until the others have ended, which they do when they are done.  Throws Error(kRun) where one has failed.
+  void finish();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A rank other than 0, in its own process.
+class Replica {
+ public:
+  // `words`: what Replicas has put on the command line.
+  explicit Replica(std::span<const std::string> words);
+  ~Replica();
+
+  backends::Collectives& collectives();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The first word of such a command line.
+inline constexpr const char* kReplicaWord = "--replica";
+
+}  // namespace runner::train
