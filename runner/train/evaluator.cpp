@@ -1,23 +1,60 @@
 #include "runner/train/evaluator.h"
 
+#include <cstring>
+
 #include "runner/data/loader.h"
+#include "runner/train/reduction.h"
 #include "schema/error.h"
 
 namespace runner::train {
 
-Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks)
+namespace {
+
+data::PlanSpec plan_of(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks) {
+  data::PlanSpec spec = data::eval_plan(recipe, samples);
+  spec.processes = ranks != nullptr ? ranks->size() : 1;
+  return spec;
+}
+
+// The rows of all ranks, `width` values each, in the order of one process: step by step, rank by rank.
+template <class T>
+std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
+                        backends::Collectives& ranks, const backends::Site& site) {
+  const auto bytes = std::as_bytes(std::span(mine));
+  const std::vector<std::string> all =
+      ranks.gather_objects({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, site);
+  std::vector<T> rows;
+  std::vector<size_t> taken(all.size());  // bytes
+  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const size_t count = static_cast<size_t>(plan.slice(static_cast<int64_t>(rank), step).real) * width;
+      rows.resize(rows.size() + count);
+      if (count > 0) std::memcpy(rows.data() + rows.size() - count, all[rank].data() + taken[rank], count * sizeof(T));
+      taken[rank] += count * sizeof(T);
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
+                     backends::Collectives* ranks)
     : trainer_(trainer),
       dataset_(dataset),
       none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
-      plan_(data::eval_plan(recipe, dataset.size())),
-      with_metrics_(has(hooks, HookEntry::kMetrics) ? hooks : nullptr) {}
+      plan_(plan_of(recipe, dataset.size(), ranks)),
+      with_metrics_(has(hooks, HookEntry::kMetrics) ? hooks : nullptr),
+      ranks_(ranks) {}
 
 template <class Each>
 void Evaluator::each_batch(const Each& each) {
-  data::Loader loader(dataset_, plan_, {.shuffle = false, .epochs = 1, .prefetch = 0});
+  const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
+  data::Loader loader(dataset_, plan_, {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0});
   const auto outputs = static_cast<size_t>(trainer_.encoding().outputs);
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     const data::Batch& batch = loader.next();
+    if (batch.size == 0) continue;
     const auto size = static_cast<size_t>(batch.size);
     outputs_.resize(size * outputs);
     each(batch, size);
@@ -43,6 +80,20 @@ void Evaluator::gather(const data::Batch& batch, EvaluatedSet& set) const {
   }
 }
 
+EvaluatedSet Evaluator::merged(const EvaluatedSet& mine) const {
+  const auto width = static_cast<size_t>(mine.outputs);
+  EvaluatedSet all;
+  all.samples = plan_.samples_per_epoch();
+  all.outputs = mine.outputs;
+  all.predictions = in_order(mine.predictions, width, plan_, *ranks_, site("predictions"));
+  if (trainer_.encoding().label_kind == data::LabelKind::kClass) {
+    all.classes = in_order(mine.classes, 1, plan_, *ranks_, site("targets"));
+  } else {
+    all.targets = in_order(mine.targets, width, plan_, *ranks_, site("targets"));
+  }
+  return all;
+}
+
 std::map<std::string, double> Evaluator::run() {
   Metrics metrics = none_yet_;
   EvaluatedSet set;
@@ -62,6 +113,11 @@ std::map<std::string, double> Evaluator::run() {
       of_hook[name].weight += sum.weight;
     }
   });
+  if (ranks_ != nullptr) {
+    metrics.merge(*ranks_, site("eval metrics"));
+    of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));
+    if (with_metrics_ != nullptr) set = merged(set);
+  }
   std::map<std::string, double> result = metrics.result();
   for (const auto& [name, sum] : of_hook) result[name] = sum.sum / sum.weight;
   if (with_metrics_ == nullptr) return result;

@@ -15,8 +15,10 @@ namespace runner::train {
 class Evaluator {
  public:
   // The data set and the trainer must outlive the Evaluator.  Throws Error(kRecipe) where eval.metrics does not fit the
-  // data (metrics.h).  `hooks`: null, or what may have metrics over the whole set.
-  Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks);
+  // data (metrics.h).  `hooks`: null, or what may have metrics over the whole set.  `ranks`: null, or the replicas that
+  // share the work; all call run() together, and all get the figures of the whole set.
+  Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
+            backends::Collectives* ranks = nullptr);
 
   // Metrics of the recipe and of the hooks by name, without "eval/".
   std::map<std::string, double> run();
@@ -28,12 +30,15 @@ class Evaluator {
   template <class Each>
   void each_batch(const Each& each);
   void gather(const data::Batch& batch, EvaluatedSet& set) const;
+  EvaluatedSet merged(const EvaluatedSet& mine) const;
+  backends::Site site(std::string_view what) const { return {what, trainer_.counters.windows}; }
 
   Trainer& trainer_;
   const data::Dataset& dataset_;
   const Metrics none_yet_;
   const data::DataPlan plan_;
-  Hooks* const with_metrics_;   // null: there are none over the whole set
+  Hooks* const with_metrics_;  // null: there are none over the whole set
+  backends::Collectives* const ranks_;
   std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;
 };

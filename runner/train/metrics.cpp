@@ -37,6 +37,17 @@ size_t largest(std::span<const float> outputs) {
   return best;
 }
 
+// Adds up each number over all ranks.
+template <class T>
+void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backends::Collectives& ranks,
+                   const backends::Site& site) {
+  std::vector<T> packed;
+  for (const T* number : numbers) packed.push_back(*number);
+  ranks.all_reduce({dtype, backends::Shape{std::ssize(packed)}}, std::as_writable_bytes(std::span(packed)),
+                   backends::Reduction::kSum, site);
+  for (size_t i = 0; i < packed.size(); ++i) *numbers[i] = packed[i];
+}
+
 }  // namespace
 
 Metrics::Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs)
@@ -69,6 +80,15 @@ void Metrics::add(const Scored& batch) {
     ++samples_;
   }
   classes_ ? add_classes(batch) : add_targets(batch);
+}
+
+void Metrics::merge(backends::Collectives& ranks, const backends::Site& site) {
+  std::vector<double*> sums{&loss_, &weight_, &squared_error_, &absolute_error_};
+  std::vector<int64_t*> counts{&samples_};
+  for (std::vector<int64_t>* by_class : {&rank_counts_, &true_positives_, &predicted_, &actual_})
+    for (int64_t& count : *by_class) counts.push_back(&count);
+  merge_numbers(sums, backends::DType::kF64, ranks, site);
+  merge_numbers(counts, backends::DType::kI64, ranks, site);
 }
 
 void Metrics::add_classes(const Scored& batch) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/collectives/collectives.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe.h"
 
@@ -29,6 +30,8 @@ class Metrics {
   Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs);
 
   void add(const Scored& batch);
+  // All replicas' counts and sums, the latter folded over ranks.
+  void merge(backends::Collectives& ranks, const backends::Site& site);
 
   // By name, without "eval/".  NaN where nothing was counted.
   //   loss        Σ loss / Σ weight

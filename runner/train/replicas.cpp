@@ -121,8 +121,7 @@ class Replicas::Impl {
     ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, memory_.descriptor(), kMemoryDescriptor);
     pid_t pid = 0;
-    const int error =
-        ::posix_spawn(&pid, options.program.c_str(), &actions, nullptr, arguments.data(), environ);
+    const int error = ::posix_spawn(&pid, options.program.c_str(), &actions, nullptr, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}", rank, std::strerror(error));
     children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
@@ -173,8 +172,8 @@ class Replicas::Impl {
   const SharedMemory memory_;
   SharedCollectives collectives_;
   std::vector<Child> children_;
-  std::mutex mutex_;                   // of what follows, and of Child::ended
-  bool ending_ = false;                // they are killed on purpose
+  std::mutex mutex_;                    // of what follows, and of Child::ended
+  bool ending_ = false;                 // they are killed on purpose
   std::optional<std::string> failure_;  // of the first that did not end well
   std::thread watcher_;
 };

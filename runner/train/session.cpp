@@ -1,6 +1,9 @@
 #include "runner/train/session.h"
 
+#include <algorithm>
+
 #include "backends/cpu/cpu_device.h"
+#include "backends/runtime/cpu_features.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 
@@ -16,6 +19,12 @@ void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scal
             schema::length_text(warmup, "steps"), schema::length_text(length, "steps"));
 }
 
+// Of one replica: they share the cores.
+int threads_of(const schema::Recipe& recipe) {
+  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
+
 }  // namespace
 
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
@@ -28,14 +37,15 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
-Session::Session(const schema::Recipe& recipe_, Hooks* hooks)
+Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_)
     : recipe(recipe_),
       data(data::load(recipe)),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(backends::make_cpu_device(static_cast<int>(recipe.threads))),
-      trainer(recipe, data.encoding, *device, hooks),
-      schedule(recipe.scheduler, trainer.optimizers().lr, scale) {
+      device(backends::make_cpu_device(threads_of(recipe))),
+      trainer(recipe, data.encoding, *device, hooks, ranks_),
+      schedule(recipe.scheduler, trainer.optimizers().lr, scale),
+      ranks(ranks_) {
   check_warmup(recipe.scheduler, scale);
   const bool of_hook = has(hooks, HookEntry::kSchedule);
   RUN_CHECK(of_hook == (recipe.scheduler.type == schema::SchedulerType::kHook), ErrorKind::kRecipe, "{}",

@@ -19,8 +19,8 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
 
 struct Session {
   // Reads the data and lays the model out; Trainer::allocate() gives it memory.  Throws Error(kRecipe) or Error(kData).
-  // Recipe and hooks (null: none) must outlive the session.
-  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr);
+  // Recipe, hooks (null: none) and replicas (null: this is the only one) must outlive the session.
+  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
 
   const schema::Recipe& recipe;
   data::Data data;
@@ -30,6 +30,8 @@ struct Session {
   Trainer trainer;
   optim::LrSchedule schedule;
 
+  backends::Collectives* const ranks;
+  int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
   uint64_t data_seed() const;
   // Fingerprints of the data, made when first asked for.
   const std::string& train_fingerprint();

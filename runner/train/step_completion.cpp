@@ -28,23 +28,33 @@ Value guarded(Value applied, Value now, Value before) {
   return applied ? ops::where(applied, now, before) : now;
 }
 
-// A step under construction: works on a copy of the recorded forward part.
+// A step under construction.
 class StepCompletion {
  public:
-  StepCompletion(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape)
+  // Works on a Program that declares the arrays of the layout first; its scalars are inputs from `first_scalar` on.
+  StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar)
       : builder_(builder),
         train_(builder.recipe().train),
         parameters_(builder.model().parameters),
-        recorded_(recorded),
-        shape_(shape),
-        program_(recorded.program),
+        first_scalar_(first_scalar),
+        program_(std::move(program)),
         arrays_(builder.layout(), array_inputs(program_, builder.layout())) {}
 
-  Program run() {
-    sum_batch();
-    differentiate();
-    if (!shape_.first) add_window();
-    shape_.last ? step() : keep_window();
+  Program of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape) {
+    sum_batch(recorded);
+    differentiate(recorded);
+    if (!shape.first) add_window();
+    if (shape.last) scale_gradients();
+    recorded.output_metrics(program_);
+    shape.last ? update_all() : keep_window();
+    arrays_.output(program_);
+    return std::move(program_);
+  }
+
+  Program of_reduced_window() {
+    take_window();
+    scale_gradients();
+    update_all();
     arrays_.output(program_);
     return std::move(program_);
   }
@@ -53,17 +63,26 @@ class StepCompletion {
   Value value(ValueId id) { return {&program_, id}; }
 
   // Σ mask · loss and Σ mask · weight of this batch.
-  void sum_batch() {
-    const Value counted = value(recorded_.counted);
-    loss_ = ops::cast(ops::sum(ops::mul(value(recorded_.losses), counted)), DType::kF64);
-    weight_ = ops::cast(ops::sum(ops::mul(value(recorded_.weights), counted)), DType::kF64);
+  void sum_batch(const StepBuilder::Recorded& recorded) {
+    const Value counted = value(recorded.counted);
+    loss_ = ops::cast(ops::sum(ops::mul(value(recorded.losses), counted)), DType::kF64);
+    weight_ = ops::cast(ops::sum(ops::mul(value(recorded.weights), counted)), DType::kF64);
   }
 
   // Gradients of Σ mask · loss: the mask is the seed.
-  void differentiate() {
+  void differentiate(const StepBuilder::Recorded& recorded) {
     std::vector<Value> parameters;
-    for (const ValueId id : recorded_.parameters) parameters.push_back(value(id));
-    gradients_ = gradients_of(value(recorded_.losses), value(recorded_.counted), parameters, parameters_);
+    for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
+    gradients_ = gradients_of(value(recorded.losses), value(recorded.counted), parameters, parameters_);
+  }
+
+  void take_window() {
+    const auto& buffers = parameters_.buffers();
+    gradients_.resize(buffers.size());
+    for (size_t b = 0; b < buffers.size(); ++b)
+      if (buffers[b].group >= 0) gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
+    loss_ = arrays_.get(Role::kSum, 0, kWindowLoss);
+    weight_ = arrays_.get(Role::kSum, 0, kWindowWeight);
   }
 
   void add_window() {
@@ -75,23 +94,10 @@ class StepCompletion {
   }
 
   void keep_window() {
-    recorded_.output_metrics(program_);
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) arrays_.set(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
     arrays_.set(loss_, Role::kSum, 0, kWindowLoss);
     arrays_.set(weight_, Role::kSum, 0, kWindowWeight);
-  }
-
-  // Windows whose step is skipped do not count in train/loss.
-  void step() {
-    scale_gradients();
-    program_.output("finite", finite_.id);
-    if (norm_) program_.output("grad_norm", norm_.id);
-    recorded_.output_metrics(program_);
-    for (size_t b = 0; b < gradients_.size(); ++b)
-      if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
-    add_to_sum(arrays_, kLoggedLoss, loss_, finite_);
-    add_to_sum(arrays_, kLoggedWeight, weight_, finite_);
   }
 
   // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
@@ -101,12 +107,21 @@ class StepCompletion {
     factor_ = ops::cast(mean, DType::kF32);
     finite_ = ops::is_finite(loss_);
     const bool check_gradients = train_.on_nan == schema::OnNan::kSkip;
-    if (!train_.clip_grad_norm && !check_gradients) return;
-    const Value norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
+    Value norm;
+    if (train_.clip_grad_norm || check_gradients) norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
     if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
+    program_.output("finite", finite_.id);
     if (!train_.clip_grad_norm) return;
-    norm_ = norm;
+    program_.output("grad_norm", norm.id);
     factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
+  }
+
+  // Windows whose step is skipped do not count in train/loss.
+  void update_all() {
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
+    add_to_sum(arrays_, kLoggedLoss, loss_, finite_);
+    add_to_sum(arrays_, kLoggedWeight, weight_, finite_);
   }
 
   void update(int32_t buffer, Value gradient) {
@@ -122,7 +137,7 @@ class StepCompletion {
       const int32_t group = parameters_.buffers()[static_cast<size_t>(b)].group;
       return group < 0 ? 0 : optim::scalar_names(builder_.optimizers().rule(group).type).size();
     };
-    size_t first = builder_.layout().arrays().size() + kBatchInputCount;
+    size_t first = first_scalar_;
     for (int32_t b = 0; b < buffer; ++b) first += count(b);
     std::vector<Value> scalars;
     for (size_t i = 0; i < count(buffer); ++i) scalars.push_back(input_value(program_, first + i));
@@ -132,13 +147,12 @@ class StepCompletion {
   const StepBuilder& builder_;
   const schema::TrainSpec& train_;
   const nn::ParameterSet& parameters_;
-  const StepBuilder::Recorded& recorded_;
-  const StepShape shape_;
+  const size_t first_scalar_;
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
   Value loss_, weight_;  // () f64, of the window so far
-  Value factor_, norm_, finite_;
+  Value factor_, finite_;
 };
 
 }  // namespace
@@ -181,7 +195,16 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {
 }
 
 Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape) {
-  return StepCompletion(builder, recorded, shape).run();
+  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
+  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
+}
+
+Program complete_window(const StepBuilder& builder) {
+  Program program;
+  builder.begin(program, std::nullopt, /*with_scalars=*/true);
+  constexpr size_t kBatchInputs = kBatchInputCount - kDrawKey;  // those of a Program without a batch
+  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputs;
+  return StepCompletion(builder, std::move(program), first_scalar).of_reduced_window();
 }
 
 }  // namespace runner::train

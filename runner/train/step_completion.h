@@ -42,4 +42,8 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                 const StepShape& shape);
 
+// The end of a window whose gradients and sums have been reduced over replicas, where they lie: what complete_step()
+// does behind the accumulation of a window's last batch.  Outputs as there, without metrics.
+backends::Program complete_window(const StepBuilder& builder);
+
 }  // namespace runner::train

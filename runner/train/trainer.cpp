@@ -10,6 +10,8 @@
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/not_finite.h"
+#include "runner/train/reduction.h"
+#include "runner/train/step_completion.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -47,6 +49,22 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
   return optimizers;
 }
 
+// What micro-batches add up: gradients, and the sums of the window.
+bool is_of_window(const DeviceArray& array) {
+  return array.role == Role::kGradients ||
+         (array.role == Role::kSum && (array.index == kWindowLoss || array.index == kWindowWeight));
+}
+
+constexpr const char* kNothingFound = "the forward pass is finite, a gradient is not";
+
+// What the first replica that has found something has found.
+NotFinite first_of(const NotFinite& mine, backends::Collectives& ranks, const backends::Site& site) {
+  const std::string packed = static_cast<char>('0' + static_cast<int>(mine.source)) + mine.what;
+  for (const std::string& found : ranks.gather_objects(packed, site))
+    if (found.substr(1) != kNothingFound) return {found.substr(1), static_cast<NotFinite::Source>(found[0] - '0')};
+  return mine;
+}
+
 template <class T>
 std::span<const std::byte> bytes_of(const T& object) {
   return std::as_bytes(std::span(&object, 1));
@@ -54,15 +72,18 @@ std::span<const std::byte> bytes_of(const T& object) {
 
 }  // namespace
 
-Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
+Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks,
+                 backends::Collectives* ranks)
     : recipe_(recipe),
       encoding_(encoding),
       device_(device),
       model_(make_model(recipe, encoding, hooks)),
       hooks_(hooks),
+      ranks_(ranks),
       weights_(recipe.model.init_from, model_.parameters),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
-      layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1 || has(hooks, HookEntry::kTrain)),
+      layout_(model_.parameters, optimizers_,
+              recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain)),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   random_key_[0] = draw_key_[0] = recipe.seed;
   kept_gradients_.resize(model_.parameters.buffers().size());
@@ -163,6 +184,7 @@ Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* 
 void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   if (!may_ask) training_step(shape, nullptr);
+  if (ranks_ != nullptr) reduced_step_ = device_.compile(complete_window(builder_));
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -234,9 +256,7 @@ void take_in(const data::Batch& batch, Trainer::Window& window) {
   window.next = batch.next();
 }
 
-Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
-  Window window;
-  set_scalars(rates);
+Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window) {
   Step step;
   bool last = false;
   for (int64_t before = 0; !last; ++before) {
@@ -248,6 +268,56 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     if (builder_.varies(true)) read_metrics(step, first_metric, metrics_);
     take_in(batch, window);
   }
+  return step;
+}
+
+// A replica may have no batch in a step, and none in a window.
+Trainer::Step Trainer::run_batches_of_replica(data::Loader& loader, Window& window) {
+  MetricSums metrics;
+  bool first = true, last = false;
+  for (int64_t before = 0; !last; ++before) {
+    const data::Batch& batch = loader.next();
+    last = ends_window(batch, before);
+    take_in(batch, window);
+    if (batch.size == 0) continue;
+    const Step step = training_step({.batch = batch.size, .first = std::exchange(first, false), .last = false}, &batch);
+    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
+    if (builder_.varies(true)) read_metrics(step, 0, metrics);
+  }
+  if (first) clear_window();
+  reduce_window();
+  merge(window, *ranks_, site("the window"));
+  if (builder_.varies(true))
+    for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) {
+      metrics_[name].sum += sum.sum;
+      metrics_[name].weight += sum.weight;
+    }
+  device_.wait(device_.submit(*reduced_step_, arguments(nullptr, scalars_, nullptr)));
+  return reduced_step_;
+}
+
+void Trainer::clear_window() {
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!is_of_window(array)) continue;
+    const std::vector<std::byte> zeros(array.type.bytes());
+    device_.write(*arrays_[i], 0, zeros);
+  }
+}
+
+void Trainer::reduce_window() {
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!is_of_window(array)) continue;
+    const std::string_view what = array.role == Role::kGradients ? "gradients" : "the loss";
+    device_.wait(device_.all_reduce(*arrays_[i], array.type, backends::Reduction::kSum, *ranks_, site(what)));
+  }
+}
+
+Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
+  Window window;
+  set_scalars(rates);
+  const Step step = ranks_ != nullptr ? run_batches_of_replica(loader, window) : run_batches(loader, window);
   uint8_t finite = 1;
   device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
   window.finite = finite != 0;
@@ -296,6 +366,7 @@ NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   // Recording once more must not move what a hook keeps.
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
   NotFinite found = find_not_finite(loader);
+  if (ranks_ != nullptr) found = first_of(found, *ranks_, site("what is not finite"));
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }
@@ -303,6 +374,9 @@ NotFinite Trainer::explain_not_finite(data::Loader& loader) {
 NotFinite Trainer::find_not_finite(data::Loader& loader) {
   for (int64_t before = 0;; ++before) {
     const data::Batch& batch = loader.next();
+    const bool last = ends_window(batch, before);
+    if (batch.size == 0 && last) return {kNothingFound};
+    if (batch.size == 0) continue;
     const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
     backends::Program program = recorded.program;
     const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
@@ -312,7 +386,7 @@ NotFinite Trainer::find_not_finite(data::Loader& loader) {
     };
     const ForwardPass pass{program, recorded.parameters, batch_input(kFeatures), batch_input(kLabels), program.size()};
     if (const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch))) return *found;
-    if (ends_window(batch, before)) return {"the forward pass is finite, a gradient is not"};
+    if (last) return {kNothingFound};
   }
 }
 

@@ -59,9 +59,9 @@ class Trainer {
  public:
   // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
   // not fit each other.  All arguments must outlive the Trainer.
-  // `hooks`: null, or what stands for parts of the recipe.
+  // `hooks`: null, or what stands for parts of the recipe.  `ranks`: null, or the replicas, one of which this is.
   Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device,
-          Hooks* hooks = nullptr);
+          Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
   ~Trainer();
 
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
@@ -84,7 +84,8 @@ class Trainer {
   };
 
   // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
-  // counts only if such windows are skipped (train.on_nan).
+  // counts only if such windows are skipped (train.on_nan).  Replicas meet at its end: gradients and sums are reduced,
+  // and all of them make the same step; the result is of the whole window, on each of them.
   Window run_window(data::Loader& loader, const WindowRates& rates);
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
@@ -155,6 +156,12 @@ class Trainer {
     bool operator==(const StepKind&) const = default;
   };
 
+  // Both take the batches of a window, and leave the end of it as a step whose outputs can be read.
+  Step run_batches(data::Loader& loader, Window& window);
+  Step run_batches_of_replica(data::Loader& loader, Window& window);
+  void clear_window();
+  void reduce_window();
+  backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch);
@@ -179,6 +186,7 @@ class Trainer {
   backends::Device& device_;
   nn::Model model_;
   Hooks* const hooks_;
+  backends::Collectives* const ranks_;
   const nn::InitialWeights weights_;
   const Optimizers optimizers_;
   const DeviceLayout layout_;
@@ -196,6 +204,7 @@ class Trainer {
   // That of a hook is made anew for each step.
   StepBuilder::Recorded recorded_;
   Step segment_step_;
+  Step reduced_step_;  // the end of a window of replicas
   int64_t replayed_ = 0;
   MetricSums metrics_;
   std::vector<bool> kept_gradients_;

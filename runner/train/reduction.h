@@ -1,0 +1,18 @@
+// What replicas tell each other about a window.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "backends/collectives/collectives.h"
+#include "runner/train/trainer.h"
+
+namespace runner::train {
+
+// Metrics of all replicas: each sum is the fold over ranks.  A name that a replica lacks counts as nothing there.
+MetricSums merged(const MetricSums& mine, backends::Collectives& ranks, const backends::Site& site);
+
+// The window as all replicas have seen it: samples are added, the digest covers all digests in the order of ranks.
+void merge(Trainer::Window& window, backends::Collectives& ranks, const backends::Site& site);
+
+}  // namespace runner::train
