@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,11 @@
 #include <unistd.h>
 
 #include "runner/cli/parse.h"
+#include "runner/cli/replica.h"
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/output.h"
+#include "runner/train/replicas.h"
 #include "store/sqlite.h"
 
 namespace runner::cli {
@@ -55,6 +58,7 @@ int run_program(int argc, const char* const* argv) {
     report::Output().talk(fmt::format("waiting for another program to release the store {}\n", path.string()));
   });
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words.front() == train::kReplicaWord) return run_as_replica(std::span(words).subspan(1));
   bool json = std::find(words.begin(), words.end(), "--json") != words.end();
   report::Output out;
   Call call;

@@ -18,18 +18,21 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
+store::SeriesIndex Recorder::series_of(std::string_view name) {
+  return writer_ != nullptr ? writer_->series(name) : store::SeriesIndex{};
+}
+
 void Recorder::add(std::string_view name, int64_t step, double value) {
   auto found = series_.find(name);
-  if (found == series_.end())
-    found = series_.emplace(name, Series{writer_.series(name), {kNan, kNan, kNan}, step}).first;
+  if (found == series_.end()) found = series_.emplace(name, Series{series_of(name), {kNan, kNan, kNan}, step}).first;
   Series& series = found->second;
-  writer_.push(series.index, step, value);
+  if (writer_ != nullptr) writer_->push(series.index, step, value);
   series.range = {value, smaller(series.range.min, value), larger(series.range.max, value)};
   series.step = step;
 }
 
 void Recorder::resume(const std::string& name, const MetricRange& range) {
-  series_.emplace(name, Series{writer_.series(name), range, -1});
+  series_.emplace(name, Series{series_of(name), range, -1});
 }
 
 double Recorder::newest(std::string_view name) const {

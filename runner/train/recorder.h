@@ -15,7 +15,8 @@ namespace runner::train {
 
 class Recorder {
  public:
-  explicit Recorder(store::RunWriter& writer) : writer_(writer) {}
+  // `writer`: null where nothing is recorded, and points are only remembered.
+  explicit Recorder(store::RunWriter* writer) : writer_(writer) {}
 
   // Records `name` at `step` and keeps its last, smallest and largest value.
   void add(std::string_view name, int64_t step, double value);
@@ -35,7 +36,9 @@ class Recorder {
     int64_t step;  // of the newest point
   };
 
-  store::RunWriter& writer_;
+  store::SeriesIndex series_of(std::string_view name);
+
+  store::RunWriter* const writer_;
   std::map<std::string, Series, std::less<>> series_;
 };
 

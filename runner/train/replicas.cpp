@@ -34,7 +34,14 @@ namespace {
 using backends::SharedCollectives;
 using backends::SharedMemory;
 
-constexpr int kMemoryDescriptor = 3;  // in a started process
+constexpr int kMemoryDescriptor = 3, kJobDescriptor = 4;  // in a started process
+
+// Shared memory with a text in it, and a zero behind it.
+SharedMemory memory_with(std::string_view text) {
+  SharedMemory memory(text.size() + 1);
+  std::memcpy(memory.bytes().data(), text.data(), text.size());
+  return memory;
+}
 
 int cores() {
   cpu_set_t set;
@@ -83,6 +90,7 @@ class Replicas::Impl {
  public:
   Impl(int size, const ReplicaOptions& options)
       : memory_(SharedCollectives::memory_bytes(size)),
+        job_(memory_with(options.job)),
         collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout)) {
     try {
       for (int rank = 1; rank < size; ++rank) start(rank, size, options);
@@ -119,7 +127,11 @@ class Replicas::Impl {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions, memory_.descriptor(), kMemoryDescriptor);
+    // Both are moved out of the way first, or one might be the number that the other gets.
+    const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kJobDescriptor + 1));
+    const Descriptor job(::fcntl(job_.descriptor(), F_DUPFD_CLOEXEC, kJobDescriptor + 1));
+    ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
+    ::posix_spawn_file_actions_adddup2(&actions, job.number(), kJobDescriptor);
     pid_t pid = 0;
     const int error = ::posix_spawn(&pid, options.program.c_str(), &actions, nullptr, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
@@ -169,7 +181,7 @@ class Replicas::Impl {
     if (watcher_.joinable()) watcher_.join();
   }
 
-  const SharedMemory memory_;
+  const SharedMemory memory_, job_;
   SharedCollectives collectives_;
   std::vector<Child> children_;
   std::mutex mutex_;                    // of what follows, and of Child::ended
@@ -196,6 +208,7 @@ class Replica::Impl {
   explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
 
   SharedCollectives& collectives() { return collectives_; }
+  std::string job() const { return reinterpret_cast<const char*>(job_.bytes().data()); }
 
  private:
   struct Numbers {
@@ -212,6 +225,7 @@ class Replica::Impl {
 
   explicit Impl(const Numbers& numbers)
       : memory_(adopt(numbers.parent)),
+        job_(SharedMemory::adopt(kJobDescriptor)),
         collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
 
   // Also ties this process to its parent, who alone answers to the terminal.
@@ -222,7 +236,7 @@ class Replica::Impl {
     return SharedMemory::adopt(kMemoryDescriptor);
   }
 
-  const SharedMemory memory_;
+  const SharedMemory memory_, job_;
   SharedCollectives collectives_;
 };
 
@@ -231,6 +245,10 @@ Replica::~Replica() = default;
 
 backends::Collectives& Replica::collectives() {
   return impl_->collectives();
+}
+
+std::string Replica::job() const {
+  return impl_->job();
 }
 
 }  // namespace runner::train

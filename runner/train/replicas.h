@@ -9,12 +9,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "backends/collectives/collectives.h"
 
 namespace runner::train {
 
 struct ReplicaOptions {
+  std::string_view job;                                           // what each of the others is told to do
   std::chrono::milliseconds timeout = std::chrono::seconds(600);  // collective_timeout
   std::string program = "/proc/self/exe";                         // what the other ranks run
 };
@@ -45,6 +47,8 @@ class Replica {
   ~Replica();
 
   backends::Collectives& collectives();
+  // ReplicaOptions::job.
+  std::string job() const;
 
  private:
   class Impl;

@@ -1,5 +1,6 @@
 #include "runner/train/run.h"
 
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <utility>
@@ -10,9 +11,11 @@
 #include "runner/train/checkpoint.h"
 #include "runner/train/custom_loop.h"
 #include "runner/train/forking.h"
+#include "runner/train/replicas.h"
 #include "runner/train/resuming.h"
 #include "runner/train/run_record.h"
 #include "runner/train/session.h"
+#include "runner/train/state_sharing.h"
 #include "runner/train/window_log.h"
 #include "schema/error.h"
 #include "store/process.h"
@@ -23,18 +26,30 @@ namespace {
 // What happens when: the beginning, the loop, what is due behind each window, the end.
 class Run : private RunControl, private LoopHost {
  public:
-  explicit Run(const RunRequest& request)
+  // `ranks`: null, or the replicas, of which this is one; rank 0 alone records.
+  explicit Run(const RunRequest& request, backends::Collectives* ranks = nullptr)
       : request_(request),
         recipe_(request.recipe),
         hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
-        session_(recipe_, hooks_.get()),
+        session_(recipe_, hooks_.get(), ranks),
         save_every_(interval(recipe_.checkpoint.every, session_.scale)),
         record_(request, session_, hooks_.get()) {
     if (hooks_) hooks_->attach(this);
-    const int64_t first_batch = session_.plan.slice(0, 0).size();
+    const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
     session_.trainer.allocate();
     session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
     log_.emplace(session_, record_, hooks_.get());
+  }
+
+  // As a replica that does not record.
+  void follow() {
+    record_.begin_without_store();
+    if (const auto found = receive_state(*session_.ranks, session_.trainer)) {
+      session_.schedule.restore(found->plateau);
+      go_on_from(*found);
+      log_->stop_where_patience_is_over();
+    }
+    train();
   }
 
   RunResult execute() {
@@ -43,6 +58,11 @@ class Run : private RunControl, private LoopHost {
     request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
     : request_.resume.empty() ? record_.begin(std::move(store))
                               : resume(std::move(store));
+    if (session_.ranks != nullptr) {
+      const RunState now = state();
+      const bool restored = request_.fork != nullptr || !request_.resume.empty();
+      send_state(*session_.ranks, session_.trainer, restored ? &now : nullptr);
+    }
     request_.observer.on_start(run(), name());
     record_.warn_of_all(request_.warnings);
     record_.warn_of_all(session_.data.warnings);
@@ -99,13 +119,28 @@ class Run : private RunControl, private LoopHost {
   int64_t step() const override { return session_.trainer.counters.windows; }
   bool finished() const override { return step() >= session_.scale.total_steps || stops(); }
   bool stops() const { return log_->stopped_early() || stopped_by_hook_; }
-  bool interrupted() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
+  bool asked_to_stop() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
+  bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ : asked_to_stop(); }
+
+  // What one replica is asked for, all do, behind the same window.
+  void agree() {
+    if (session_.ranks == nullptr) return;
+    std::array<int64_t, 3> wishes{asked_to_stop(), stopped_by_hook_, save_wanted_};
+    session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{std::ssize(wishes)}},
+                               std::as_writable_bytes(std::span(wishes)), backends::Reduction::kMax,
+                               {"wishes", step()});
+    agreed_to_stop_ = wishes[0] != 0;
+    stopped_by_hook_ = wishes[1] != 0;
+    save_wanted_ = wishes[2] != 0;
+  }
+
   bool has_own_loop() const { return has(hooks_.get(), HookEntry::kTrain); }
 
   // From the next batch on.
   data::LoaderSpec loader_spec() const override {
     return {.shuffle = recipe_.data.shuffle,
             .seed = session_.data_seed(),
+            .replica = session_.rank(),
             .from = position_,
             .prefetch = recipe_.data.prefetch,
             .transform = hooks_ ? hooks_->transform() : nullptr};
@@ -118,7 +153,7 @@ class Run : private RunControl, private LoopHost {
     has_own_loop() ? CustomLoop(session_, *hooks_, *this).run() : declared_loop();
     const bool done = finished() || (has_own_loop() && !interrupted());
     save(done ? "end" : "interrupt");
-    record_.states().wait();
+    if (record_.is_recorded_here()) record_.states().wait();
     if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
     record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
     record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
@@ -152,6 +187,7 @@ class Run : private RunControl, private LoopHost {
     if (log_->evaluates() && (log_->evaluation_due() || finished())) evaluate();
     on(HookEvent::kStepEnd);
     if (position_.step == 0) on(HookEvent::kEpochEnd);
+    agree();
     if (stops() && !logged) log_->log();
     if (tracked()) track();
     const char* const reason = reason_to_save();
@@ -170,7 +206,7 @@ class Run : private RunControl, private LoopHost {
     on(HookEvent::kEvaluation);
   }
 
-  bool tracked() const { return has(hooks_.get(), HookEntry::kTrackers); }
+  bool tracked() const { return has(hooks_.get(), HookEntry::kTrackers) && session_.rank() == 0; }
   void track() {
     const std::map<std::string, double> points = record_.points().at(step());
     if (!points.empty()) hooks_->track(points, step());
@@ -192,21 +228,27 @@ class Run : private RunControl, private LoopHost {
     if (finished()) return nullptr;
     if (std::exchange(save_wanted_, false)) return "hook";
     if (due(step(), save_every_)) return "schedule";
-    return log_->evaluated() && record_.states().is_among_best(record_.points().at(step())) ? "best" : nullptr;
+    return log_->evaluated() && record_.is_recorded_here() &&
+                   record_.states().is_among_best(record_.points().at(step()))
+               ? "best"
+               : nullptr;
+  }
+
+  RunState state() {
+    return {.position = position_,
+            .counters = session_.trainer.counters,
+            .plateau = session_.schedule.plateau(),
+            .patience = log_->patience(),
+            .metrics = session_.trainer.metrics(),
+            .hook = hooks_ ? hooks_->state() : "",
+            .encoding = session_.data.encoding,
+            .train_data = session_.train_fingerprint(),
+            .eval_data = session_.eval_fingerprint()};
   }
 
   void save(const char* reason) {
-    record_.states().save(session_.trainer,
-                          {.position = position_,
-                           .counters = session_.trainer.counters,
-                           .plateau = session_.schedule.plateau(),
-                           .patience = log_->patience(),
-                           .metrics = session_.trainer.metrics(),
-                           .hook = hooks_ ? hooks_->state() : "",
-                           .encoding = session_.data.encoding,
-                           .train_data = session_.train_fingerprint(),
-                           .eval_data = session_.eval_fingerprint()},
-                          reason, record_.points().at(step()));
+    if (record_.is_recorded_here())
+      record_.states().save(session_.trainer, state(), reason, record_.points().at(step()));
   }
 
   // ---- what is not finite -------------------------------------------------------------------------------------------
@@ -327,6 +369,7 @@ class Run : private RunControl, private LoopHost {
 
   data::Position position_;
   bool stopped_by_hook_ = false;
+  bool agreed_to_stop_ = false;           // all replicas have heard of an interruption
   bool save_wanted_ = false;              // by the hook
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
@@ -336,7 +379,23 @@ class Run : private RunControl, private LoopHost {
 }  // namespace
 
 RunResult run(const RunRequest& request) {
-  return Run(request).execute();
+  const auto processes = static_cast<int>(request.recipe.num_processes);
+  if (processes == 1) return Run(request).execute();
+  const std::chrono::milliseconds timeout(static_cast<int64_t>(request.recipe.collective_timeout * 1000));
+  Replicas replicas(processes, {.job = request.job, .timeout = timeout, .program = request.replica_program});
+  RunResult result = Run(request, &replicas.collectives()).execute();
+  if (result.exit_code == 0) replicas.finish();
+  return result;
+}
+
+void run_replica(const RunRequest& request, Replica& replica) {
+  backends::Collectives& ranks = replica.collectives();
+  try {
+    Run(request, &ranks).follow();
+  } catch (const std::exception& error) {
+    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error.what()));
+    throw;
+  }
 }
 
 double seconds_since_process_start() {

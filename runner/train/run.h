@@ -82,6 +82,7 @@ struct RunResult {
 };
 
 struct ForkRequest;  // forking.h
+class Replica;       // replicas.h
 
 struct RunRequest {
   const schema::Recipe& recipe;
@@ -103,6 +104,10 @@ struct RunRequest {
   // Adds what takes time to find out.  Called once, on a thread of its own after the first step, or at the end of a run
   // that has none; must not throw.  Empty: nothing is added.
   std::function<void(store::Provenance&)> complete_provenance = {};
+  // With several processes: what each of the others is told to do, from which it makes its own request for
+  // run_replica(), and the program that it is.
+  std::string job = {};
+  std::string replica_program = "/proc/self/exe";
 };
 
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.
@@ -111,6 +116,10 @@ inline constexpr const char* kBatchDigest = "data/batch_digest";
 // Trains.  Everything that goes wrong once the run is recorded is in the result (status, exit code, error); what is
 // found before, a recipe or data that cannot be used or a store that cannot be opened, is thrown as Error.
 RunResult run(const RunRequest& request);
+
+// Trains as one of the other replicas: uses recipe, hooks and no more of the request.  Returns when rank 0 is done,
+// too. Whatever goes wrong is told to rank 0 and thrown.
+void run_replica(const RunRequest& request, Replica& replica);
 
 // Seconds since the kernel started this process.
 double seconds_since_process_start();

@@ -54,12 +54,16 @@ template <class RunOf>
 void RunRecord::record(store::Store store, RunOf run) {
   result.run = run.uid;
   writer_.emplace(std::move(store), std::move(run));
-  recorder_.emplace(*writer_);
+  recorder_.emplace(&*writer_);
   keeper_.emplace(*writer_, request_.recipe.checkpoint);
 }
 
 void RunRecord::begin(store::Store store) {
   record(std::move(store), new_run());
+}
+
+void RunRecord::begin_without_store() {
+  recorder_.emplace(nullptr);
 }
 
 void RunRecord::begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from) {
@@ -91,7 +95,7 @@ std::string RunRecord::event_json(const std::string& text) const {
 }
 
 void RunRecord::event(store::Level level, std::string kind, std::string json) {
-  writer_->event(level, std::move(kind), std::move(json));
+  if (writer_) writer_->event(level, std::move(kind), std::move(json));
 }
 
 void RunRecord::warn(const std::string& text) {
@@ -106,7 +110,7 @@ void RunRecord::warn_of_all(const std::vector<std::string>& texts) {
 
 void RunRecord::first_window() {
   result.first_step_seconds = seconds_since_process_start();
-  provenance_.complete(*writer_);
+  if (writer_) provenance_.complete(*writer_);
 }
 
 void RunRecord::pass_on_warnings() {
@@ -114,11 +118,13 @@ void RunRecord::pass_on_warnings() {
 }
 
 void RunRecord::collect() {
+  if (!writer_) return;
   keeper_->collect();
   pass_on_warnings();
 }
 
 void RunRecord::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {
+  if (!writer_) return;
   try {
     writer_->save_artifact({.name = name, .kind = std::string(kind), .meta = {}, .step = step()}, std::move(bytes))
         .get();

@@ -29,7 +29,10 @@ class RunRecord {
   // A further attempt of `run`, which has these metrics.
   void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo& from,
                      const std::vector<store::MetricSummary>& metrics);
+  // Nothing is recorded: that is for another process, rank 0.
+  void begin_without_store();
   bool begun() const { return recorder_.has_value(); }
+  bool is_recorded_here() const { return writer_.has_value(); }
 
   // ---- while it is under way ----
 

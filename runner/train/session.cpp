@@ -54,6 +54,13 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
   if (of_hook) schedule.set_function([hooks, this](int64_t step) { return hooks->schedule(step, scale.total_steps); });
 }
 
+double Session::of_main(double value) const {
+  if (ranks != nullptr)
+    ranks->broadcast({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)), 0,
+                     {"a decision", trainer.counters.windows});
+  return value;
+}
+
 uint64_t Session::data_seed() const {
   return data::data_seed(recipe);
 }

@@ -32,6 +32,8 @@ struct Session {
 
   backends::Collectives* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
+  // A number as rank 0 has it: what decides must be the same for all replicas.
+  double of_main(double value) const;
   uint64_t data_seed() const;
   // Fingerprints of the data, made when first asked for.
   const std::string& train_fingerprint();

@@ -183,7 +183,8 @@ Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* 
 
 void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
-  if (!may_ask) training_step(shape, nullptr);
+  const StepShape own{shape.batch, shape.first, shape.last && ranks_ == nullptr};
+  if (!may_ask && shape.batch > 0) training_step(own, nullptr);
   if (ranks_ != nullptr) reduced_step_ = device_.compile(complete_window(builder_));
 }
 

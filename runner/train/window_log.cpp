@@ -27,7 +27,7 @@ WindowLog::WindowLog(Session& session, RunRecord& record, Hooks* hooks)
       own_step_(has(hooks, HookEntry::kTrainingStep)),
       log_every_(interval(session.recipe.log.every, session.scale)) {
   if (!session.data.eval) return;
-  evaluator_.emplace(session.trainer, *session.data.eval, session.recipe, hooks);
+  evaluator_.emplace(session.trainer, *session.data.eval, session.recipe, hooks, session.ranks);
   const schema::Length each_epoch{1, schema::Unit::kEpochs};
   evaluate_every_ = interval(session.recipe.eval.every.value_or(each_epoch), session.scale);
 }
@@ -93,13 +93,13 @@ std::map<std::string, double> WindowLog::evaluate() {
   evaluated_ = true;
   const schema::Recipe& recipe = session_.recipe;
   if (recipe.scheduler.type == schema::SchedulerType::kPlateau)
-    session_.schedule.observe(record_.points().newest(recipe.scheduler.metric));
+    session_.schedule.observe(session_.of_main(record_.points().newest(recipe.scheduler.metric)));
   if (recipe.train.early_stopping) check_patience(*recipe.train.early_stopping);
   return metrics;
 }
 
 void WindowLog::check_patience(const schema::EarlyStopping& spec) {
-  const double value = record_.points().newest(spec.metric);
+  const double value = session_.of_main(record_.points().newest(spec.metric));
   const double gain =
       spec.maximize ? value - patience_.best.value_or(-INFINITY) : patience_.best.value_or(INFINITY) - value;
   if (gain > spec.min_delta) {

@@ -6,6 +6,7 @@
 #include "runner/cli/interrupt.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/recorded_sources.h"
+#include "runner/cli/replica.h"
 #include "runner/cli/version.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
@@ -63,23 +64,25 @@ int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record,
   {
     report::ProgressReporter observer(out, options.quiet);
     const Interrupt interrupt(out.live());
-    result = train::run({.recipe = recipe.recipe,
-                         .record = std::move(record),
-                         .params = std::move(params),
-                         .warnings = std::move(warnings),
-                         .store = store_path(options),
-                         .resume = beginning.resume,
-                         .fork = beginning.fork,
-                         .longer = beginning.longer,
-                         .make_hooks = lua::hooks_maker(beginning.hook),
-                         .observer = observer,
-                         .summary = report::run_document,
-                         .stop = interrupt.count(),
-                         .binary_version = version(),
-                         .provenance = report::provenance_at_start(beginning.includes),
-                         .complete_provenance = [&](store::Provenance& provenance) {
-                           report::add_git_state(provenance, beginning.folder);
-                         }});
+    std::string job = replica_job(record.resolved_json, beginning.hook);
+    result =
+        train::run({.recipe = recipe.recipe,
+                    .record = std::move(record),
+                    .params = std::move(params),
+                    .warnings = std::move(warnings),
+                    .store = store_path(options),
+                    .resume = beginning.resume,
+                    .fork = beginning.fork,
+                    .longer = beginning.longer,
+                    .make_hooks = lua::hooks_maker(beginning.hook),
+                    .observer = observer,
+                    .summary = report::run_document,
+                    .stop = interrupt.count(),
+                    .binary_version = version(),
+                    .provenance = report::provenance_at_start(beginning.includes),
+                    .complete_provenance =
+                        [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
+                    .job = std::move(job)});
   }
   if (result.error) {
     out.talk(report::error_text(result.error->text, out.talk_color()));

@@ -1,0 +1,19 @@
+// The other processes of a run: what exec tells them, and what they do with it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/train/hooks.h"
+
+namespace runner::cli {
+
+// What each replica is told: the recipe, resolved, and where the hook is recorded its files.
+std::string replica_job(const std::string& resolved_recipe, const std::vector<train::HookSource>& hook);
+
+// The whole program of such a process; `words`: its command line behind train::kReplicaWord.  Says nothing: what goes
+// wrong is told to rank 0.
+int run_as_replica(std::span<const std::string> words);
+
+}  // namespace runner::cli
