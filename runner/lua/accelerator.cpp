@@ -76,9 +76,10 @@ constexpr AcceleratorField kFields[] = {
      "Values under `vars` in the recipe."},
     {"num_processes", [](lua_State* state, Accelerator& a) { return push_integer(state, a.recipe.num_processes); },
      "How many processes train."},
-    {"process_index", [](lua_State* state, Accelerator&) { return push_integer(state, 0); },
+    {"process_index", [](lua_State* state, Accelerator& a) { return push_integer(state, process_index(a)); },
      "Number of this process, from 0."},
-    {"is_main_process", [](lua_State* state, Accelerator&) { return lua_pushboolean(state, 1), 1; },
+    {"is_main_process",
+     [](lua_State* state, Accelerator& a) { return lua_pushboolean(state, process_index(a) == 0), 1; },
      "Whether this is process 0."},
 };
 

@@ -67,6 +67,9 @@ train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what
 // The table at the top of the stack, which messages call `name`, answers names that it does not have with an error.
 void refuse_unknown(lua_State* state, const char* name);
 
+// The number of this process among those that train, from 0.
+int process_index(const Accelerator& accelerator);
+
 // Pushes a value of the recipe as Lua has it.
 void push_value(lua_State* state, const schema::Value& value);
 void push_map(lua_State* state, const schema::ValueMap& map);

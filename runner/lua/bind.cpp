@@ -19,7 +19,8 @@ std::string called_as(lua_State* state) {
   return frame.name;
 }
 
-// The line of the hook that called the C++ function under way; line 0 where none did.
+}  // namespace
+
 SourceMark line_of_caller(lua_State* state) {
   lua_Debug frame{};
   for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level) {
@@ -28,8 +29,6 @@ SourceMark line_of_caller(lua_State* state) {
   }
   return {};
 }
-
-}  // namespace
 
 void bad_argument(lua_State* state, int index, std::string_view wanted) {
   fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index), wanted);

@@ -56,6 +56,9 @@ bool push_method(lua_State* state, int index, const char* name);
 // Throws where the table at `index` has a key that is not in `known`: "what: unknown option 'x'; did you mean …".
 void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known);
 
+// The line of the hook that called the C++ function under way; line 0 where none did.
+SourceMark line_of_caller(lua_State* state);
+
 // Where the function at the top of the stack, which is popped, is defined; unknown where that is not in Lua.
 SourceMark place_of_function(lua_State* state);
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/collectives/collectives.h"
 #include "runner/data/encoding.h"
 #include "runner/data/transform.h"
 #include "runner/nn/models.h"
@@ -79,6 +80,7 @@ class RunControl {
   virtual void save() = 0;                                                  // a state, at the end of the window
   virtual void stop() = 0;                                                  // the run ends after this window
   virtual void print(std::string_view text) = 0;
+  virtual backends::Collectives* replicas() const = 0;  // null: this process trains alone
   // Keeps bytes with the run, under a relative path.  Throws Error(kRun) for a bad name.
   virtual void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) = 0;
   // The same for the parameters as they are, as a safetensors file.

@@ -323,6 +323,7 @@ class Run : private RunControl, private LoopHost {
   void save() override { save_wanted_ = true; }
   void stop() override { stopped_by_hook_ = true; }
   void print(std::string_view text) override { request_.observer.on_print(text); }
+  backends::Collectives* replicas() const override { return session_.ranks; }
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) override {
     record_.save_artifact(name, kind, std::move(bytes));
   }

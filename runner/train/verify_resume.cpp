@@ -144,7 +144,8 @@ class Verifier {
                                            .observer = killer,
                                            .summary = request_.summary,
                                            .stop = stop,
-                                           .record_batches = true});
+                                           .record_batches = true,
+                                           .job = request_.job});
       if (const auto& error = result.error) tell_failure({error->file, error->line, 0}, error->message);
       return result.exit_code;
     } catch (const Error& error) {

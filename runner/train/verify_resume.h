@@ -21,6 +21,7 @@ struct VerifyRequest {
   std::filesystem::path folder;    // for the two stores; must exist
   int64_t kills = 5;               // at least 1
   MakeHooks make_hooks = nullptr;  // of the recipe; null: it has none
+  std::string job = {};            // RunRequest::job
   std::string (*summary)(const RunResult& result);
   std::function<void(const std::string& line)> progress;  // told what happens
 };

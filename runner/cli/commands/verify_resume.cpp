@@ -6,6 +6,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/recipe_record.h"
+#include "runner/cli/replica.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/verification.h"
@@ -46,13 +47,16 @@ int verify_resume(const Options& options, report::Output& out) {
             options.kills);
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   const ScratchFolder folder;
+  store::RecipeRecord record = record_of(recipe);
+  std::string job = replica_job(record.resolved_json, {});
   const train::VerifyReport verdict = train::verify_resume({
       .recipe = recipe.recipe,
-      .record = record_of(recipe),
+      .record = std::move(record),
       .params = params_of(recipe),
       .folder = folder.path(),
       .kills = options.kills,
       .make_hooks = lua::hooks_maker(),
+      .job = std::move(job),
       .summary = report::run_document,
       .progress = [&](const std::string& line) { out.talk(line + '\n'); },
   });
