@@ -8,7 +8,8 @@ struct Pattern::Compiled {
   std::regex regex;
 };
 
-Pattern::Pattern(const std::string& expression) : compiled_(std::make_shared<Compiled>(std::regex(expression))) {}
+Pattern::Pattern(const std::string& expression)
+    : compiled_(std::make_shared<Compiled>(Compiled{std::regex(expression)})) {}
 
 bool Pattern::matches(const std::string& text) const {
   return std::regex_match(text, compiled_->regex);
