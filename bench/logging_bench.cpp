@@ -44,7 +44,7 @@ Costs log_steps(const std::filesystem::path& path, double step_ms, size_t metric
   store::RunInfo info;
   info.uid = store::new_run_uid();
   store::RunWriter writer(store::Store::open(path, store::Access::kWrite), info);
-  train::Recorder recorder(writer);
+  train::Recorder recorder(&writer);
   std::vector<std::string> names;
   for (size_t i = 0; i < metrics; ++i) names.push_back(fmt::format("train/norm of the gradient of layer {}", i));
   for (const std::string& name : names) recorder.add(name, 0, 0);

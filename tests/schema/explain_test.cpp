@@ -82,7 +82,7 @@ TEST(Explain, WhatDoesNotWorkYet) {
             "path; no default\n"
             "from: default\n");
   EXPECT_NE(explain_text(read(), "backend").find(" Not yet: gpu, tpu.\n"), std::string::npos);
-  EXPECT_NE(explain_text(read(), "num_processes").find(" Only the default works yet.\n"), std::string::npos);
+  EXPECT_NE(explain_text(read(), "train.auto_batch_size").find(" Only the default works yet.\n"), std::string::npos);
   EXPECT_NE(explain_json(read(), "log.jsonl").find(" Does not work yet.\""), std::string::npos);
 }
 

@@ -33,7 +33,7 @@ TEST_F(Logging, FiftyMetricsEachStepCostTheThreadNothing) {
   store::RunInfo info;
   info.uid = store::new_run_uid();
   store::RunWriter writer(store::Store::open(path("runner.db"), store::Access::kWrite), info);
-  Recorder recorder(writer);
+  Recorder recorder(&writer);
   const auto log_step = [&](int64_t step) {
     for (size_t i = 0; i < kMetrics; ++i)
       recorder.add(names[i], step, static_cast<double>(step) + static_cast<double>(i) / 64);

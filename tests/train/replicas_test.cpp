@@ -1,0 +1,177 @@
+// Training by several replicas, on threads: all of them hold the same bits, and what they compute is what one process
+// computes with the same global batches.
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/collectives/shared_collectives.h"
+#include "backends/runtime/arena.h"
+#include "runner/train/evaluator.h"
+#include "runner/train/session.h"
+#include "schema/recipe_reader.h"
+#include "tests/support/temp_folder.h"
+
+namespace runner::train {
+namespace {
+
+using backends::SharedCollectives;
+
+struct Trained {
+  std::vector<float> parameters;
+  std::vector<double> losses;  // of each window
+  std::vector<int64_t> samples;
+  std::map<std::string, double> evaluated;
+  Counters counters;
+};
+
+class ReplicasTest : public ::testing::Test {
+ protected:
+  ReplicasTest() {
+    support::write_text("r.yaml", R"(schema_version: 1
+seed: 3
+model: {type: mlp, hidden: [12], dropout: 0.25}
+data:
+  train: {format: synthetic, samples: 37, features: [6], classes: 3}
+  eval: {format: synthetic, samples: 23, features: [6], classes: 3}
+  batch_size: 8
+optimizer: {type: sgd, lr: 0.1, momentum: 0.9}
+train: {epochs: 3, clip_grad_norm: 1.0, class_weights: [1, 2.5, 0.5]}
+eval: {metrics: [loss, accuracy, f1_macro]}
+threads: 1
+)");
+  }
+
+  static schema::ReadResult recipe(std::vector<std::string> overrides) {
+    return schema::read_recipe("r.yaml", overrides);
+  }
+
+  // `windows`: at most; 0: all.
+  static Trained train(Session& session, int64_t windows) {
+    Trained result;
+    session.trainer.allocate();
+    const int64_t batch = session.plan.slice(session.rank(), 0).size();
+    session.trainer.prepare({.batch = batch, .last = session.plan.window(0).steps == 1});
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+    const int64_t steps = windows > 0 ? windows : session.scale.total_steps;
+    for (int64_t step = 0; step < steps; ++step) {
+      const Trainer::Window window = session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
+      EXPECT_TRUE(window.finite);
+      result.samples.push_back(window.samples);
+      result.losses.push_back(session.trainer.take_logged_loss());
+    }
+    const std::vector<std::byte> bytes = session.trainer.read(session.trainer.layout().find(Role::kParameters));
+    result.parameters.resize(bytes.size() / sizeof(float));
+    std::memcpy(result.parameters.data(), bytes.data(), bytes.size());
+    result.evaluated = Evaluator(session.trainer, *session.data.eval, session.recipe, nullptr, session.ranks).run();
+    result.counters = session.trainer.counters;
+    return result;
+  }
+
+  // By rank.
+  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0) {
+    const schema::ReadResult read = recipe(overrides);
+    const auto size = static_cast<int>(read.recipe.num_processes);
+    std::vector<Trained> results(static_cast<size_t>(size));
+    if (size == 1) {
+      Session session(read.recipe);
+      results[0] = train(session, windows);
+      return results;
+    }
+    const backends::Arena memory(SharedCollectives::memory_bytes(size));
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < size; ++rank)
+      threads.emplace_back([&, rank] {
+        SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, {});
+        Session session(read.recipe, nullptr, &ranks);
+        results[static_cast<size_t>(rank)] = train(session, windows);
+      });
+    threads.clear();
+    return results;
+  }
+
+  static void expect_same_on_all_ranks(const std::vector<Trained>& ranks) {
+    for (const Trained& rank : ranks) {
+      EXPECT_EQ(rank.parameters, ranks.front().parameters);
+      EXPECT_EQ(rank.losses, ranks.front().losses);
+      EXPECT_EQ(rank.samples, ranks.front().samples);
+      EXPECT_EQ(rank.evaluated, ranks.front().evaluated);
+      EXPECT_EQ(rank.counters, ranks.front().counters);
+    }
+  }
+
+  static double relative_distance(const std::vector<float>& a, const std::vector<float>& b) {
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      size += std::pow(static_cast<double>(b[i]), 2);
+    }
+    return std::sqrt(difference / size);
+  }
+
+ private:
+  const support::TempFolder folder_;
+  const support::CurrentFolder inside_{folder_.path()};
+};
+
+// 37 samples in global batches: the last one of an epoch is short, and shares are uneven or empty.
+TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
+  for (const int64_t accumulation : {1, 3})
+    for (const char* flags : {"even_batches=true", "even_batches=false", "drop_last=true", "dispatch_batches=true"}) {
+      const std::vector<std::string> common{fmt::format("gradient_accumulation_steps={}", accumulation),
+                                            fmt::format("data.{}", flags), "split_batches=true", "data.batch_size=10"};
+      const Trained alone = train(common).front();
+      for (const int processes : {2, 3, 4, 8}) {
+        SCOPED_TRACE(fmt::format("{} processes, K {}, {}", processes, accumulation, flags));
+        std::vector<std::string> overrides = common;
+        overrides.push_back(fmt::format("num_processes={}", processes));
+        const std::vector<Trained> ranks = train(overrides);
+        expect_same_on_all_ranks(ranks);
+        EXPECT_EQ(ranks[0].samples, alone.samples);
+        EXPECT_EQ(ranks[0].counters, alone.counters);
+        EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-5);
+        for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 1e-5);
+        EXPECT_NEAR(ranks[0].evaluated.at("loss"), alone.evaluated.at("loss"), 1e-5);
+        EXPECT_EQ(ranks[0].evaluated.at("accuracy"), alone.evaluated.at("accuracy"));
+        EXPECT_EQ(ranks[0].evaluated.at("f1_macro"), alone.evaluated.at("f1_macro"));
+      }
+    }
+}
+
+// One window of plain gradient descent at rate 1 moves the parameters by the gradient.
+TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
+  const std::vector<std::string> common{"optimizer={type: sgd, lr: 1.0}", "train.clip_grad_norm=null"};
+  std::vector<std::string> large = common;
+  large.push_back("data.batch_size=37");
+  const Trained alone = train(large, 1).front();
+  for (const int processes : {1, 2, 3, 4, 8})
+    for (const int accumulation : {1, 2, 5}) {
+      SCOPED_TRACE(fmt::format("{} processes, K {}", processes, accumulation));
+      std::vector<std::string> overrides = common;
+      const int batch = (37 + processes * accumulation - 1) / (processes * accumulation);  // the window is the epoch
+      overrides.push_back(fmt::format("data.batch_size={}", batch));
+      overrides.push_back(fmt::format("num_processes={}", processes));
+      overrides.push_back(fmt::format("gradient_accumulation_steps={}", accumulation));
+      const std::vector<Trained> ranks = train(overrides, 1);
+      EXPECT_EQ(ranks[0].samples, std::vector<int64_t>{37});
+      EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-6);
+      EXPECT_NEAR(ranks[0].losses[0], alone.losses[0], 1e-6);
+    }
+}
+
+TEST_F(ReplicasTest, MoreOfThemThanSamples) {
+  const std::vector<Trained> ranks =
+      train({"num_processes=5", "data.train.samples=3", "data.batch_size=1", "data.even_batches=false"});
+  expect_same_on_all_ranks(ranks);
+  const Trained alone = train({"data.train.samples=3", "data.batch_size=5"}).front();
+  EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-5);
+}
+
+}  // namespace
+}  // namespace runner::train
