@@ -15,7 +15,8 @@ namespace {
 
 struct Job {
   std::string recipe;
-  std::vector<train::HookSource> hook;
+  std::string hooks;  // the file, as rank 0 calls it
+  std::vector<train::HookSource> sources;
 };
 
 Job read_job(const std::string& text) {
@@ -23,8 +24,9 @@ Job read_job(const std::string& text) {
   const json::Value document = json::parse(text);
   for (const auto& [key, value] : json::members_of(document)) {
     if (key == "recipe") job.recipe = *value.text();
-    if (key != "hook") continue;
-    for (const auto& [path, contents] : json::members_of(value)) job.hook.push_back({path, *contents.text()});
+    if (key == "hooks") job.hooks = *value.text();
+    if (key != "sources") continue;
+    for (const auto& [path, contents] : json::members_of(value)) job.sources.push_back({path, *contents.text()});
   }
   return job;
 }
@@ -34,7 +36,8 @@ class Silent : public train::Observer {};
 
 void follow(train::Replica& replica) {
   const Job job = read_job(replica.job());
-  const schema::ReadResult recipe = schema::read_resolved(job.recipe);
+  schema::ReadResult recipe = schema::read_resolved(job.recipe);
+  recipe.recipe.hooks = job.hooks;
   Silent observer;
   const std::atomic<int> stop = 0;
   train::run_replica({.recipe = recipe.recipe,
@@ -42,7 +45,7 @@ void follow(train::Replica& replica) {
                       .params = {},
                       .store = {},
                       .resume = {},
-                      .make_hooks = lua::hooks_maker(job.hook),
+                      .make_hooks = lua::hooks_maker(job.sources),
                       .observer = observer,
                       .summary = nullptr,
                       .stop = stop},
@@ -51,10 +54,11 @@ void follow(train::Replica& replica) {
 
 }  // namespace
 
-std::string replica_job(const std::string& resolved_recipe, const std::vector<train::HookSource>& hook) {
-  json::Object files;
-  for (const train::HookSource& source : hook) files.push_back({source.path, source.text});
-  return json::line(json::Object{{"recipe", resolved_recipe}, {"hook", files}});
+std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
+                        const std::vector<train::HookSource>& hook) {
+  json::Object sources;
+  for (const train::HookSource& source : hook) sources.push_back({source.path, source.text});
+  return json::line(json::Object{{"recipe", resolved}, {"hooks", recipe.hooks}, {"sources", sources}});
 }
 
 int run_as_replica(std::span<const std::string> words) {

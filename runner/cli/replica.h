@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "runner/train/hooks.h"
+#include "schema/recipe.h"
 
 namespace runner::cli {
 
-// What each replica is told: the recipe, resolved, and where the hook is recorded its files.
-std::string replica_job(const std::string& resolved_recipe, const std::vector<train::HookSource>& hook);
+// What each replica is told: the recipe, also resolved, and where the hook is recorded its files.
+std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
+                        const std::vector<train::HookSource>& hook);
 
 // The whole program of such a process; `words`: its command line behind train::kReplicaWord.  Says nothing: what goes
 // wrong is told to rank 0.

@@ -48,7 +48,7 @@ int verify_resume(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
   const ScratchFolder folder;
   store::RecipeRecord record = record_of(recipe);
-  std::string job = replica_job(record.resolved_json, {});
+  std::string job = replica_job(recipe.recipe, record.resolved_json, {});
   const train::VerifyReport verdict = train::verify_resume({
       .recipe = recipe.recipe,
       .record = std::move(record),
