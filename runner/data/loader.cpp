@@ -57,18 +57,19 @@ struct Layout {
 struct Loader::Ring {
   Ring(const Dataset& dataset_, const DataPlan& plan_, const LoaderSpec& spec_)
       : dataset(dataset_),
-        plan(plan_),
+        whole(plan_),
+        rest(plan_.from(spec_.from.start)),
         spec(spec_),
         order(plan_.spec().samples, spec_.seed, spec_.shuffle),
         at(spec_.from),
-        layout(dataset_, plan_.max_batch()),
+        layout(dataset_, std::max(whole.max_batch(), rest.max_batch())),
         depth(spec_.prefetch == 0 ? 1
                                   : std::max(spec_.prefetch + 1,
                                              std::min(kMostAhead, static_cast<int64_t>(kRingBytes / layout.bytes)))),
         slots(allocate(static_cast<size_t>(depth) * layout.bytes)),
         batches(static_cast<size_t>(depth)) {
-    RUN_ASSERT(at.step >= 0 && at.step <= plan.steps_per_epoch() && plan.steps_per_epoch() > 0);
-    if (at.step == plan.steps_per_epoch()) at = {at.epoch + 1, 0};
+    RUN_ASSERT(at.step >= 0 && at.step <= rest.steps_per_epoch() && whole.steps_per_epoch() > 0);
+    if (at.step == rest.steps_per_epoch()) at = {at.epoch + 1, 0};
     if (at.epoch < spec.epochs) order.set_epoch(at.epoch);
     if (spec.prefetch > 0) thread = std::thread([this] { produce(); });
   }
@@ -87,6 +88,7 @@ struct Loader::Ring {
     const auto slot = static_cast<size_t>(number % depth);
     std::byte* const memory = slots.get() + slot * layout.bytes;
     order.set_epoch(at.epoch);
+    const DataPlan& plan = at.start == 0 ? whole : rest;
     const Slice slice = plan.slice(spec.replica, at.step);
     const auto size = static_cast<size_t>(slice.size());
 
@@ -186,7 +188,7 @@ struct Loader::Ring {
   }
 
   const Dataset& dataset;
-  const DataPlan plan;
+  const DataPlan whole, rest;  // of an epoch, and of what the first one has left
   const LoaderSpec spec;
   // The producer's: the thread, or take() without one.
   Order order;

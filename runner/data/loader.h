@@ -21,7 +21,9 @@ namespace runner::data {
 
 struct Position {
   int64_t epoch = 0;
-  int64_t step = 0;  // within the epoch
+  int64_t step = 0;   // within the epoch, or what is left of it behind `start`
+  int64_t start = 0;  // positions of the epoch's order that had been used when its plan began anew, with another batch
+  bool begins_epoch() const { return step == 0 && start == 0; }
   bool operator==(const Position&) const = default;
 };
 
@@ -38,7 +40,8 @@ struct Batch {
 
   // Where the batch after this one stands.
   Position next() const {
-    return last_of_epoch ? Position{position.epoch + 1, 0} : Position{position.epoch, position.step + 1};
+    return last_of_epoch ? Position{position.epoch + 1, 0}
+                         : Position{position.epoch, position.step + 1, position.start};
   }
 };
 

@@ -51,6 +51,12 @@ DataPlan::DataPlan(const PlanSpec& spec) : spec_(spec) {
   if (steps_ == 0 && spec.start == 0) no_batch(spec, group_);
 }
 
+DataPlan DataPlan::from(int64_t start) const {
+  PlanSpec spec = spec_;
+  spec.start = start;
+  return DataPlan(spec);
+}
+
 int64_t DataPlan::optimizer_steps_per_epoch() const {
   return ceil_div(steps_, spec_.accumulation);
 }

@@ -66,6 +66,9 @@ class DataPlan {
   // Throws Error(kRecipe) when an epoch would hold no batch.
   explicit DataPlan(const PlanSpec& spec);
 
+  // The same for what an epoch has left behind its first `start` positions; it may hold no batch.
+  DataPlan from(int64_t start) const;
+
   const PlanSpec& spec() const { return spec_; }
   int64_t global_batch_size() const { return group_; }
   int64_t steps_per_epoch() const { return steps_; }

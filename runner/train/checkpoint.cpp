@@ -93,6 +93,10 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"version", kRunVersion},
       {"epoch", state.position.epoch},
       {"batch", state.position.step},
+      {"start", state.position.start},
+      {"used", state.used},
+      {"global_batch", state.global_batch},
+      {"extra_steps", state.extra_steps},
       {"windows", state.counters.windows},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
@@ -246,7 +250,10 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     const json& plateau = document.at("plateau");
     const json& early = document.at("early_stopping");
     RunState state;
-    state.position = {document.at("epoch"), document.at("batch")};
+    state.position = {document.at("epoch"), document.at("batch"), document.value("start", int64_t{0})};
+    state.used = document.value("used", int64_t{0});
+    state.global_batch = document.value("global_batch", int64_t{0});
+    state.extra_steps = document.value("extra_steps", int64_t{0});
     state.counters = counters_of(document, optimizers);
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};

@@ -29,6 +29,9 @@ struct Patience {
 // What the host knows about a run at the end of a window.
 struct RunState {
   data::Position position;  // of the next batch
+  // In terms that do not depend on the size of batches: positions of the epoch's order that are used, of how many
+  // samples a global batch was (0: an older state, which does not say), Session::extra_steps().
+  int64_t used = 0, global_batch = 0, extra_steps = 0;
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;

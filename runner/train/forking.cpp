@@ -116,6 +116,7 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
 // The child begins with the first epoch, and so does all that counts along.
 void start_afresh(RunState& state) {
   state.position = {};
+  state.used = state.global_batch = state.extra_steps = 0;
   state.patience = {};
   state.metrics.clear();
   state.hook.clear();

@@ -65,6 +65,25 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
 }
 
+data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning) {
+  data::Position place = state.position;
+  const int64_t batch = session.plan.global_batch_size();
+  if (state.global_batch == 0 || state.global_batch == batch) {
+    session.set_extra_steps(state.extra_steps);
+    return place;
+  }
+  if (!place.begins_epoch()) place = {place.epoch, 0, state.used};
+  int64_t windows = session.plan_at(place).optimizer_steps_per_epoch();
+  if (windows == 0) place = {place.epoch + 1, 0};  // what is left is less than a batch, and dropped
+  if (const auto& epochs = session.recipe.train.epochs) {
+    windows += (*epochs - state.position.epoch - 1) * session.plan.optimizer_steps_per_epoch();
+    session.set_extra_steps(state.counters.windows + windows - *epochs * session.plan.optimizer_steps_per_epoch());
+  }
+  warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
+                        state.global_batch, session.scale.total_steps);
+  return place;
+}
+
 std::optional<std::string> stretched_schedule(const Session& session,
                                               const std::vector<store::MetricSummary>& metrics) {
   if (!ends_with_run(session.recipe.scheduler)) return std::nullopt;

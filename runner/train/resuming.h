@@ -26,6 +26,10 @@ Resumed restore_newest(store::Store& store, const store::RunRow& run, Session& s
 // and what has been counted stay as they are, and train/loss begins anew.  Throws Error(kRun) where there is none.
 RunState restore_values(store::Store& store, const store::RunRow& run, std::optional<int64_t> id, Session& session);
 
+// Where a session goes on from a state, at the next sample of the same order, and how long it has left.  `warning` is
+// set where its global batches are of another size than those before.
+data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning);
+
 // What to warn of when a run that has become longer, restored, stretches its schedule with it, so that the rate jumps
 // back up; `metrics` are those recorded before.
 std::optional<std::string> stretched_schedule(const Session& session, const std::vector<store::MetricSummary>& metrics);

@@ -102,13 +102,14 @@ class Run : private RunControl, private LoopHost {
     const std::vector<store::MetricSummary> metrics = store::list_metrics(store, row.id);
     record_.begin_attempt(std::move(store), row, found.info, metrics);
     record_.warn_of_all(found.warnings);
+    if (other_batches_) record_.warn(*other_batches_);
     if (!request_.longer) return;
     if (const auto text = stretched_schedule(session_, metrics)) record_.warn(*text);
   }
 
   // What restoring a state leaves to the loop.
   void go_on_from(const RunState& state) {
-    position_ = state.position;
+    position_ = place_of(state, session_, other_batches_);
     log_->set_patience(state.patience);
     session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
@@ -173,7 +174,7 @@ class Run : private RunControl, private LoopHost {
 
   void begin_window() override {
     settle();
-    if (position_.step == 0) on(HookEvent::kEpochBegin);
+    if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
   }
 
   void after_window(const Trainer::Window& window, double lr) {
@@ -186,7 +187,7 @@ class Run : private RunControl, private LoopHost {
     if (logged) log_->log();
     if (log_->evaluates() && (log_->evaluation_due() || finished())) evaluate();
     on(HookEvent::kStepEnd);
-    if (position_.step == 0) on(HookEvent::kEpochEnd);
+    if (position_.begins_epoch()) on(HookEvent::kEpochEnd);
     agree();
     if (stops() && !logged) log_->log();
     if (tracked()) track();
@@ -236,6 +237,9 @@ class Run : private RunControl, private LoopHost {
 
   RunState state() {
     return {.position = position_,
+            .used = session_.used_before(position_),
+            .global_batch = session_.plan.global_batch_size(),
+            .extra_steps = session_.extra_steps(),
             .counters = session_.trainer.counters,
             .plateau = session_.schedule.plateau(),
             .patience = log_->patience(),
@@ -349,7 +353,7 @@ class Run : private RunControl, private LoopHost {
   void finish() {
     const Counters& counters = session_.trainer.counters;
     RunResult& result = record_.result;
-    result.epochs = position_.epoch + (position_.step > 0);
+    result.epochs = position_.epoch + !position_.begins_epoch();
     result.optimizer_steps = counters.windows;
     result.skipped_steps = counters.windows - counters.applied;
     result.samples = counters.samples;
@@ -369,6 +373,7 @@ class Run : private RunControl, private LoopHost {
   std::optional<WindowLog> log_;  // always there, once the steps are known to be good
 
   data::Position position_;
+  std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   bool stopped_by_hook_ = false;
   bool agreed_to_stop_ = false;           // all replicas have heard of an interruption
   bool save_wanted_ = false;              // by the hook

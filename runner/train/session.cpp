@@ -1,6 +1,7 @@
 #include "runner/train/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/runtime/cpu_features.h"
@@ -45,15 +46,34 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       device(backends::make_cpu_device(threads_of(recipe))),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
-      ranks(ranks_) {
+      ranks(ranks_),
+      hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  RUN_CHECK(ranks == nullptr || !has(hooks, HookEntry::kTrain), ErrorKind::kRecipe,
-            "a loop of the hook's own, the entry train, does not work with several processes yet; a training_step does");
+  RUN_CHECK(
+      ranks == nullptr || !has(hooks, HookEntry::kTrain), ErrorKind::kRecipe,
+      "a loop of the hook's own, the entry train, does not work with several processes yet; a training_step does");
   const bool of_hook = has(hooks, HookEntry::kSchedule);
   RUN_CHECK(of_hook == (recipe.scheduler.type == schema::SchedulerType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has a schedule, but scheduler.type is not hook; write scheduler.type: hook"
                     : "scheduler.type is hook, but there is no hook with an entry schedule");
-  if (of_hook) schedule.set_function([hooks, this](int64_t step) { return hooks->schedule(step, scale.total_steps); });
+  if (of_hook) ask_hook_for_schedule();
+}
+
+void Session::ask_hook_for_schedule() {
+  schedule.set_function([this](int64_t step) { return hooks_->schedule(step, scale.total_steps); });
+}
+
+int64_t Session::used_before(const data::Position& position) const {
+  return position.start + plan_at(position).consumed(position.step);
+}
+
+void Session::set_extra_steps(int64_t extra) {
+  if (extra == extra_steps_) return;
+  scale.total_steps += extra - std::exchange(extra_steps_, extra);
+  const optim::PlateauState plateau = schedule.plateau();
+  schedule = optim::LrSchedule(recipe.scheduler, trainer.optimizers().lr, scale);
+  schedule.restore(plateau);
+  if (recipe.scheduler.type == schema::SchedulerType::kHook) ask_hook_for_schedule();
 }
 
 double Session::of_main(double value) const {

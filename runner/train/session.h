@@ -32,6 +32,14 @@ struct Session {
 
   backends::Collectives* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
+  // The plan of what is left of an epoch where the plan of `position` begins.
+  data::DataPlan plan_at(const data::Position& position) const { return plan.from(position.start); }
+  // Positions of its epoch's order that are used before it.
+  int64_t used_before(const data::Position& position) const;
+  // Windows that the run has beyond those of its epochs, since it was trained with other global batches.
+  int64_t extra_steps() const { return extra_steps_; }
+  void set_extra_steps(int64_t extra);
+
   // A number as rank 0 has it: what decides must be the same for all replicas.
   double of_main(double value) const;
   uint64_t data_seed() const;
@@ -40,6 +48,10 @@ struct Session {
   const std::string& eval_fingerprint();  // empty: no eval data
 
  private:
+  void ask_hook_for_schedule();
+
+  Hooks* const hooks_;
+  int64_t extra_steps_ = 0;
   std::string train_fingerprint_, eval_fingerprint_;
 };
 

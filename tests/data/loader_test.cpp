@@ -117,6 +117,28 @@ TEST_F(LoaderTest, StartsAtAnyPosition) {
   EXPECT_EQ(loader.next().position, (Position{2, 0}));
 }
 
+// Batches of 3 after 7 samples that came in others.
+TEST_F(LoaderTest, GoesOnBehindWhatOtherBatchesHaveUsed) {
+  const Dataset data = counting(20);
+  const DataPlan plan({.samples = 20, .batch_size = 3});
+  const LoaderSpec whole{.seed = 4, .epochs = 3};
+  std::vector<int64_t> expected;
+  for (const Copy& batch : planned(plan, whole, 3)) expected.insert(expected.end(), batch.ids.begin(), batch.ids.end());
+  expected.erase(expected.begin(), expected.begin() + 20 + 7);
+  for (const int64_t prefetch : {0, 4}) {
+    LoaderSpec spec = whole;
+    spec.from = {1, 0, 7};
+    spec.prefetch = prefetch;
+    Loader loader(data, plan, spec);
+    std::vector<int64_t> ids;
+    const std::vector<Copy> batches = take(loader, 5 + 7);
+    for (const Copy& batch : batches) ids.insert(ids.end(), batch.ids.begin(), batch.ids.end());
+    EXPECT_EQ(ids, expected);
+    EXPECT_EQ(batches[4].position, (Position{1, 4, 7}));
+    EXPECT_EQ(batches[5].position, (Position{2, 0}));
+  }
+}
+
 TEST_F(LoaderTest, YieldsTargets) {
   const Dataset data = counting(10, true);
   const DataPlan plan({.samples = 10, .batch_size = 4});

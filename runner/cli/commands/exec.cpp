@@ -131,18 +131,6 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
   return after.epochs > before.epochs || after.steps > before.steps;
 }
 
-int64_t global_batch(const schema::Recipe& recipe) {
-  return recipe.split_batches ? recipe.data.batch_size : recipe.data.batch_size * recipe.num_processes;
-}
-
-// What a run has done is counted in its global batches.
-void check_global_batch(const schema::Recipe& before, const schema::Recipe& after) {
-  RUN_CHECK(global_batch(before) == global_batch(after), ErrorKind::kUsage,
-            "resuming with num_processes={} would make the global batch {} instead of {} samples, which does not work "
-            "yet; with split_batches: true it stays",
-            after.num_processes, global_batch(after), global_batch(before));
-}
-
 int resume_run(const store::RunDetails& details, const Options& options, report::Output& out) {
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
   const schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
@@ -151,7 +139,6 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
             "a run cannot {} when it is resumed; `runner fork {} hooks=…` can",
             after.recipe.hooks.empty() ? "lose its hook" : "get a hook", details.run.uid);
-  check_global_batch(before.recipe, after.recipe);
   const bool longer = is_longer(before.recipe.train, after.recipe.train);
   if (details.run.status == store::RunStatus::kDone && !longer) {
     out.talk(fmt::format("run {} is finished already{}\n", details.run.uid,
