@@ -48,8 +48,9 @@ class Collectives {
   // The texts of all ranks, of any lengths.
   virtual std::vector<std::string> gather_objects(std::string_view mine, const Site& site) = 0;
 
-  // This rank ends, because of `reason`: the others throw Error(kRun) with it as soon as they wait for it.
-  virtual void fail(std::string_view reason) noexcept = 0;
+  // This rank ends, because of `reason`, at `where` if that is known: the others throw Error(kRun) with both as soon as
+  // they wait for it.
+  virtual void fail(std::string_view reason, const SourceMark& where) noexcept = 0;
 };
 
 }  // namespace runner::backends

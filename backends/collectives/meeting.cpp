@@ -28,6 +28,13 @@ void pause() {
 #endif
 }
 
+template <size_t N>
+void copy_text(char (&target)[N], std::string_view text) {
+  const size_t size = std::min(text.size(), N - 1);
+  std::memcpy(target, text.data(), size);
+  target[size] = '\0';
+}
+
 // Sleeps while `word` is `value`, at most for a nap.
 void sleep_on(const std::atomic<uint32_t>& word, uint32_t value) {
   constexpr auto kNanoseconds = std::chrono::nanoseconds(kNap).count();
@@ -67,13 +74,12 @@ Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds ti
   return in_time ? Outcome::kFailed : Outcome::kTimeout;
 }
 
-void Meeting::fail(int rank, std::string_view reason) {
+void Meeting::fail(std::string_view reason, const SourceMark& where) {
   uint32_t good = kGood;
   if (!state_.compare_exchange_strong(good, kFailing)) return;
-  rank_ = rank;
-  const size_t size = std::min(reason.size(), sizeof reason_ - 1);
-  std::memcpy(reason_, reason.data(), size);
-  reason_[size] = '\0';
+  copy_text(reason_, reason);
+  copy_text(file_, where.file);
+  line_ = where.line;
   state_.store(kFailed, std::memory_order_release);
   wake_all();
 }

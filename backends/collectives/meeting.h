@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "schema/source_mark.h"
+
 namespace runner::backends {
 
 class Meeting {
@@ -20,11 +22,11 @@ class Meeting {
   Outcome meet(int size, bool spin, std::chrono::milliseconds timeout);
 
   // Nobody waits for anybody any more.  The first reason is kept.
-  void fail(int rank, std::string_view reason);
+  void fail(std::string_view reason, const SourceMark& where);
   bool failed() const { return state_.load(std::memory_order_acquire) == kFailed; }
-  // Of who has failed.
-  int failed_rank() const { return rank_; }
+  // Of who has failed; both may be cut.
   std::string reason() const { return reason_; }
+  SourceMark where() const { return {file_, line_, 0}; }
 
  private:
   enum State : uint32_t { kGood, kFailing, kFailed };
@@ -36,7 +38,8 @@ class Meeting {
   std::atomic<uint32_t> sleepers_;
   std::atomic<uint32_t> state_;
   alignas(64) std::atomic<uint32_t> arrived_;
-  alignas(64) int32_t rank_;
+  alignas(64) int32_t line_;
+  char file_[256];
   char reason_[2048];
 };
 

@@ -63,18 +63,18 @@ void SharedCollectives::meet() {
   Meeting& meeting = common().meeting;
   switch (meeting.meet(size_, options_.spin, options_.timeout)) {
     case Meeting::Outcome::kMet: return;
-    case Meeting::Outcome::kFailed: throw Error(ErrorKind::kRun, meeting.reason());
+    case Meeting::Outcome::kFailed: throw Error(ErrorKind::kRun, meeting.reason(), meeting.where());
     case Meeting::Outcome::kTimeout: give_up(who_is_missing());
   }
 }
 
 void SharedCollectives::give_up(std::string_view reason) {
-  fail(reason);
+  fail(reason, {});
   throw Error(ErrorKind::kRun, std::string(reason));
 }
 
-void SharedCollectives::fail(std::string_view reason) noexcept {
-  common().meeting.fail(rank_, reason);
+void SharedCollectives::fail(std::string_view reason, const SourceMark& where) noexcept {
+  common().meeting.fail(reason, where);
 }
 
 CallRecord SharedCollectives::newest_call(int rank) const {

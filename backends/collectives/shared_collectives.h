@@ -39,7 +39,7 @@ class SharedCollectives final : public Collectives {
                   const Site& site) override;
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
-  void fail(std::string_view reason) noexcept override;
+  void fail(std::string_view reason, const SourceMark& where) noexcept override;
 
   // The newest call of a rank, for whoever must say where it was when it died.  It may be a moment old.
   CallRecord newest_call(int rank) const;

@@ -15,7 +15,7 @@ namespace {
 
 struct Job {
   std::string recipe;
-  std::string hooks;  // the file, as rank 0 calls it
+  std::string hooks, init_from;  // files, as rank 0 calls them
   std::vector<train::HookSource> sources;
 };
 
@@ -25,6 +25,7 @@ Job read_job(const std::string& text) {
   for (const auto& [key, value] : json::members_of(document)) {
     if (key == "recipe") job.recipe = *value.text();
     if (key == "hooks") job.hooks = *value.text();
+    if (key == "init_from") job.init_from = *value.text();
     if (key != "sources") continue;
     for (const auto& [path, contents] : json::members_of(value)) job.sources.push_back({path, *contents.text()});
   }
@@ -38,6 +39,7 @@ void follow(train::Replica& replica) {
   const Job job = read_job(replica.job());
   schema::ReadResult recipe = schema::read_resolved(job.recipe);
   recipe.recipe.hooks = job.hooks;
+  recipe.recipe.model.init_from = job.init_from;
   Silent observer;
   const std::atomic<int> stop = 0;
   train::run_replica({.recipe = recipe.recipe,
@@ -58,7 +60,8 @@ std::string replica_job(const schema::Recipe& recipe, const std::string& resolve
                         const std::vector<train::HookSource>& hook) {
   json::Object sources;
   for (const train::HookSource& source : hook) sources.push_back({source.path, source.text});
-  return json::line(json::Object{{"recipe", resolved}, {"hooks", recipe.hooks}, {"sources", sources}});
+  return json::line(json::Object{
+      {"recipe", resolved}, {"hooks", recipe.hooks}, {"init_from", recipe.model.init_from}, {"sources", sources}});
 }
 
 int run_as_replica(std::span<const std::string> words) {
@@ -66,8 +69,8 @@ int run_as_replica(std::span<const std::string> words) {
     train::Replica replica(words);
     follow(replica);
     return 0;
-  } catch (const Error& error) {
-    return exit_code(error.kind());
+  } catch (const std::exception&) {
+    return 1;
   }
 }
 

@@ -297,6 +297,7 @@ void push_map(lua_State* state, const schema::ValueMap& map) {
 }
 
 void push_value(lua_State* state, const schema::Value& value) {
+  luaL_checkstack(state, 4, "a value of the recipe is too deep");  // of this call; lists and maps call again
   if (value.boolean() != nullptr) {
     lua_pushboolean(state, *value.boolean());
   } else if (value.integer() != nullptr) {

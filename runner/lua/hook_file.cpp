@@ -196,6 +196,8 @@ class LuaHooks : public train::Hooks {
   }
 
   int64_t draw() const override { return recording_.draw(); }
+  int64_t drawn() const override { return static_cast<int64_t>(runtime_.random_draws()); }
+  void set_drawn(int64_t count) override { runtime_.set_random_draws(static_cast<uint64_t>(count)); }
 
   std::shared_ptr<data::Transform> transform() override {
     if (!has(HookEntry::kTransform)) return nullptr;

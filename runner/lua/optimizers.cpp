@@ -123,7 +123,9 @@ schema::Value option_value(lua_State* state, const std::string& name) {
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
-    list.push_back(option_value(state, fmt::format("{}[{}]", name, i)));
+    const std::string element = fmt::format("{}[{}]", name, i);
+    RUN_CHECK(!lua_istable(state, -1), ErrorKind::kRun, "{} is a table, expected a number", element);
+    list.push_back(option_value(state, element));
     lua_pop(state, 1);
   }
   return list;

@@ -95,6 +95,12 @@ int gather(lua_State* state) {
   return 1;
 }
 
+int gather_for_metrics(lua_State* state) {
+  RUN_CHECK(accelerator_argument(state).recipe.num_processes == 1, ErrorKind::kRun,
+            "acc:gather_for_metrics does not work with several processes yet; metrics that a step returns are merged");
+  return gather(state);
+}
+
 int reduce(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
@@ -206,7 +212,8 @@ constexpr AcceleratorMethod kMethods[] = {
     {"no_sync", bound<run>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
     {"autocast", bound<run>, "acc:autocast(f)", "Runs f; products are in the recipe's precision everywhere."},
     {"gather", bound<gather>, "acc:gather(x)", "Those of all processes, joined along the first axis."},
-    {"gather_for_metrics", bound<gather>, "acc:gather_for_metrics(x)", "The same without repeated samples."},
+    {"gather_for_metrics", bound<gather_for_metrics>, "acc:gather_for_metrics(x)",
+     "The same without repeated samples."},
     {"gather_object", bound<gather_object>, "acc:gather_object(value)", "A list with one value for each process."},
     {"reduce", bound<reduce>, "acc:reduce(x [, \"sum\", \"mean\" or \"none\"])", "Over all processes."},
     {"broadcast", bound<broadcast>, "acc:broadcast(x)", "That of process 0."},

@@ -139,6 +139,9 @@ class Hooks {
   virtual void record(const StepInputs* segment) = 0;
   // Number of the newest recording's random tensors: with the seed, all that they depend on.
   virtual int64_t draw() const = 0;
+  // How many numbers it has drawn in all, of which resumed runs and replicas must not disagree.
+  virtual int64_t drawn() const = 0;
+  virtual void set_drawn(int64_t count) = 0;
   // Figures of a whole evaluation by name, without "eval/".
   virtual std::map<std::string, double> metrics(const EvaluatedSet& set) = 0;
 

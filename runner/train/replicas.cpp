@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -14,7 +13,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,6 +22,7 @@
 
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
+#include "backends/runtime/cpu_features.h"
 #include "schema/error.h"
 
 extern char** environ;
@@ -43,13 +42,8 @@ SharedMemory memory_with(std::string_view text) {
   return memory;
 }
 
-int cores() {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
-  return {.timeout = timeout, .spin = size <= cores()};
+  return {.timeout = timeout, .spin = size <= backends::usable_cores()};
 }
 
 // A descriptor that is closed at the end.
@@ -74,9 +68,8 @@ struct Child {
   bool ended = false;
 };
 
-// How a process ended, if not well.
-std::optional<std::string> fate_of(int status) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+// How a process ended.
+std::string fate_of(int status) {
   if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
   const int signal = WTERMSIG(status);
   return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
@@ -103,15 +96,10 @@ class Replicas::Impl {
 
   ~Impl() {
     end_all();
-    join();
+    watcher_.join();
   }
 
   SharedCollectives& collectives() { return collectives_; }
-
-  void finish() {
-    join();
-    if (failure_) throw Error(ErrorKind::kRun, *failure_);
-  }
 
  private:
   void start(int rank, int size, const ReplicaOptions& options) {
@@ -132,9 +120,18 @@ class Replicas::Impl {
     const Descriptor job(::fcntl(job_.descriptor(), F_DUPFD_CLOEXEC, kJobDescriptor + 1));
     ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
     ::posix_spawn_file_actions_adddup2(&actions, job.number(), kJobDescriptor);
+    // Rank 0 alone answers to signals of the terminal and of whoever ends a group of processes.
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&blocked, signal);
+    ::posix_spawnattr_setsigmask(&attributes, &blocked);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     pid_t pid = 0;
-    const int error = ::posix_spawn(&pid, options.program.c_str(), &actions, nullptr, arguments.data(), environ);
+    const int error = ::posix_spawn(&pid, options.program.c_str(), &actions, &attributes, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
     RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}", rank, std::strerror(error));
     children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
     RUN_CHECK(children_.back().handle.number() >= 0, ErrorKind::kRun, "cannot watch the process of rank {}: {}", rank,
@@ -163,30 +160,26 @@ class Replicas::Impl {
     }
     const std::lock_guard lock(mutex_);
     child.ended = true;
-    const auto fate = fate_of(status);
-    if (!fate || failure_ || ending_) return;
-    failure_ = fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, *fate,
-                           collectives_.newest_call(child.rank).to_string(), usage.ru_maxrss / 1024);
-    collectives_.fail(*failure_);
+    if (ending_) return;
+    // Nobody waits any more where the run is done; otherwise nobody waits in vain.
+    collectives_.fail(
+        fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, fate_of(status),
+                    collectives_.newest_call(child.rank).to_string(), usage.ru_maxrss / 1024),
+        {});
   }
 
   void end_all() {
     const std::lock_guard lock(mutex_);
     ending_ = true;
     for (const Child& child : children_)
-      if (!child.ended) ::kill(child.pid, SIGKILL);
-  }
-
-  void join() {
-    if (watcher_.joinable()) watcher_.join();
+      if (!child.ended) ::syscall(SYS_pidfd_send_signal, child.handle.number(), SIGKILL, nullptr, 0);
   }
 
   const SharedMemory memory_, job_;
   SharedCollectives collectives_;
   std::vector<Child> children_;
-  std::mutex mutex_;                    // of what follows, and of Child::ended
-  bool ending_ = false;                 // they are killed on purpose
-  std::optional<std::string> failure_;  // of the first that did not end well
+  std::mutex mutex_;     // of what follows, and of Child::ended
+  bool ending_ = false;  // they are killed on purpose
   std::thread watcher_;
 };
 
@@ -195,10 +188,6 @@ Replicas::~Replicas() = default;
 
 backends::Collectives& Replicas::collectives() {
   return impl_->collectives();
-}
-
-void Replicas::finish() {
-  impl_->finish();
 }
 
 // ---- the others ----------------------------------------------------------------------------------------------------
@@ -228,9 +217,8 @@ class Replica::Impl {
         job_(SharedMemory::adopt(kJobDescriptor)),
         collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
 
-  // Also ties this process to its parent, who alone answers to the terminal.
+  // Also ties this process to its parent.
   static SharedMemory adopt(pid_t parent) {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) std::signal(signal, SIG_IGN);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
     return SharedMemory::adopt(kMemoryDescriptor);

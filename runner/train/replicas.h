@@ -31,8 +31,6 @@ class Replicas {
   Replicas& operator=(const Replicas&) = delete;
 
   backends::Collectives& collectives();
-  // Waits until the others have ended, which they do when they are done.  Throws Error(kRun) where one has failed.
-  void finish();
 
  private:
   class Impl;

@@ -43,11 +43,11 @@ class Run : private RunControl, private LoopHost {
 
   // As a replica that does not record.
   void follow() {
-    record_.begin_without_store();
-    if (const auto found = receive_state(*session_.ranks, session_.trainer)) {
-      session_.schedule.restore(found->plateau);
-      go_on_from(*found);
-      log_->stop_where_patience_is_over();
+    const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
+    record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
+    if (beginning.state) {
+      session_.schedule.restore(beginning.state->plateau);
+      go_on_from(*beginning.state, beginning.resumed);
     }
     train();
   }
@@ -58,11 +58,6 @@ class Run : private RunControl, private LoopHost {
     request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
     : request_.resume.empty() ? record_.begin(std::move(store))
                               : resume(std::move(store));
-    if (session_.ranks != nullptr) {
-      const RunState now = state();
-      const bool restored = request_.fork != nullptr || !request_.resume.empty();
-      send_state(*session_.ranks, session_.trainer, restored ? &now : nullptr);
-    }
     request_.observer.on_start(run(), name());
     record_.warn_of_all(request_.warnings);
     record_.warn_of_all(session_.data.warnings);
@@ -70,6 +65,10 @@ class Run : private RunControl, private LoopHost {
     if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
       record_.warn("all labels are of one class: there is nothing to learn");
     try {
+      if (session_.ranks != nullptr)
+        send_beginning(
+            *session_.ranks, session_.trainer,
+            {std::string(run()), std::string(name()), record_.points().ranges(), restored_, !request_.resume.empty()});
       train();
     } catch (const Error& error) {
       record_.fail_with(error);
@@ -89,7 +88,7 @@ class Run : private RunControl, private LoopHost {
   void fork(store::Store store, const ForkRequest& request) {
     const store::RunRow parent = store::find_run(store, request.run);
     const Forked found = restore_fork(store, parent, request, session_);
-    go_on_from(found.state);
+    go_on_from(found.state, /*resumed=*/false);
     record_.begin_fork(std::move(store), parent, found.info);
     record_.warn_of_all(found.warnings);
   }
@@ -97,8 +96,7 @@ class Run : private RunControl, private LoopHost {
   void resume(store::Store store) {
     const store::RunRow row = store::find_run(store, request_.resume);
     const Resumed found = restore_newest(store, row, session_);
-    go_on_from(found.state);
-    log_->stop_where_patience_is_over();
+    go_on_from(found.state, /*resumed=*/true);
     const std::vector<store::MetricSummary> metrics = store::list_metrics(store, row.id);
     record_.begin_attempt(std::move(store), row, found.info, metrics);
     record_.warn_of_all(found.warnings);
@@ -108,11 +106,14 @@ class Run : private RunControl, private LoopHost {
   }
 
   // What restoring a state leaves to the loop.
-  void go_on_from(const RunState& state) {
+  void go_on_from(const RunState& state, bool resumed) {
     position_ = place_of(state, session_, other_batches_);
     log_->set_patience(state.patience);
     session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
+    if (resumed) log_->stop_where_patience_is_over();
+    restored_ = state;
+    restored_->counters = session_.trainer.counters;
   }
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
@@ -123,16 +124,18 @@ class Run : private RunControl, private LoopHost {
   bool asked_to_stop() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
   bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ : asked_to_stop(); }
 
-  // What one replica is asked for, all do, behind the same window.
+  // What one replica is asked for, all do, behind the same window.  One that had no batch has drawn fewer numbers: all
+  // go on from where the furthest is.
   void agree() {
     if (session_.ranks == nullptr) return;
-    std::array<int64_t, 3> wishes{asked_to_stop(), stopped_by_hook_, save_wanted_};
+    std::array<int64_t, 4> wishes{asked_to_stop(), stop_wanted_, save_wanted_, hooks_ ? hooks_->drawn() : 0};
     session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{std::ssize(wishes)}},
                                std::as_writable_bytes(std::span(wishes)), backends::Reduction::kMax,
                                {"wishes", step()});
     agreed_to_stop_ = wishes[0] != 0;
     stopped_by_hook_ = wishes[1] != 0;
     save_wanted_ = wishes[2] != 0;
+    if (hooks_) hooks_->set_drawn(wishes[3]);
   }
 
   bool has_own_loop() const { return has(hooks_.get(), HookEntry::kTrain); }
@@ -151,11 +154,13 @@ class Run : private RunControl, private LoopHost {
     log_->start();
     if (tracked()) hooks_->track_begin();
     on(HookEvent::kRunBegin);
+    agree();
     has_own_loop() ? CustomLoop(session_, *hooks_, *this).run() : declared_loop();
     const bool done = finished() || (has_own_loop() && !interrupted());
     save(done ? "end" : "interrupt");
     if (record_.is_recorded_here()) record_.states().wait();
     if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
+    if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
     record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
     record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
   }
@@ -178,6 +183,7 @@ class Run : private RunControl, private LoopHost {
   }
 
   void after_window(const Trainer::Window& window, double lr) {
+    if (hooks_) agree();
     position_ = window.next;
     log_->take(window, lr);
     if (request_.record_batches)
@@ -325,7 +331,7 @@ class Run : private RunControl, private LoopHost {
   int64_t epoch() const override { return position_.epoch; }
   int64_t steps() const override { return session_.scale.total_steps; }
   void save() override { save_wanted_ = true; }
-  void stop() override { stopped_by_hook_ = true; }
+  void stop() override { (session_.ranks != nullptr ? stop_wanted_ : stopped_by_hook_) = true; }
   void print(std::string_view text) override { request_.observer.on_print(text); }
   backends::Collectives* replicas() const override { return session_.ranks; }
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) override {
@@ -374,7 +380,9 @@ class Run : private RunControl, private LoopHost {
 
   data::Position position_;
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
+  std::optional<RunState> restored_;
   bool stopped_by_hook_ = false;
+  bool stop_wanted_ = false;              // by this replica's hook
   bool agreed_to_stop_ = false;           // all replicas have heard of an interruption
   bool save_wanted_ = false;              // by the hook
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
@@ -389,17 +397,20 @@ RunResult run(const RunRequest& request) {
   if (processes == 1) return Run(request).execute();
   const std::chrono::milliseconds timeout(static_cast<int64_t>(request.recipe.collective_timeout * 1000));
   Replicas replicas(processes, {.job = request.job, .timeout = timeout, .program = request.replica_program});
-  RunResult result = Run(request, &replicas.collectives()).execute();
-  if (result.exit_code == 0) replicas.finish();
-  return result;
+  return Run(request, &replicas.collectives()).execute();
 }
 
 void run_replica(const RunRequest& request, Replica& replica) {
   backends::Collectives& ranks = replica.collectives();
   try {
     Run(request, &ranks).follow();
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    const size_t place = error.where().known() ? error.where().to_string().size() + 2 : 0;  // "h.lua:3: "
+    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), text.substr(place)), error.where());
+    throw;
   } catch (const std::exception& error) {
-    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error.what()));
+    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error.what()), {});
     throw;
   }
 }

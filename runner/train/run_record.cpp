@@ -62,8 +62,12 @@ void RunRecord::begin(store::Store store) {
   record(std::move(store), new_run());
 }
 
-void RunRecord::begin_without_store() {
+void RunRecord::begin_without_store(const std::string& run, const std::string& name,
+                                    const std::map<std::string, MetricRange>& metrics) {
+  result.run = run;
+  result.name = name;
   recorder_.emplace(nullptr);
+  for (const auto& [metric, range] : metrics) recorder_->resume(metric, range);
 }
 
 void RunRecord::begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from) {

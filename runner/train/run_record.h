@@ -29,8 +29,9 @@ class RunRecord {
   // A further attempt of `run`, which has these metrics.
   void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo& from,
                      const std::vector<store::MetricSummary>& metrics);
-  // Nothing is recorded: that is for another process, rank 0.
-  void begin_without_store();
+  // Nothing is recorded: that is for another process, rank 0, whose run this is.
+  void begin_without_store(const std::string& run, const std::string& name,
+                           const std::map<std::string, MetricRange>& metrics);
   bool begun() const { return recorder_.has_value(); }
   bool is_recorded_here() const { return writer_.has_value(); }
 

@@ -7,7 +7,7 @@
 namespace runner::train {
 namespace {
 
-constexpr backends::Site kSite{"the state"};
+constexpr backends::Site kSite{"the beginning"};
 
 void append(std::string& text, std::string_view part) {
   const uint64_t size = part.size();
@@ -20,6 +20,16 @@ std::string_view take(std::string_view& text) {
   const std::string_view part = text.substr(sizeof size, size);
   text.remove_prefix(sizeof size + size);
   return part;
+}
+
+void append_number(std::string& text, double number) {
+  append(text, {reinterpret_cast<const char*>(&number), sizeof number});
+}
+
+double take_number(std::string_view& text) {
+  double number = 0;
+  std::memcpy(&number, take(text).data(), sizeof number);
+  return number;
 }
 
 std::string packed(const store::StateSnapshot& snapshot) {
@@ -45,18 +55,37 @@ store::LoadedState unpacked(std::string_view text) {
 
 }  // namespace
 
-void send_state(backends::Collectives& ranks, Trainer& trainer, const RunState* state) {
+void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning) {
+  std::string metrics;
+  for (const auto& [name, range] : beginning.metrics) {
+    append(metrics, name);
+    for (const double number : {range.last, range.min, range.max}) append_number(metrics, number);
+  }
   store::StateSnapshot snapshot;
-  if (state != nullptr) capture(trainer, *state, snapshot);
-  ranks.gather_objects(packed(snapshot), kSite);
+  if (beginning.state) capture(trainer, *beginning.state, snapshot);
+  std::string text;
+  append(text, beginning.resumed ? "resumed" : "");
+  for (const std::string& part : {beginning.run, beginning.name, metrics, packed(snapshot)}) append(text, part);
+  ranks.gather_objects(text, kSite);
 }
 
-std::optional<RunState> receive_state(backends::Collectives& ranks, Trainer& trainer) {
-  const std::string text = ranks.gather_objects("", kSite).front();
-  if (text.empty()) return std::nullopt;
-  const store::LoadedState loaded = unpacked(text);
+Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
+  const std::string all = ranks.gather_objects("", kSite).front();
+  std::string_view text = all;
+  Beginning beginning;
+  beginning.resumed = !take(text).empty();
+  beginning.run = take(text);
+  beginning.name = take(text);
+  for (std::string_view metrics = take(text); !metrics.empty();) {
+    MetricRange& range = beginning.metrics[std::string(take(metrics))];
+    for (double* number : {&range.last, &range.min, &range.max}) *number = take_number(metrics);
+  }
+  const std::string_view state = take(text);
+  if (state.empty()) return beginning;
+  const store::LoadedState loaded = unpacked(state);
   restore(loaded, trainer);
-  return run_state_of(loaded, trainer.optimizers().names);
+  beginning.state = run_state_of(loaded, trainer.optimizers().names);
+  return beginning;
 }
 
 }  // namespace runner::train

@@ -1,17 +1,29 @@
-// How a restored state reaches the other replicas: rank 0 has read it, they go on from the same.
+// How the beginning of a run reaches the other replicas: rank 0 has opened the store and perhaps restored a state, they
+// go on from the same.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
 
 #include "backends/collectives/collectives.h"
 #include "runner/train/checkpoint.h"
+#include "runner/train/run.h"
 
 namespace runner::train {
 
-// Called by rank 0: the others get trainer and state as they are, or that there is nothing to go on from (null).
-void send_state(backends::Collectives& ranks, Trainer& trainer, const RunState* state);
+struct Beginning {
+  std::string run, name;
+  std::map<std::string, MetricRange> metrics;  // recorded before
+  // Restored, as it was loaded; none: the run begins at nothing.
+  std::optional<RunState> state;
+  bool resumed = false;  // not forked: the state is of this run
+};
 
-// Called by the others at the same time: puts what rank 0 sends into the trainer.  None: it has sent nothing.
-std::optional<RunState> receive_state(backends::Collectives& ranks, Trainer& trainer);
+// Called by rank 0, whose trainer holds the state.
+void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning);
+
+// Called by the others at the same time: puts what the state holds into the trainer.
+Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer);
 
 }  // namespace runner::train

@@ -2,7 +2,7 @@
 //
 // The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
 // epochs, evaluation, the store or the clock: that is run.cpp.  After the first window of each shape a window of a
-// declared model allocates nothing.  Not thread-safe.
+// declared model that is trained by one process allocates nothing.  Not thread-safe.
 #pragma once
 
 #include <array>

@@ -49,7 +49,7 @@ std::vector<std::string> errors_of(int size, const Body& body, const SharedColle
         try {
           body(ranks);
         } catch (const Error& error) {
-          errors[static_cast<size_t>(ranks.rank())] = error.message();
+          errors[static_cast<size_t>(ranks.rank())] = error.what();
         }
       },
       options);
@@ -260,11 +260,11 @@ TEST(Collectives, EndForAllWhenOneFails) {
                                                       [](SharedCollectives& ranks) {
                                                         ranks.barrier({"start"});
                                                         if (ranks.rank() == 1)
-                                                          return ranks.fail("rank 1: h.lua:3: boom");
+                                                          return ranks.fail("rank 1: boom", {"h.lua", 3, 0});
                                                         ranks.barrier({"end"});
                                                       },
                                                       {.spin = spin});
-    EXPECT_EQ(errors, (std::vector<std::string>{"rank 1: h.lua:3: boom", "no error", "rank 1: h.lua:3: boom"}));
+    EXPECT_EQ(errors, (std::vector<std::string>{"h.lua:3: rank 1: boom", "no error", "h.lua:3: rank 1: boom"}));
   }
 }
 
