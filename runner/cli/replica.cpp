@@ -47,7 +47,7 @@ void follow(train::Replica& replica) {
                       .params = {},
                       .store = {},
                       .resume = {},
-                      .make_hooks = lua::hooks_maker(job.sources),
+                      .make_hooks = lua::hooks_maker(job.sources, /*silent=*/true),
                       .observer = observer,
                       .summary = nullptr,
                       .stop = stop},

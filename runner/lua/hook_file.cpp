@@ -60,8 +60,9 @@ std::vector<Source> in_folder(const std::filesystem::path& folder, const std::ve
 
 class LuaHooks : public train::Hooks {
  public:
-  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded)
+  LuaHooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded, bool silent)
       : recipe_(recipe),
+        silent_(silent),
         folder_(std::filesystem::path(recipe.hooks).parent_path()),
         runtime_({.folder = folder_,
                   .seed = static_cast<uint64_t>(recipe.seed),
@@ -316,7 +317,7 @@ class LuaHooks : public train::Hooks {
   void print(std::string_view line) {
     if (accelerator_.run != nullptr) {
       accelerator_.run->print(line);
-    } else {
+    } else if (!silent_) {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     }
   }
@@ -402,6 +403,7 @@ class LuaHooks : public train::Hooks {
   }
 
   const schema::Recipe& recipe_;
+  const bool silent_;
   std::array<bool, std::size(kEntries)> has_{};
   const std::filesystem::path folder_;  // of the hook file
   Recording recording_;
@@ -412,13 +414,16 @@ class LuaHooks : public train::Hooks {
 
 }  // namespace
 
-std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded) {
+std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std::vector<train::HookSource>& recorded,
+                                         bool silent) {
   if (recipe.hooks.empty()) return nullptr;
-  return std::make_unique<LuaHooks>(recipe, recorded);
+  return std::make_unique<LuaHooks>(recipe, recorded, silent);
 }
 
-train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded) {
-  return [recorded = std::move(recorded)](const schema::Recipe& recipe) { return load_hooks(recipe, recorded); };
+train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, bool silent) {
+  return [recorded = std::move(recorded), silent](const schema::Recipe& recipe) {
+    return load_hooks(recipe, recorded, silent);
+  };
 }
 
 }  // namespace runner::lua
