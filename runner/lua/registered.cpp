@@ -102,9 +102,14 @@ std::string text_of_state_dict(lua_State* state, lua_Integer i) {
 void register_object(lua_State* state, int index) {
   if (!lua_istable(state, index)) bad_argument(state, index, "a table");
   check_methods(state, index);
+  const lua_Integer i = length_of(state, kObjects) + 1;
+  if (push_method(state, index, "state_dict")) {
+    lua_pop(state, 1);
+  } else {
+    plain_text(state, index, fmt::format("registered object {}", i));  // what no state can keep is found now
+  }
   push_list(state, kObjects);
   lua_pushvalue(state, index);
-  const auto i = static_cast<lua_Integer>(lua_rawlen(state, -2)) + 1;
   lua_rawseti(state, -2, i);
   lua_pop(state, 1);
   put_back(state, i);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kHookInterval = 10'000;  // instructions between two looks at the budget
 constexpr int kCallersShown = 8;
+constexpr const char* kNoMemory = "not enough memory";  // Lua's own text, which it keeps ready
 
 // Reads what Lua code may be.  Throws Error(kRecipe).
 std::string read_source(const std::filesystem::path& file, const std::string& name) {
@@ -49,7 +50,8 @@ std::filesystem::path file_of_module(std::string_view name) {
 
 // Throws where `file`, which require '`name`' asks for, is not there or is reached through a link that leaves `folder`.
 void check_file(const std::filesystem::path& file, const std::filesystem::path& folder, const std::string& name) {
-  RUN_CHECK(std::filesystem::is_regular_file(file), ErrorKind::kRun,
+  std::error_code ignored;  // a name that no file can have
+  RUN_CHECK(std::filesystem::is_regular_file(file, ignored), ErrorKind::kRun,
             "require: there is no module '{}': neither built in nor {}", name, file.string());
   const std::filesystem::path real = std::filesystem::canonical(file);
   const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
@@ -179,10 +181,24 @@ class Runtime::Impl {
       impl.used_ -= old_size;
       return nullptr;
     }
-    if (new_size > old_size && impl.used_ + (new_size - old_size) > impl.options_.budget.memory_bytes) return nullptr;
+    if (new_size > old_size && impl.used_ + (new_size - old_size) > impl.options_.budget.memory_bytes)
+      return impl.refuse(new_size);
     void* now = std::realloc(block, new_size);
-    if (now != nullptr) impl.used_ += new_size - old_size;
+    if (now == nullptr) return impl.refuse(new_size);
+    impl.used_ += new_size - old_size;
+    if (new_size > old_size) impl.refused_ = 0;
     return now;
+  }
+
+  // Lua collects and asks once more; where that does not help, the budget is spent.
+  void* refuse(size_t size) {
+    const bool spent = std::exchange(refused_, size) == size;
+    if (spent && depth_ > 0 && !ending_) {
+      raised_ = {nullptr, kNoMemory};
+      ending_ = true;
+      lua_sethook(state_, spend, LUA_MASKCOUNT, 1);
+    }
+    return nullptr;
   }
 
   void push_raised(lua_State* state) const { lua_pushlstring(state, raised_.text.data(), raised_.text.size()); }
@@ -238,10 +254,11 @@ class Runtime::Impl {
     const char* text = lua_tolstring(state, -1, &size);
     std::string message = text != nullptr ? std::string(text, size) : "an error without a text";
     lua_pop(state, 1);
+    if (ending_ && raised_.cause == nullptr) message = raised_.text;  // whatever became of it on its way
     const std::exception_ptr cause = ending_ || message == raised_.text ? raised_.cause : nullptr;
     const bool leaves_the_hook = depth_ == 0;
     if (leaves_the_hook) forget_raised();
-    if (status == LUA_ERRMEM || message == "not enough memory") {
+    if (status == LUA_ERRMEM || message == kNoMemory) {
       message = fmt::format("the hook needs more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
       lua_gc(state, LUA_GCCOLLECT);  // or what filled it would be in the way of the next call
     }
@@ -301,9 +318,10 @@ class Runtime::Impl {
 
   Runtime& owner_;
   const RuntimeOptions options_;
-  size_t used_ = 0;   // bytes
-  int64_t left_ = 0;  // instructions
-  int depth_ = 0;     // of calls
+  size_t used_ = 0;     // bytes
+  size_t refused_ = 0;  // the newest request that there was no memory for, in bytes; 0: it was helped
+  int64_t left_ = 0;    // instructions
+  int depth_ = 0;       // of calls
   std::vector<Source> sources_;
   std::vector<Caller> callers_;  // of the newest error
   std::string traced_;           // its text

@@ -32,6 +32,9 @@ Value by_sample(Value x) {
 
 namespace {
 
+// Recorded as train/NAME by the run itself.
+constexpr std::string_view kOwnMetrics[] = {"loss", "lr", "grad_norm", "scale", "samples_per_s"};
+
 // A tensor in the table at the top; unset where there is none.
 Value field(lua_State* state, const char* name, std::string_view what) {
   if (!push_field(state, -1, name)) return {};
@@ -68,6 +71,11 @@ void set_loss(Step& step, const StepInputs& inputs, Value loss, Value weight) {
             "the weight is {}, expected the shape of the loss {}", weight.type(), loss.type());
   step.losses = by_sample(loss);
   step.weights = by_sample(weight ? ops::cast(weight, DType::kF32) : ops::full_like(loss, 1.0));
+}
+
+// A sum over the batch as one value for each sample, of which padding does not count.
+Value spread(const StepInputs& inputs, Value sum) {
+  return ops::mul(ops::full_like(inputs.mask, 1.0), ops::div(sum, ops::sum(inputs.mask)));
 }
 
 void set_targets(train::StepPredictions& step, const StepInputs& inputs, Value targets) {
@@ -113,6 +121,8 @@ std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
     const std::string name = lua_tostring(state, -1);
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     check_slip(name, taken);
+    RUN_CHECK(std::ranges::find(kOwnMetrics, name) == std::end(kOwnMetrics), ErrorKind::kRun,
+              "a step returned a metric '{}', which is a name of the run's own; return it under another", name);
     names.push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -152,6 +162,10 @@ train::StepPredictions take_predictions(lua_State* state, const StepInputs& inpu
     if (const Value targets = field(state, "targets", "targets")) set_targets(step, inputs, targets);
     const Value loss = field(state, "loss", "loss");
     if (loss) set_loss(step, inputs, loss, field(state, "weight", "weight"));
+    if (loss && step.losses.shape().rank() == 0) {
+      step.losses = spread(inputs, step.losses);
+      step.weights = spread(inputs, step.weights);
+    }
     step.metrics = metrics(state, inputs, {"predictions", "targets", "loss", "weight"});
   }
   step.predictions = ops::cast(step.predictions, DType::kF32);

@@ -119,7 +119,11 @@ std::map<std::string, double> Evaluator::run() {
     if (with_metrics_ != nullptr) set = merged(set);
   }
   std::map<std::string, double> result = metrics.result();
-  for (const auto& [name, sum] : of_hook) result[name] = sum.sum / sum.weight;
+  for (const auto& [name, sum] : of_hook) {
+    RUN_CHECK(!result.contains(name), ErrorKind::kRun,
+              "evaluation_step returns a metric {}, which eval.metrics has as well; rename one", name);
+    result[name] = sum.sum / sum.weight;
+  }
   if (with_metrics_ == nullptr) return result;
   for (const auto& [name, value] : with_metrics_->metrics(set)) {
     RUN_CHECK(!result.contains(name), ErrorKind::kRun,

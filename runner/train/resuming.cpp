@@ -1,5 +1,6 @@
 #include "runner/train/resuming.h"
 
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -63,6 +64,26 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     return state;
   }
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
+}
+
+std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run, int64_t step) {
+  std::vector<store::MetricSummary> metrics;
+  for (store::MetricSummary metric : store::list_metrics(store, run.id)) {
+    if (metric.last_step > step) {
+      metric.n = 0;
+      metric.min = metric.max = NAN;
+      for (const store::Point& point : store::metric_points(store, run, metric.name)) {
+        if (point.step > step) continue;
+        ++metric.n;
+        metric.last = point.value;
+        metric.last_step = point.step;
+        metric.min = std::fmin(metric.min, point.value);
+        metric.max = std::fmax(metric.max, point.value);
+      }
+    }
+    if (metric.n > 0) metrics.push_back(std::move(metric));
+  }
+  return metrics;
 }
 
 data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning) {

@@ -30,6 +30,9 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
 // set where its global batches are of another size than those before.
 data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning);
 
+// The metrics of a run up to a step: what was recorded behind the state that it goes on from will be recorded again.
+std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run, int64_t step);
+
 // What to warn of when a run that has become longer, restored, stretches its schedule with it, so that the rate jumps
 // back up; `metrics` are those recorded before.
 std::optional<std::string> stretched_schedule(const Session& session, const std::vector<store::MetricSummary>& metrics);

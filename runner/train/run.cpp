@@ -97,7 +97,7 @@ class Run : private RunControl, private LoopHost {
     const store::RunRow row = store::find_run(store, request_.resume);
     const Resumed found = restore_newest(store, row, session_);
     go_on_from(found.state, /*resumed=*/true);
-    const std::vector<store::MetricSummary> metrics = store::list_metrics(store, row.id);
+    const std::vector<store::MetricSummary> metrics = metrics_until(store, row, found.info.step);
     record_.begin_attempt(std::move(store), row, found.info, metrics);
     record_.warn_of_all(found.warnings);
     if (other_batches_) record_.warn(*other_batches_);

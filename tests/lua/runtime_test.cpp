@@ -131,6 +131,14 @@ TEST_F(RuntimeTest, BoundsMemory) {
   EXPECT_EQ(error("local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) end return table.concat(t, ('y'):rep(1e5))"),
             "0: " + full);
   EXPECT_EQ(run("local ok, e = pcall(string.rep, 'x', 1e12) return tostring(ok)"), "false") << "it can be caught";
+  // Catching the error does not make room, nor does catching it in a coroutine.
+  const std::string fill =
+      "local t = {} local function f() for i = 1, 1e9 do t[#t + 1] = ('x'):rep(1000) .. i end end ";
+  for (const std::string& loop :
+       {fill + "while true do pcall(f) end", fill + "coroutine.wrap(function() while true do pcall(f) end end)()"}) {
+    const std::string message = error(loop);
+    EXPECT_TRUE(message.ends_with(full)) << message;
+  }
 }
 
 TEST_F(RuntimeTest, TakesAnyErrorObject) {
@@ -179,6 +187,11 @@ TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
   EXPECT_EQ(refused("return '\xff'"), "the hook h.lua is not UTF-8 text");
   EXPECT_THROW(runtime.run_file("none.lua"), Error);
   EXPECT_THROW(runtime.run_file("lib"), Error);
+}
+
+TEST_F(RuntimeTest, RefusesNamesThatNoFileCanHave) {
+  const std::string message = error("require(('a'):rep(5000))");
+  EXPECT_TRUE(message.starts_with("1: require: there is no module 'aaaa")) << message.substr(0, 200);
 }
 
 TEST_F(RuntimeTest, RequiresFilesBesideTheRecipeOnce) {
