@@ -78,7 +78,7 @@ class LuaHooks : public train::Hooks {
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
     push_accelerator(state, accelerator_);
     lua_setfield(state, LUA_REGISTRYINDEX, kAcc);
-    if (has(HookEntry::kTransform)) transform_ = new_transform();
+    if (LuaHooks::has(HookEntry::kTransform)) transform_ = new_transform();
   }
 
   bool has(HookEntry entry) const override { return has_[place_of(entry)]; }

@@ -7,7 +7,7 @@
 namespace runner::train {
 namespace {
 
-constexpr backends::Site kSite{"the beginning"};
+const backends::Site kSite{"the beginning"};
 
 void append(std::string& text, std::string_view part) {
   const uint64_t size = part.size();
