@@ -1,7 +1,9 @@
 #include "runner/train/replicas.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -101,6 +103,14 @@ class Replicas::Impl {
 
   SharedCollectives& collectives() { return collectives_; }
 
+  void finish() {
+    constexpr auto kPatience = std::chrono::seconds(10);
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, kPatience, [this] {
+      return std::all_of(children_.begin(), children_.end(), [](const Child& child) { return child.ended; });
+    });
+  }
+
  private:
   void start(int rank, int size, const ReplicaOptions& options) {
     const std::array<std::string, 6> words{"runner",
@@ -160,6 +170,7 @@ class Replicas::Impl {
     }
     const std::lock_guard lock(mutex_);
     child.ended = true;
+    ended_.notify_all();
     if (ending_) return;
     // Nobody waits any more where the run is done; otherwise nobody waits in vain.
     collectives_.fail(
@@ -178,6 +189,7 @@ class Replicas::Impl {
   const SharedMemory memory_, job_;
   SharedCollectives collectives_;
   std::vector<Child> children_;
+  std::condition_variable ended_;
   std::mutex mutex_;     // of what follows, and of Child::ended
   bool ending_ = false;  // they are killed on purpose
   std::thread watcher_;
@@ -188,6 +200,10 @@ Replicas::~Replicas() = default;
 
 backends::Collectives& Replicas::collectives() {
   return impl_->collectives();
+}
+
+void Replicas::finish() {
+  impl_->finish();
 }
 
 // ---- the others ----------------------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ class Replicas {
   Replicas& operator=(const Replicas&) = delete;
 
   backends::Collectives& collectives();
+  // All are done: lets the others come to their end, for a while.
+  void finish();
 
  private:
   class Impl;

@@ -397,7 +397,9 @@ RunResult run(const RunRequest& request) {
   if (processes == 1) return Run(request).execute();
   const std::chrono::milliseconds timeout(static_cast<int64_t>(request.recipe.collective_timeout * 1000));
   Replicas replicas(processes, {.job = request.job, .timeout = timeout, .program = request.replica_program});
-  return Run(request, &replicas.collectives()).execute();
+  RunResult result = Run(request, &replicas.collectives()).execute();
+  if (!result.error) replicas.finish();
+  return result;
 }
 
 void run_replica(const RunRequest& request, Replica& replica) {
