@@ -1,12 +1,12 @@
 #include "backends/collectives/call_record.h"
 
-#include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "backends/collectives/fixed_text.h"
 
 namespace runner::backends {
 namespace {
@@ -17,13 +17,6 @@ constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce", 
 // A call without values has no type to speak of.
 bool has_type(CallKind kind) {
   return kind != CallKind::kNone && kind != CallKind::kBarrier && kind != CallKind::kGatherObjects;
-}
-
-// Cuts what does not fit: its beginning, or its end.
-template <size_t N>
-void copy_text(char (&target)[N], std::string_view text, bool keep_end) {
-  if (text.size() >= N) text = keep_end ? text.substr(text.size() - (N - 1)) : text.substr(0, N - 1);
-  std::memcpy(target, text.data(), text.size());
 }
 
 // "rank 1", "ranks 0, 2 and 3".
@@ -37,8 +30,8 @@ std::string ranks_text(const std::vector<size_t>& ranks) {
 
 CallRecord CallRecord::of(CallKind kind, const TensorType& type, const Site& site) {
   CallRecord record{.kind = kind, .type = type, .step = site.step};
-  copy_text(record.what, site.what, /*keep_end=*/false);
-  if (site.line.known()) copy_text(record.line, site.line.to_string(), /*keep_end=*/true);
+  set_fixed_text(record.what, site.what);
+  if (site.line.known()) set_end_of_text(record.line, site.line.to_string());
   return record;
 }
 

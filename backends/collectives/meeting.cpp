@@ -1,12 +1,13 @@
 #include "backends/collectives/meeting.h"
 
-#include <algorithm>
-#include <cstring>
 #include <ctime>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "backends/collectives/fixed_text.h"
+#include "backends/runtime/spin.h"
 
 namespace runner::backends {
 namespace {
@@ -19,21 +20,6 @@ constexpr int kSpinsPerLook = 64;  // at the clock
 constexpr auto kNap = std::chrono::milliseconds(50);
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free, "other processes see nothing but the word itself");
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-template <size_t N>
-void copy_text(char (&target)[N], std::string_view text) {
-  const size_t size = std::min(text.size(), N - 1);
-  std::memcpy(target, text.data(), size);
-  target[size] = '\0';
-}
 
 // Sleeps while `word` is `value`, at most for a nap.
 void sleep_on(const std::atomic<uint32_t>& word, uint32_t value) {
@@ -65,7 +51,7 @@ Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds ti
   }
   const Clock::time_point began = Clock::now();
   while (spin && waits(generation) && Clock::now() - began < kSpin)
-    for (int i = 0; i < kSpinsPerLook && generation_.load(std::memory_order_relaxed) == generation; ++i) pause();
+    for (int i = 0; i < kSpinsPerLook && generation_.load(std::memory_order_relaxed) == generation; ++i) spin_pause();
   sleepers_.fetch_add(1);
   bool in_time = true;
   while (waits(generation) && (in_time = Clock::now() - began < timeout)) sleep_on(generation_, generation);
@@ -77,8 +63,8 @@ Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds ti
 void Meeting::fail(std::string_view reason, const SourceMark& where) {
   uint32_t good = kGood;
   if (!state_.compare_exchange_strong(good, kFailing)) return;
-  copy_text(reason_, reason);
-  copy_text(file_, where.file);
+  set_fixed_text(reason_, reason);
+  set_fixed_text(file_, where.file);
   line_ = where.line;
   state_.store(kFailed, std::memory_order_release);
   wake_all();

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include "backends/runtime/spin.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -16,14 +17,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLinger = std::chrono::microseconds(200);
 // Spins between two looks at the clock or offers of the core to others.
 constexpr int kSpinsPerRest = 2048;
-
-void pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -99,7 +92,7 @@ struct WorkerPool::Shared {
         last_work = Clock::now();
         continue;
       }
-      pause();
+      spin_pause();
       if (spins < kSpinsPerRest) continue;
       spins = 0;
       if (scopes.load(std::memory_order_relaxed) > 0) {
@@ -140,7 +133,7 @@ void WorkerPool::run(int64_t chunks, Call call, const void* body) {
   shared.wake_sleepers();
   while (shared.run_one()) continue;
   for (int spins = 0; shared.pending.load(std::memory_order_acquire) != 0; ++spins) {
-    pause();
+    spin_pause();
     if (spins % kSpinsPerRest == kSpinsPerRest - 1) std::this_thread::yield();
   }
   if (shared.failed.load(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(shared.error, nullptr));

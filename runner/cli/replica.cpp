@@ -58,6 +58,7 @@ void follow(train::Replica& replica) {
 
 std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
                         const std::vector<train::HookSource>& hook) {
+  if (recipe.num_processes == 1) return {};
   json::Object sources;
   for (const train::HookSource& source : hook) sources.push_back({source.path, source.text});
   return json::line(json::Object{

@@ -10,7 +10,8 @@
 
 namespace runner::cli {
 
-// What each replica is told: the recipe, also resolved, and where the hook is recorded its files.
+// What each other replica is told: the recipe, also resolved, and where the hook is recorded its files.  Empty where
+// there is none.
 std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
                         const std::vector<train::HookSource>& hook);
 

@@ -318,17 +318,14 @@ void CustomLoop::step(int32_t optimizer) {
   Counters& counters = trainer_.counters;
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   ++updates;  // taken back when the segment has run and the step was skipped
-  const double factor = session_.schedule.factor(counters.scheduled);
-  const auto momentum = session_.schedule.momentum(counters.scheduled);
+  const Trainer::WindowRates rates = session_.rates();
   segment().step(optimizer, [&](const optim::Rule& rule) {
-    const optim::StepRates rates{.lr = rule.hyper.lr * factor,
-                                 .momentum = momentum.value_or(optim::base_momentum(rule))};
     std::vector<double> scalars(optim::scalar_names(rule.type).size());
-    optim::step_scalars(rule, rates, updates, scalars);
+    optim::step_scalars(rule, rates.of(rule), updates, scalars);
     return scalars;
   });
   if (!segment().applied()) counters.update_was_skipped = false;
-  window_.rate = base_rate(0) * factor;
+  window_.rate = base_rate(0) * rates.factor;
   touched_.stepped[static_cast<size_t>(optimizer)] = true;
 }
 

@@ -108,10 +108,7 @@ std::map<std::string, double> Evaluator::run() {
                  .losses = evaluated_.losses,
                  .weights = evaluated_.weights});
     if (with_metrics_ != nullptr) gather(batch, set);
-    for (const auto& [name, sum] : evaluated_.metrics) {
-      of_hook[name].sum += sum.sum;
-      of_hook[name].weight += sum.weight;
-    }
+    for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
   });
   if (ranks_ != nullptr) {
     metrics.merge(*ranks_, site("eval metrics"));

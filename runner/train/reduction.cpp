@@ -1,35 +1,27 @@
 #include "runner/train/reduction.h"
 
-#include <cstring>
 #include <vector>
 
-#include <fmt/format.h>
+#include "runner/train/packing.h"
 
 namespace runner::train {
 namespace {
 
-constexpr size_t kNumbers = 2 * sizeof(double);  // a sum and a weight
-
-// Each metric as its two numbers, its name, and a zero.
 std::string packed(const MetricSums& sums) {
   std::string text;
   for (const auto& [name, sum] : sums) {
-    char numbers[kNumbers];
-    std::memcpy(numbers, &sum.sum, sizeof(double));
-    std::memcpy(numbers + sizeof(double), &sum.weight, sizeof(double));
-    text.append(numbers, kNumbers).append(name).push_back('\0');
+    append(text, name);
+    append_number(text, sum.sum);
+    append_number(text, sum.weight);
   }
   return text;
 }
 
 void add_packed(MetricSums& sums, std::string_view text) {
   while (!text.empty()) {
-    double numbers[2];
-    std::memcpy(numbers, text.data(), kNumbers);
-    const std::string name(text.data() + kNumbers);
-    sums[name].sum += numbers[0];
-    sums[name].weight += numbers[1];
-    text.remove_prefix(kNumbers + name.size() + 1);
+    MetricSum& total = sums[std::string(take(text))];
+    const double sum = take_number(text), weight = take_number(text);
+    total += {sum, weight};
   }
 }
 
@@ -56,8 +48,7 @@ void merge(Trainer::Window& window, backends::Collectives& ranks, const backends
   window.batch_digest = 0;
   for (const Share& share : all) {
     window.samples += share.samples;
-    window.batch_digest = (window.batch_digest ^ share.digest) * 0x9e3779b97f4a7c15u;
-    window.batch_digest ^= window.batch_digest >> 29;
+    window.mix(share.digest);
   }
 }
 

@@ -112,6 +112,7 @@ class Run : private RunControl, private LoopHost {
     session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
     if (resumed) log_->stop_where_patience_is_over();
+    if (session_.ranks == nullptr) return;
     restored_ = state;
     restored_->counters = session_.trainer.counters;
   }
@@ -169,8 +170,7 @@ class Run : private RunControl, private LoopHost {
     data::Loader loader(session_.data.train, session_.plan, loader_spec());
     while (!finished() && !interrupted()) {
       begin_window();
-      const int64_t scheduled = session_.trainer.counters.scheduled;
-      const Trainer::WindowRates rates{session_.schedule.factor(scheduled), session_.schedule.momentum(scheduled)};
+      const Trainer::WindowRates rates = session_.rates();
       const Trainer::Window window = session_.trainer.run_window(loader, rates);
       if (!window.finite) not_finite(explain_not_finite(), /*untouched=*/true);
       after_window(window, session_.trainer.optimizers().lr * rates.factor);
@@ -380,7 +380,7 @@ class Run : private RunControl, private LoopHost {
 
   data::Position position_;
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
-  std::optional<RunState> restored_;
+  std::optional<RunState> restored_;          // for the other replicas
   bool stopped_by_hook_ = false;
   bool stop_wanted_ = false;              // by this replica's hook
   bool agreed_to_stop_ = false;           // all replicas have heard of an interruption

@@ -76,6 +76,11 @@ void Session::set_extra_steps(int64_t extra) {
   if (recipe.scheduler.type == schema::SchedulerType::kHook) ask_hook_for_schedule();
 }
 
+Trainer::WindowRates Session::rates() const {
+  const int64_t step = trainer.counters.scheduled;
+  return {schedule.factor(step), schedule.momentum(step)};
+}
+
 double Session::of_main(double value) const {
   if (ranks != nullptr)
     ranks->broadcast({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)), 0,

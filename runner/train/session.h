@@ -40,6 +40,9 @@ struct Session {
   int64_t extra_steps() const { return extra_steps_; }
   void set_extra_steps(int64_t extra);
 
+  // Of the next step.
+  Trainer::WindowRates rates() const;
+
   // A number as rank 0 has it: what decides must be the same for all replicas.
   double of_main(double value) const;
   uint64_t data_seed() const;

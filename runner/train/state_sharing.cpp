@@ -1,36 +1,14 @@
 #include "runner/train/state_sharing.h"
 
-#include <cstring>
 #include <string>
 #include <string_view>
+
+#include "runner/train/packing.h"
 
 namespace runner::train {
 namespace {
 
 const backends::Site kSite{"the beginning"};
-
-void append(std::string& text, std::string_view part) {
-  const uint64_t size = part.size();
-  text.append(reinterpret_cast<const char*>(&size), sizeof size).append(part);
-}
-
-std::string_view take(std::string_view& text) {
-  uint64_t size = 0;
-  std::memcpy(&size, text.data(), sizeof size);
-  const std::string_view part = text.substr(sizeof size, size);
-  text.remove_prefix(sizeof size + size);
-  return part;
-}
-
-void append_number(std::string& text, double number) {
-  append(text, {reinterpret_cast<const char*>(&number), sizeof number});
-}
-
-double take_number(std::string_view& text) {
-  double number = 0;
-  std::memcpy(&number, take(text).data(), sizeof number);
-  return number;
-}
 
 std::string packed(const store::StateSnapshot& snapshot) {
   std::string text;

@@ -195,12 +195,15 @@ Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
 
 void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
   for (const StepBuilder::Metric& metric : recorded_.metrics) {
-    double values[2] = {0, 0};
-    for (double& value : values) device_.read_output(*step, first++, std::as_writable_bytes(std::span(&value, 1)));
-    MetricSum& total = sums[metric.name];
-    total.sum += values[0];
-    total.weight += values[1];
+    MetricSum read;
+    for (double* value : {&read.sum, &read.weight})
+      device_.read_output(*step, first++, std::as_writable_bytes(std::span(value, 1)));
+    sums[metric.name] += read;
   }
+}
+
+optim::StepRates Trainer::WindowRates::of(const optim::Rule& rule) const {
+  return {.lr = rule.hyper.lr * factor, .momentum = momentum.value_or(optim::base_momentum(rule))};
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {
@@ -208,11 +211,10 @@ void Trainer::set_scalars(const WindowRates& rates) {
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
     const optim::Rule& rule = optimizers_.rule(buffer.group);
-    const optim::StepRates step{.lr = rule.hyper.lr * rates.factor,
-                                .momentum = rates.momentum.value_or(optim::base_momentum(rule))};
     const size_t count = optim::scalar_names(rule.type).size();
     scalars_.resize(next + count);
-    optim::step_scalars(rule, step, updates_of(optimizers_.groups[static_cast<size_t>(buffer.group)].optimizer) + 1,
+    optim::step_scalars(rule, rates.of(rule),
+                        updates_of(optimizers_.groups[static_cast<size_t>(buffer.group)].optimizer) + 1,
                         std::span(scalars_).subspan(next, count));
     next += count;
   }
@@ -250,49 +252,35 @@ void take_in(const data::Batch& batch, Trainer::Window& window) {
   for (size_t i = 0; i < batch.ids.size(); ++i) {
     const bool counts = batch.weights[i] != 0;
     window.samples += counts;
-    window.batch_digest =
-        (window.batch_digest ^ static_cast<uint64_t>(2 * batch.ids[i] + counts)) * 0x9e3779b97f4a7c15u;
-    window.batch_digest ^= window.batch_digest >> 29;
+    window.mix(static_cast<uint64_t>(2 * batch.ids[i] + counts));
   }
   window.next = batch.next();
 }
 
-Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window) {
+Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricSums& metrics) {
   Step step;
   bool last = false;
   for (int64_t before = 0; !last; ++before) {
     const data::Batch& batch = loader.next();
     last = ends_window(batch, before);
-    step = training_step({.batch = batch.size, .first = before == 0, .last = last}, &batch);
-    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
-    const int first_metric = last ? kGradNorm + recipe_.train.clip_grad_norm.has_value() : 0;
-    if (builder_.varies(true)) read_metrics(step, first_metric, metrics_);
     take_in(batch, window);
+    if (batch.size == 0) continue;
+    const bool completes = last && ranks_ == nullptr;
+    step = training_step({.batch = batch.size, .first = step == nullptr, .last = completes}, &batch);
+    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
+    const int first_metric = completes ? kGradNorm + recipe_.train.clip_grad_norm.has_value() : 0;
+    if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
   }
   return step;
 }
 
-// A replica may have no batch in a step, and none in a window.
-Trainer::Step Trainer::run_batches_of_replica(data::Loader& loader, Window& window) {
+Trainer::Step Trainer::run_batches_together(data::Loader& loader, Window& window) {
   MetricSums metrics;
-  bool first = true, last = false;
-  for (int64_t before = 0; !last; ++before) {
-    const data::Batch& batch = loader.next();
-    last = ends_window(batch, before);
-    take_in(batch, window);
-    if (batch.size == 0) continue;
-    const Step step = training_step({.batch = batch.size, .first = std::exchange(first, false), .last = false}, &batch);
-    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
-    if (builder_.varies(true)) read_metrics(step, 0, metrics);
-  }
-  if (first) clear_window();
+  if (run_batches(loader, window, metrics) == nullptr) clear_window();
   reduce_window();
   merge(window, *ranks_, site("the window"));
   if (builder_.varies(true))
-    for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) {
-      metrics_[name].sum += sum.sum;
-      metrics_[name].weight += sum.weight;
-    }
+    for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
   device_.wait(device_.submit(*reduced_step_, arguments(nullptr, scalars_, nullptr)));
   return reduced_step_;
 }
@@ -318,7 +306,7 @@ void Trainer::reduce_window() {
 Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   Window window;
   set_scalars(rates);
-  const Step step = ranks_ != nullptr ? run_batches_of_replica(loader, window) : run_batches(loader, window);
+  const Step step = ranks_ == nullptr ? run_batches(loader, window, metrics_) : run_batches_together(loader, window);
   uint8_t finite = 1;
   device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
   window.finite = finite != 0;

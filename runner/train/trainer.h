@@ -43,6 +43,10 @@ struct Counters {
 // What a hook's metric is made of: Σ sum / Σ weight.
 struct MetricSum {
   double sum = 0, weight = 0;
+  void operator+=(const MetricSum& other) {
+    sum += other.sum;
+    weight += other.weight;
+  }
 };
 using MetricSums = std::map<std::string, MetricSum>;
 
@@ -73,6 +77,8 @@ class Trainer {
   struct WindowRates {
     double factor = 1;               // of every group's learning rate
     std::optional<double> momentum;  // where the schedule moves it
+
+    optim::StepRates of(const optim::Rule& rule) const;
   };
 
   struct Window {
@@ -81,6 +87,12 @@ class Trainer {
     int64_t samples = 0;
     data::Position next;        // of the batch after the window
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask
+
+    // Takes a word into the digest.
+    void mix(uint64_t word) {
+      batch_digest = (batch_digest ^ word) * 0x9e3779b97f4a7c15u;
+      batch_digest ^= batch_digest >> 29;
+    }
   };
 
   // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
@@ -156,9 +168,10 @@ class Trainer {
     bool operator==(const StepKind&) const = default;
   };
 
-  // Both take the batches of a window, and leave the end of it as a step whose outputs can be read.
-  Step run_batches(data::Loader& loader, Window& window);
-  Step run_batches_of_replica(data::Loader& loader, Window& window);
+  // Takes the batches of a window.  Its last step, whose outputs can be read; null where a replica has no batch.
+  Step run_batches(data::Loader& loader, Window& window, MetricSums& metrics);
+  // The same on each replica; the step that ends the window for all of them.
+  Step run_batches_together(data::Loader& loader, Window& window);
   void clear_window();
   void reduce_window();
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }

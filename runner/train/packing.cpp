@@ -1,0 +1,32 @@
+#include "runner/train/packing.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace runner::train {
+
+void append(std::string& packed, std::string_view text) {
+  const uint64_t size = text.size();
+  packed.append(reinterpret_cast<const char*>(&size), sizeof size).append(text);
+}
+
+void append_number(std::string& packed, double number) {
+  packed.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+std::string_view take(std::string_view& packed) {
+  uint64_t size = 0;
+  std::memcpy(&size, packed.data(), sizeof size);
+  const std::string_view text = packed.substr(sizeof size, size);
+  packed.remove_prefix(sizeof size + size);
+  return text;
+}
+
+double take_number(std::string_view& packed) {
+  double number = 0;
+  std::memcpy(&number, packed.data(), sizeof number);
+  packed.remove_prefix(sizeof number);
+  return number;
+}
+
+}  // namespace runner::train
