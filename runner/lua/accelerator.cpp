@@ -1,6 +1,7 @@
 #include "runner/lua/accelerator.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -193,14 +194,21 @@ constexpr AcceleratorMethod kMethods[] = {
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
 };
 
+std::array<std::span<const AcceleratorField>, 2> field_tables() {
+  return {kFields, loop_fields()};
+}
+
+std::array<std::span<const AcceleratorMethod>, 3> method_tables() {
+  return {kMethods, loop_methods(), process_methods()};
+}
+
 int index(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const std::string_view name = text_argument(state, 2);
-  for (const std::span<const AcceleratorField> table : {std::span<const AcceleratorField>(kFields), loop_fields()})
+  for (const auto& table : field_tables())
     for (const AcceleratorField& field : table)
       if (name == field.name) return field.push(state, accelerator);
-  for (const std::span<const AcceleratorMethod> table :
-       {std::span<const AcceleratorMethod>(kMethods), loop_methods(), process_methods()}) {
+  for (const auto& table : method_tables()) {
     for (const AcceleratorMethod& known : table) {
       if (name != known.name) continue;
       lua_pushcfunction(state, known.function);
@@ -222,10 +230,9 @@ int no_assignment(lua_State* state) {
 std::span<const AcceleratorName> accelerator_names() {
   static const std::vector<AcceleratorName> names = [] {
     std::vector<AcceleratorName> all;
-    for (const std::span<const AcceleratorField> table : {std::span<const AcceleratorField>(kFields), loop_fields()})
+    for (const auto& table : field_tables())
       for (const AcceleratorField& field : table) all.push_back({field.name, "", field.text});
-    for (const std::span<const AcceleratorMethod> table :
-         {std::span<const AcceleratorMethod>(kMethods), loop_methods(), process_methods()})
+    for (const auto& table : method_tables())
       for (const AcceleratorMethod& method : table) all.push_back({method.name, method.usage, method.text});
     return all;
   }();
@@ -270,13 +277,7 @@ namespace {
 
 int unknown_name(lua_State* state) {
   const std::string_view name = luaL_tolstring(state, 2, nullptr);
-  std::vector<std::string> names;
-  lua_pushnil(state);
-  while (lua_next(state, 1) != 0) {
-    lua_pop(state, 1);
-    if (lua_type(state, -1) == LUA_TSTRING) names.emplace_back(lua_tostring(state, -1));
-  }
-  std::sort(names.begin(), names.end());
+  const std::vector<std::string> names = text_keys(state, 1);
   fail(ErrorKind::kRun, "{} has no '{}'; {}", type_name(state, 1), name,
        schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
 }

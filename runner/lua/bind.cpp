@@ -113,6 +113,32 @@ bool push_method(lua_State* state, int index, const char* name) {
   return false;
 }
 
+std::vector<std::string> text_keys(lua_State* state, int index) {
+  index = lua_absindex(state, index);
+  std::vector<std::string> keys;
+  lua_pushnil(state);
+  while (lua_next(state, index) != 0) {
+    lua_pop(state, 1);
+    if (lua_type(state, -1) == LUA_TSTRING) keys.emplace_back(lua_tostring(state, -1));
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+bool push_stray_key(lua_State* state, int index, int64_t size) {
+  index = lua_absindex(state, index);
+  lua_pushnil(state);
+  while (lua_next(state, index) != 0) {
+    lua_pop(state, 1);
+    const bool in_list = lua_isinteger(state, -1) && lua_tointeger(state, -1) >= 1 && lua_tointeger(state, -1) <= size;
+    if (in_list) continue;
+    lua_pushvalue(state, -1);  // messages make a text of it
+    lua_remove(state, -2);
+    return true;
+  }
+  return false;
+}
+
 void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known) {
   index = lua_absindex(state, index);
   lua_pushnil(state);

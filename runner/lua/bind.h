@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schema/error.h"
 
@@ -52,6 +53,12 @@ bool push_field(lua_State* state, int index, const char* name);
 // The same for a function of an object: its own, or that of the tables behind it that its metatable's __index names. No
 // Lua code runs, so that a table that answers unknown names with an error has no more functions than it has.
 bool push_method(lua_State* state, int index, const char* name);
+
+// The keys of the table at `index` that are texts, in order.
+std::vector<std::string> text_keys(lua_State* state, int index);
+
+// Whether the table at `index` has a key that is none of 1 … `size`, and so is more than a list; pushes such a key.
+bool push_stray_key(lua_State* state, int index, int64_t size);
 
 // Throws where the table at `index` has a key that is not in `known`: "what: unknown option 'x'; did you mean …".
 void check_keys(lua_State* state, int index, std::string_view what, std::span<const std::string_view> known);

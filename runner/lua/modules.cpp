@@ -84,7 +84,7 @@ class LuaModule : public nn::Module {
       lua_rawgeti(state, -1, i);
       take_member(state, prefix + std::to_string(i - 1), seen);
     }
-    for (const std::string& name : names_of(state)) {
+    for (const std::string& name : text_keys(state, -1)) {
       push_field(state, -1, name.c_str());
       take_member(state, prefix + name, seen);
     }
@@ -98,18 +98,6 @@ class LuaModule : public nn::Module {
       find_members(state, name + ".", seen);
     }
     lua_pop(state, 1);
-  }
-
-  // Texts that are keys of the table at the top, sorted.
-  static std::vector<std::string> names_of(lua_State* state) {
-    std::vector<std::string> names;
-    lua_pushnil(state);
-    while (lua_next(state, -2) != 0) {
-      lua_pop(state, 1);
-      if (lua_type(state, -1) == LUA_TSTRING) names.emplace_back(lua_tostring(state, -1));
-    }
-    std::sort(names.begin(), names.end());
-    return names;
   }
 
   void add_parameters(nn::ParameterSet& parameters, const std::string& prefix) override {
@@ -216,15 +204,10 @@ int flatten(lua_State* state) {
 
 // The table at 1 has no other keys than 1…size: a name, or what stands behind a nil, would be left out of the model.
 void check_list(lua_State* state, lua_Integer size) {
-  lua_pushnil(state);
-  while (lua_next(state, 1) != 0) {
-    lua_pop(state, 1);
-    if (lua_isinteger(state, -1) && lua_tointeger(state, -1) >= 1 && lua_tointeger(state, -1) <= size) continue;
-    lua_pushvalue(state, -1);
-    fail(ErrorKind::kRun,
-         "nn.Sequential: its members are a list without gaps, got the key {}; members with names are nn.Module's",
-         luaL_tolstring(state, -1, nullptr));
-  }
+  if (!push_stray_key(state, 1, size)) return;
+  fail(ErrorKind::kRun,
+       "nn.Sequential: its members are a list without gaps, got the key {}; members with names are nn.Module's",
+       luaL_tolstring(state, -1, nullptr));
 }
 
 // nn.Sequential{…} or nn.Sequential(a, b): modules, and functions of a tensor.

@@ -26,32 +26,35 @@ backends::Site site(lua_State* state, const Accelerator& accelerator, std::strin
   return {what, run_of(accelerator, what).step(), line_of_caller(state)};
 }
 
-// A value of the second argument's that can travel between processes.
-void check_travels(lua_State* state, std::string_view what) {
+// The processes between which the second argument travels; null: there is no other.
+Collectives* replicas_for_value(lua_State* state, const Accelerator& accelerator, std::string_view what) {
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
-  RUN_CHECK(!is_tensor(state, 2), ErrorKind::kRun,
+  Collectives* const replicas = replicas_of(accelerator, what);
+  RUN_CHECK(replicas == nullptr || !is_tensor(state, 2), ErrorKind::kRun,
             "acc:{}: tensors of several processes do not work yet; numbers and tables of them do", what);
+  return replicas;
 }
 
 // The second argument as every process has it, in their order.
 std::vector<std::string> gather_texts(lua_State* state, const Accelerator& accelerator, Collectives& replicas,
                                       std::string_view what) {
-  check_travels(state, what);
   return replicas.gather_objects(plain_text(state, 2, std::string(what)), site(state, accelerator, what));
+}
+
+// Makes the value at the top a list with it alone.
+int list_of_one(lua_State* state) {
+  lua_createtable(state, 1, 0);
+  lua_insert(state, -2);
+  lua_rawseti(state, -2, 1);
+  return 1;
 }
 
 // acc:f(x): a list with all of them.
 int gather_object(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
+  Collectives* const replicas = replicas_for_value(state, accelerator, "gather_object");
   lua_settop(state, 2);
-  Collectives* const replicas = replicas_of(accelerator, "gather_object");
-  if (replicas == nullptr) {
-    lua_createtable(state, 1, 0);
-    lua_insert(state, 2);
-    lua_rawseti(state, 2, 1);
-    return 1;
-  }
+  if (replicas == nullptr) return list_of_one(state);
   const std::vector<std::string> texts = gather_texts(state, accelerator, *replicas, "gather_object");
   lua_createtable(state, static_cast<int>(texts.size()), 0);
   lua_Integer place = 0;
@@ -78,16 +81,11 @@ void append(lua_State* state) {
 // list.
 int gather(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
+  Collectives* const replicas = replicas_for_value(state, accelerator, "gather");
   lua_settop(state, 2);
-  Collectives* const replicas = replicas_of(accelerator, "gather");
-  if (replicas == nullptr && (is_tensor(state, 2) || lua_istable(state, 2))) return 1;
-  std::vector<std::string> texts;
-  if (replicas != nullptr) texts = gather_texts(state, accelerator, *replicas, "gather");
+  if (replicas == nullptr) return is_tensor(state, 2) || lua_istable(state, 2) ? 1 : list_of_one(state);
+  const std::vector<std::string> texts = gather_texts(state, accelerator, *replicas, "gather");
   lua_newtable(state);
-  lua_insert(state, 2);
-  if (replicas == nullptr) append(state);
-  lua_settop(state, 2);
   for (const std::string& text : texts) {
     push_plain(state, text);
     append(state);
@@ -103,13 +101,11 @@ int gather_for_metrics(lua_State* state) {
 
 int reduce(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
   const std::string_view how = lua_isnoneornil(state, 3) ? "sum" : text_argument(state, 3);
   RUN_CHECK(how == "sum" || how == "mean" || how == "none", ErrorKind::kRun,
             "acc:reduce: unknown reduction '{}'; it is sum, mean or none", how);
-  Collectives* const replicas = replicas_of(accelerator, "reduce");
-  if (replicas == nullptr || how == "none") return lua_settop(state, 2), 1;
-  check_travels(state, "reduce");
+  Collectives* const replicas = how == "none" ? nullptr : replicas_for_value(state, accelerator, "reduce");
+  if (replicas == nullptr) return lua_settop(state, 2), 1;
   double value = number_argument(state, 2);
   replicas->all_reduce({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)),
                        backends::Reduction::kSum, site(state, accelerator, "reduce"));
@@ -119,9 +115,8 @@ int reduce(lua_State* state) {
 
 int broadcast(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
+  Collectives* const replicas = replicas_for_value(state, accelerator, "broadcast");
   lua_settop(state, 2);
-  Collectives* const replicas = replicas_of(accelerator, "broadcast");
   if (replicas != nullptr) push_plain(state, gather_texts(state, accelerator, *replicas, "broadcast").front());
   return 1;
 }
@@ -129,12 +124,10 @@ int broadcast(lua_State* state) {
 // acc:f(list [, pad]): with zeros, or `pad`, behind it.
 int pad_across_processes(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
+  Collectives* const replicas = replicas_for_value(state, accelerator, "pad_across_processes");
   const double pad = lua_isnoneornil(state, 3) ? 0 : number_argument(state, 3);
   lua_settop(state, 2);
-  Collectives* const replicas = replicas_of(accelerator, "pad_across_processes");
   if (replicas == nullptr) return 1;
-  check_travels(state, "pad_across_processes");
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a list");
   const auto size = static_cast<int64_t>(lua_rawlen(state, 2));
   int64_t longest = size;

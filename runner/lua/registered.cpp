@@ -69,14 +69,16 @@ void put_back(lua_State* state, lua_Integer i) {
   lua_settop(state, top);
 }
 
-// One without the other would be noticed when the run is resumed, and it would be too late.
-void check_methods(lua_State* state, int index) {
+// Whether the object says itself what it keeps.  One function without the other would be noticed when the run is
+// resumed, and it would be too late.
+bool has_methods(lua_State* state, int index) {
   const bool gives = push_method(state, index, "state_dict");
   if (gives) lua_pop(state, 1);
   const bool takes = push_method(state, index, "load_state_dict");
   if (takes) lua_pop(state, 1);
   RUN_CHECK(gives == takes, ErrorKind::kRun, "register_for_checkpointing: the object has {} but no {}",
             gives ? "state_dict" : "load_state_dict", gives ? "load_state_dict" : "state_dict");
+  return gives;
 }
 
 // What state_dict of an object gives: the two at the top of the stack, of which state_dict is popped.
@@ -101,13 +103,9 @@ std::string text_of_state_dict(lua_State* state, lua_Integer i) {
 
 void register_object(lua_State* state, int index) {
   if (!lua_istable(state, index)) bad_argument(state, index, "a table");
-  check_methods(state, index);
   const lua_Integer i = length_of(state, kObjects) + 1;
-  if (push_method(state, index, "state_dict")) {
-    lua_pop(state, 1);
-  } else {
+  if (!has_methods(state, index))
     plain_text(state, index, fmt::format("registered object {}", i));  // what no state can keep is found now
-  }
   push_list(state, kObjects);
   lua_pushvalue(state, index);
   lua_rawseti(state, -2, i);

@@ -62,8 +62,7 @@ void call(Runtime& runtime, int arguments) {
   try {
     runtime.call(state, arguments, 0);
   } catch (const Error& error) {
-    if (error.where().known()) throw;
-    throw Error(error.kind(), error.message(), defined);
+    throw Error(error).locate(defined);
   }
 }
 
@@ -73,17 +72,11 @@ void check_trackers(lua_State* state, const std::string& file) {
   RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "the hook {}: trackers is {}, expected a list of tables", file,
             type_name(state, -1));
   const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
-  lua_pushnil(state);
-  while (lua_next(state, -2) != 0) {
-    lua_pop(state, 1);
-    const bool in_list = lua_isinteger(state, -1) && lua_tointeger(state, -1) >= 1 && lua_tointeger(state, -1) <= count;
-    if (in_list) continue;
-    lua_pushvalue(state, -1);
+  if (push_stray_key(state, -1, count))
     fail(ErrorKind::kRecipe,
          "the hook {}: trackers has the key '{}', expected a list of tables: trackers = {{{{log = function(self, acc, "
          "values, step) … end}}}}",
          file, luaL_tolstring(state, -1, nullptr));
-  }
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(state, -1, i);
     check_tracker(state, file, i);

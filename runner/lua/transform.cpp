@@ -298,10 +298,8 @@ class LuaTransform : public data::Transform {
               "transform is a function at one time and {} at another: the hook file must do the same each time it runs",
               type_name(state, -1));
     lua_replace(state, 1);
-    lua_Debug function{};
     lua_pushvalue(state, 1);
-    lua_getinfo(state, ">S", &function);
-    self.defined_ = {function.source + 1, function.linedefined, 0};
+    self.defined_ = place_of_function(state);
 
     lua_pushglobaltable(state);
     lua_getmetatable(state, -1);

@@ -72,10 +72,8 @@ int call_metric(lua_State* state) {
 // Of the function at the top of the stack, which is taken off.
 double value_of(Runtime& runtime, const std::string& name, const train::EvaluatedSet& set) {
   lua_State* const state = runtime.state();
-  lua_Debug function{};
   lua_pushvalue(state, -1);
-  lua_getinfo(state, ">S", &function);
-  const SourceMark defined{function.source + 1, function.linedefined, 0};
+  const SourceMark defined = place_of_function(state);
 
   lua_pushcfunction(state, call_metric);
   lua_insert(state, -2);
@@ -83,8 +81,7 @@ double value_of(Runtime& runtime, const std::string& name, const train::Evaluate
   try {
     runtime.call(state, 2, 1);
   } catch (const Error& error) {
-    if (error.where().known()) throw;
-    throw Error(error.kind(), error.message(), defined);
+    throw Error(error).locate(defined);
   }
   const bool is_number = lua_type(state, -1) == LUA_TNUMBER;
   const double value = lua_tonumber(state, -1);
