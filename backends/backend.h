@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "backends/collectives/collectives.h"
+#include "backends/collectives/exchange.h"
 #include "backends/graph/program.h"
 
 namespace runner::backends {
@@ -46,6 +46,9 @@ struct Arguments {
   // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
   // Null: of that one.  Must stay as they are until wait(ticket) returns.
   const SourceLines* lines = nullptr;
+  // With the other replicas, for Programs with collectives; null: there are none.  Must live until wait(ticket)
+  // returns.
+  Exchange* exchange = nullptr;
 };
 
 class Device {
@@ -64,10 +67,6 @@ class Device {
   // Throws Error(kRun) where the device lacks an op for some types.
   virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
-  // The values of a buffer become their fold over all ranks, behind what was submitted before.  `ranks` must live until
-  // wait(ticket) returns.
-  virtual Ticket all_reduce(Buffer& buffer, const TensorType& type, Reduction reduction, Collectives& ranks,
-                            const Site& site) = 0;
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to the device.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;

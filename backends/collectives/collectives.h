@@ -28,6 +28,12 @@ struct Site {
 
 enum class Reduction : uint8_t { kSum, kMin, kMax };
 
+// What a Program reduces, for messages.
+enum class Subject : uint8_t { kGradients, kLoss };
+constexpr std::string_view name_of(Subject subject) {
+  return subject == Subject::kGradients ? "gradients" : "the loss";
+}
+
 class Collectives {
  public:
   virtual ~Collectives() = default;

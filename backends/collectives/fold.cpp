@@ -62,7 +62,7 @@ void fold(DType dtype, Reduction reduction, std::span<const std::byte* const> so
     case DType::kF64: return fold_by<double>(reduction, sources, bytes, target);
     case DType::kI32: return fold_by<int32_t>(reduction, sources, bytes, target);
     case DType::kI64: return fold_by<int64_t>(reduction, sources, bytes, target);
-    default: RUN_ASSERT(!"a type that is not reduced");
+    default: RUN_ASSERT(false && "a type that is not reduced");
   }
 }
 

@@ -97,13 +97,7 @@ class CpuDevice : public Device {
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<CpuExecutable&>(executable);
     if (ready.arena_bytes() > arena_.bytes()) arena_ = Arena(ready.arena_bytes());
-    run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_, arguments.lines);
-    return ++ticket_;
-  }
-
-  Ticket all_reduce(Buffer& buffer, const TensorType& type, Reduction reduction, Collectives& ranks,
-                    const Site& site) override {
-    ranks.all_reduce(type, {static_cast<CpuBuffer&>(buffer).data(), type.bytes()}, reduction, site);
+    run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange);
     return ++ticket_;
   }
 

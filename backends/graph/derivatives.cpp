@@ -292,4 +292,10 @@ void layer_norm(Value result, Value grad, Grads grads) {
   grads[2] = leading.empty() ? grad : ops::sum(grad, leading);
 }
 
+// Each replica has added to the results of all.
+void all_reduce(Value result, Value grad, Grads grads) {
+  const auto reduction = static_cast<Reduction>(attrs(result)[0]);
+  if (reduction == Reduction::kSum) grads[0] = ops::all_reduce(grad, reduction, static_cast<Subject>(attrs(result)[1]));
+}
+
 }  // namespace runner::backends::derivatives

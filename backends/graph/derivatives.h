@@ -55,4 +55,6 @@ void log_softmax(Value result, Value grad, Grads grads);
 void cross_entropy(Value result, Value grad, Grads grads);
 void layer_norm(Value result, Value grad, Grads grads);
 
+void all_reduce(Value result, Value grad, Grads grads);  // of a sum; what every replica's loss depends on
+
 }  // namespace runner::backends::derivatives

@@ -87,10 +87,12 @@ enum class Op : uint8_t {
   kDropoutMask,  // (key (2) i64 = {seed, epoch}, sample_ids (B) i64) attrs: layer, p -> (B, …) of 0 or 1/(1−p), f32
   kRandomUniform,  // (key (2) i64 = {seed, draw}) attrs: stream -> the node's shape of [0, 1), f32
   kRandomNormal,   // (key (2) i64 = {seed, draw}) attrs: stream -> the node's shape of N(0, 1), f32
+  // between replicas; they wait for each other, so these are never left out, merged or reordered
+  kAllReduce,  // attrs: Reduction, Subject; the fold over all replicas
 };
-inline constexpr int kOpCount = static_cast<int>(Op::kRandomNormal) + 1;
+inline constexpr int kOpCount = static_cast<int>(Op::kAllReduce) + 1;
 
-enum class OpClass : uint8_t { kLeaf, kElementwise, kReduce, kLayout, kIndex, kMatmul, kRow, kRandom };
+enum class OpClass : uint8_t { kLeaf, kElementwise, kReduce, kLayout, kIndex, kMatmul, kRow, kRandom, kCollective };
 
 class Program;
 struct Value;
@@ -123,6 +125,9 @@ inline std::string_view name_of(Op op) {
 }
 inline bool is_elementwise(Op op) {
   return row_of(op).cls == OpClass::kElementwise;
+}
+inline bool is_collective(Op op) {
+  return row_of(op).cls == OpClass::kCollective;
 }
 
 }  // namespace runner::backends

@@ -349,6 +349,13 @@ TensorType dropout_mask_type(Query q) {
   return {DType::kF32, q.requested.shape};
 }
 
+TensorType all_reduce_type(Query q) {
+  const DType dtype = q.operands[0].dtype;
+  check(dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI32 || dtype == DType::kI64,
+        "all_reduce: wants a tensor of f32, f64, i32 or i64, got {}", q.operands[0]);
+  return q.operands[0];
+}
+
 // ---- costs ---------------------------------------------------------------------------------------------------------
 
 int64_t no_flops(Query, const TensorType&) {
@@ -452,6 +459,7 @@ constexpr OpRow kTable[] = {
     {Op::kDropoutMask, "dropout_mask", OpClass::kRandom, 2, 2, dropout_mask_type, nullptr, per_result},
     {Op::kRandomUniform, "random_uniform", OpClass::kRandom, 1, 1, random_type<Op::kRandomUniform>, nullptr, per_result},
     {Op::kRandomNormal, "random_normal", OpClass::kRandom, 1, 1, random_type<Op::kRandomNormal>, nullptr, per_result},
+    {Op::kAllReduce, "all_reduce", OpClass::kCollective, 1, 1, all_reduce_type, d::all_reduce, per_result},
 };
 // clang-format on
 

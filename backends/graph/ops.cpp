@@ -401,4 +401,8 @@ Value bce_with_logits(Value logits, Value target) {
   return add(sub(maximum(logits, full_like(logits, 0.0)), mul(logits, target)), softplus);
 }
 
+Value all_reduce(Value x, Reduction reduction, Subject subject) {
+  return record(Op::kAllReduce, {x}, {{static_cast<int64_t>(reduction), static_cast<int64_t>(subject)}});
+}
+
 }  // namespace runner::backends::ops

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/collectives/collectives.h"
 #include "backends/graph/program.h"
 
 namespace runner::backends::ops {
@@ -223,5 +224,8 @@ Value mse(Value prediction, Value target);
 Value l1(Value prediction, Value target);
 Value huber(Value prediction, Value target, double delta = 1.0);
 Value bce_with_logits(Value logits, Value target);
+
+// The fold over all replicas, each of which records it; x: f32, f64, i32 or i64.
+Value all_reduce(Value x, Reduction reduction, Subject subject);
 
 }  // namespace runner::backends::ops

@@ -34,6 +34,7 @@ Kernel prepare_kernel(const KernelRequest& request) {
     case Op::kDropoutMask: return prepare_dropout_mask(request);
     case Op::kRandomUniform:
     case Op::kRandomNormal: return prepare_random(request);
+    case Op::kAllReduce: return prepare_all_reduce(request);
     default: fail(ErrorKind::kRun, "{}: has no kernel of its own", name_of(request.op));
   }
 }

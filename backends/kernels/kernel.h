@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "backends/collectives/exchange.h"
 #include "backends/graph/op.h"
 #include "backends/runtime/worker_pool.h"
 #include "backends/tensor/shape.h"
@@ -23,6 +24,8 @@ struct KernelArguments {
   std::span<std::byte* const> results;
   std::byte* scratch;  // Kernel::scratch_bytes, 64-byte aligned, contents undefined
   WorkerPool& pool;
+  Exchange* exchange = nullptr;      // with the other replicas; null: there are none
+  const SourceMark* line = nullptr;  // of the node, where there is an exchange
 };
 
 struct Kernel {

@@ -21,6 +21,7 @@ Kernel prepare_cross_entropy(const KernelRequest& request);  // and its gradient
 Kernel prepare_layer_norm(const KernelRequest& request);     // and its gradients
 Kernel prepare_dropout_mask(const KernelRequest& request);
 Kernel prepare_random(const KernelRequest& request);  // random_uniform, random_normal
+Kernel prepare_all_reduce(const KernelRequest& request);
 
 // Chunks for `work_ns` of work that can be cut in at most `pieces`: one below 20 µs, then about 10 µs each, at most 64.
 int64_t chunk_count(double work_ns, int64_t pieces);

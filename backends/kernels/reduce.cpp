@@ -32,7 +32,7 @@ struct Pass {
   int64_t piece_begin(int64_t piece) const { return n * piece / pieces; }
 };
 
-struct Reduction {
+struct TensorReduction {
   ReduceLoops::Kind kind;
   DType from, to;
   Compute accumulator;
@@ -88,11 +88,11 @@ size_t accumulator_bytes(const Pass& pass) {
 }
 
 // Bytes of one accumulator.
-size_t width(const Reduction& r) {
+size_t width(const TensorReduction& r) {
   return size_of(r.accumulator);
 }
 
-void set_identity(const Reduction& r, std::byte* acc, int64_t n) {
+void set_identity(const TensorReduction& r, std::byte* acc, int64_t n) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   constexpr auto kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
   const double number = r.kind == ReduceLoops::kSum ? 0 : r.kind == ReduceLoops::kMax ? -kInf : kInf;
@@ -110,7 +110,7 @@ struct Rectangle {
   int64_t rows, stride, cols;
 };
 
-void fold_registers(const Reduction& r, Compute compute, const Rectangle& in, std::byte* acc) {
+void fold_registers(const TensorReduction& r, Compute compute, const Rectangle& in, std::byte* acc) {
   const ReduceLoops& reduce = loops().reduce;
   const auto at = static_cast<size_t>(compute);
   if (in.cols == 1 && in.stride == 1)
@@ -120,7 +120,7 @@ void fold_registers(const Reduction& r, Compute compute, const Rectangle& in, st
 }
 
 // Storage that is no register type (bf16, f16, i32) is converted block by block.
-void fold_storage(const Reduction& r, const Rectangle& in, std::byte* acc) {
+void fold_storage(const TensorReduction& r, const Rectangle& in, std::byte* acc) {
   alignas(64) std::byte block[kConvertElems * 8];
   const auto load = loops().eltwise.load[static_cast<size_t>(r.from)];
   const auto bytes = static_cast<int64_t>(size_of(r.from));
@@ -147,7 +147,7 @@ bool is_register_type(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI64;
 }
 
-void run_pass(const Reduction& r, const Pass& pass, const std::byte* source, bool first, std::byte* acc,
+void run_pass(const TensorReduction& r, const Pass& pass, const std::byte* source, bool first, std::byte* acc,
               WorkerPool& pool) {
   const int64_t units = pass.outer * pass.pieces * pass.column_blocks;
   const double element_ns = first && !is_register_type(r.from) ? 0.3 : 0.1;
@@ -176,7 +176,7 @@ void run_pass(const Reduction& r, const Pass& pass, const std::byte* source, boo
 }
 
 // Combines the pieces of each outer index in order and packs the results at the front of acc.
-void combine_pieces(const Reduction& r, const Pass& pass, std::byte* acc) {
+void combine_pieces(const TensorReduction& r, const Pass& pass, std::byte* acc) {
   if (pass.pieces == 1) return;
   const size_t row_bytes = static_cast<size_t>(pass.inner) * width(r);
   for (int64_t outer = 0; outer < pass.outer; ++outer) {
@@ -187,7 +187,7 @@ void combine_pieces(const Reduction& r, const Pass& pass, std::byte* acc) {
   }
 }
 
-void run_reduce(const Reduction& r, const KernelArguments& arguments) {
+void run_reduce(const TensorReduction& r, const KernelArguments& arguments) {
   if (r.passes.empty()) return;  // an empty result
   const std::byte* source = arguments.operands[0];
   std::byte* acc = arguments.scratch;
@@ -238,13 +238,13 @@ void store_rounded(Compute from, const std::byte* values, int64_t n, DType to, s
 
 Kernel prepare_reduce(const KernelRequest& request) {
   const DType from = request.operands[0].dtype;
-  Reduction r{.kind = request.op == Op::kSum         ? ReduceLoops::kSum
-                      : request.op == Op::kReduceMax ? ReduceLoops::kMax
-                                                     : ReduceLoops::kMin,
-              .from = from,
-              .to = request.result.dtype,
-              .accumulator = compute_of(from),
-              .passes = {}};
+  TensorReduction r{.kind = request.op == Op::kSum         ? ReduceLoops::kSum
+                            : request.op == Op::kReduceMax ? ReduceLoops::kMax
+                                                           : ReduceLoops::kMin,
+                    .from = from,
+                    .to = request.result.dtype,
+                    .accumulator = compute_of(from),
+                    .passes = {}};
   if (r.kind == ReduceLoops::kSum && r.accumulator == Compute::kF32) r.accumulator = Compute::kF64;
   if (request.result.shape.elements() > 0) r.passes = make_passes(group_axes(request.operands[0].shape, request.attrs));
   size_t scratch = 0;

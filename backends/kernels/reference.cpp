@@ -13,6 +13,7 @@
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/philox.h"
+#include "backends/kernels/prepare.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 
@@ -551,6 +552,7 @@ Kernel prepare_reference_eltwise(const EltwiseGroup& group) {
 }
 
 Kernel prepare_reference_kernel(const KernelRequest& request) {
+  if (is_collective(request.op)) return prepare_all_reduce(request);  // whose arithmetic is the replicas'
   Call call{.op = request.op,
             .operand_types = {request.operands.begin(), request.operands.end()},
             .attrs = {request.attrs.begin(), request.attrs.end()},

@@ -122,7 +122,8 @@ Plan build_plan(const Program& program, const PlanOptions& options) {
   return PlanBuilder(program, options).run();
 }
 
-void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines) {
+void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines,
+              Exchange* exchange) {
   const auto resolve = [&](const Place& place) { return slots[static_cast<size_t>(place.slot)] + place.offset; };
   auto* const pointers = reinterpret_cast<std::byte**>(slots[0] + plan.pointers_offset);
   const WorkerPool::StepScope awake(pool);
@@ -134,11 +135,15 @@ void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& p
       for (const Place& place : step.operands) *end++ = resolve(place);
       std::byte** const results = end;
       for (const Place& place : step.results) *end++ = resolve(place);
-      step.kernel.run(
-          step.kernel.params.get(),
-          {.operands = {pointers, results}, .results = {results, end}, .scratch = resolve(step.scratch), .pool = pool});
+      step.kernel.run(step.kernel.params.get(), {.operands = {pointers, results},
+                                                 .results = {results, end},
+                                                 .scratch = resolve(step.scratch),
+                                                 .pool = pool,
+                                                 .exchange = exchange,
+                                                 .line = exchange ? &mark_of(plan, step, lines) : nullptr});
     }
   } catch (const Error& error) {
+    if (error.where().known()) throw;
     throw Error(error.kind(), error.message(), mark_of(plan, *running, lines));
   }
   for (const StateCopy& copy : plan.copies) std::memcpy(resolve(copy.to), resolve(copy.from), copy.bytes);

@@ -55,10 +55,11 @@ struct PlanOptions {
 Plan build_plan(const Program& program, const PlanOptions& options = {});
 
 // Runs every step.  `slots[0]` is an arena of plan.arena_bytes, 64-byte aligned; `slots[1 + i]` the buffer of input i.
-// An Error of a kernel is rethrown with the source line of its node: that of `lines` (of another recording of the same
-// Program) where given.  The contents of states are undefined then.
-void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool,
-              const SourceLines* lines = nullptr);
+// An Error of a kernel that names no place is rethrown with the source line of its node: that of `lines` (of another
+// recording of the same Program) where given.  The contents of states are undefined then.  `exchange`: with the other
+// replicas; null: there are none.
+void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
+              Exchange* exchange = nullptr);
 
 // The source line of a step's last node; `lines` as above.
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines = nullptr);

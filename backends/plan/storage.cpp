@@ -170,11 +170,15 @@ class StoragePlanner {
     return read == write && element_by_element(value, input);
   }
 
+  bool works_in_place(const Group& group) const {
+    return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op);
+  }
+
   // Does the group that computes `value` read `buffer` only at the element that it writes?
   bool element_by_element(ValueId value, ValueId buffer) {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
-    if (group.kind != GroupKind::kEltwise) return false;
+    if (!works_in_place(group)) return false;
     for (const ValueId operand : group.operands) {
       const Root root = root_of(operand);
       const TensorType& read = program_.type(operand);
@@ -189,7 +193,7 @@ class StoragePlanner {
   void place_in_place() {
     if (!reuse_) return;
     for (size_t g = 0; g < groups_.size(); ++g)
-      if (groups_[g].kind == GroupKind::kEltwise)
+      if (works_in_place(groups_[g]))
         for (const ValueId result : groups_[g].results) take_over(result, static_cast<int>(g));
   }
 

@@ -199,7 +199,7 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
     const std::vector<std::byte> value = trainer.read(trainer.layout().find(Role::kSum, 0, sum));
     sums.insert(sums.end(), value.begin(), value.end());
   }
-  snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{kSumCount}}), sums);
+  snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{2 * kSumCount}}), sums);
 
   int32_t read_array = -1;
   std::vector<std::byte> contents;
@@ -307,12 +307,12 @@ void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {
 
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
   const store::Section& sums = loaded.at(kSums);
-  RUN_CHECK(sums.bytes.size() == kSumCount * sizeof(double), ErrorKind::kStore, "state {}: the section sums is damaged",
+  constexpr size_t kBytes = 2 * sizeof(double);
+  RUN_CHECK(sums.bytes.size() == kSumCount * kBytes, ErrorKind::kStore, "state {}: the section sums is damaged",
             loaded.info.id);
   const std::span<const std::byte> bytes(sums.bytes);
   for (int32_t sum = 0; sum < kSumCount; ++sum)
-    trainer.write(trainer.layout().find(Role::kSum, 0, sum),
-                  bytes.subspan(static_cast<size_t>(sum) * sizeof(double), sizeof(double)));
+    trainer.write(trainer.layout().find(Role::kSum, 0, sum), bytes.subspan(static_cast<size_t>(sum) * kBytes, kBytes));
 }
 
 void restore_model(const store::LoadedState& loaded, Trainer& trainer) {

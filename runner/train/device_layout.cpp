@@ -7,7 +7,7 @@
 namespace runner::train {
 namespace {
 
-constexpr std::string_view kSumNames[kSumCount] = {"window loss", "window weight", "logged loss", "logged weight"};
+constexpr std::string_view kSumNames[kSumCount] = {"window sum", "logged sum"};
 
 }  // namespace
 
@@ -36,7 +36,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .buffer = 0,
                        .index = sum,
                        .name = std::string(kSumNames[sum]),
-                       .type = {backends::DType::kF64, {}}});
+                       .type = {backends::DType::kF64, backends::Shape{2}}});
 }
 
 int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {

@@ -18,17 +18,20 @@ enum class Role {
   kParameters,  // of flat buffer `buffer`
   kSlot,        // optimizer slot `index` of it
   kGradients,   // sum over the window so far; where gradients are kept
-  kSum,         // number `index` of enum Sum
+  kSum,         // (2) f64, {Σ loss, Σ weight} over what enum Sum says
 };
 
-// Σ loss and Σ weight, of the window under way and of the finished windows since the last train/loss point; f64.
-enum Sum : int32_t { kWindowLoss, kWindowWeight, kLoggedLoss, kLoggedWeight, kSumCount };
+enum Sum : int32_t {
+  kWindowSum,  // the window under way
+  kLoggedSum,  // the finished windows since the last train/loss point
+  kSumCount
+};
 
 struct DeviceArray {
   Role role;
   int32_t buffer = 0;  // of the ParameterSet
   int32_t index = 0;   // slot, or Sum
-  std::string name;    // "parameters 0", "exp_avg 0", "logged loss"
+  std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
 };

@@ -71,8 +71,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   for (size_t b = 0; b < added.size(); ++b)
     if (added[b]) gradients_[b] = gradients_[b] ? ops::add(gradients_[b], added[b]) : added[b];
 
-  add_to_sum(arrays_, kLoggedLoss, ops::cast(total, DType::kF64), finite_);
-  if (counted != 0) add_to_sum(arrays_, kLoggedWeight, ops::cast(scalar("counted", counted), DType::kF64), finite_);
+  add_to_sum(arrays_, kLoggedSum, loss_and_weight(total, scalar("counted", counted)), finite_);
 }
 
 // Its gradient would be that of parameters which are gone.

@@ -1,6 +1,7 @@
 #include "runner/train/step_completion.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "backends/graph/ops.h"
@@ -12,6 +13,7 @@ namespace {
 namespace ops = backends::ops;
 using backends::DType;
 using backends::Program;
+using backends::Subject;
 using backends::ValueId;
 
 Value input_value(Program& program, size_t index) {
@@ -22,6 +24,11 @@ std::vector<Value> array_inputs(Program& program, const DeviceLayout& layout) {
   std::vector<Value> values;
   for (size_t i = 0; i < layout.arrays().size(); ++i) values.push_back(input_value(program, i));
   return values;
+}
+
+// Element `index` of a vector, ().
+Value number(Value vector, int64_t index) {
+  return ops::reshape(ops::slice(vector, 0, index, index + 1), backends::Shape{});
 }
 
 Value guarded(Value applied, Value now, Value before) {
@@ -51,8 +58,8 @@ class StepCompletion {
     return std::move(program_);
   }
 
-  Program of_reduced_window() {
-    take_window();
+  Program of_window() {
+    reduce_window();
     scale_gradients();
     update_all();
     arrays_.output(program_);
@@ -65,8 +72,8 @@ class StepCompletion {
   // Σ mask · loss and Σ mask · weight of this batch.
   void sum_batch(const StepBuilder::Recorded& recorded) {
     const Value counted = value(recorded.counted);
-    loss_ = ops::cast(ops::sum(ops::mul(value(recorded.losses), counted)), DType::kF64);
-    weight_ = ops::cast(ops::sum(ops::mul(value(recorded.weights), counted)), DType::kF64);
+    sums_ = loss_and_weight(ops::sum(ops::mul(value(recorded.losses), counted)),
+                            ops::sum(ops::mul(value(recorded.weights), counted)));
   }
 
   // Gradients of Σ mask · loss: the mask is the seed.
@@ -76,36 +83,42 @@ class StepCompletion {
     gradients_ = gradients_of(value(recorded.losses), value(recorded.counted), parameters, parameters_);
   }
 
-  void take_window() {
+  // Where they lie: the sums of one replica are of no use any more.
+  void reduce_window() {
     const auto& buffers = parameters_.buffers();
     gradients_.resize(buffers.size());
     for (size_t b = 0; b < buffers.size(); ++b)
-      if (buffers[b].group >= 0) gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
-    loss_ = arrays_.get(Role::kSum, 0, kWindowLoss);
-    weight_ = arrays_.get(Role::kSum, 0, kWindowWeight);
+      if (buffers[b].group >= 0)
+        gradients_[b] = reduced(Subject::kGradients, Role::kGradients, static_cast<int32_t>(b));
+    sums_ = reduced(Subject::kLoss, Role::kSum, 0, kWindowSum);
+  }
+
+  Value reduced(Subject subject, Role role, int32_t buffer, int32_t index = 0) {
+    const Value all = ops::all_reduce(arrays_.get(role, buffer, index), backends::Reduction::kSum, subject);
+    arrays_.set(all, role, buffer, index);
+    return all;
   }
 
   void add_window() {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b])
         gradients_[b] = ops::add(arrays_.get(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
-    loss_ = ops::add(arrays_.get(Role::kSum, 0, kWindowLoss), loss_);
-    weight_ = ops::add(arrays_.get(Role::kSum, 0, kWindowWeight), weight_);
+    sums_ = ops::add(arrays_.get(Role::kSum, 0, kWindowSum), sums_);
   }
 
   void keep_window() {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) arrays_.set(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
-    arrays_.set(loss_, Role::kSum, 0, kWindowLoss);
-    arrays_.set(weight_, Role::kSum, 0, kWindowWeight);
+    arrays_.set(sums_, Role::kSum, 0, kWindowSum);
   }
 
   // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
   void scale_gradients() {
-    const Value zero = ops::full_like(weight_, 0.0);
-    const Value mean = ops::where(ops::eq(weight_, zero), zero, ops::div(1.0, weight_));
+    const Value loss = number(sums_, 0), weight = number(sums_, 1);
+    const Value zero = ops::full_like(weight, 0.0);
+    const Value mean = ops::where(ops::eq(weight, zero), zero, ops::div(1.0, weight));
     factor_ = ops::cast(mean, DType::kF32);
-    finite_ = ops::is_finite(loss_);
+    finite_ = ops::is_finite(loss);
     const bool check_gradients = train_.on_nan == schema::OnNan::kSkip;
     Value norm;
     if (train_.clip_grad_norm || check_gradients) norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
@@ -120,8 +133,7 @@ class StepCompletion {
   void update_all() {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
-    add_to_sum(arrays_, kLoggedLoss, loss_, finite_);
-    add_to_sum(arrays_, kLoggedWeight, weight_, finite_);
+    add_to_sum(arrays_, kLoggedSum, sums_, finite_);
   }
 
   void update(int32_t buffer, Value gradient) {
@@ -151,7 +163,7 @@ class StepCompletion {
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
-  Value loss_, weight_;  // () f64, of the window so far
+  Value sums_;  // (2) f64, {Σ loss, Σ weight} of the window so far
   Value factor_, finite_;
 };
 
@@ -189,6 +201,10 @@ void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, 
   }
 }
 
+Value loss_and_weight(Value loss, Value weight) {
+  return ops::stack(std::array{ops::cast(loss, DType::kF64), ops::cast(weight, DType::kF64)}, 0);
+}
+
 void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {
   const Value before = arrays.get(Role::kSum, 0, sum);
   arrays.set(guarded(applied, ops::add(before, addend), before), Role::kSum, 0, sum);
@@ -204,7 +220,7 @@ Program complete_window(const StepBuilder& builder) {
   builder.begin(program, std::nullopt, /*with_scalars=*/true);
   constexpr size_t kBatchInputs = kBatchInputCount - kDrawKey;  // those of a Program without a batch
   const size_t first_scalar = builder.layout().arrays().size() + kBatchInputs;
-  return StepCompletion(builder, std::move(program), first_scalar).of_reduced_window();
+  return StepCompletion(builder, std::move(program), first_scalar).of_window();
 }
 
 }  // namespace runner::train

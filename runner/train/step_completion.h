@@ -35,15 +35,18 @@ class ArrayValues {
 void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
                   const std::vector<Value>& scalars, Value applied);
 
-// Adds () f64 to a sum, where `applied` holds or is unset.
+// {loss, weight} of two () tensors, (2) f64.
+Value loss_and_weight(Value loss, Value weight);
+
+// Adds (2) f64 to a sum, where `applied` holds or is unset.
 void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 
 // A training step made from a recorded forward part; the outputs are StepOutput's with `last`, then metrics and arrays.
 backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                 const StepShape& shape);
 
-// The end of a window whose gradients and sums have been reduced over replicas, where they lie: what complete_step()
-// does behind the accumulation of a window's last batch.  Outputs as there, without metrics.
+// The end of a window of replicas: reduces their gradients and sums, and does what complete_step() does behind the
+// accumulation of a window's last batch.  Outputs as there, without metrics.
 backends::Program complete_window(const StepBuilder& builder);
 
 }  // namespace runner::train

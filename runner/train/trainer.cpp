@@ -51,8 +51,7 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
 
 // What micro-batches add up: gradients, and the sums of the window.
 bool is_of_window(const DeviceArray& array) {
-  return array.role == Role::kGradients ||
-         (array.role == Role::kSum && (array.index == kWindowLoss || array.index == kWindowWeight));
+  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kWindowSum);
 }
 
 constexpr const char* kNothingFound = "the forward pass is finite, a gradient is not";
@@ -85,6 +84,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       layout_(model_.parameters, optimizers_,
               recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain)),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
+  if (ranks != nullptr) exchange_.emplace(*ranks);
   random_key_[0] = draw_key_[0] = recipe.seed;
   kept_gradients_.resize(model_.parameters.buffers().size());
 }
@@ -153,6 +153,7 @@ std::vector<double> Trainer::read_value(const backends::Program& program, backen
     wanted.output("item", value);
     return device_.compile(wanted);
   });
+  begin_exchange(/*again=*/true);
   device_.wait(device_.submit(*step, arguments(batch, scalars, &program.lines())));
   const backends::TensorType type = program.type(value);
   std::vector<std::byte> bytes(type.bytes());
@@ -166,6 +167,7 @@ std::vector<double> Trainer::read_value(const backends::Program& program, backen
 void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
   segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
                                       [&] { return device_.compile(segment.program()); });
+  begin_exchange(/*again=*/false);
   device_.wait(device_.submit(*segment_step_, arguments(batch, segment.scalars(), &segment.program().lines())));
 }
 
@@ -185,7 +187,7 @@ void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   const StepShape own{shape.batch, shape.first, shape.last && ranks_ == nullptr};
   if (!may_ask && shape.batch > 0) training_step(own, nullptr);
-  if (ranks_ != nullptr) reduced_step_ = device_.compile(complete_window(builder_));
+  if (ranks_ != nullptr) window_step_ = device_.compile(complete_window(builder_));
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -230,8 +232,10 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const
   draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
   batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
   const std::span<const std::byte* const> inputs(batch_inputs_);
+  backends::Exchange* const exchange = exchange_ ? &*exchange_ : nullptr;
   if (batch == nullptr)
-    return {.states = states_, .batch = inputs.subspan(kDrawKey), .scalars = scalars, .lines = lines};
+    return {
+        .states = states_, .batch = inputs.subspan(kDrawKey), .scalars = scalars, .lines = lines, .exchange = exchange};
   random_key_[1] = batch->position.epoch;
   const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;
@@ -240,7 +244,7 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const
   batch_inputs_[kMask] = bytes(batch->weights);
   batch_inputs_[kSampleIds] = bytes(batch->ids);
   batch_inputs_[kRandomKey] = bytes_of(random_key_).data();
-  return {.states = states_, .batch = inputs, .scalars = scalars, .lines = lines};
+  return {.states = states_, .batch = inputs, .scalars = scalars, .lines = lines, .exchange = exchange};
 }
 
 // Those of the recording at hand, where there was one for this step.
@@ -277,12 +281,16 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricS
 Trainer::Step Trainer::run_batches_together(data::Loader& loader, Window& window) {
   MetricSums metrics;
   if (run_batches(loader, window, metrics) == nullptr) clear_window();
-  reduce_window();
   merge(window, *ranks_, site("the window"));
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
-  device_.wait(device_.submit(*reduced_step_, arguments(nullptr, scalars_, nullptr)));
-  return reduced_step_;
+  begin_exchange(/*again=*/false);
+  device_.wait(device_.submit(*window_step_, arguments(nullptr, scalars_, nullptr)));
+  return window_step_;
+}
+
+void Trainer::begin_exchange(bool again) {
+  if (exchange_) exchange_->begin(counters.windows + 1, again);
 }
 
 void Trainer::clear_window() {
@@ -291,15 +299,6 @@ void Trainer::clear_window() {
     if (!is_of_window(array)) continue;
     const std::vector<std::byte> zeros(array.type.bytes());
     device_.write(*arrays_[i], 0, zeros);
-  }
-}
-
-void Trainer::reduce_window() {
-  for (size_t i = 0; i < arrays_.size(); ++i) {
-    const DeviceArray& array = layout_.arrays()[i];
-    if (!is_of_window(array)) continue;
-    const std::string_view what = array.role == Role::kGradients ? "gradients" : "the loss";
-    device_.wait(device_.all_reduce(*arrays_[i], array.type, backends::Reduction::kSum, *ranks_, site(what)));
   }
 }
 
@@ -341,14 +340,12 @@ int64_t Trainer::updates_of(int32_t optimizer) const {
 }
 
 double Trainer::take_logged_loss() {
-  double sums[2] = {0, 0};
-  const double zero = 0;
-  for (const Sum sum : {kLoggedLoss, kLoggedWeight}) {
-    backends::Buffer& buffer = *arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, sum))];
-    device_.read(buffer, 0, std::as_writable_bytes(std::span(&sums[sum - kLoggedLoss], 1)));
-    device_.write(buffer, 0, bytes_of(zero));
-  }
-  return sums[1] == 0 ? std::numeric_limits<double>::quiet_NaN() : sums[0] / sums[1];
+  std::array<double, 2> loss_and_weight{};
+  backends::Buffer& buffer = *arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, kLoggedSum))];
+  device_.read(buffer, 0, std::as_writable_bytes(std::span(loss_and_weight)));
+  device_.write(buffer, 0, bytes_of(std::array<double, 2>{}));
+  const auto [loss, weight] = loss_and_weight;
+  return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
 }
 
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {

@@ -173,8 +173,8 @@ class Trainer {
   // The same on each replica; the step that ends the window for all of them.
   Step run_batches_together(data::Loader& loader, Window& window);
   void clear_window();
-  void reduce_window();
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
+  void begin_exchange(bool again);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch);
@@ -217,7 +217,8 @@ class Trainer {
   // That of a hook is made anew for each step.
   StepBuilder::Recorded recorded_;
   Step segment_step_;
-  Step reduced_step_;  // the end of a window of replicas
+  std::optional<backends::Exchange> exchange_;  // among replicas
+  Step window_step_;                            // the end of a window of replicas
   int64_t replayed_ = 0;
   MetricSums metrics_;
   std::vector<bool> kept_gradients_;

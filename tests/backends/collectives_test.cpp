@@ -19,6 +19,7 @@
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
+#include "backends/graph/ops.h"
 #include "backends/runtime/arena.h"
 #include "schema/error.h"
 #include "tests/backends/support/op_by_op_device.h"
@@ -300,9 +301,23 @@ TEST(Collectives, SleepWhileTheyWait) {
 
 // ---- devices -------------------------------------------------------------------------------------------------------
 
-// A device that works inside the call, and one with a queue: the reduction stands between a write and a read.
-TEST(Collectives, ReduceBuffersOfDevices) {
-  on_threads(3, [](SharedCollectives& ranks) {
+// x (1000) becomes its fold, in its own memory; then 2 · x is reduced as well.
+Program two_reductions() {
+  Program program;
+  program.set_mark({"h.lua", 7, 1});
+  const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1000}})};
+  const Value all = ops::all_reduce(x, Reduction::kSum, Subject::kGradients);
+  const Value twice = ops::mul(all, 2.0);
+  program.output("x", all.id, 0);
+  program.output("y", ops::all_reduce(twice, Reduction::kMax, Subject::kLoss).id);
+  return program;
+}
+
+// Of a device that works inside the call, and of one with a queue.
+TEST(Collectives, ReduceWhatProgramsCompute) {
+  const Program program = two_reductions();
+  const std::vector<float> want = folded<float>(3, 1000, Reduction::kSum);
+  on_threads(3, [&](SharedCollectives& ranks) {
     std::vector<std::unique_ptr<Device>> devices;
     devices.push_back(make_cpu_device(1));
     devices.push_back(std::make_unique<testing::OpByOpDevice>());
@@ -310,12 +325,57 @@ TEST(Collectives, ReduceBuffersOfDevices) {
       std::vector<float> values = values_of<float>(ranks.rank(), 1000);
       const std::shared_ptr<Buffer> buffer = device->allocate(values.size() * sizeof(float));
       device->write(*buffer, 0, bytes_of(values));
-      const std::string what = "gradients";
-      device->wait(device->all_reduce(*buffer, type_of(values), Reduction::kSum, ranks, {what, 1}));
+      Buffer* const states[] = {buffer.get()};
+      Exchange exchange(ranks);
+      exchange.begin(1, /*again=*/false);
+      const std::shared_ptr<Executable> executable = device->compile(program);
+      device->wait(device->submit(*executable, {.states = states, .batch = {}, .scalars = {}, .exchange = &exchange}));
       device->read(*buffer, 0, bytes_of(values));
-      EXPECT_TRUE(same_bits(values, folded<float>(3, 1000, Reduction::kSum)));
+      EXPECT_TRUE(same_bits(values, want));
+      device->read_output(*executable, 1, bytes_of(values));
+      for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], 2 * want[i]);
     }
   });
+}
+
+// A part that one rank runs ahead, and whose reduction it has then done.
+TEST(Collectives, TakePlaceOnceHoweverOftenARecordingRuns) {
+  on_threads(3, [](SharedCollectives& ranks) {
+    const std::vector<float> want = folded<float>(3, 10, Reduction::kSum);
+    const auto reduce = [&](Exchange& exchange) {
+      std::vector<float> values = values_of<float>(ranks.rank(), 10);
+      exchange.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, "gradients", {});
+      EXPECT_TRUE(same_bits(values, want));
+    };
+    Exchange exchange(ranks);
+    for (int64_t step = 1; step <= 2; ++step) {
+      for (int part = 0; ranks.rank() == 1 && part < 2; ++part) {
+        exchange.begin(step, /*again=*/true);
+        reduce(exchange);
+      }
+      exchange.begin(step, /*again=*/false);
+      reduce(exchange);
+      reduce(exchange);
+    }
+  });
+}
+
+TEST(Collectives, NameTheLineOfTheNode) {
+  const Program program = two_reductions();
+  const std::vector<std::string> errors = errors_of(2, [&](SharedCollectives& ranks) {
+    if (ranks.rank() == 1) return ranks.barrier({"the end", 4});
+    const auto device = make_cpu_device(1);
+    const std::shared_ptr<Buffer> buffer = device->allocate(4000);
+    Buffer* const states[] = {buffer.get()};
+    Exchange exchange(ranks);
+    exchange.begin(4, /*again=*/false);
+    device->submit(*device->compile(program), {.states = states, .batch = {}, .scalars = {}, .exchange = &exchange});
+  });
+  const std::string text =
+      "h.lua:7:1: the replicas do not agree: rank 0 calls all_reduce of gradients, (1000) f32, at step 4, h.lua:7:1; "
+      "rank "
+      "1 calls barrier of the end, at step 4";
+  EXPECT_EQ(errors[0], text);
 }
 
 // ---- processes -----------------------------------------------------------------------------------------------------

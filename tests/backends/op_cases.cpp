@@ -13,6 +13,7 @@ using Record = std::function<Value(In)>;
 using Axes = std::vector<int64_t>;
 
 constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16};
+constexpr DType kReduced[] = {DType::kF32, DType::kF64, DType::kI32, DType::kI64};
 constexpr DType kNumbers[] = {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64};
 
 class Table {
@@ -29,6 +30,7 @@ class Table {
     products();
     rows();
     losses();
+    collectives();
     return std::move(cases_);
   }
 
@@ -255,6 +257,16 @@ class Table {
     add("dropout_mask", {key, samples}, [shape](In v) { return ops::dropout_mask(v[0], v[1], shape, 1, 0.3); });
     add("random_uniform", {key}, [shape](In v) { return ops::random_uniform(v[0], shape, 1); });
     add("random_normal", {key}, [shape](In v) { return ops::random_normal(v[0], shape, 1); });
+  }
+
+  // Of one replica alone.
+  void collectives() {
+    for (const DType dtype : large_ ? numbers() : std::span(kReduced))
+      for (const Reduction reduction : {Reduction::kSum, Reduction::kMax})
+        add("all_reduce", {{{dtype, of_size({3, 5}, {1024, 1024})}}}, [reduction](In v) {
+          return reduction == Reduction::kSum ? ops::all_reduce(v[0], reduction, Subject::kGradients)
+                                              : ops::all_reduce(ops::detach(v[0]), reduction, Subject::kLoss);
+        });
   }
 
   void losses() {

@@ -321,6 +321,8 @@ std::vector<Case> other_cases() {
          ops::random_normal(x(i64, {2}), {2, 3}, int64_t{1} << 32);
        },
        "random_normal: the stream must lie in [0, 2^32), got 4294967296"},
+      {[](Recorder& x) { ops::all_reduce(x(boolean, {3}), Reduction::kSum, Subject::kGradients); },
+       "all_reduce: wants a tensor of f32, f64, i32 or i64, got (3) bool"},
   };
 }
 

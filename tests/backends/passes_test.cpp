@@ -94,6 +94,21 @@ TEST(Passes, RandomTensorsAreNotFoldedAndMergedOnlyWhereEqual) {
   EXPECT_EQ(count(optimised, Op::kRandomUniform), 1);
 }
 
+// Other replicas wait for each of them.
+TEST(Passes, CollectivesAreNeitherMergedNorLeftOut) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{4}})};
+  ops::all_reduce(x, Reduction::kSum, Subject::kGradients);
+  ops::all_reduce(x, Reduction::kSum, Subject::kGradients);
+  ops::all_reduce(ops::exp(x), Reduction::kSum, Subject::kGradients);
+  ops::tanh(x);
+  program.output("y", ops::neg(x).id);
+  const Program optimised = optimise(program);
+  EXPECT_EQ(count(optimised, Op::kAllReduce), 3);
+  EXPECT_EQ(count(optimised, Op::kExp), 1);
+  EXPECT_EQ(count(optimised, Op::kTanh), 0);
+}
+
 TEST(Passes, DceKeepsInputsInTheirPlace) {
   Program program;
   const Value a{&program, program.input(InputKind::kState, "a", {DType::kF32, Shape{4}})};

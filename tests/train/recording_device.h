@@ -62,6 +62,7 @@ class RecordingDevice : public backends::Device {
   }
 
   backends::Ticket submit(backends::Executable& executable, const backends::Arguments& arguments) override {
+    RUN_ASSERT(arguments.exchange == nullptr);  // what several ranks do cannot be done again by one
     Event event{.call = Call::kSubmit, .subject = number_of(executables_, executable)};
     for (const backends::Buffer* state : arguments.states) event.states.push_back(number_of(buffers_, *state));
     const backends::Program& program = programs_[event.subject];
@@ -73,12 +74,6 @@ class RecordingDevice : public backends::Device {
     event.scalars.assign(arguments.scalars.begin(), arguments.scalars.end());
     events_.push_back(std::move(event));
     return device_->submit(executable, arguments);
-  }
-
-  backends::Ticket all_reduce(backends::Buffer&, const backends::TensorType&, backends::Reduction,
-                              backends::Collectives&, const backends::Site&) override {
-    RUN_ASSERT(!"what several ranks do cannot be done again by one");
-    return 0;
   }
 
   void read_output(backends::Executable& executable, int index, std::span<std::byte> target) override {

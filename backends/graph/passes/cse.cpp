@@ -32,7 +32,7 @@ Program cse(const Program& program) {
   std::unordered_multimap<size_t, ValueId> seen;
   for (ValueId id = 0; id < program.size(); ++id) {
     const ValueId now = rewriter.copy(id);
-    if (program.node(id).op == Op::kInput) continue;
+    if (program.node(id).op == Op::kInput || is_collective(program.node(id).op)) continue;
     const size_t hash = structure_hash(rewriter.to(), now);
     const auto [first, last] = seen.equal_range(hash);
     const auto twin =

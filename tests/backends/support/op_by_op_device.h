@@ -114,22 +114,14 @@ class OpByOpDevice : public Device {
     auto launches = static_cast<Launches&>(executable).shared_from_this();
     bind(launches, arguments);
     for (const Launches::Step& step : launches->steps)
-      queue_.push([this, launches, &step, lines = arguments.lines] { launch(*launches, step, lines); });
+      queue_.push([this, launches, &step, lines = arguments.lines, exchange = arguments.exchange] {
+        launch(*launches, step, lines, exchange);
+      });
     // What leaves the Program is set aside first: a state may take what another one held.
     for (size_t i = 0; i < launches->program.outputs().size(); ++i)
       queue_.push([launches, i] { launches->set_aside(i); });
     for (size_t i = 0; i < launches->program.outputs().size(); ++i)
       if (launches->program.outputs()[i].state >= 0) queue_.push([launches, i] { launches->update(i); });
-    finished_at_.push_back(queue_.pushed());
-    return finished_at_.size();
-  }
-
-  Ticket all_reduce(Buffer& buffer, const TensorType& type, Reduction reduction, Collectives& ranks,
-                    const Site& site) override {
-    queue_.push([to = static_cast<Memory&>(buffer).arena, type, reduction, &ranks, what = std::string(site.what),
-                 step = site.step, line = site.line] {
-      ranks.all_reduce(type, {to->data(), type.bytes()}, reduction, {what, step, line});
-    });
     finished_at_.push_back(queue_.pushed());
     return finished_at_.size();
   }
@@ -239,18 +231,22 @@ class OpByOpDevice : public Device {
     });
   }
 
-  void launch(Launches& launches, const Launches::Step& step, const SourceLines* lines) {
+  void launch(Launches& launches, const Launches::Step& step, const SourceLines* lines, Exchange* exchange) {
+    const Origin origin = launches.program.node(step.node).origin;
+    const SourceMark& line = (lines && lines->has(origin) ? *lines : launches.program.lines()).at(origin);
     std::vector<std::byte*> operands;
     for (const ValueId operand : launches.program.operands(step.node)) operands.push_back(launches.place(operand));
     std::byte* results[] = {launches.place(step.node)};
     try {
-      step.kernel.run(
-          step.kernel.params.get(),
-          {.operands = operands, .results = results, .scratch = launches.arena.data() + step.scratch, .pool = pool_});
+      step.kernel.run(step.kernel.params.get(), {.operands = operands,
+                                                 .results = results,
+                                                 .scratch = launches.arena.data() + step.scratch,
+                                                 .pool = pool_,
+                                                 .exchange = exchange,
+                                                 .line = &line});
     } catch (const Error& error) {
-      const Origin origin = launches.program.node(step.node).origin;
-      const SourceLines& known = lines && lines->has(origin) ? *lines : launches.program.lines();
-      throw Error(error.kind(), error.message(), known.at(origin));
+      if (error.where().known()) throw;
+      throw Error(error.kind(), error.message(), line);
     }
   }
 

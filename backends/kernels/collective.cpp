@@ -1,0 +1,31 @@
+#include <cstring>
+
+#include "backends/kernels/make_kernel.h"
+#include "backends/kernels/prepare.h"
+
+namespace runner::backends {
+namespace {
+
+struct AllReduce {
+  TensorType type;
+  Reduction reduction;
+  Subject subject;
+};
+
+// Without other replicas a value is its own fold.
+void run_all_reduce(const AllReduce& r, const KernelArguments& arguments) {
+  std::byte* const values = arguments.results[0];
+  if (values != arguments.operands[0]) std::memcpy(values, arguments.operands[0], r.type.bytes());
+  if (arguments.exchange != nullptr)
+    arguments.exchange->all_reduce(r.type, {values, r.type.bytes()}, r.reduction, name_of(r.subject), *arguments.line);
+}
+
+}  // namespace
+
+Kernel prepare_all_reduce(const KernelRequest& request) {
+  return make_kernel<run_all_reduce>("all_reduce", AllReduce{.type = request.result,
+                                                             .reduction = static_cast<Reduction>(request.attrs[0]),
+                                                             .subject = static_cast<Subject>(request.attrs[1])});
+}
+
+}  // namespace runner::backends
