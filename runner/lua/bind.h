@@ -27,9 +27,13 @@ enum class Raise { kCaught, kEndsRun };
 // Makes the exception under way a Lua error; it has the caller's line where it has none of its own.  Does not return.
 int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise);
 
+// Counts a call of C++ code, which takes longer than an instruction does, against the budget.
+void count_call(lua_State* state);
+
 // `function` as Lua calls it.
 template <int (*function)(lua_State*), Raise raise = Raise::kCaught>
 int bound(lua_State* state) {
+  count_call(state);
   std::exception_ptr thrown;
   try {
     return function(state);

@@ -70,6 +70,7 @@ class LuaHooks : public train::Hooks {
                   .recorded = in_folder(folder_, recorded)}),
         accelerator_{recipe} {
     runtime_.user = &recording_;
+    runtime_.set_interrupted([this] { return accelerator_.run != nullptr && accelerator_.run->asked_to_stop(); });
     lua_State* const state = runtime_.state();
     open_libraries(runtime_);
     open_loop(state);

@@ -405,7 +405,7 @@ void open_modules(lua_State* state) {
                                         {"__index", bound<index>},
                                         {"__newindex", bound<no_assignment>},
                                         {"__len", bound<length>},
-                                        {"__gc", bound<collect>}};
+                                        {"__gc", collect}};
   set_functions(state, kEntries);
   protect_metatable(state);
   lua_pop(state, 1);

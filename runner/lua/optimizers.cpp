@@ -306,7 +306,7 @@ std::span<const OptimizerFunction> optimizer_functions() {
 
 void open_optimizers(lua_State* state) {
   luaL_newmetatable(state, kOptimizerName);
-  set_function(state, "__gc", bound<collect>);
+  set_function(state, "__gc", collect);
   set_function(state, "__index", bound<no_entry>);
   set_function(state, "__newindex", bound<no_entry>);
   protect_metatable(state);

@@ -18,6 +18,8 @@ namespace runner::lua {
 namespace {
 
 constexpr int kHookInterval = 10'000;  // instructions between two looks at the budget
+// Memory costs time as well: to fill, to collect, and above all to go through where none is left.
+constexpr int64_t kBytesPerInstruction = 4;
 constexpr int kCallersShown = 8;
 constexpr const char* kNoMemory = "not enough memory";  // Lua's own text, which it keeps ready
 
@@ -90,6 +92,7 @@ class Runtime::Impl {
   const std::vector<Source>& sources() const { return sources_; }
   uint64_t draws = 0;
   std::function<uint64_t()> random_source;
+  std::function<bool()> interrupted;
 
   // Null where the file itself is to be read.
   const Source* recorded(const std::filesystem::path& file) const {
@@ -102,15 +105,21 @@ class Runtime::Impl {
 
   void refill() {
     if (ending_) return;
-    left_ = options_.budget.instructions;
-    lua_sethook(state_, spend, LUA_MASKCOUNT, kHookInterval);
+    budget_ = left_ = options_.budget.instructions;
+    next_look_ = left_ - kHookInterval;
+    lua_sethook(state_, on_count, LUA_MASKCOUNT, kHookInterval);
+  }
+
+  void spend(lua_State* state, int64_t instructions) {
+    left_ -= std::min(instructions, options_.budget.instructions);
+    if (left_ <= next_look_) look(state);
   }
 
   void keep_raised(lua_State* state, Raised raised, bool ends_run) {
     if (ending_) return;
     raised_ = std::move(raised);
     ending_ = ends_run;
-    if (ending_) lua_sethook(state, spend, LUA_MASKCOUNT, 1);
+    if (ending_) lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
   }
 
   void call(lua_State* state, int arguments, int results) {
@@ -185,37 +194,56 @@ class Runtime::Impl {
       return impl.refuse(new_size);
     void* now = std::realloc(block, new_size);
     if (now == nullptr) return impl.refuse(new_size);
+    if (new_size > old_size) {
+      impl.refused_ = 0;
+      impl.spend_bytes(new_size - old_size);
+    }
     impl.used_ += new_size - old_size;
-    if (new_size > old_size) impl.refused_ = 0;
     return now;
   }
 
   // Lua collects and asks once more; where that does not help, the budget is spent.
   void* refuse(size_t size) {
     const bool spent = std::exchange(refused_, size) == size;
+    if (!spent) spend_bytes(used_);
     if (spent && depth_ > 0 && !ending_) {
       raised_ = {nullptr, kNoMemory};
       ending_ = true;
-      lua_sethook(state_, spend, LUA_MASKCOUNT, 1);
+      lua_sethook(state_, on_count, LUA_MASKCOUNT, 1);
     }
     return nullptr;
   }
 
+  // In the allocator, which must not raise an error: the next instruction looks at what is left.
+  void spend_bytes(size_t bytes) {
+    left_ -= static_cast<int64_t>(bytes) / kBytesPerInstruction;
+    if (left_ <= next_look_ && depth_ > 0) lua_sethook(state_, on_count, LUA_MASKCOUNT, 1);
+  }
+
   void push_raised(lua_State* state) const { lua_pushlstring(state, raised_.text.data(), raised_.text.size()); }
 
-  // The count hook.  Once the budget is spent or the run over, every instruction is an error, so that no pcall outlives
-  // it.
-  static void spend(lua_State* state, lua_Debug*) {
+  static void on_count(lua_State* state, lua_Debug*) {
     Impl& impl = of(state);
-    impl.left_ -= kHookInterval;
-    if (impl.left_ > 0 && !impl.ending_) return;
-    lua_sethook(state, spend, LUA_MASKCOUNT, 1);
-    if (impl.ending_) {
-      impl.push_raised(state);
+    impl.left_ -= lua_gethookcount(state);
+    impl.look(state);
+  }
+
+  // Once the budget is spent or the run over, every instruction is an error, so that no pcall outlives it.
+  void look(lua_State* state) {
+    next_look_ = left_ - kHookInterval;
+    if (budget_ == options_.budget.instructions && interrupted && interrupted()) left_ = std::min(left_, budget_ /= 10);
+    if (left_ > 0 && !ending_) {
+      if (lua_gethookcount(state) != kHookInterval) lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
+      return;
+    }
+    lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
+    if (ending_) {
+      push_raised(state);
       lua_error(state);
     }
-    luaL_error(state, "the hook has run for %d million Lua instructions: an endless loop?",
-               static_cast<int>(impl.options_.budget.instructions / 1'000'000));
+    luaL_error(state, "the hook has run for %d million Lua instructions%s: an endless loop?",
+               static_cast<int>(budget_ / 1'000'000),
+               budget_ == options_.budget.instructions ? "" : " after the run was interrupted");
   }
 
   // Message handler: turns any error object into a text and notes who called.
@@ -258,10 +286,10 @@ class Runtime::Impl {
     const std::exception_ptr cause = ending_ || message == raised_.text ? raised_.cause : nullptr;
     const bool leaves_the_hook = depth_ == 0;
     if (leaves_the_hook) forget_raised();
-    if (status == LUA_ERRMEM || message == kNoMemory) {
+    if (status == LUA_ERRMEM || message == kNoMemory)
       message = fmt::format("the hook needs more than {} MiB of Lua memory", options_.budget.memory_bytes >> 20);
-      lua_gc(state, LUA_GCCOLLECT);  // or what filled it would be in the way of the next call
-    }
+    // Or what filled it would be in the way of the next call.
+    if (used_ > options_.budget.memory_bytes / 2) lua_gc(state, LUA_GCCOLLECT);
     SourceMark where = take_line(message);
     if (!where.known() && !callers_.empty()) where = callers_.front().line;
     Error error =
@@ -318,10 +346,12 @@ class Runtime::Impl {
 
   Runtime& owner_;
   const RuntimeOptions options_;
-  size_t used_ = 0;     // bytes
-  size_t refused_ = 0;  // the newest request that there was no memory for, in bytes; 0: it was helped
-  int64_t left_ = 0;    // instructions
-  int depth_ = 0;       // of calls
+  size_t used_ = 0;        // bytes
+  size_t refused_ = 0;     // the newest request that there was no memory for, in bytes; 0: it was helped
+  int64_t budget_ = 0;     // of the call, in instructions
+  int64_t left_ = 0;       // of it
+  int64_t next_look_ = 0;  // at so many left
+  int depth_ = 0;          // of calls
   std::vector<Source> sources_;
   std::vector<Caller> callers_;  // of the newest error
   std::string traced_;           // its text
@@ -407,6 +437,14 @@ void Runtime::protect(const std::function<void()>& body) {
 
 void Runtime::refill() {
   impl_->refill();
+}
+
+void Runtime::spend(lua_State* state, int64_t instructions) {
+  impl_->spend(state, instructions);
+}
+
+void Runtime::set_interrupted(std::function<bool()> interrupted) {
+  impl_->interrupted = std::move(interrupted);
 }
 
 uint64_t Runtime::random_draws() const {

@@ -1,10 +1,10 @@
 // A sandboxed Lua 5.4 state that runs a hook file.
 //
-// Promises: the code reaches neither files nor the system; each call has a budget of instructions, and the state one of
-// memory; whatever goes wrong in Lua comes out as Error(kRun) with the line of the hook, and what C++ has thrown below
-// it as the same exception; equal code gives equal results, so pairs() goes through keys in an order of its own and
-// math.random is a function of (seed, how often it was called).
-// Not thread-safe: a Runtime belongs to one thread at a time.
+// Promises: the code reaches neither files nor the system; each call has a budget of work, counted in instructions, and
+// the state one of memory; whatever goes wrong in Lua comes out as Error(kRun) with the line of the hook, and what C++
+// has thrown below it as the same exception; equal code gives equal results, so pairs() goes through keys in an order
+// of its own and math.random is a function of (seed, how often it was called). Not thread-safe: a Runtime belongs to
+// one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace runner::lua {
 
 struct Budget {
   size_t memory_bytes = size_t{256} << 20;
-  int64_t instructions = 1'000'000'000;  // of one call; about ten seconds
+  int64_t instructions = 1'000'000'000;  // of one call, with what spend() adds to them; about ten seconds
   int64_t pattern_steps = 10'000'000;    // of one string.find, match, gmatch step or gsub
 };
 
@@ -82,6 +82,10 @@ class Runtime {
   void protect(const std::function<void()>& body);
   // A fresh budget inside a call: a loop of the hook's own has come round.
   void refill();
+  // Counts what C++ does for a call as so many instructions more.  Raises a Lua error where the budget is spent.
+  void spend(lua_State* state, int64_t instructions);
+  // Asked while a call is under way: whether it should come to its end, for which it has a tenth of its budget then.
+  void set_interrupted(std::function<bool()> interrupted);
 
   // How often math.random has drawn: with the seed, all that it is.
   uint64_t random_draws() const;

@@ -15,6 +15,13 @@ namespace {
 
 // ---- an order of keys that does not depend on addresses or hash seeds ---------------------------------------------
 
+// What going to the next entry of a table costs in here, and sorting one, in instructions.
+constexpr int64_t kWalk = 5, kSort = 20;
+
+void spend(lua_State* state, int64_t instructions) {
+  Runtime::of(state).spend(state, instructions);
+}
+
 // Numbers come first, then texts, then false and true, then all else in the order in which Lua has it.
 int rank_of(lua_State* state, int index) {
   switch (lua_type(state, index)) {
@@ -38,7 +45,7 @@ void push_next_key(lua_State* state) {
   const bool first = lua_isnil(state, 2);
   lua_pushnil(state);  // 3: the best so far
   lua_pushnil(state);
-  while (lua_next(state, 1) != 0) {
+  for (; lua_next(state, 1) != 0; spend(state, kWalk)) {
     lua_pop(state, 1);
     if (rank_of(state, -1) == 3) continue;
     const bool follows = first || key_less(state, 2, -1);
@@ -56,7 +63,7 @@ void push_next_unordered(lua_State* state) {
   } else {
     lua_pushnil(state);
   }
-  while (lua_next(state, 1) != 0) {
+  for (; lua_next(state, 1) != 0; spend(state, kWalk)) {
     lua_pop(state, 1);
     if (rank_of(state, -1) == 3) return;
   }
@@ -113,6 +120,7 @@ int pairs(lua_State* state) {
     const bool has_order = rank_of(state, -1) < 3;
     lua_rawseti(state, has_order ? 2 : 3, has_order ? ++ordered : ++others);
   }
+  spend(state, kWalk * (ordered + others));
   lua_pushvalue(state, lua_upvalueindex(1));  // table.sort
   lua_pushvalue(state, 2);
   lua_pushcfunction(state, [](lua_State* L) {
@@ -245,6 +253,60 @@ int repeat(lua_State* state) {
   return 1;
 }
 
+// ---- functions that go through more than their call shows ---------------------------------------------------------
+
+// Functions of Lua's library, upvalue 1, that first count what they are going to do, `work`.
+template <int64_t (*work)(lua_State*)>
+int counted(lua_State* state) {
+  spend(state, work(state));
+  return lua_tocfunction(state, lua_upvalueindex(1))(state);
+}
+
+// Those whose results are as many as they do.
+int spreading(lua_State* state) {
+  const int results = lua_tocfunction(state, lua_upvalueindex(1))(state);
+  spend(state, results);
+  return results;
+}
+
+// A length may be what a metamethod says.
+int64_t times(int64_t count, int64_t each) {
+  constexpr int64_t kMore = int64_t{1} << 40;  // than any budget
+  return std::clamp<int64_t>(count, 0, kMore) * each;
+}
+
+template <int64_t each>
+int64_t entries(lua_State* state) {
+  return lua_istable(state, 1) ? times(luaL_len(state, 1), each) : 0;
+}
+
+// All that stand behind the place are moved; without one, as many arguments as `without`, none is.
+template <int without>
+int64_t to_shift(lua_State* state) {
+  if (!lua_istable(state, 1) || lua_gettop(state) <= without) return 0;
+  return times(luaL_len(state, 1) - std::max<lua_Integer>(lua_tointeger(state, 2), 1), kWalk);
+}
+
+int64_t to_move(lua_State* state) {
+  const lua_Integer first = lua_tointeger(state, 2), last = lua_tointeger(state, 3);
+  if (last < first) return 0;
+  const lua_Unsigned count = static_cast<lua_Unsigned>(last) - static_cast<lua_Unsigned>(first);
+  return times(static_cast<int64_t>(std::min<lua_Unsigned>(count, LUA_MAXINTEGER)), kWalk);
+}
+
+struct Counted {
+  const char *table, *name;
+  lua_CFunction function;
+};
+constexpr Counted kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
+                                {"table", "insert", counted<to_shift<2>>},
+                                {"table", "move", counted<to_move>},
+                                {"table", "remove", counted<to_shift<1>>},
+                                {"table", "sort", counted<entries<kSort>>},
+                                {"table", "unpack", spreading},
+                                {"string", "byte", spreading},
+                                {"utf8", "codepoint", spreading}};
+
 // ---- what is taken away --------------------------------------------------------------------------------------------
 
 // What `name` would do, for those who look for it.
@@ -287,6 +349,15 @@ void remove(lua_State* state, const char* table, const char* name) {
   lua_pop(state, 1);
 }
 
+// Puts a closure over the function in its place.
+void count_work(lua_State* state, const Counted& row) {
+  lua_getglobal(state, row.table);
+  lua_getfield(state, -1, row.name);
+  lua_pushcclosure(state, row.function, 1);
+  lua_setfield(state, -2, row.name);
+  lua_pop(state, 1);
+}
+
 void protect_metatable_of_strings(lua_State* state) {
   lua_pushliteral(state, "");
   lua_getmetatable(state, -1);
@@ -306,6 +377,7 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   }
   for (const Missing& missing : kMissing) remove(state, LUA_GNAME, missing.name);
   remove(state, "string", "dump");
+  for (const Counted& row : kCounted) count_work(state, row);
   protect_metatable_of_strings(state);
   replace_pattern_functions(state, pattern_steps);
   replace(state, "string", "rep", bound<repeat>);

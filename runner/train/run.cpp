@@ -122,7 +122,7 @@ class Run : private RunControl, private LoopHost {
   int64_t step() const override { return session_.trainer.counters.windows; }
   bool finished() const override { return step() >= session_.scale.total_steps || stops(); }
   bool stops() const { return log_->stopped_early() || stopped_by_hook_; }
-  bool asked_to_stop() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
+  bool asked_to_stop() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
   bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ : asked_to_stop(); }
 
   // What one replica is asked for, all do, behind the same window.  One that had no batch has drawn fewer numbers: all

@@ -85,10 +85,11 @@ TEST(Interrupt, PutsTheFormerHandlersBack) {
   EXPECT_TRUE(WIFSIGNALED(ended.status));
 }
 
-// Ctrl-C in earnest: `runner exec long.yaml` in `folder`, interrupted when it has written `sign`; it saves a state.
-void expect_saved_at_interrupt(const testing::Folder& folder, std::string_view sign) {
+// Ctrl-C in earnest: `runner exec long.yaml` in `folder`, interrupted when it has written `sign`.
+Ended interrupted_at(const testing::Folder& folder, std::string_view sign) {
+  Ended ended;
   int talk[2];
-  ASSERT_EQ(::pipe(talk), 0);
+  if (::pipe(talk) != 0) return ended;
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(talk[0]);
@@ -99,18 +100,21 @@ void expect_saved_at_interrupt(const testing::Folder& folder, std::string_view s
     ::_exit(98);
   }
   ::close(talk[1]);
-  std::string err;
   bool interrupted = false;
   char buffer[4096];
   for (ssize_t count = 0; (count = ::read(talk[0], buffer, sizeof buffer)) > 0;) {
-    err.append(buffer, static_cast<size_t>(count));
-    if (interrupted || err.find(sign) == std::string::npos) continue;
+    ended.err.append(buffer, static_cast<size_t>(count));
+    if (interrupted || ended.err.find(sign) == std::string::npos) continue;
     interrupted = true;
     ::kill(child, SIGINT);
   }
   ::close(talk[0]);
-  int status = 0;
-  ::waitpid(child, &status, 0);
+  ::waitpid(child, &ended.status, 0);
+  return ended;
+}
+
+void expect_saved_at_interrupt(const testing::Folder& folder, std::string_view sign) {
+  const auto [status, err] = interrupted_at(folder, sign);
   ASSERT_TRUE(WIFEXITED(status)) << err;
   EXPECT_EQ(WEXITSTATUS(status), 4) << err;
   EXPECT_NE(err.find("interrupt: finishing the step and saving a state; again to stop now\n"), std::string::npos)
@@ -153,6 +157,28 @@ return {train = function(acc)
 end}
 )");
   expect_saved_at_interrupt(folder, "training\n");
+}
+
+// A step that does not end cannot be finished.
+TEST(Interrupt, SigintEndsAHookThatWouldGoOn) {
+  const testing::Folder folder;
+  testing::write_text(folder.path() / "long.yaml", fmt::format("{}hooks: h.lua\n", kLongRecipe));
+  testing::write_text(folder.path() / "h.lua", R"(
+return {on_step_end = function(acc)
+  acc:print("looping")
+  while true do
+    local t = {}
+    for i = 1, 1e5 do t[i] = ("x"):rep(1000) end
+  end
+end}
+)");
+  const auto [status, err] = interrupted_at(folder, "looping\n");
+  ASSERT_TRUE(WIFEXITED(status)) << err;
+  EXPECT_EQ(WEXITSTATUS(status), 1) << err;
+  EXPECT_NE(err.find("the hook has run for 100 million Lua instructions after the run was interrupted: an endless "
+                     "loop?\n"),
+            std::string::npos)
+      << err;
 }
 
 }  // namespace
