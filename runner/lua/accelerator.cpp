@@ -22,6 +22,7 @@ namespace {
 
 constexpr const char* kName = "acc";
 constexpr const char* kModel = "runner.model";  // registry
+constexpr char kAccelerator = 0;                // its address is a key in there
 
 int push_integer(lua_State* state, int64_t value) {
   lua_pushinteger(state, value);
@@ -38,7 +39,7 @@ int push_text(lua_State* state, std::string_view text) {
 // acc.metrics[name]: the newest value, nil before the first.
 int metric(lua_State* state) {
   const Accelerator& accelerator = **static_cast<Accelerator**>(lua_touserdata(state, lua_upvalueindex(1)));
-  const auto value = run_of(accelerator, "metrics").metric(std::string(text_argument(state, 2)));
+  const auto value = run_of(accelerator, "metrics").metric(std::string(key_argument(state, "acc.metrics")));
   if (!value) return 0;
   lua_pushnumber(state, *value);
   return 1;
@@ -189,7 +190,7 @@ constexpr AcceleratorMethod kMethods[] = {
      "What the table holds is in the states from now on, and comes back with them."},
     {"save_artifact", bound<save_artifact>, "acc:save_artifact(name, text [, kind])",
      "Keeps a text with the run, as `runner export RUN --artifact NAME` writes it."},
-    {"save_model", bound<save_model>, "acc:save_model([folder])",
+    {"save_model", bound_in_loop<save_model>, "acc:save_model([folder])",
      "Keeps the model with the run, as an artifact model.safetensors."},
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
 };
@@ -204,7 +205,7 @@ std::array<std::span<const AcceleratorMethod>, 3> method_tables() {
 
 int index(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, kName);
   for (const auto& table : field_tables())
     for (const AcceleratorField& field : table)
       if (name == field.name) return field.push(state, accelerator);
@@ -222,7 +223,7 @@ int index(lua_State* state) {
 }
 
 int no_assignment(lua_State* state) {
-  fail(ErrorKind::kRun, "acc.{} cannot be set; keep values of your own in a local table", text_argument(state, 2));
+  fail(ErrorKind::kRun, "acc.{} cannot be set; keep values of your own in a local table", key_argument(state, kName));
 }
 
 }  // namespace
@@ -257,6 +258,14 @@ train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what
   return *accelerator.loop;
 }
 
+Raise raise_in_loop(lua_State* state) {
+  lua_rawgetp(state, LUA_REGISTRYINDEX, &kAccelerator);
+  const auto* accelerator = static_cast<const Accelerator*>(lua_touserdata(state, -1));
+  lua_pop(state, 1);
+  const bool has_step = static_cast<const Recording*>(Runtime::of(state).user)->active();
+  return accelerator->loop != nullptr && !has_step ? Raise::kEndsRun : Raise::kCaught;
+}
+
 void set_model(lua_State* state, nn::ModulePtr model) {
   push_module(state, std::move(model));
   lua_setfield(state, LUA_REGISTRYINDEX, kModel);
@@ -269,8 +278,12 @@ void push_accelerator(lua_State* state, Accelerator& accelerator) {
     set_function(state, "__index", bound<index>);
     set_function(state, "__newindex", bound<no_assignment>);
     protect_metatable(state);
+    for (const auto& table : method_tables())
+      for (const AcceleratorMethod& method : table) name_function(state, method.name, method.function);
   }
   lua_setmetatable(state, -2);
+  lua_pushlightuserdata(state, &accelerator);
+  lua_rawsetp(state, LUA_REGISTRYINDEX, &kAccelerator);
 }
 
 namespace {

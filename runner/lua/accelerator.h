@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/lua/bind.h"
 #include "runner/train/hooks.h"
 
 struct lua_State;
@@ -63,6 +64,12 @@ Accelerator& accelerator_argument(lua_State* state);
 // What acc.`what` needs.  Both throw Error(kRun) where there is none.
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
 train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what);
+
+// Who may go on after an error of what computes a step and begins another: nobody, where the hook's loop has no step to
+// go on with; elsewhere it has only been asked for something wrong.
+Raise raise_in_loop(lua_State* state);
+template <int (*function)(lua_State*)>
+constexpr auto bound_in_loop = bound<function, raise_in_loop>;
 
 // The table at the top of the stack, which messages call `name`, answers names that it does not have with an error.
 void refuse_unknown(lua_State* state, const char* name);

@@ -12,14 +12,39 @@
 namespace runner::lua {
 namespace {
 
-// The name under which Lua code called the function under way.
-std::string called_as(lua_State* state) {
-  lua_Debug frame{};
-  if (lua_getstack(state, 0, &frame) == 0 || lua_getinfo(state, "n", &frame) == 0 || frame.name == nullptr) return "?";
-  return frame.name;
+constexpr const char* kNames = "runner.names";  // registry: names by C function
+
+// Pushes that table.
+void push_names(lua_State* state) {
+  if (lua_getfield(state, LUA_REGISTRYINDEX, kNames) == LUA_TTABLE) return;
+  lua_pop(state, 1);
+  lua_newtable(state);
+  lua_pushvalue(state, -1);
+  lua_setfield(state, LUA_REGISTRYINDEX, kNames);
 }
 
 }  // namespace
+
+std::string called_as(lua_State* state) {
+  lua_Debug frame{};
+  if (lua_getstack(state, 0, &frame) == 0) return "?";
+  lua_getinfo(state, "nf", &frame);
+  push_names(state);
+  lua_pushcfunction(state, lua_tocfunction(state, -2));
+  lua_rawget(state, -2);
+  const char* const known = lua_tostring(state, -1);
+  const std::string name = frame.name != nullptr ? frame.name : known != nullptr ? known : "?";
+  lua_pop(state, 3);
+  return name;
+}
+
+void name_function(lua_State* state, const char* name, int (*function)(lua_State*)) {
+  push_names(state);
+  lua_pushcfunction(state, function);
+  lua_pushstring(state, name);
+  lua_rawset(state, -3);
+  lua_pop(state, 1);
+}
 
 SourceMark line_of_caller(lua_State* state) {
   lua_Debug frame{};
@@ -32,6 +57,15 @@ SourceMark line_of_caller(lua_State* state) {
 
 void bad_argument(lua_State* state, int index, std::string_view wanted) {
   fail(ErrorKind::kRun, "{}: argument {} is {}, expected {}", called_as(state), index, type_name(state, index), wanted);
+}
+
+void bad_option(lua_State* state, std::string_view option, std::string_view wanted) {
+  fail(ErrorKind::kRun, "{}: {} is {}, expected {}", called_as(state), option, type_name(state, -1), wanted);
+}
+
+std::string_view key_argument(lua_State* state, std::string_view what) {
+  if (lua_type(state, 2) == LUA_TSTRING) return text_argument(state, 2);
+  fail(ErrorKind::kRun, "{} has no entry [{}]; what it has goes by names", what, luaL_tolstring(state, 2, nullptr));
 }
 
 SourceMark place_of_function(lua_State* state) {
@@ -163,6 +197,7 @@ void check_keys(lua_State* state, int index, std::string_view what, std::span<co
 }
 
 void set_function(lua_State* state, const char* name, int (*function)(lua_State*)) {
+  name_function(state, name, function);
   lua_pushcfunction(state, function);
   lua_setfield(state, -2, name);
 }

@@ -17,12 +17,25 @@ struct lua_State;
 
 namespace runner::lua {
 
-// "name: bad argument 2 (…)": what reading arguments throws; the line is added by bound().
+// The name under which Lua code called the function under way; that of its table where the call shows none, as below
+// pcall or in a tail call.
+std::string called_as(lua_State* state);
+// Notes the name for that.
+void name_function(lua_State* state, const char* name, int (*function)(lua_State*));
+
+// "name: argument 2 is …": what reading arguments throws; the line is added by bound().
 [[noreturn]] void bad_argument(lua_State* state, int index, std::string_view wanted);
+// "name: option is …", of the value at the top of the stack.
+[[noreturn]] void bad_option(lua_State* state, std::string_view option, std::string_view wanted);
+// The key of an __index or __newindex.  Throws "what has no entry [1]; …" where it is no text.
+std::string_view key_argument(lua_State* state, std::string_view what);
 
 // Who may go on after an exception: a hook that catches it with pcall, or nobody, because the run is over.  An error of
 // the store, an interruption and whatever is no Error always end the run.
 enum class Raise { kCaught, kEndsRun };
+inline Raise always_caught(lua_State*) {
+  return Raise::kCaught;
+}
 
 // Makes the exception under way a Lua error; it has the caller's line where it has none of its own.  Does not return.
 int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise raise);
@@ -30,8 +43,8 @@ int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise
 // Counts a call of C++ code, which takes longer than an instruction does, against the budget.
 void count_call(lua_State* state);
 
-// `function` as Lua calls it.
-template <int (*function)(lua_State*), Raise raise = Raise::kCaught>
+// `function` as Lua calls it.  `raise` is asked when it has thrown.
+template <int (*function)(lua_State*), Raise (*raise)(lua_State*) = always_caught>
 int bound(lua_State* state) {
   count_call(state);
   std::exception_ptr thrown;
@@ -40,7 +53,7 @@ int bound(lua_State* state) {
   } catch (const std::exception&) {
     thrown = std::current_exception();
   }
-  return raise_exception(state, thrown, raise);
+  return raise_exception(state, thrown, raise(state));
 }
 
 // "number", "string", "nil", "tensor", "nn.Linear": the type of a value as messages name it.
@@ -73,7 +86,7 @@ SourceMark line_of_caller(lua_State* state);
 // Where the function at the top of the stack, which is popped, is defined; unknown where that is not in Lua.
 SourceMark place_of_function(lua_State* state);
 
-// Sets a function in the table at the top of the stack.
+// Sets a function in the table at the top of the stack, and notes its name.
 void set_function(lua_State* state, const char* name, int (*function)(lua_State*));
 
 // A metamethod, or an entry of a table that has only functions.

@@ -27,11 +27,6 @@ constexpr const char* kOptimizerName = "acc.optimizer";
 constexpr const char* kOptimizersName = "acc.optimizers";
 constexpr const char* kSchedulerName = "acc.scheduler";
 
-// What computes a step and begins another: an error of it ends the run, and a hook that caught it would go on with
-// nothing.
-template <int (*function)(lua_State*)>
-constexpr auto ending = bound<function, Raise::kEndsRun>;
-
 CustomLoop& loop_argument(lua_State* state, std::string_view what) {
   return loop_of(accelerator_argument(state), what);
 }
@@ -82,7 +77,7 @@ int epochs(lua_State* state) {
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, epochs.first);
   lua_pushinteger(state, epochs.end);
-  lua_pushcclosure(state, ending<next_epoch>, 3);
+  lua_pushcclosure(state, bound_in_loop<next_epoch>, 3);
   lua_pushnil(state);
   lua_pushnil(state);
   push_part(state, accelerator, epochs.end, kEpochsName);  // closed when the loop is left
@@ -129,7 +124,7 @@ int batches(lua_State* state) {
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, static_cast<lua_Integer>(which));
   lua_pushinteger(state, ++newest_of(accelerator, which));
-  lua_pushcclosure(state, ending<next_batch>, 3);
+  lua_pushcclosure(state, bound_in_loop<next_batch>, 3);
   lua_pushnil(state);
   lua_pushnil(state);
   push_part(state, accelerator, which, kBatchesName);  // closed when the loop is left
@@ -138,7 +133,7 @@ int batches(lua_State* state) {
 
 int batch_field(lua_State* state) {
   const Part<int64_t>& batch = part_argument<int64_t>(state, kBatchName);
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, "a batch");
   const train::StepInputs& inputs = loop_of(*batch.accelerator, "batches").inputs(batch.value);
   if (name == "size") return lua_pushinteger(state, inputs.features.shape()[0]), 1;
   const std::pair<std::string_view, Value> tensors[] = {
@@ -171,7 +166,7 @@ std::optional<int32_t> optional_optimizer(lua_State* state, int index) {
 
 double limit_argument(lua_State* state, int index) {
   const double limit = number_argument(state, index);
-  RUN_CHECK(limit > 0, ErrorKind::kRun, "a limit must be greater than 0, got {}", limit);
+  RUN_CHECK(limit > 0, ErrorKind::kRun, "{}: a limit must be greater than 0, got {}", called_as(state), limit);
   return limit;
 }
 
@@ -214,7 +209,7 @@ int zero_grad(lua_State* state) {
 
 int optimizer_entry(lua_State* state) {
   const Part<int32_t>& part = part_argument<int32_t>(state, kOptimizerName);
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, kOptimizerName);
   if (name == "step") return lua_pushcfunction(state, bound<optimizer_step>), 1;
   if (name == "zero_grad") return lua_pushcfunction(state, bound<zero_grad>), 1;
   if (name == "lr") return lua_pushnumber(state, loop_of(*part.accelerator, "optimizer").rate(part.value)), 1;
@@ -239,7 +234,7 @@ int push_optimizers(lua_State* state, Accelerator& accelerator) {
 int named_optimizer(lua_State* state) {
   Accelerator& accelerator = *part_argument<int>(state, kOptimizersName).accelerator;
   const std::vector<std::string>& names = loop_of(accelerator, "optimizers").optimizers();
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, kOptimizersName);
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return push_part(state, accelerator, static_cast<int32_t>(i), kOptimizerName);
   fail(ErrorKind::kRun, "there is no optimizer '{}'; {}", name,
@@ -263,7 +258,7 @@ int last_rate(lua_State* state) {
 }
 
 int scheduler_entry(lua_State* state) {
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, kSchedulerName);
   if (name == "step") return lua_pushcfunction(state, bound<step_schedule>), 1;
   if (name == "get_last_lr") return lua_pushcfunction(state, bound<last_rate>), 1;
   fail(ErrorKind::kRun, "the scheduler has no '{}'; it has step() and get_last_lr()", name);
@@ -328,8 +323,9 @@ constexpr AcceleratorField kFields[] = {
 };
 
 constexpr AcceleratorMethod kMethods[] = {
-    {"epochs", bound<epochs>, "acc:epochs([n])", "for epoch in acc:epochs(n): the next n epochs, or all; from 1."},
-    {"batches", ending<batches>, "acc:batches([\"train\" or \"eval\"])",
+    {"epochs", bound_in_loop<epochs>, "acc:epochs([n])",
+     "for epoch in acc:epochs(n): the next n epochs, or all; from 1."},
+    {"batches", bound_in_loop<batches>, "acc:batches([\"train\" or \"eval\"])",
      "for batch in acc:batches(\"train\"): what is left of the epoch, or all evaluation data."},
     {"backward", bound<backward>, "acc:backward(loss)",
      "Adds the gradients of a loss: a mean (), or one value for each sample."},
@@ -339,10 +335,10 @@ constexpr AcceleratorMethod kMethods[] = {
      "Bounds each gradient to [-limit, limit]."},
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
      "Whether acc:set_trigger() was called since the last look."},
-    {"load_state", bound<load_state>, "acc:load_state([id])",
+    {"load_state", bound_in_loop<load_state>, "acc:load_state([id])",
      "Model, optimizers and registered objects as in a state of this run, the newest."},
-    {"profile", ending<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},
-    {"mark_step", ending<mark_step>, "acc:mark_step()",
+    {"profile", bound_in_loop<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},
+    {"mark_step", bound_in_loop<mark_step>, "acc:mark_step()",
      "Computes what is recorded so far; tensors before it are over."},
 };
 
@@ -377,10 +373,15 @@ std::span<const AcceleratorMethod> loop_methods() {
 void open_loop(lua_State* state) {
   register_kind(state, kBatchName, "__index", bound<batch_field>);
   register_kind(state, kEpochsName, "__close", bound<end_epochs>);
-  register_kind(state, kBatchesName, "__close", ending<end_batches>);
+  register_kind(state, kBatchesName, "__close", bound_in_loop<end_batches>);
   register_kind(state, kOptimizerName, "__index", bound<optimizer_entry>);
   register_kind(state, kOptimizersName, "__index", bound<named_optimizer>);
   register_kind(state, kSchedulerName, "__index", bound<scheduler_entry>);
+  constexpr NamedFunction kEntries[] = {{"step", bound<optimizer_step>},
+                                        {"zero_grad", bound<zero_grad>},
+                                        {"step", bound<step_schedule>},
+                                        {"get_last_lr", bound<last_rate>}};
+  for (const NamedFunction& entry : kEntries) name_function(state, entry.name, entry.function);
 }
 
 }  // namespace runner::lua

@@ -25,7 +25,8 @@ void check_options(lua_State* state, std::string_view what, std::initializer_lis
 
 double number_option(lua_State* state, const char* name, double otherwise) {
   if (lua_isnoneornil(state, kOptions) || !push_field(state, kOptions, name)) return otherwise;
-  const double value = number_argument(state, -1);
+  if (lua_type(state, -1) != LUA_TNUMBER) bad_option(state, name, "a number");
+  const double value = lua_tonumber(state, -1);
   lua_pop(state, 1);
   return value;
 }
@@ -34,7 +35,8 @@ enum class Reduced { kNone, kMean, kSum };
 
 Reduced reduction_option(lua_State* state) {
   if (lua_isnoneornil(state, kOptions) || !push_field(state, kOptions, "reduction")) return Reduced::kMean;
-  const std::string name(text_argument(state, -1));
+  if (lua_type(state, -1) != LUA_TSTRING) bad_option(state, "reduction", "a string");
+  const std::string name = lua_tostring(state, -1);
   lua_pop(state, 1);
   if (name == "none") return Reduced::kNone;
   if (name == "sum") return Reduced::kSum;

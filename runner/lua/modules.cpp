@@ -117,7 +117,8 @@ int push(lua_State* state, nn::ModulePtr module) {
 
 int64_t size_argument(lua_State* state, int index) {
   const int64_t size = integer_argument(state, index);
-  if (size < 1) fail(ErrorKind::kRun, "argument {} is {}, expected a size of at least 1", index, size);
+  RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state), index,
+            size);
   return size;
 }
 
@@ -128,7 +129,8 @@ bool flag_option(lua_State* state, int index, std::string_view what, const char*
   const std::string_view known[] = {name};
   check_keys(state, index, what, known);
   if (!push_field(state, index, name)) return otherwise;
-  const bool value = boolean_argument(state, -1, otherwise);
+  if (!lua_isboolean(state, -1)) bad_option(state, name, "true or false");
+  const bool value = lua_toboolean(state, -1) != 0;
   lua_pop(state, 1);
   return value;
 }
@@ -366,7 +368,7 @@ int missing(lua_State* state) {
   for (const ModuleFunction& known : kModules) names.emplace_back(known.name);
   for (const TensorFunction& known : tensor_functions())
     if (known.is_function) names.emplace_back(known.name);
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, "nn");
   fail(ErrorKind::kRun, "nn has no '{}'; {}", name, schema::did_you_mean(name, names, "docs/lua.md lists what it has"));
 }
 

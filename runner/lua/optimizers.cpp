@@ -221,7 +221,8 @@ std::vector<std::string> slot_names(lua_State* state, int index) {
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
-    std::string name(text_argument(state, -1));
+    if (lua_type(state, -1) != LUA_TSTRING) bad_option(state, fmt::format("slots[{}]", i), "a name");
+    std::string name = lua_tostring(state, -1);
     RUN_CHECK(!name.empty() && name.find('/') == std::string::npos && std::ranges::count(names, name) == 0,
               ErrorKind::kRun, "slots: '{}' is no name, or stands there twice", name);
     names.push_back(std::move(name));
@@ -285,7 +286,7 @@ int no_entry(lua_State* state) {
 int missing(lua_State* state) {
   std::vector<std::string> names;
   for (const OptimizerFunction& known : kFunctions) names.emplace_back(known.name);
-  const std::string_view name = text_argument(state, 2);
+  const std::string_view name = key_argument(state, "optim");
   fail(ErrorKind::kRun, "optim has no '{}'; {}", name,
        schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
 }

@@ -169,7 +169,8 @@ int wait_for_everyone(lua_State* state) {
   return 0;
 }
 
-// acc:f(function): what the function returns.
+// acc:f(function): what the function returns.  A function of its own for each name that messages say.
+template <char>
 int run(lua_State* state) {
   accelerator_argument(state);
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
@@ -195,15 +196,15 @@ int main_process_first(lua_State* state) {
 }
 
 int on_main_process(lua_State* state) {
-  if (process_index(accelerator_argument(state)) == 0) return run(state);
+  if (process_index(accelerator_argument(state)) == 0) return run<'m'>(state);
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   return 0;
 }
 
 constexpr AcceleratorMethod kMethods[] = {
-    {"accumulate", bound<run>, "acc:accumulate(f)", "Runs f, a step on one batch of a window."},
-    {"no_sync", bound<run>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
-    {"autocast", bound<run>, "acc:autocast(f)", "Runs f; products are in the recipe's precision everywhere."},
+    {"accumulate", bound<run<'a'>>, "acc:accumulate(f)", "Runs f, a step on one batch of a window."},
+    {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
+    {"autocast", bound<run<'c'>>, "acc:autocast(f)", "Runs f; products are in the recipe's precision everywhere."},
     {"gather", bound<gather>, "acc:gather(x)", "Those of all processes, joined along the first axis."},
     {"gather_for_metrics", bound<gather_for_metrics>, "acc:gather_for_metrics(x)",
      "The same without repeated samples."},

@@ -76,7 +76,8 @@ class Runtime::Impl {
       open_sandbox(state, of(state).options_.budget.pattern_steps);
       lua_newtable(state);
       lua_setfield(state, LUA_REGISTRYINDEX, kRequired);
-      lua_register(state, "require", bound<require>);
+      lua_pushglobaltable(state);
+      set_function(state, "require", bound<require>);
       return 0;
     });
     call(state_, 0, 0);

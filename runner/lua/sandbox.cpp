@@ -391,6 +391,7 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   lua_getglobal(state, "table");
   lua_getfield(state, -1, "sort");
   lua_pushcclosure(state, bound<pairs>, 1);
+  name_function(state, "pairs", bound<pairs>);
   lua_setfield(state, -3, "pairs");
   lua_pop(state, 1);
   lua_newtable(state);

@@ -16,6 +16,10 @@
 namespace runner::lua {
 namespace {
 
+Raise never_caught(lua_State*) {
+  return Raise::kEndsRun;
+}
+
 class Exceptions : public ::testing::Test {
  protected:
   Exceptions() {
@@ -23,7 +27,7 @@ class Exceptions : public ::testing::Test {
     lua_pushlightuserdata(state, this);
     lua_setfield(state, LUA_REGISTRYINDEX, "test");
     set_global<bound<throw_it>>("throw");
-    set_global<bound<throw_it, Raise::kEndsRun>>("throw_last");
+    set_global<bound<throw_it, never_caught>>("throw_last");
     set_global<bound<call_back>>("call_back");
     set_global<bound<throw_while_alive>>("throw_while_alive");
   }
