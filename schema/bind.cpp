@@ -48,8 +48,9 @@ class Binder {
     if (const YamlNode* node = written(condition.path)) name = node->text;
     const auto is = [&](std::string_view value) { return value == name; };
     if (std::any_of(condition.values.begin(), condition.values.end(), is)) return Truth::kYes;
-    const bool known =
-        std::any_of(field.choices.begin(), field.choices.end(), [&](const Choice& c) { return is(c.name); });
+    const bool known = field.type == FieldType::kBoolean ? is("true") || is("false")
+                                                         : std::any_of(field.choices.begin(), field.choices.end(),
+                                                                       [&](const Choice& c) { return is(c.name); });
     return known ? Truth::kNo : Truth::kUnknown;
   }
 

@@ -104,7 +104,9 @@ std::string default_text(const Field& field) {
     text += text.empty() ? "" : ", ";
     text += fmt::format("`{}`", fallback.value);
     for (const Condition& condition : fallback.when) {
-      text += fmt::format(" with {}", fmt::join(condition.values, ", "));
+      const bool flag = find_fields(condition.path)[0].type == FieldType::kBoolean;
+      text +=
+          fmt::format(" with {}{}", flag ? fmt::format("{}: ", condition.path) : "", fmt::join(condition.values, ", "));
     }
   }
   return text;

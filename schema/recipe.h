@@ -80,6 +80,9 @@ struct DataSpec {
   bool drop_last = false;
   bool even_batches = true;
   bool dispatch_batches = false;
+  bool strict = false;  // refuse a batch that the processes do not divide; split_batches
+  bool stream = false;
+  int64_t shuffle_buffer = 10000;  // samples; stream
   Normalize normalize = Normalize::kNone;
   int64_t prefetch = 4;  // batches prepared ahead
 };

@@ -127,6 +127,7 @@ void build(const Section& s, DataSpec& data) {
   s.sub("split").get("eval", data.split_eval);
   s.get("seed", data.seed).get("batch_size", data.batch_size).get("shuffle", data.shuffle);
   s.get("drop_last", data.drop_last).get("even_batches", data.even_batches);
+  s.get("strict", data.strict).get("stream", data.stream).get("shuffle_buffer", data.shuffle_buffer);
   s.get("dispatch_batches", data.dispatch_batches).get("normalize", data.normalize).get("prefetch", data.prefetch);
 }
 

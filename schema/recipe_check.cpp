@@ -23,6 +23,8 @@ class Checker {
     check_required();
     check_eval_data();
     for (const std::string_view dataset : {"data.train", "data.eval"}) check_dataset(std::string(dataset));
+    check_shares();
+    check_stream();
     check_labels();
     check_watched_metrics();
     check_momentum("optimizer");
@@ -106,6 +108,34 @@ class Checker {
         fault(ErrorId::kNeedsOption, key, fmt::format("{} names a column, and {}.header is false", key, path),
               "give the column's index, from 0");
       }
+    }
+  }
+
+  void check_shares() {
+    const std::optional<int64_t> processes = settings_.integer("num_processes");
+    if (!settings_.is_true("data.strict") || !processes) return;
+    for (const std::string_view path : {"data.batch_size", "eval.batch_size"}) {
+      const std::optional<int64_t> batch = settings_.integer(path);
+      if (!batch || *batch % *processes == 0) continue;
+      fault(ErrorId::kNeedsOption, path,
+            fmt::format("{} {} cannot be divided evenly among num_processes {}, as data.strict wants", path, *batch,
+                        *processes),
+            fmt::format("the next that can is {}; without data.strict the shares differ by one sample",
+                        (*batch / *processes + 1) * *processes));
+    }
+  }
+
+  void check_stream() {
+    if (!settings_.is_true("data.stream")) return;
+    const auto format = settings_.text("data.train.format");
+    if (format && *format != "csv") {
+      fault(ErrorId::kNeedsOption, "data.train.format",
+            fmt::format("data.stream reads csv files, and data.train.format is {}", *format), "remove data.stream");
+    }
+    if (has("data.split")) {
+      fault(ErrorId::kConflictingKeys, "data.split",
+            "data.split needs the samples in memory, and data.stream leaves them in the file",
+            "give the evaluation data a file of its own, as data.eval, or remove data.stream");
     }
   }
 

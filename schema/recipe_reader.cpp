@@ -87,8 +87,8 @@ const Field* ReadResult::field_of(std::string_view path) const {
 bool ReadResult::holds(std::span<const Condition> conditions) const {
   return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
     const Leaf* leaf = find(condition.path);
-    return leaf != nullptr && leaf->value.text() != nullptr &&
-           std::find(condition.values.begin(), condition.values.end(), *leaf->value.text()) != condition.values.end();
+    return leaf != nullptr && std::find(condition.values.begin(), condition.values.end(), display_text(leaf->value)) !=
+                                  condition.values.end();
   });
 }
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <numeric>
+#include <optional>
 
 #include "runner/formats/input.h"
 #include "schema/error.h"
@@ -47,16 +47,6 @@ bool parse_short(std::string_view text, float& value) {
   return true;
 }
 
-bool is_missing(std::string_view text) {
-  if (text.size() > 4) return false;
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const char* word : {"", "na", "n/a", "nan", "null", "?"}) {
-    if (lower == word) return true;
-  }
-  return false;
-}
-
 // from_chars, with a leading plus; numbers too small for f32 are 0.
 Field parse_long(std::string_view text, float& value) {
   if (text.starts_with('+')) {
@@ -76,7 +66,26 @@ Field parse_long(std::string_view text, float& value) {
   return std::isfinite(value) ? Field::kNumber : Field::kNotFinite;
 }
 
+std::optional<int64_t> parse_integer(std::string_view text) {
+  int64_t integer = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data() + (text[0] == '+' ? 1 : 0), end, integer);
+  if (status != std::errc() || stop != end) return std::nullopt;
+  return integer;
+}
+
 }  // namespace
+
+bool is_missing(std::string_view text) {
+  if (text.empty()) return true;
+  if (text.size() > 4 || std::string_view("nN?").find(text[0]) == std::string_view::npos) return false;
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* word : {"na", "n/a", "nan", "null", "?"}) {
+    if (lower == word) return true;
+  }
+  return false;
+}
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -91,36 +100,32 @@ Field parse_number(std::string_view text, float& value) {
   return parse_long(text, value);
 }
 
-bool LabelColumn::add(std::string_view text, int64_t line) {
-  float number = 0;
-  const Field field = parse_number(text, number);
-  if (field == Field::kMissing) return false;
-  if (field == Field::kNotFinite) refuse({std::string(text), line}, "is not finite");
+void LabelColumn::add(std::string_view text, int64_t line) {
   const auto note = [&](Example& example) {
     if (example.line == 0) example = {std::string(text), line};
   };
+  float number = 0;
+  const Field field = parse_number(text, number);
+  if (field == Field::kNotFinite) refuse({std::string(text), line}, "is not finite");
   if (field == Field::kText) {
     if (!schema::is_utf8(text)) refuse({std::string(text), line}, "is not UTF-8");
     note(text_);
   } else if (text_.line == 0) {
-    int64_t integer = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, status] = std::from_chars(text.data() + (text[0] == '+' ? 1 : 0), end, integer);
-    const bool is_integer = status == std::errc() && stop == end;
-    if (!is_integer) note(fraction_);
-    if (is_integer && (integer < 0 || integer >= INT32_MAX)) note(no_class_);
-    numbers_.push_back(is_integer ? static_cast<double>(integer) : double{number});
+    const std::optional<int64_t> integer = parse_integer(text);
+    if (!integer) note(fraction_);
+    if (integer && (*integer < 0 || *integer >= INT32_MAX)) note(no_class_);
+    largest_ = std::max(largest_, integer.value_or(0));
+    if (keep_ == Keep::kLabels) numbers_.push_back(integer ? static_cast<double>(*integer) : double{number});
   }
-  if (!has_names_) return true;
+  if (!has_names_) return;
   auto found = names_.find(text);
   if (found == names_.end()) found = names_.emplace(text, static_cast<int32_t>(names_.size())).first;
-  name_ids_.push_back(found->second);
+  if (keep_ == Keep::kLabels) name_ids_.push_back(found->second);
   if (names_.size() > kMostNames && text_.line == 0 && as_ != LabelsAs::kNames) {
     has_names_ = false;
     names_.clear();
     name_ids_ = {};
   }
-  return true;
 }
 
 void LabelColumn::finish(Storage& storage) {
@@ -139,7 +144,7 @@ void LabelColumn::finish(Storage& storage) {
   if (no_class_.line > 0) refuse(no_class_, "is not a class; classes are integers from 0");
   storage.label_kind = LabelKind::kClass;
   for (const double number : numbers_) storage.classes.push_back(static_cast<int64_t>(number));
-  storage.outputs = *std::max_element(storage.classes.begin(), storage.classes.end()) + 1;
+  storage.outputs = largest_ + 1;
 }
 
 void LabelColumn::finish_names(Storage& storage) {
@@ -154,6 +159,19 @@ void LabelColumn::finish_names(Storage& storage) {
   storage.outputs = static_cast<int64_t>(sorted.size());
   storage.classes.reserve(name_ids_.size());
   for (const int32_t id : name_ids_) storage.classes.push_back(class_of[static_cast<size_t>(id)]);
+}
+
+int64_t parse_class(std::string_view text, const std::vector<std::string>& class_names) {
+  if (class_names.empty()) return parse_integer(text).value_or(0);
+  return std::lower_bound(class_names.begin(), class_names.end(), text) - class_names.begin();
+}
+
+float parse_target(std::string_view text) {
+  if (const std::optional<int64_t> integer = parse_integer(text))
+    return static_cast<float>(static_cast<double>(*integer));
+  float number = 0;
+  parse_number(text, number);
+  return number;
 }
 
 void LabelColumn::refuse(const Example& label, const char* why) const {

@@ -96,7 +96,16 @@ LabelKind Dataset::label_kind() const {
   return storage_->label_kind;
 }
 
+int64_t Dataset::shuffle_buffer() const {
+  return storage_->stream ? storage_->stream->shuffle_buffer : 0;
+}
+
+void Dataset::normalize(std::span<float> sample) const {
+  for (size_t f = 0; f < center_.size(); ++f) sample[f] = (sample[f] - center_[f]) * factor_[f];
+}
+
 int64_t Dataset::row(int64_t id) const {
+  RUN_ASSERT(!storage_->stream);
   RUN_CHECK(id >= 0 && id < size_, ErrorKind::kRun, "sample {} does not exist in {}, which has {}", id, name_, size_);
   return rows_.empty() ? id : rows_[static_cast<size_t>(id)];
 }
@@ -106,7 +115,7 @@ void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> fea
   for (size_t i = 0; i < ids.size(); ++i) {
     const std::span<float> sample = features.subspan(i * width, width);
     storage_->read_row(row(ids[i]), sample);
-    for (size_t f = 0; f < center_.size(); ++f) sample[f] = (sample[f] - center_[f]) * factor_[f];
+    normalize(sample);
   }
 }
 
@@ -147,6 +156,7 @@ std::vector<std::string> Dataset::warnings() const {
 
 Fingerprint Dataset::fingerprint() const {
   const Storage& s = *storage_;
+  if (s.stream) return {size_, s.feature_shape, s.label_kind, outputs_, s.stream->contents};
   Sha256 hash;
   if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));

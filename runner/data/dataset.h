@@ -1,4 +1,5 @@
-// Samples in memory: one section of a recipe (data.train, data.eval, or the part of a split).
+// The samples of one section of a recipe (data.train, data.eval, or the part of a split): in memory, or a stream, whose
+// samples stay in their file (stream.h).
 //
 // Invariants: a Dataset never changes after it was made; it may be read by any number of threads.  Sample i is row
 // rows[i] of storage that the parts of a split share.  Storage holds values as read (f32, bytes of an image, or the
@@ -52,8 +53,12 @@ class Dataset {
   // Classes (those of the encoding), or targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
 
-  // Writes the named samples one after the other.  ids: (B); features: (B, elements of feature_shape) f32, classes: (B)
-  // i64, targets: (B, outputs) f32.  Throws Error(kRun) for an id outside [0, size()).  No allocation.
+  // Of a stream: how many samples its shuffling draws from.  0: the samples are in memory.
+  int64_t shuffle_buffer() const;
+
+  // Writes the named samples, which are in memory, one after the other.  ids: (B); features: (B, elements of
+  // feature_shape) f32, classes: (B) i64, targets: (B, outputs) f32.  Throws Error(kRun) for an id outside [0, size()).
+  // No allocation.
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
@@ -62,8 +67,13 @@ class Dataset {
   // of a split say so of the whole file.
   std::vector<std::string> warnings() const;
 
-  // Cost: one pass over the contents, about 1 GB in a second.
+  // Cost: one pass over the contents, about 1 GB in a second; nothing for a stream.
   Fingerprint fingerprint() const;
+
+  // For whoever reads samples by itself: what they are, and normalisation in place.  sample: (elements of
+  // feature_shape).
+  const Storage& storage() const { return *storage_; }
+  void normalize(std::span<float> sample) const;
 
  private:
   int64_t row(int64_t id) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runner/data/stream.h"
 #include "runner/formats/input.h"
 #include "schema/error.h"
 
@@ -13,6 +14,10 @@ namespace {
 // Calls visit(features of a row) for each of `rows`.
 template <class Visit>
 void each_row(const Storage& storage, std::span<const int32_t> rows, Visit visit) {
+  if (storage.stream) {
+    for (StreamedRows streamed(storage); streamed.next();) visit(streamed.sample(), streamed.features());
+    return;
+  }
   std::vector<float> row(static_cast<size_t>(storage.width()));
   const int64_t count = rows.empty() ? storage.samples : static_cast<int64_t>(rows.size());
   for (int64_t i = 0; i < count; ++i) {
@@ -80,6 +85,10 @@ void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_
 }
 
 void fill_missing(Storage& storage, const Encoding& encoding, const std::string& name) {
+  if (storage.stream) {
+    storage.stream->fill.assign(encoding.fill.begin(), encoding.fill.end());
+    return;
+  }
   const auto width = static_cast<size_t>(storage.width());
   for (size_t i = 0; i < storage.values.size(); ++i) {
     if (!std::isnan(storage.values[i])) continue;

@@ -10,6 +10,7 @@
 #include "runner/data/fit.h"
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
+#include "runner/data/stream.h"
 #include "runner/formats/input.h"
 #include "schema/error.h"
 
@@ -18,9 +19,11 @@ namespace {
 
 using schema::DataFormat;
 
-Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options) {
+// shuffle_buffer: of a stream; 0: into memory.
+Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
   switch (spec.format) {
-    case DataFormat::kCsv: return read_csv(spec, options);
+    case DataFormat::kCsv:
+      return shuffle_buffer > 0 ? count_csv(spec, options, shuffle_buffer) : read_csv(spec, options);
     case DataFormat::kIdx: return read_array_files(spec, options, open_idx);
     case DataFormat::kNpy: return read_array_files(spec, options, open_npy);
     case DataFormat::kSafetensors: return read_safetensors(spec, options);
@@ -30,9 +33,10 @@ Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options)
   fail(ErrorKind::kRecipe, "format: text is not available yet");
 }
 
-Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, const std::string& name) {
+Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer,
+             const std::string& name) {
   try {
-    return read_format(spec, options);
+    return read_format(spec, options, shuffle_buffer);
   } catch (Error& error) {
     throw error.note("while reading " + name);
   }
@@ -137,14 +141,15 @@ LabelsAs labels_as(schema::Loss loss) {
 }
 
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
-  auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, "data.train"));
+  const int64_t buffer = spec.stream ? spec.shuffle_buffer : 0;
+  auto train = std::make_shared<Storage>(read(spec.train, {.labels = labels, .seed = seed}, buffer, "data.train"));
   Encoding encoding = encoding_of(*train);
   encoding.normalize = spec.normalize;
 
   Parts parts;
   std::shared_ptr<Storage> eval;
   if (spec.eval.has_value()) {
-    eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), "data.eval"));
+    eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), buffer, "data.eval"));
     check_alike(*eval, encoding, "data.eval");
     if (train->label_kind == LabelKind::kClass) join_classes(encoding, *train, *eval);
   } else if (spec.split_eval.has_value()) {
@@ -178,8 +183,9 @@ uint64_t data_seed(const schema::Recipe& recipe) {
 }
 
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
-                     bool labels_required) {
-  auto storage = std::make_shared<Storage>(read(spec, same_as(encoding, seed, labels_required), name));
+                     bool labels_required, int64_t shuffle_buffer) {
+  const ReadOptions options = same_as(encoding, seed, labels_required);
+  auto storage = std::make_shared<Storage>(read(spec, options, shuffle_buffer, name));
   check_alike(*storage, encoding, name);
   use_names(*storage, encoding.class_names, name);
   if (storage->label_kind == LabelKind::kClass) {

@@ -1,4 +1,4 @@
-// From the `data:` section of a recipe to data sets in memory.
+// From the `data:` section of a recipe to data sets.
 //
 // Every message of a damaged or unsuitable file names the file, the row or byte, what was found and what was expected
 // (Error(kData)).  Sizes that a header claims are checked against the file before memory is asked for.
@@ -37,8 +37,9 @@ uint64_t data_seed(const schema::Recipe& recipe);
 
 // Reads another file as `encoding` says (runner eval, runner predict).  Its features must have the shape of the
 // encoding (Error(kData) with both shapes) and its classes must be known.  labels_required false: a file without labels
-// gives LabelKind::kNone.  name: for messages; `seed` matters for synthetic data alone.
+// gives LabelKind::kNone.  name: for messages; `seed` matters for synthetic data alone.  shuffle_buffer: 0, or that of
+// a csv file to leave where it is.
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
-                     bool labels_required);
+                     bool labels_required, int64_t shuffle_buffer = 0);
 
 }  // namespace runner::data

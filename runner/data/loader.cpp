@@ -7,11 +7,13 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "backends/tensor/alignment.h"
 #include "runner/data/order.h"
+#include "runner/data/stream.h"
 #include "schema/error.h"
 
 namespace runner::data {
@@ -60,7 +62,7 @@ struct Loader::Ring {
         whole(plan_),
         rest(plan_.from(spec_.from.start)),
         spec(spec_),
-        order(plan_.spec().samples, spec_.seed, spec_.shuffle),
+        order(plan_.spec().samples, spec_.seed, spec_.shuffle && dataset_.shuffle_buffer() == 0),
         at(spec_.from),
         layout(dataset_, std::max(whole.max_batch(), rest.max_batch())),
         depth(spec_.prefetch == 0 ? 1
@@ -70,6 +72,11 @@ struct Loader::Ring {
         batches(static_cast<size_t>(depth)) {
     RUN_ASSERT(at.step >= 0 && at.step <= rest.steps_per_epoch() && whole.steps_per_epoch() > 0);
     if (at.step == rest.steps_per_epoch()) at = {at.epoch + 1, 0};
+    if (dataset.shuffle_buffer() > 0) {
+      const int64_t r = spec.replica;
+      stream.emplace(dataset, spec.seed, spec.shuffle,
+                     std::max(repeated_from_start(whole, r), repeated_from_start(rest, r)));
+    }
     if (at.epoch < spec.epochs) order.set_epoch(at.epoch);
     if (spec.prefetch > 0) thread = std::thread([this] { produce(); });
   }
@@ -95,9 +102,14 @@ struct Loader::Ring {
     const std::span features(reinterpret_cast<float*>(memory),
                              size * static_cast<size_t>(dataset.feature_shape().elements()));
     const std::span weights(reinterpret_cast<float*>(memory + layout.weights), size);
-    const std::span ids(reinterpret_cast<int64_t*>(memory + layout.ids), size);
-    sample_ids(slice, order, ids);
-    dataset.gather_features(ids, features);
+    BatchRows rows{.ids = std::span(reinterpret_cast<int64_t*>(memory + layout.ids), size), .features = features};
+    std::byte* const labels = memory + layout.labels;
+    if (dataset.label_kind() == LabelKind::kClass) {
+      rows.classes = std::span(reinterpret_cast<int64_t*>(labels), size);
+    } else if (dataset.label_kind() == LabelKind::kTarget) {
+      rows.targets = std::span(reinterpret_cast<float*>(labels), size * static_cast<size_t>(dataset.outputs()));
+    }
+    read(slice, rows);
     std::fill(weights.begin(), weights.begin() + slice.real, 1.0f);
     std::fill(weights.begin() + slice.real, weights.end(), 0.0f);
 
@@ -106,20 +118,20 @@ struct Loader::Ring {
              .size = slice.size(),
              .last_of_epoch = at.step + 1 == plan.steps_per_epoch(),
              .features = features,
+             .classes = rows.classes,
+             .targets = rows.targets,
              .weights = weights,
-             .ids = ids};
-    std::byte* const labels = memory + layout.labels;
-    if (dataset.label_kind() == LabelKind::kClass) {
-      const std::span classes(reinterpret_cast<int64_t*>(labels), size);
-      dataset.gather_classes(ids, classes);
-      batch.classes = classes;
-    } else if (dataset.label_kind() == LabelKind::kTarget) {
-      const std::span targets(reinterpret_cast<float*>(labels), size * static_cast<size_t>(dataset.outputs()));
-      dataset.gather_targets(ids, targets);
-      batch.targets = targets;
-    }
+             .ids = rows.ids};
     if (spec.transform) transform(number, features, batch);
     at = batch.next();
+  }
+
+  void read(const Slice& slice, const BatchRows& rows) {
+    if (stream) return stream->read(at.epoch, slice, rows);
+    sample_ids(slice, order, rows.ids);
+    dataset.gather_features(rows.ids, rows.features);
+    if (!rows.classes.empty()) dataset.gather_classes(rows.ids, rows.classes);
+    if (!rows.targets.empty()) dataset.gather_targets(rows.ids, rows.targets);
   }
 
   // features: those of `batch`, the number-th.  Left half done where the loader is about to go: nobody takes the batch
@@ -192,6 +204,7 @@ struct Loader::Ring {
   const LoaderSpec spec;
   // The producer's: the thread, or take() without one.
   Order order;
+  std::optional<StreamReader> stream;
   Position at;
   const Layout layout;
   const int64_t depth;

@@ -3,8 +3,8 @@
 // A thread gathers rows into a ring of preallocated, 64-byte aligned buffers, through epoch after epoch; small batches
 // are prepared many at a time (up to 64, or 256 KiB), and each side is woken only when the ring was empty or has become
 // half empty.  What it yields depends on the plan, the seed and the transform alone.  After the constructor: no heap
-// allocation and no page fault, but those of a transform.  `prefetch` 0 is the plain sequential path: no thread, next()
-// assembles.
+// allocation and no page fault, but those of a transform and of an epoch of a stream.  `prefetch` 0 is the plain
+// sequential path: no thread, next() assembles.
 //
 // One consumer thread.  The data set must outlive the loader.
 #pragma once
@@ -49,7 +49,8 @@ struct LoaderSpec {
   bool shuffle = true;
   uint64_t seed = 0;
   int64_t replica = 0;
-  Position from = {};          // the first batch to yield; skipping costs nothing but the epoch's permutation
+  Position from = {};          // the first to yield; skipping costs the epoch's permutation, or reading what a stream
+                               // has before it
   int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // batches prepared ahead, at least
   std::shared_ptr<Transform> transform = nullptr;  // null: none; of this loader alone

@@ -117,10 +117,10 @@ std::vector<std::string> DataPlan::warnings() const {
                                    spec_.processes));
   }
   if (spec_.accumulation > steps_) {
-    warnings.push_back(
-        fmt::format("gradient_accumulation_steps {} is more than the {} steps of an epoch: each epoch "
-                    "is one optimizer step",
-                    spec_.accumulation, steps_));
+    warnings.push_back(fmt::format(
+        "gradient_accumulation_steps {} is more than the {} step{} of an epoch: each epoch is one optimizer "
+        "step",
+        spec_.accumulation, steps_, steps_ == 1 ? "" : "s"));
   }
   return warnings;
 }

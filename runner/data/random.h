@@ -18,6 +18,7 @@ enum class Stream : uint32_t {
   kSyntheticTrain = 0x64610004,
   kSyntheticEval = 0x64610005,
   kTransform = 0x64610006,
+  kBuffer = 0x64610007,
 };
 
 using Block = backends::PhiloxCounter;

@@ -18,15 +18,21 @@ void Storage::read_row(int64_t row, std::span<float> out) const {
   }
 }
 
+void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file) {
+  const auto factor = static_cast<float>(scale);
+  for (size_t i = 0; i < features.size(); ++i) {
+    const float scaled = features[i] * factor;
+    RUN_CHECK(!std::isinf(scaled), ErrorKind::kData, "{}: sample {}, feature {}: {} times scale {} is not finite", file,
+              sample, i, features[i], scale);
+    features[i] = scaled;
+  }
+}
+
 void scale_values(Storage& storage, std::optional<double> scale, const std::string& file) {
   if (!scale.has_value()) return;
-  const auto factor = static_cast<float>(*scale);
-  for (float& value : storage.values) {
-    const float scaled = value * factor;
-    RUN_CHECK(!std::isinf(scaled), ErrorKind::kData, "{}: sample {}, feature {}: {} times scale {} is not finite", file,
-              (&value - storage.values.data()) / storage.width(), (&value - storage.values.data()) % storage.width(),
-              value, *scale);
-    value = scaled;
+  const auto width = static_cast<size_t>(storage.width());
+  for (size_t start = 0; start < storage.values.size(); start += width) {
+    scale_sample(std::span(storage.values).subspan(start, width), static_cast<int64_t>(start / width), *scale, file);
   }
 }
 

@@ -15,14 +15,36 @@
 
 namespace runner::data {
 
+struct ReadOptions {
+  LabelsAs labels = LabelsAs::kAuto;
+  bool labels_required = true;
+  uint64_t seed = 0;  // synthetic, and which section:
+  bool eval = false;
+  // csv: what is known already of the columns, by name where there is a header; empty and 0: not known.
+  std::vector<std::string> feature_names = {};
+  std::string label_name = {};
+  int64_t feature_count = 0;
+};
+
+// A csv file whose samples stay in it, to be read anew in every epoch (stream.h).
+struct StreamedFile {
+  schema::DatasetSpec spec;
+  ReadOptions options = {};
+  int64_t shuffle_buffer = 1;      // samples
+  int64_t bytes = 0, changed = 0;  // size, and time of the last change, when it was counted
+  std::string contents = {};       // SHA-256, hex: of features and labels, row by row
+  std::vector<float> fill = {};    // missing: mean: what stands for a missing value, of each feature
+};
+
 struct Storage {
   int64_t samples = 0;
   backends::Shape feature_shape;  // of one sample
-  // One of these holds the features; the other two are empty.
+  // One of these holds the features; the others are empty.
   std::vector<float> values;   // (samples, …), scale applied; NaN: missing, until filled
   std::vector<uint8_t> bytes;  // (samples, …), scale applied when read
   std::optional<Synthetic> rule;
-  float scale = 1;  // of bytes
+  std::optional<StreamedFile> stream;  // the labels as well
+  float scale = 1;                     // of bytes
 
   LabelKind label_kind = LabelKind::kNone;
   std::vector<int64_t> classes;  // (samples)
@@ -30,7 +52,7 @@ struct Storage {
   int64_t outputs = 0;           // largest class + 1, or targets per sample
 
   int64_t dropped_rows = 0;   // missing: drop
-  int64_t filled_values = 0;  // missing: mean
+  int64_t filled_values = 0;  // missing: mean; of a stream until it has its fill: how many are missing
 
   std::vector<std::string> feature_names;  // csv with a header
   std::string label_name;                  // the same
@@ -43,17 +65,8 @@ struct Storage {
 
 // Multiplies the values by the recipe's `scale`, in f32.  Throws Error(kData) naming `file` when one becomes infinite.
 void scale_values(Storage& storage, std::optional<double> scale, const std::string& file);
-
-struct ReadOptions {
-  LabelsAs labels = LabelsAs::kAuto;
-  bool labels_required = true;
-  uint64_t seed = 0;  // synthetic, and which section:
-  bool eval = false;
-  // csv: what is known already of the columns, by name where there is a header; empty and 0: not known.
-  std::vector<std::string> feature_names = {};
-  std::string label_name = {};
-  int64_t feature_count = 0;
-};
+// The same for one sample.
+void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file);
 
 // One reader per format.  Each throws Error(kData).
 Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options);

@@ -41,7 +41,9 @@ std::optional<std::string> other_windows(const schema::Recipe& before, const sch
   std::apply([&](const auto&... number) { (look(number), ...); }, numbers);
   if (why) return why;
   const auto order = [](const schema::Recipe& r) {
-    return std::tuple{r.split_batches, r.data.shuffle, r.data.drop_last, r.data.even_batches, r.data.dispatch_batches};
+    const int64_t buffer = r.data.stream ? r.data.shuffle_buffer : 0;
+    return std::tuple{r.split_batches,     r.data.shuffle,          r.data.drop_last,
+                      r.data.even_batches, r.data.dispatch_batches, buffer};
   };
   if (order(before) == order(after)) return std::nullopt;
   return "the order of the samples is another one";

@@ -57,7 +57,8 @@ data::Dataset StoredModel::read(const std::string& file, bool labels_required) c
 data::Dataset StoredModel::evaluation_data() const {
   constexpr const char* kRemedy = "restore the data, or name a file: runner eval RUN DATA";
   if (recipe_.data.eval) {
-    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", true);
+    data::Dataset eval = data::load_encoded(*recipe_.data.eval, encoding_, data::data_seed(recipe_), "data.eval", true,
+                                            recipe_.data.stream ? recipe_.data.shuffle_buffer : 0);
     check_data("data.eval", eval_data_, eval.fingerprint().to_string(), kRemedy);
     return eval;
   }

@@ -7,6 +7,7 @@
 #include "runner/data/plan.h"
 #include "tests/data/files.h"
 #include "tests/support/allocations.h"
+#include "tests/support/json.h"
 #include "tests/support/page_faults.h"
 
 namespace runner::data {
@@ -115,6 +116,74 @@ TEST_F(LoaderTest, StartsAtAnyPosition) {
   spec.from = {1, plan.steps_per_epoch()};  // behind the last step: the next epoch
   Loader loader(data, plan, spec);
   EXPECT_EQ(loader.next().position, (Position{2, 0}));
+}
+
+// The first batch from the middle of an epoch of 2^31 - 1 samples is there at once, and no other sample was read.
+TEST_F(LoaderTest, SkipsWithoutWalking) {
+  schema::DataSpec spec;
+  spec.train.format = schema::DataFormat::kSynthetic;
+  spec.train.samples = INT32_MAX;
+  spec.train.feature_shape = {2};
+  spec.train.classes = 2;
+  const Dataset data = load(spec, 0).train;
+  const DataPlan plan({.samples = data.size(), .batch_size = 64, .processes = 8});
+  struct Count : Transform {
+    void apply(const Sample&) override { ++samples; }
+    int64_t samples = 0;
+  };
+  const auto count = std::make_shared<Count>();
+  const int64_t last = plan.steps_per_epoch() - 1;
+  LoaderSpec where{.shuffle = false, .replica = 7, .from = {1'000'000'000, last}, .prefetch = 0};
+  where.transform = count;
+  Loader loader(data, plan, where);
+  const Copy batch = copy_of(loader.next());
+  EXPECT_EQ(batch.position, where.from);
+  EXPECT_EQ(batch.ids.front(), last * 512 + 7 * 64);
+  EXPECT_EQ(batch.ids[62], INT32_MAX - 1);
+  EXPECT_EQ(batch.ids[63], 0) << "a repeat";
+  EXPECT_EQ(batch.weights[63], 0.0f);
+  EXPECT_EQ(count->samples, 64);
+}
+
+// What `runner plan --json --batches` prints is what the loaders of a run yield, repeats masked.
+TEST_F(LoaderTest, YieldsWhatThePlanPrints) {
+  schema::Recipe recipe;
+  std::string text = "a,l\n";
+  for (int i = 0; i < 23; ++i) text += fmt::format("{},{}\n", i, i % 3);
+  recipe.data.train = csv_spec(write("x.csv", text));
+  recipe.data.batch_size = 4;
+  recipe.seed = 8;
+  for (const bool stream : {false, true}) {
+    recipe.data.stream = recipe.data.dispatch_batches = stream;
+    recipe.data.shuffle_buffer = 5;
+    const Dataset data = load(recipe).train;
+    for (recipe.num_processes = 1; recipe.num_processes <= 5; ++recipe.num_processes) {
+      for (const bool split : {false, true}) {
+        recipe.split_batches = split;
+        const DataPlan plan(train_plan(recipe, data.size()));
+        Order order(data.size(), data_seed(recipe), true, data.shuffle_buffer());
+        const auto document = support::Json::parse(plan_json(plan, order, 3, true));
+        for (int64_t replica = 0; replica < recipe.num_processes; ++replica) {
+          std::string ids, repeats;
+          Loader loader(data, plan, {.seed = data_seed(recipe), .replica = replica});
+          for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) loader.next();
+          for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {  // of epoch 1
+            const Copy batch = copy_of(loader.next());
+            if (batch.ids.empty()) continue;
+            std::vector<int64_t> masked;
+            for (size_t i = 0; i < batch.ids.size(); ++i) {
+              if (batch.weights[i] == 0) masked.push_back(static_cast<int64_t>(i));
+            }
+            ids += fmt::format("{}[{}]", ids.empty() ? "" : ",", fmt::join(batch.ids, ","));
+            repeats += fmt::format("{}[{}]", repeats.empty() ? "" : ",", fmt::join(masked, ","));
+          }
+          const auto epoch = document["epochs"][1];
+          ASSERT_EQ(epoch["batches"][static_cast<size_t>(replica)].dump(), "[" + ids + "]");
+          ASSERT_EQ(epoch["padding"][static_cast<size_t>(replica)].dump(), "[" + repeats + "]");
+        }
+      }
+    }
+  }
 }
 
 // Batches of 3 after 7 samples that came in others.

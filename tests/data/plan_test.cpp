@@ -331,7 +331,7 @@ TEST(DataPlan, WarnsOfWhatRunsButDeservesAWord) {
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0], "an epoch has 3 samples for 4 replicas: some have no sample of their own");
   EXPECT_EQ(warnings[1],
-            "gradient_accumulation_steps 2 is more than the 1 steps of an epoch: each epoch is one optimizer step");
+            "gradient_accumulation_steps 2 is more than the 1 step of an epoch: each epoch is one optimizer step");
 }
 
 TEST(PlanOfARecipe, TakesItsFlags) {

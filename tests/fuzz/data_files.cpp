@@ -8,8 +8,10 @@
 #include <fmt/format.h>
 
 #include "runner/data/array.h"
+#include "runner/data/csv_value.h"
 #include "runner/data/load.h"
 #include "runner/data/storage.h"
+#include "runner/data/stream.h"
 #include "runner/formats/safetensors.h"
 #include "tests/fuzz/target.h"
 
@@ -132,6 +134,25 @@ DatasetSpec csv_spec(uint8_t choice) {
 
 uint8_t csv_choice;
 
+// A stream of the file gives what was loaded, to the bit.
+void check_streamed(const DatasetSpec& spec, LabelsAs labels, const Storage& loaded) {
+  const Storage counted = data::count_csv(spec, {.labels = labels}, 3);
+  require(counted.samples == loaded.samples && counted.dropped_rows == loaded.dropped_rows, "another number of rows");
+  require(counted.feature_names == loaded.feature_names && counted.class_names == loaded.class_names, "other names");
+  require(counted.label_kind == loaded.label_kind && counted.outputs == loaded.outputs, "labels of another kind");
+  data::StreamedRows rows(counted);
+  const auto width = static_cast<size_t>(loaded.width());
+  for (size_t i = 0; rows.next(); ++i) {
+    require(std::memcmp(rows.features().data(), loaded.values.data() + i * width, width * sizeof(float)) == 0,
+            "other features");
+    if (loaded.label_kind == LabelKind::kClass)
+      require(data::parse_class(rows.label(), counted.class_names) == loaded.classes[i], "another class");
+    if (loaded.label_kind == LabelKind::kTarget)
+      require(data::parse_target(rows.label()) == loaded.targets[i], "another target");
+  }
+  require(rows.sample() + 1 == loaded.samples, "not every sample");
+}
+
 }  // namespace
 
 bool idx(Bytes input) {
@@ -170,7 +191,9 @@ bool csv(Bytes input) {
     spec.path = path;
     const bool mean = spec.missing == schema::Missing::kMean;
     const LabelsAs labels = kLabels[(csv_choice >> 4) % std::size(kLabels)];
-    check_storage(data::read_csv(spec, {.labels = labels}), mean);
+    const Storage loaded = data::read_csv(spec, {.labels = labels});
+    check_storage(loaded, mean);
+    check_streamed(spec, labels, loaded);
     load_and_gather(spec, labels);
   });
 }

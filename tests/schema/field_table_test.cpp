@@ -41,13 +41,14 @@ TEST(FieldTable, DefaultsFitTheirTypeAndRange) {
   }
 }
 
-TEST(FieldTable, ConditionsNameChoices) {
+TEST(FieldTable, ConditionsNameChoicesAndFlags) {
   const auto check = [](const Field& field, std::span<const Condition> conditions) {
     for (const Condition& condition : conditions) {
       const Field& chosen = find_fields(condition.path)[0];
       for (const std::string_view value : condition.values) {
-        EXPECT_TRUE(std::any_of(chosen.choices.begin(), chosen.choices.end(),
-                                [&](const Choice& choice) { return choice.name == value; }))
+        const bool flag = chosen.type == FieldType::kBoolean && (value == "true" || value == "false");
+        EXPECT_TRUE(flag || std::any_of(chosen.choices.begin(), chosen.choices.end(),
+                                        [&](const Choice& choice) { return choice.name == value; }))
             << field.path() << ": " << condition.path << " " << value;
       }
     }

@@ -39,7 +39,8 @@ int plan(const Options& options, report::Output& out) {
     out.data(report::session_text(session));
     return 0;
   }
-  data::Order order(session.data.train.size(), session.data_seed(), read.recipe.data.shuffle);
+  const data::Dataset& train = session.data.train;
+  data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
   out.data(report::session_document(
       session, data::plan_json(session.plan, order, epochs_of(options, session.plan), options.batches)));
   return 0;

@@ -1,0 +1,67 @@
+// The samples of a csv file, row by row: which columns, which rows, and what is wrong with them.
+//
+// Holds one row.  Every fault of the file is an Error(kData), "FILE:LINE: …".  One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/data/csv_lexer.h"
+#include "runner/data/storage.h"
+#include "runner/formats/input.h"
+#include "schema/recipe.h"
+
+namespace runner::data {
+
+class CsvRows {
+ public:
+  // Opens the file, reads its header and chooses its columns.  Both arguments must outlive the rows.
+  CsvRows(const schema::DatasetSpec& spec, const ReadOptions& options);
+
+  // Goes to the next row that is a sample; false at the end.  Rows with a gap are left out under missing: drop.
+  bool next();
+  // Of this row: values before `scale`, NaN where one is missing; the trimmed text of the label, empty without one.
+  std::span<const float> features() const { return values_; }
+  std::string_view label() const { return label_text_; }
+  int64_t line() const { return lexer_.line(); }
+
+  bool has_label() const { return label_.has_value(); }
+  int64_t dropped() const { return dropped_; }
+  // Sets the shape of a sample and the names of its columns.
+  void describe(Storage& storage) const;
+
+ private:
+  using Record = std::vector<std::string_view>;
+
+  template <class... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args);
+  void read_header(const Record& record);
+  std::optional<size_t> locate(const schema::Column& column, bool required);
+  std::optional<size_t> locate(const std::string& name, bool required);
+  void choose_columns();
+  std::optional<size_t> choose_label();
+  std::string name_of(size_t column) const;
+  bool read_row();
+  bool read_features();
+  bool read_label();
+
+  const schema::DatasetSpec& spec_;
+  const ReadOptions& options_;
+  formats::Input input_;
+  CsvLexer lexer_;
+  Record record_;
+  bool has_first_row_ = false;  // record_, read before the first next(): a file without a header
+  size_t width_ = 0;
+  std::vector<std::string> names_;  // of all columns; empty without a header
+  std::vector<size_t> features_;
+  std::optional<size_t> label_;
+  std::vector<float> values_;
+  std::string_view label_text_;
+  int64_t samples_ = 0, dropped_ = 0;
+};
+
+}  // namespace runner::data

@@ -1,0 +1,138 @@
+#include "runner/data/stream.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "runner/data/csv_value.h"
+#include "schema/error.h"
+#include "schema/sha256.h"
+
+namespace runner::data {
+namespace {
+
+void stamp(StreamedFile& file) {
+  std::error_code error;  // CsvRows says what is wrong with a file that cannot be read
+  file.bytes = static_cast<int64_t>(std::filesystem::file_size(file.spec.path, error));
+  file.changed = std::filesystem::last_write_time(file.spec.path, error).time_since_epoch().count();
+}
+
+[[noreturn]] void refuse_other(const StreamedFile& file) {
+  fail(ErrorKind::kRun,
+       "{} has changed since its samples were counted, and every epoch of a stream reads it anew; leave it alone while "
+       "the run lasts, or set data.stream to false",
+       file.spec.path);
+}
+
+// The file as it was counted.
+const StreamedFile& unchanged(const StreamedFile& file) {
+  StreamedFile now{.spec = file.spec};
+  stamp(now);
+  if (now.bytes != file.bytes || now.changed != file.changed) refuse_other(file);
+  return file;
+}
+
+}  // namespace
+
+Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
+  Storage storage;
+  StreamedFile& file = storage.stream.emplace(StreamedFile{spec, options, shuffle_buffer});
+  stamp(file);
+  CsvRows rows(file.spec, file.options);
+  LabelColumn labels(spec.path, options.labels, LabelColumn::Keep::kKind);
+  Sha256 contents;
+  for (; rows.next(); ++storage.samples) {
+    contents.update(std::as_bytes(rows.features())).update(rows.label()).update(std::string_view("\0", 1));
+    if (rows.has_label()) labels.add(rows.label(), rows.line());
+    storage.filled_values +=
+        std::count_if(rows.features().begin(), rows.features().end(), [](float value) { return std::isnan(value); });
+  }
+  RUN_CHECK(storage.samples > 0, ErrorKind::kData, "{} has no complete row of data", spec.path);
+  if (rows.has_label()) labels.finish(storage);
+  storage.dropped_rows = rows.dropped();
+  rows.describe(storage);
+  file.contents = hex(contents.finish());
+  return storage;
+}
+
+StreamedRows::StreamedRows(const Storage& storage)
+    : storage_(storage),
+      rows_(unchanged(*storage.stream).spec, storage.stream->options),
+      features_(static_cast<size_t>(storage.width())) {}
+
+bool StreamedRows::next() {
+  const StreamedFile& file = *storage_.stream;
+  if (!rows_.next()) {
+    if (sample_ + 1 != storage_.samples) refuse_other(file);
+    return false;
+  }
+  if (++sample_ == storage_.samples) refuse_other(file);
+  std::copy(rows_.features().begin(), rows_.features().end(), features_.begin());
+  if (file.spec.scale) scale_sample(features_, sample_, *file.spec.scale, file.spec.path);
+  for (size_t i = 0; i < file.fill.size(); ++i) {
+    if (std::isnan(features_[i])) features_[i] = file.fill[i];
+  }
+  return true;
+}
+
+StreamReader::StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept)
+    : dataset_(dataset),
+      seed_(seed),
+      buffer_size_(shuffle ? std::min(dataset.shuffle_buffer(), dataset.size()) : 1),
+      kept_count_(kept) {}
+
+void StreamReader::begin(int64_t epoch) {
+  rows_ = std::make_unique<StreamedRows>(dataset_.storage());
+  buffer_.emplace(buffer_size_, seed_, epoch, [this](Sample& sample) { return read_sample(sample); });
+  kept_.clear();
+  epoch_ = epoch;
+  position_ = 0;
+}
+
+bool StreamReader::read_sample(Sample& sample) {
+  if (!rows_->next()) return false;
+  sample.id = rows_->sample();
+  sample.features = rows_->features();
+  dataset_.normalize(sample.features);
+  const LabelKind kind = dataset_.label_kind();
+  if (kind == LabelKind::kClass) sample.label_class = parse_class(rows_->label(), dataset_.storage().class_names);
+  if (kind == LabelKind::kTarget) sample.target = parse_target(rows_->label());
+  return true;
+}
+
+void StreamReader::advance() {
+  const bool taken = buffer_->take(current_, [this](Sample& sample) { return read_sample(sample); });
+  RUN_ASSERT(taken);
+  if (position_++ < kept_count_) kept_.push_back(current_);
+}
+
+void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out) {
+  const size_t width = sample.features.size();
+  out.ids[row] = sample.id;
+  std::copy(sample.features.begin(), sample.features.end(), out.features.begin() + static_cast<ptrdiff_t>(row * width));
+  if (!out.classes.empty()) out.classes[row] = sample.label_class;
+  if (!out.targets.empty()) out.targets[row] = sample.target;
+}
+
+void StreamReader::read(int64_t epoch, const Slice& slice, const BatchRows& out) {
+  if (slice.size() == 0) return;
+  if (epoch != epoch_ || (slice.real > 0 && slice.begin < position_)) begin(epoch);
+  while (slice.real > 0 && position_ < slice.begin) advance();
+  for (int64_t i = 0; i < slice.real; ++i) {
+    advance();
+    write(current_, static_cast<size_t>(i), out);
+  }
+  for (int64_t i = slice.real; i < slice.size(); ++i) {
+    const auto repeated = static_cast<size_t>(slice.position(i));
+    while (kept_.size() <= repeated) advance();
+    write(kept_[repeated], static_cast<size_t>(i), out);
+  }
+}
+
+int64_t repeated_from_start(const DataPlan& plan, int64_t replica) {
+  if (plan.steps_per_epoch() == 0) return 0;
+  const Slice last = plan.slice(replica, plan.steps_per_epoch() - 1);
+  return last.repeats == 0 ? 0 : std::min(last.pool, last.repeat_from + last.repeats);
+}
+
+}  // namespace runner::data

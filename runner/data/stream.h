@@ -1,0 +1,89 @@
+// Samples that stay in their csv file: counted once, then read in turn, through a buffer that shuffles them.
+//
+// The position of every sample in an epoch is that of an Order with the same seed and buffer, so that a plan of a
+// stream is a plan like any other.  Memory: the buffer, the samples that may be repeated, and a window of the file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runner/data/csv_rows.h"
+#include "runner/data/dataset.h"
+#include "runner/data/order.h"
+#include "runner/data/plan.h"
+#include "runner/data/storage.h"
+
+namespace runner::data {
+
+// Reads the file once and keeps what it is: how many samples, their labels' kind, what is missing, a digest.
+// Throws Error(kData) as read_csv does.
+Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
+
+// The file's samples in its order, once through.  Throws Error(kRun) when it is not the file that was counted.
+class StreamedRows {
+ public:
+  explicit StreamedRows(const Storage& storage);
+
+  bool next();
+  int64_t sample() const { return sample_; }                        // from 0
+  const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised
+  std::string_view label() const { return rows_.label(); }
+
+ private:
+  const Storage& storage_;
+  CsvRows rows_;
+  int64_t sample_ = -1;
+  std::vector<float> features_;
+};
+
+// Where the samples of a batch go, one after the other: ids (B), features (B, …), and one of classes (B) and targets
+// (B) where there are labels.
+struct BatchRows {
+  std::span<int64_t> ids;
+  std::span<float> features;
+  std::span<int64_t> classes = {};
+  std::span<float> targets = {};
+};
+
+// One reader's way through the epochs of a stream.
+class StreamReader {
+ public:
+  // kept: samples from the start of an epoch that are repeated at its end.  The data set must outlive the reader.
+  StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept);
+
+  // Writes the samples of a slice of an epoch.  Going on behind the slice before costs what lies between; going back
+  // begins the epoch anew.
+  void read(int64_t epoch, const Slice& slice, const BatchRows& out);
+
+ private:
+  struct Sample {
+    int64_t id = 0;
+    std::vector<float> features;
+    int64_t label_class = 0;
+    float target = 0;
+  };
+
+  void begin(int64_t epoch);
+  bool read_sample(Sample& sample);
+  void advance();
+  static void write(const Sample& sample, size_t row, const BatchRows& out);
+
+  const Dataset& dataset_;
+  const uint64_t seed_;
+  const int64_t buffer_size_, kept_count_;
+  int64_t epoch_ = -1;
+  int64_t position_ = 0;  // of the sample that advance() takes next
+  std::unique_ptr<StreamedRows> rows_;
+  std::optional<ShuffleBuffer<Sample>> buffer_;
+  Sample current_;
+  std::vector<Sample> kept_;
+};
+
+// The samples from the start of an epoch that a replica repeats at the end of the plan's.
+int64_t repeated_from_start(const DataPlan& plan, int64_t replica);
+
+}  // namespace runner::data

@@ -1,0 +1,298 @@
+// Streams against the same file in memory, and their order against the definition of a shuffle buffer.
+#include "runner/data/stream.h"
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "runner/data/load.h"
+#include "runner/data/loader.h"
+#include "tests/data/files.h"
+#include "tests/support/allocations.h"
+
+namespace runner::data {
+namespace {
+
+class StreamTest : public FileTest {
+ protected:
+  // Sample i has features (i, -i) and the class i mod 5.
+  std::string counting(int64_t samples) {
+    std::string text = "a,b,l\n";
+    for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, i % 5);
+    return write("x.csv", text);
+  }
+
+  static schema::DataSpec stream_of(const std::string& path, int64_t buffer) {
+    schema::DataSpec spec;
+    spec.train = csv_spec(path);
+    spec.stream = true;
+    spec.shuffle_buffer = buffer;
+    return spec;
+  }
+};
+
+struct Copy {
+  Position position;
+  bool last = false;
+  std::vector<int64_t> ids, classes;
+  std::vector<float> features, targets, weights;
+  bool operator==(const Copy&) const = default;
+};
+
+std::vector<Copy> take(Loader& loader, int64_t count) {
+  std::vector<Copy> copies;
+  for (int64_t i = 0; i < count; ++i) {
+    const Batch& b = loader.next();
+    copies.push_back({b.position,
+                      b.last_of_epoch,
+                      {b.ids.begin(), b.ids.end()},
+                      {b.classes.begin(), b.classes.end()},
+                      {b.features.begin(), b.features.end()},
+                      {b.targets.begin(), b.targets.end()},
+                      {b.weights.begin(), b.weights.end()}});
+  }
+  return copies;
+}
+
+// A shuffle buffer as it is defined: hold the next `buffer`, give out one of them, put the next in its place.
+std::vector<int64_t> drawn(int64_t samples, int64_t buffer, uint64_t seed, int64_t epoch) {
+  std::vector<int64_t> held(static_cast<size_t>(std::min(samples, buffer))), order;
+  std::iota(held.begin(), held.end(), 0);
+  int64_t next = std::ssize(held);
+  RandomSequence random(seed, Stream::kBuffer, static_cast<uint64_t>(epoch));
+  while (!held.empty()) {
+    const size_t slot = random.below(static_cast<uint32_t>(held.size()));
+    order.push_back(held[slot]);
+    if (next < samples) {
+      held[slot] = next++;
+    } else {
+      held[slot] = held.back();
+      held.pop_back();
+    }
+  }
+  return order;
+}
+
+TEST(OrderOfAStream, IsThatOfAShuffleBuffer) {
+  for (const int64_t buffer : {1, 2, 7, 40, 1000}) {
+    Order order(40, 9, true, buffer);
+    for (const int64_t epoch : {0, 1, 5}) {
+      order.set_epoch(epoch);
+      std::vector<int64_t> got;
+      for (int64_t i = 0; i < 40; ++i) got.push_back(order[i]);
+      EXPECT_EQ(got, drawn(40, buffer, 9, epoch)) << buffer;
+    }
+  }
+}
+
+TEST(OrderOfAStream, HasEverySampleOnceAndNoneBeforeItWasRead) {
+  constexpr int64_t kSamples = 500, kBuffer = 20;
+  Order order(kSamples, 3, true, kBuffer);
+  order.set_epoch(2);
+  std::vector<int> seen(kSamples);
+  int64_t moved = 0;
+  for (int64_t i = 0; i < kSamples; ++i) {
+    EXPECT_LT(order[i], i + kBuffer);
+    ++seen[static_cast<size_t>(order[i])];
+    moved += order[i] != i;
+  }
+  EXPECT_EQ(seen, std::vector<int>(kSamples, 1));
+  EXPECT_GT(moved, kSamples / 2);
+}
+
+// All 6 orders of 3 samples are as likely: 6000 epochs, each order within 5 deviations of 1000.
+TEST(OrderOfAStream, AsLargeAsTheStreamMakesEveryOrderEquallyLikely) {
+  std::map<std::vector<int64_t>, int> counts;
+  Order order(3, 1, true, 3);
+  for (int64_t epoch = 0; epoch < 6000; ++epoch) {
+    order.set_epoch(epoch);
+    ++counts[{order[0], order[1], order[2]}];
+  }
+  ASSERT_EQ(counts.size(), 6u);
+  for (const auto& [permutation, count] : counts) EXPECT_NEAR(count, 1000, 5 * std::sqrt(6000 / 6.0 * 5 / 6));
+}
+
+// Whatever the order, a stream gives what a data set in memory gives for the order's samples.
+TEST_F(StreamTest, YieldsThePlanForEveryReplica) {
+  const std::string path = counting(53);
+  const Data data = load(stream_of(path, 10), 0);
+  EXPECT_EQ(data.train.size(), 53);
+  for (const int64_t batch_size : {4, 60}) {
+    for (const int64_t processes : {1, 2, 3, 60}) {
+      for (int flags = 0; flags < 8; ++flags) {
+        const DataPlan plan({.samples = 53,
+                             .batch_size = batch_size,
+                             .processes = processes,
+                             .split_batches = (flags & 1) != 0,
+                             .even_batches = (flags & 2) != 0,
+                             .dispatch_batches = (flags & 4) != 0});
+        for (const bool shuffle : {false, true}) {
+          Order order(53, 9, shuffle, 10);
+          for (int64_t replica = 0; replica < processes; replica += processes < 10 ? 1 : 13) {
+            Loader loader(data.train, plan, {.shuffle = shuffle, .seed = 9, .replica = replica, .epochs = 2});
+            for (int64_t epoch = 0; epoch < 2; ++epoch) {
+              order.set_epoch(epoch);
+              for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+                const Slice slice = plan.slice(replica, step);
+                const Copy batch = take(loader, 1)[0];
+                Copy wanted{{epoch, step}, step + 1 == plan.steps_per_epoch(), {}, {}, {}, {}, {}};
+                for (int64_t i = 0; i < slice.size(); ++i) {
+                  const int64_t id = order[slice.position(i)];
+                  wanted.ids.push_back(id);
+                  wanted.classes.push_back(id % 5);
+                  wanted.features.push_back(static_cast<float>(id));
+                  wanted.features.push_back(static_cast<float>(-id));
+                  wanted.weights.push_back(i < slice.real ? 1.0f : 0.0f);
+                }
+                ASSERT_EQ(batch, wanted) << plan_text(plan) << replica << " " << epoch << " " << step;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(StreamTest, GoesOnAtAnyPosition) {
+  const Data data = load(stream_of(counting(20), 6), 0);
+  const DataPlan plan({.samples = 20, .batch_size = 3});
+  LoaderSpec spec{.seed = 4, .epochs = 3};
+  const int64_t count = 3 * plan.steps_per_epoch();
+  Loader whole(data.train, plan, spec);
+  const std::vector<Copy> all = take(whole, count);
+  for (int64_t done = 0; done < count; ++done) {
+    for (const int64_t prefetch : {0, 4}) {
+      spec.from = all[static_cast<size_t>(done)].position;
+      spec.prefetch = prefetch;
+      Loader loader(data.train, plan, spec);
+      ASSERT_EQ(take(loader, count - done), std::vector<Copy>(all.begin() + done, all.end()));
+    }
+  }
+}
+
+// Behind 7 samples that came in other batches, with as many replicas.
+TEST_F(StreamTest, GoesOnWithAnotherNumberOfReplicas) {
+  const Data data = load(stream_of(counting(20), 6), 0);
+  const DataPlan plan({.samples = 20, .batch_size = 3, .processes = 2});
+  Order order(20, 4, true, 6);
+  order.set_epoch(1);
+  for (int64_t replica = 0; replica < 2; ++replica) {
+    Loader loader(data.train, plan, {.seed = 4, .replica = replica, .from = {1, 0, 7}});
+    const DataPlan rest = plan.from(7);
+    for (int64_t step = 0; step < rest.steps_per_epoch(); ++step) {
+      const Slice slice = rest.slice(replica, step);
+      std::vector<int64_t> ids(static_cast<size_t>(slice.size()));
+      sample_ids(slice, order, ids);
+      EXPECT_EQ(take(loader, 1)[0].ids, ids);
+    }
+  }
+}
+
+// Gaps, names of classes, another column order in the eval file, scale, statistics: bit for bit what loading gives.
+TEST_F(StreamTest, EncodesAsDataInMemory) {
+  std::string train = "a,b,kind\n", eval = "kind,b,a\n";
+  for (int i = 0; i < 300; ++i) {
+    const std::string a = i % 7 == 3 ? "" : fmt::format("{}", 0.1 * i * i);
+    train += fmt::format("{},{},{}\n", a, 1.0 / (i + 1), i % 3 == 0 ? "red" : "blue");
+    eval += fmt::format("{},{},{}\n", i % 4 == 0 ? "green" : "red", -0.3 * i, a);
+  }
+  for (const schema::Missing missing : {schema::Missing::kDrop, schema::Missing::kMean}) {
+    for (const schema::Normalize normalize :
+         {schema::Normalize::kNone, schema::Normalize::kStandard, schema::Normalize::kMinMax}) {
+      schema::DataSpec spec = stream_of(write("train.csv.gz", gzip(train)), 16);
+      spec.eval = csv_spec(write("eval.csv", eval));
+      spec.train.missing = spec.eval->missing = missing;
+      spec.train.label = spec.eval->label = schema::Column{.name = "kind"};
+      spec.train.scale = spec.eval->scale = 0.125;
+      spec.normalize = normalize;
+      const Data streamed = load(spec, 7);
+      spec.stream = false;
+      const Data loaded = load(spec, 7);
+      EXPECT_EQ(streamed.encoding, loaded.encoding);
+      EXPECT_EQ(streamed.encoding.class_names, (std::vector<std::string>{"blue", "green", "red"}));
+      EXPECT_EQ(streamed.warnings, loaded.warnings);
+      EXPECT_EQ(streamed.warnings.size(), 2u);
+      for (const bool evaluates : {false, true}) {
+        const Dataset& a = evaluates ? *streamed.eval : streamed.train;
+        const Dataset& b = evaluates ? *loaded.eval : loaded.train;
+        ASSERT_EQ(a.size(), b.size());
+        const DataPlan plan({.samples = a.size(), .batch_size = 32});
+        Loader stream(a, plan, {.shuffle = false}), memory(b, plan, {.shuffle = false});
+        EXPECT_EQ(take(stream, plan.steps_per_epoch()), take(memory, plan.steps_per_epoch()));
+        Fingerprint fingerprint = a.fingerprint();
+        fingerprint.contents = b.fingerprint().contents;
+        EXPECT_EQ(fingerprint, b.fingerprint());
+      }
+    }
+  }
+}
+
+TEST_F(StreamTest, ReadsTargets) {
+  const Data data = load(stream_of(write("x.csv", "a,y\n1,0.1\n2,7\n3,-1e-3\n"), 2), 0);
+  const DataPlan plan({.samples = 3, .batch_size = 3});
+  Loader loader(data.train, plan, {.shuffle = false});
+  const Copy batch = take(loader, 1)[0];
+  EXPECT_EQ(batch.targets, (std::vector<float>{0.1f, 7.0f, -1e-3f}));
+  EXPECT_TRUE(batch.classes.empty());
+}
+
+TEST_F(StreamTest, HasAFingerprintOfItsContents) {
+  const auto fingerprint = [&](const std::string& text) {
+    return load(stream_of(write("x.csv", text), 4), 0).train.fingerprint().contents;
+  };
+  const std::string base = fingerprint("a,l\n1,0\n2,1\n");
+  EXPECT_EQ(base.size(), 64u);
+  EXPECT_EQ(fingerprint("a,l\n1.0, 0\n2,1\n"), base);
+  EXPECT_NE(fingerprint("a,l\n1,1\n2,1\n"), base);
+  EXPECT_NE(fingerprint("a,l\n1.5,0\n2,1\n"), base);
+  EXPECT_NE(fingerprint("a,l\n2,1\n1,0\n"), base);
+}
+
+TEST_F(StreamTest, RefusesAFileThatHasChanged) {
+  const std::string refusal =
+      "x.csv has changed since its samples were counted, and every epoch of a stream reads it anew; leave it alone "
+      "while "
+      "the run lasts, or set data.stream to false";
+  const std::string one = "a,b,l\n1,2000004,0\n", two = "a,b,l\n1,2,0\n3,4,0\n", longer = two + "5,6,0\n";
+  ASSERT_EQ(one.size(), two.size());
+  struct Change {
+    std::string before, after;
+    int seconds;  // between their times
+  };
+  for (const auto& [before, after, seconds] :
+       {Change{two, longer, 0}, Change{two, two, 1}, Change{two, one, 0}, Change{one, two, 0}, Change{two, two, 0}}) {
+    const std::string path = write("x.csv", before);
+    const auto time = std::filesystem::last_write_time(path);
+    const Data data = load(stream_of(path, 4), 0);
+    write("x.csv", after);
+    std::filesystem::last_write_time(path, time + std::chrono::seconds(seconds));
+    const DataPlan plan({.samples = data.train.size(), .batch_size = 2});
+    Loader loader(data.train, plan, {.prefetch = 0});
+    EXPECT_EQ(message_of([&] { loader.next(); }), before == after && seconds == 0 ? "" : refusal);
+  }
+}
+
+// What loading takes 8 MB for.
+TEST_F(StreamTest, TakesTheMemoryOfItsBufferWhateverTheSizeOfTheFile) {
+  std::string text = "a,b,c,d,l\n";
+  for (int i = 0; i < 500'000; ++i) text += "1,2,3,4,0\n";
+  const std::string path = write("large.csv", text);
+  support::take_largest_allocation();
+  const Data data = load(stream_of(path, 100), 0);
+  const DataPlan plan({.samples = data.train.size(), .batch_size = 1000, .processes = 2});
+  Loader loader(data.train, plan, {.prefetch = 0});
+  float sum = 0;
+  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) sum += loader.next().features[3];
+  EXPECT_EQ(sum, 4 * static_cast<float>(plan.steps_per_epoch()));
+  EXPECT_LT(support::take_largest_allocation(), size_t{1} << 20);
+}
+
+TEST_F(StreamTest, NamesTheLineOfAFault) {
+  const std::string path = write("x.csv", "a,b,l\n1,2,0\n3,4\n");
+  EXPECT_EQ(message_of([&] { load(stream_of(path, 4), 0); }), "x.csv:3: 2 fields, the header has 3");
+}
+
+}  // namespace
+}  // namespace runner::data
