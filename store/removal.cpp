@@ -157,7 +157,7 @@ int64_t collect_garbage(Store& store) {
     const int64_t before = size();
     database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // its copy may not fit into memory
     store.checkpoint(1);
-    return before - size();
+    return std::max<int64_t>(0, before - size());
   });
 }
 

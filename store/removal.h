@@ -42,7 +42,8 @@ std::vector<std::string> empty_trash(Store& store, int64_t grace_ms);
 void remove_run(Store& store, int64_t run_id);
 
 // Removes bytes and recipes that nothing uses and gives the file's free pages back to the file system.  Returns by how
-// many bytes the file shrank.  Cost: rewrites the file.
+// many bytes the file shrank; 0 where others have written more meanwhile, or the file rewritten is no smaller.  Cost:
+// rewrites the file.
 int64_t collect_garbage(Store& store);
 
 }  // namespace runner::store

@@ -76,7 +76,7 @@ constexpr Argument kPlot[] = {
      &Options::x_axis},
     {"--log", "", "a logarithmic scale of values", &Options::log},
     {"--smooth", "S", "moving average with weight S on the past, such as 0.9; default: 0", &Options::smooth},
-    {"--width", "N", "columns; default: those of the terminal, else 80", &Options::width},
+    {"--width", "N", "columns, 30 to 500; default: those of the terminal, else 80", &Options::width},
     {"--svg", "FILE", "writes a picture instead", &Options::svg_file}};
 constexpr Argument kDiff[] = {{"A", "", "one run", &Options::run}, {"B", "", "the other", &Options::other_run}};
 constexpr Argument kSql[] = {

@@ -19,10 +19,12 @@ struct Curve {
   std::vector<PlotPoint> points;  // x never falls
 };
 
+constexpr int kLeastWidth = 30, kLargestWidth = 500;  // columns
+
 struct PlotStyle {
   std::string title;    // of the values
   std::string x_label;  // "step", "seconds"
-  int width = 80;       // columns, at least 30
+  int width = 80;       // columns; text has kLeastWidth or more
   int height = 16;      // lines of the plot itself
   bool log = false;     // values on a logarithmic scale; what is not above 0 is a gap
   bool color = false;   // without, several curves are drawn in letters

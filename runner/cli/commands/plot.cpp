@@ -23,6 +23,13 @@ double smoothing(const std::string& text) {
   return amount;
 }
 
+int width_of(int64_t width, const report::Output& out) {
+  if (width == Options::kNotGiven) return out.data_width() > 0 ? out.data_width() : kDefaultWidth;
+  RUN_CHECK(width >= report::kLeastWidth && width <= report::kLargestWidth, ErrorKind::kUsage,
+            "--width wants {} to {} columns, got {}", report::kLeastWidth, report::kLargestWidth, width);
+  return static_cast<int>(width);
+}
+
 report::Curve curve_of(store::Store& store, const store::RunRow& run, const std::string& metric, bool by_time,
                        double amount) {
   report::Curve curve{fmt::format("{} {}", run.uid, run.name), {}};
@@ -60,12 +67,11 @@ int plot(const Options& options, report::Output& out) {
     runs.push_back(store::find_run(store, options.runs[i]));
     curves.push_back(curve_of(store, runs.back(), metric, by_time, amount));
   }
-  report::PlotStyle style{.title = metric,
-                          .x_label = by_time ? "seconds" : "step",
-                          .width = static_cast<int>(std::min<int64_t>(options.width, 500)),
-                          .log = options.log,
-                          .color = out.data_color()};
-  if (style.width < 0) style.width = out.data_width() > 0 ? out.data_width() : kDefaultWidth;
+  const report::PlotStyle style{.title = metric,
+                                .x_label = by_time ? "seconds" : "step",
+                                .width = width_of(options.width, out),
+                                .log = options.log,
+                                .color = out.data_color()};
   if (!options.svg_file.empty()) {
     formats::write_file(options.svg_file, report::plot_svg(curves, style));
     out.talk(fmt::format("wrote {}\n", options.svg_file));

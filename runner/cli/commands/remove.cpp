@@ -62,7 +62,8 @@ int gc(const Options& options, report::Output& out) {
       store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : purged) out.talk(fmt::format("removed run {}\n", run));
   const int64_t bytes = store::collect_garbage(store);
-  out.talk(fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes)));
+  out.talk(bytes > 0 ? fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes))
+                     : fmt::format("{} has no space to give back\n", store.path().string()));
   if (options.json) out.data(json::text(json::Object{{"bytes", bytes}, {"purged", json::list_of(purged)}}));
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "runner/report/format.h"
 #include "runner/report/plot.h"
 #include "runner/report/run_text.h"
+#include "store/state_store.h"
 
 namespace runner::cli {
 namespace {
@@ -68,10 +69,12 @@ std::string screen_of(store::Store& store, const Look& look, int width, bool col
                     {.title = loss->name, .x_label = "step", .width = width, .height = kPlotHeight, .color = color});
 }
 
-int exit_code_of(const Look& look, report::Output& out) {
+int exit_code_of(store::Store& store, const Look& look, report::Output& out) {
   if (look.run.status == store::RunStatus::kCrashed) {
-    out.talk(fmt::format("run {} has crashed: its process is gone; `runner resume {}` goes on\n", look.run.uid,
-                         look.run.uid));
+    const bool has_state = !store::list_states(store, look.run.id, /*for_resume=*/true).empty();
+    out.talk(fmt::format(
+        "run {0} has crashed: its process is gone; {1}\n", look.run.uid,
+        has_state ? fmt::format("`runner resume {}` goes on", look.run.uid) : "it has no state to go on from"));
     return exit_code(ErrorKind::kRun);
   }
   return look.run.exit_code.value_or(0);
@@ -101,7 +104,7 @@ int watch(const Options& options, report::Output& out) {
     } else if (!out.live()) {
       out.data(line_of(look));
     }
-    return exit_code_of(look, out);
+    return exit_code_of(store, look, out);
   }
 }
 
