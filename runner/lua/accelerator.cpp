@@ -110,18 +110,9 @@ int log(lua_State* state) {
     RUN_CHECK(integer_argument(state, 3) == run.step(), ErrorKind::kRun,
               "log: step {} is not the run's, {}; points belong to the step at which they are made",
               integer_argument(state, 3), run.step());
-  std::vector<std::string> names;
-  lua_pushnil(state);
-  while (lua_next(state, 2) != 0) {
-    RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun, "log: a name is {}, expected a text",
-              type_name(state, -2));
-    names.emplace_back(lua_tostring(state, -2));
-    lua_pop(state, 1);
-  }
-  std::sort(names.begin(), names.end());  // so that series are numbered alike in every run
   train::CustomLoop* const loop =
       accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
-  for (const std::string& name : names) {
+  for (const std::string& name : metric_keys(state, 2, "log")) {  // in order: series are numbered alike in every run
     RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
               "log: {} is a name of the run's own; log other names, or return metrics from a step", name);
     lua_getfield(state, 2, name.c_str());

@@ -7,6 +7,8 @@
 #include <lua.hpp>
 
 #include "runner/lua/runtime.h"
+#include "schema/json.h"
+#include "schema/source_text.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
@@ -158,9 +160,28 @@ std::vector<std::string> text_keys(lua_State* state, int index) {
   lua_pushnil(state);
   while (lua_next(state, index) != 0) {
     lua_pop(state, 1);
-    if (lua_type(state, -1) == LUA_TSTRING) keys.emplace_back(lua_tostring(state, -1));
+    if (lua_type(state, -1) == LUA_TSTRING) keys.emplace_back(text_argument(state, -1));
   }
   std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what) {
+  constexpr size_t kLongest = 200;  // bytes
+  index = lua_absindex(state, index);
+  lua_pushnil(state);
+  for (; lua_next(state, index) != 0; lua_pop(state, 1))
+    RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,
+              "{}: the name of a metric is a {}, expected a text: {{name = value}}", what, type_name(state, -2));
+  std::vector<std::string> keys = text_keys(state, index);
+  for (const std::string& key : keys) {
+    const bool plain = std::ranges::none_of(key, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+    if (!key.empty() && key.size() <= kLongest && plain && schema::is_utf8(key)) continue;
+    std::string shown = json::line(key);
+    shown.pop_back();  // the newline
+    fail(ErrorKind::kRun, "{}: {} cannot name a metric: a name is 1 to {} bytes of UTF-8 on one line", what, shown,
+         kLongest);
+  }
   return keys;
 }
 

@@ -74,6 +74,9 @@ bool push_method(lua_State* state, int index, const char* name);
 // The keys of the table at `index` that are texts, in order.
 std::vector<std::string> text_keys(lua_State* state, int index);
 
+// The same of a table whose keys are names of metrics.  Throws "what: …" for a key that cannot be one.
+std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what);
+
 // Whether the table at `index` has a key that is none of 1 … `size`, and so is more than a list; pushes such a key.
 bool push_stray_key(lua_State* state, int index, int64_t size);
 

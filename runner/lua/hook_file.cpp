@@ -52,6 +52,12 @@ constexpr size_t place_of(HookEvent event) {
   return train::kEntryCount + static_cast<size_t>(event);
 }
 
+// The value at the top, which is no number: "nil", "the string 'half'", "a table".
+std::string described(lua_State* state) {
+  if (lua_type(state, -1) == LUA_TSTRING) return fmt::format("the string '{}'", lua_tostring(state, -1));
+  return lua_isnil(state, -1) ? "nil" : fmt::format("a {}", type_name(state, -1));
+}
+
 std::vector<Source> in_folder(const std::filesystem::path& folder, const std::vector<train::HookSource>& sources) {
   std::vector<Source> found;
   for (const train::HookSource& source : sources) found.push_back({(folder / source.path).string(), source.text});
@@ -152,10 +158,12 @@ class LuaHooks : public train::Hooks {
       lua_pushinteger(state, step);
       lua_pushinteger(state, steps);
       runtime_.call(state, 2, 1);
-      const double factor = lua_type(state, -1) == LUA_TNUMBER ? lua_tonumber(state, -1) : NAN;
-      RUN_CHECK(std::isfinite(factor) && factor >= 0, ErrorKind::kRun,
-                "schedule returned {} for step {}, expected a factor of the learning rates, finite and at least 0",
-                factor != factor && lua_isnumber(state, -1) ? "NaN" : luaL_tolstring(state, -1, nullptr), step);
+      constexpr const char* kWanted = "expected a factor of the learning rates, finite and at least 0";
+      RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "schedule returned {} for step {}, {}",
+                described(state), step, kWanted);
+      const double factor = lua_tonumber(state, -1);
+      RUN_CHECK(std::isfinite(factor) && factor >= 0, ErrorKind::kRun, "schedule returned {} for step {}, {}",
+                factor != factor ? "NaN" : lua_tostring(state, -1), step, kWanted);
       lua_pop(state, 1);
       return factor;
     });

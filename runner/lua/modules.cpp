@@ -85,7 +85,8 @@ class LuaModule : public nn::Module {
       take_member(state, prefix + std::to_string(i - 1), seen);
     }
     for (const std::string& name : text_keys(state, -1)) {
-      push_field(state, -1, name.c_str());
+      lua_pushlstring(state, name.data(), name.size());
+      lua_rawget(state, -2);
       take_member(state, prefix + name, seen);
     }
   }

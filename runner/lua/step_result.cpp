@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,23 @@ Value field(lua_State* state, const char* name, std::string_view what) {
   }
   lua_pop(state, 1);
   return value;
+}
+
+// What a loss is divided by.  A number that cannot be is found now, a tensor when the step has run.
+Value weight_field(lua_State* state) {
+  if (push_field(state, -1, "weight")) {
+    const double weight = lua_type(state, -1) == LUA_TNUMBER ? lua_tonumber(state, -1) : 0;
+    RUN_CHECK(weight >= 0, ErrorKind::kRun, "weight is {}, expected a number of at least 0",
+              std::isnan(weight) ? "NaN" : fmt::to_string(weight));
+    lua_pop(state, 1);
+  }
+  return field(state, "weight", "weight");
+}
+
+// A negative weight turns a gradient around.  A loss with one is NaN, which the run explains (train/not_finite.h).
+void refuse_negative(train::StepLosses& step) {
+  const Value wrong = ops::full_like(step.losses, std::numeric_limits<double>::quiet_NaN());
+  step.losses = ops::where(ops::lt(step.weights, ops::full_like(step.weights, 0.0)), wrong, step.losses);
 }
 
 // loss: (), (B) or (B, …).  Without a weight a scalar is the mean over the samples, and an element counts 1; with
@@ -112,22 +131,14 @@ void check_slip(const std::string& name, std::initializer_list<std::string_view>
 // The other entries of the table at the top: one value, or one for each sample, and their mean over the samples.
 std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
                                 std::initializer_list<std::string_view> taken) {
-  std::vector<std::string> names;
-  lua_pushnil(state);
-  while (lua_next(state, -2) != 0) {
-    lua_pop(state, 1);
-    RUN_CHECK(lua_type(state, -1) == LUA_TSTRING, ErrorKind::kRun,
-              "a step returned a table with the key {}: names are texts", type_name(state, -1));
-    const std::string name = lua_tostring(state, -1);
+  std::vector<StepMetric> metrics;
+  for (const std::string& name : metric_keys(state, -1, "what a step returned")) {
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     check_slip(name, taken);
     RUN_CHECK(std::ranges::find(kOwnMetrics, name) == std::end(kOwnMetrics), ErrorKind::kRun,
               "a step returned a metric '{}', which is a name of the run's own; return it under another", name);
-    names.push_back(name);
+    metrics.push_back(metric(inputs, name, field(state, name.c_str(), name)));
   }
-  std::sort(names.begin(), names.end());
-  std::vector<StepMetric> metrics;
-  for (const std::string& name : names) metrics.push_back(metric(inputs, name, field(state, name.c_str(), name)));
   return metrics;
 }
 
@@ -142,7 +153,9 @@ train::StepLosses take_losses(lua_State* state, const StepInputs& inputs) {
               "training_step returned {}, expected a loss: a tensor, or a table with `loss`", type_name(state, -1));
     const Value loss = field(state, "loss", "training_step returned a table whose `loss`");
     RUN_CHECK(bool{loss}, ErrorKind::kRun, "training_step returned a table without `loss`");
-    set_loss(step, inputs, loss, field(state, "weight", "weight"));
+    const Value weight = weight_field(state);
+    set_loss(step, inputs, loss, weight);
+    if (weight) refuse_negative(step);
     step.metrics = metrics(state, inputs, {"loss", "weight"});
   }
   lua_pop(state, 1);
@@ -161,7 +174,7 @@ train::StepPredictions take_predictions(lua_State* state, const StepInputs& inpu
     RUN_CHECK(bool{step.predictions}, ErrorKind::kRun, "evaluation_step returned a table without `predictions`");
     if (const Value targets = field(state, "targets", "targets")) set_targets(step, inputs, targets);
     const Value loss = field(state, "loss", "loss");
-    if (loss) set_loss(step, inputs, loss, field(state, "weight", "weight"));
+    if (loss) set_loss(step, inputs, loss, weight_field(state));
     if (loss && step.losses.shape().rank() == 0) {
       step.losses = spread(inputs, step.losses);
       step.weights = spread(inputs, step.weights);

@@ -1,6 +1,5 @@
 #include "runner/lua/whole_metrics.h"
 
-#include <algorithm>
 #include <vector>
 
 #include <lua.hpp>
@@ -11,18 +10,6 @@
 
 namespace runner::lua {
 namespace {
-
-// Names of the table at the top of the stack, in order.
-std::vector<std::string> names_of(lua_State* state) {
-  std::vector<std::string> names;
-  lua_pushnil(state);
-  while (lua_next(state, -2) != 0) {
-    lua_pop(state, 1);
-    names.emplace_back(lua_type(state, -1) == LUA_TSTRING ? lua_tostring(state, -1) : "");
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // ---- lists, made in protected mode: they may be more than the memory that a hook has -------------------------------
 
@@ -109,9 +96,13 @@ void check_whole_metrics(lua_State* state, const std::string& file) {
       "the hook {}: metrics is {}, expected a table of functions by name: {{ auc = function(predictions, targets) "
       "… end }}",
       file, type_name(state, -1));
-  for (const std::string& name : names_of(state)) {
-    RUN_CHECK(!name.empty(), ErrorKind::kRecipe, "the hook {}: an entry of metrics has no name; write {{ NAME = … }}",
-              file);
+  std::vector<std::string> names;
+  try {
+    names = metric_keys(state, -1, "metrics");
+  } catch (const Error& error) {
+    fail(ErrorKind::kRecipe, "the hook {}: {}", file, error.message());
+  }
+  for (const std::string& name : names) {
     lua_getfield(state, -1, name.c_str());
     RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: metrics.{} is {}, expected a function", file,
               name, type_name(state, -1));
@@ -126,7 +117,7 @@ std::map<std::string, double> whole_metrics(Runtime& runtime, const train::Evalu
   lua_State* const state = runtime.state();
   std::map<std::string, double> values;
   check_size(runtime, set);
-  for (const std::string& name : names_of(state)) {
+  for (const std::string& name : text_keys(state, -1)) {
     lua_getfield(state, -1, name.c_str());
     values[name] = value_of(runtime, name, set);
   }

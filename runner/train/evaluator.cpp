@@ -115,6 +115,8 @@ std::map<std::string, double> Evaluator::run() {
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));
     if (with_metrics_ != nullptr) set = merged(set);
   }
+  samples_ = metrics.samples();
+  nan_samples_ = metrics.nan_samples();
   std::map<std::string, double> result = metrics.result();
   for (const auto& [name, sum] : of_hook) {
     RUN_CHECK(!result.contains(name), ErrorKind::kRun,
@@ -128,6 +130,13 @@ std::map<std::string, double> Evaluator::run() {
     result[name] = value;
   }
   return result;
+}
+
+std::optional<std::string> Evaluator::warning() const {
+  if (nan_samples_ == 0) return std::nullopt;
+  return fmt::format(
+      "predictions or targets of {} of {} samples are NaN; accuracy and its like count them as any other", nan_samples_,
+      samples_);
 }
 
 std::vector<float> Evaluator::predict() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ class Evaluator {
 
   // Metrics of the recipe and of the hooks by name, without "eval/".
   std::map<std::string, double> run();
+  // What to warn of after run(), if anything: predictions or targets that are NaN.
+  std::optional<std::string> warning() const;
 
   // The model's outputs for every sample in file order: (samples, outputs) f32.
   std::vector<float> predict();
@@ -41,6 +44,7 @@ class Evaluator {
   backends::Collectives* const ranks_;
   std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;
+  int64_t samples_ = 0, nan_samples_ = 0;  // of the newest run()
 };
 
 }  // namespace runner::train

@@ -1,5 +1,6 @@
 #include "runner/train/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -35,6 +36,11 @@ size_t largest(std::span<const float> outputs) {
   for (size_t i = 1; i < outputs.size(); ++i)
     if (before(outputs[i], i, outputs[best], best)) best = i;
   return best;
+}
+
+// Row i of rows of that width.
+bool has_nan(std::span<const float> rows, size_t i, size_t width) {
+  return std::ranges::any_of(rows.subspan(i * width, width), [](float value) { return std::isnan(value); });
 }
 
 // Adds up each number over all ranks.
@@ -76,15 +82,19 @@ void Metrics::add(const Scored& batch) {
   for (size_t i = 0; i < batch.mask.size(); ++i) {
     if (batch.mask[i] == 0) continue;
     loss_ += static_cast<double>(batch.losses[i]);
+    RUN_CHECK(!(batch.weights[i] < 0), ErrorKind::kRun,
+              "evaluation_step returned {} as the weight of a sample, expected a number of at least 0",
+              batch.weights[i]);
     weight_ += static_cast<double>(batch.weights[i]);
     ++samples_;
+    nan_samples_ += has_nan(batch.outputs, i, outputs_) || (!classes_ && has_nan(batch.targets, i, outputs_));
   }
   classes_ ? add_classes(batch) : add_targets(batch);
 }
 
 void Metrics::merge(backends::Collectives& ranks, const backends::Site& site) {
   std::vector<double*> sums{&loss_, &weight_, &squared_error_, &absolute_error_};
-  std::vector<int64_t*> counts{&samples_};
+  std::vector<int64_t*> counts{&samples_, &nan_samples_};
   for (std::vector<int64_t>* by_class : {&rank_counts_, &true_positives_, &predicted_, &actual_})
     for (int64_t& count : *by_class) counts.push_back(&count);
   merge_numbers(sums, backends::DType::kF64, ranks, site);

@@ -29,6 +29,7 @@ class Metrics {
   // or a top_k with more than `outputs` classes.
   Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs);
 
+  // Throws Error(kRun) for a weight that is negative.
   void add(const Scored& batch);
   // All replicas' counts and sums, the latter folded over ranks.
   void merge(backends::Collectives& ranks, const backends::Site& site);
@@ -44,6 +45,10 @@ class Metrics {
   //   mse, mae    mean over samples and targets
   std::map<std::string, double> result() const;
 
+  // Samples with an output or a target that is NaN: metrics that compare may not show it.
+  int64_t nan_samples() const { return nan_samples_; }
+  int64_t samples() const { return samples_; }
+
  private:
   void add_classes(const Scored& batch);
   void add_targets(const Scored& batch);
@@ -54,7 +59,7 @@ class Metrics {
   size_t outputs_;
   bool classes_;
   double loss_ = 0, weight_ = 0;
-  int64_t samples_ = 0;
+  int64_t samples_ = 0, nan_samples_ = 0;
   std::vector<int64_t> rank_counts_;                          // samples whose class has the i-th largest output
   std::vector<int64_t> true_positives_, predicted_, actual_;  // by class
   double squared_error_ = 0, absolute_error_ = 0;

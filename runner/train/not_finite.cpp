@@ -22,27 +22,32 @@ struct Found {
   double value;
 };
 
-std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents) {
+std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents, bool is_weight) {
   const size_t size = backends::size_of(dtype);
   for (size_t i = 0; i * size < contents.size(); ++i) {
     const double value = backends::load_element(dtype, contents.data() + i * size);
-    if (!std::isfinite(value)) return Found{static_cast<int64_t>(i), value};
+    if (!std::isfinite(value) || (is_weight && value < 0)) return Found{static_cast<int64_t>(i), value};
   }
   return std::nullopt;
 }
 
-// "a feature of sample 17" for a batch input, "0.weight" for a parameter, "the result of exp (32, 10) f32" for the
-// rest.
+// "a feature of sample 17" for a batch input, "0.weight" for a parameter, "the weight of sample 17", "the result of exp
+// (32, 10) f32" for the rest.
 NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, ValueId id, int64_t element,
                    const backends::Arguments& arguments) {
   const Program& program = pass.program;
+  const auto* ids = reinterpret_cast<const int64_t*>(arguments.batch[kSampleIds]);
+  if (id == pass.weights) {
+    const bool by_sample = program.type(id).shape.rank() > 0;
+    return {by_sample ? fmt::format("the weight of sample {}", ids[element]) : "the weight of the batch",
+            NotFinite::Source::kWeight};
+  }
   if (id + 1 == pass.end) return {"the sum of the losses"};
   for (size_t p = 0; p < pass.parameters.size(); ++p)
     if (pass.parameters[p] == id)
       return {fmt::format("parameter {}", parameters[static_cast<nn::ParameterId>(p)].name),
               NotFinite::Source::kParameter};
   if (id == pass.features || id == pass.labels) {
-    const auto* ids = reinterpret_cast<const int64_t*>(arguments.batch[kSampleIds]);
     const int64_t per_sample = program.type(id).shape.elements() / program.type(id).shape[0];
     return {fmt::format("{} of sample {}", id == pass.features ? "a feature" : "a target", ids[element / per_sample]),
             NotFinite::Source::kData};
@@ -61,7 +66,7 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const Forwar
     const backends::Op op = program.node(id).op;
     const bool computed = op != backends::Op::kInput && op != backends::Op::kConstant && op != backends::Op::kSlice;
     const bool is_parameter = std::find(pass.parameters.begin(), pass.parameters.end(), id) != pass.parameters.end();
-    const bool looked_at = computed || is_parameter || id == pass.features || id == pass.labels;
+    const bool looked_at = computed || is_parameter || id == pass.features || id == pass.labels || id == pass.weights;
     if (is_float(program.type(id).dtype) && looked_at) watched.push_back(id);
   }
   for (const ValueId id : watched) program.output("watched", id);
@@ -72,7 +77,7 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const Forwar
     std::vector<std::byte> contents(program.type(watched[i]).bytes());
     device.read_output(*executable, static_cast<int>(i), contents);
     const DType dtype = program.type(watched[i]).dtype;
-    if (const auto found = find(dtype, contents)) {
+    if (const auto found = find(dtype, contents, watched[i] == pass.weights)) {
       NotFinite result = describe(pass, parameters, watched[i], found->element, arguments);
       result.what += fmt::format(" is {}", found->value);
       return result;

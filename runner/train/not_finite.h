@@ -1,4 +1,4 @@
-// Where a NaN or an infinity came from.
+// Where a NaN or an infinity came from, or a weight that makes a loss NaN.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace runner::train {
 
 struct NotFinite {
-  enum class Source { kData, kParameter, kComputed };
+  enum class Source { kData, kParameter, kComputed, kWeight };
   std::string what;  // "parameter 0.weight is inf"
   Source source = Source::kComputed;
 };
@@ -22,10 +22,12 @@ struct ForwardPass {
   std::span<const backends::ValueId> parameters;  // by ParameterId
   backends::ValueId features, labels;             // kNoValue: there is no batch
   backends::ValueId end;
+  backends::ValueId weights = backends::kNoValue;  // (B) or () f32, of the losses
 };
 
-// Runs the pass once more with every value kept, and names the first that is not finite: a feature or target of a
-// sample, a parameter, the result of an op, the sum of the losses.  None: all are finite.
+// Runs the pass once more with every value kept, and names the first that is not finite, or negative and a weight: a
+// feature or target of a sample, a parameter, the weight of a sample, the result of an op, the sum of the losses. None:
+// all are as they should be.
 // `arguments`: those of the step that went wrong.  Compiles a Program; not for the steady state.
 std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
                                           const nn::ParameterSet& parameters, const backends::Arguments& arguments);

@@ -285,6 +285,8 @@ class Run : private RunControl, private LoopHost {
       if (step() > 0 && untouched) save("not finite");
     } catch (const Error&) {  // `found` says it
     }
+    RUN_CHECK(found.source != NotFinite::Source::kWeight, ErrorKind::kRun,
+              "step {}: {}; the weights that training_step returns must be at least 0", failed, found.what);
     fail(ErrorKind::kRun, "the loss of step {} is not finite: {}; {}", failed, found.what, remedy_of(found));
   }
 

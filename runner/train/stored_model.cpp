@@ -72,7 +72,10 @@ data::Dataset StoredModel::evaluation_data() const {
 std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
   const data::Dataset dataset = file.empty() ? evaluation_data() : read(file, true);
   warnings_ = dataset.warnings();
-  return Evaluator(*trainer_, dataset, recipe_, hooks_.get()).run();
+  Evaluator evaluator(*trainer_, dataset, recipe_, hooks_.get());
+  std::map<std::string, double> metrics = evaluator.run();
+  if (const auto text = evaluator.warning()) warnings_.push_back(*text);
+  return metrics;
 }
 
 Prediction StoredModel::predict(const std::string& file) {

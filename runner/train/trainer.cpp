@@ -370,7 +370,8 @@ NotFinite Trainer::find_not_finite(data::Loader& loader) {
     const auto batch_input = [&](BatchInput input) {
       return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
     };
-    const ForwardPass pass{program, recorded.parameters, batch_input(kFeatures), batch_input(kLabels), program.size()};
+    const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
+                           program.size(), recorded.weights};
     if (const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch))) return *found;
     if (last) return {kNothingFound};
   }

@@ -89,6 +89,8 @@ std::map<std::string, double> WindowLog::evaluate() {
   if (++evaluations_ == 2) warn_of_unrecorded();
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : evaluator_->run()) metrics["eval/" + name] = value;
+  if (const auto text = evaluator_->warning(); text && !std::exchange(warned_of_nan_, true))
+    record_.warn(fmt::format("the evaluation at step {}: {}", step(), *text));
   for (const auto& [name, value] : metrics) record_.points().add(name, step(), value);
   evaluated_ = true;
   const schema::Recipe& recipe = session_.recipe;

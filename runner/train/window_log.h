@@ -68,7 +68,7 @@ class WindowLog {
   std::chrono::steady_clock::time_point logged_at_;
   Patience patience_;
   bool evaluated_ = false, stopped_early_ = false;
-  bool warned_of_no_weight_ = false;
+  bool warned_of_no_weight_ = false, warned_of_nan_ = false;
   int64_t evaluations_ = 0;  // since the process started
 };
 

@@ -143,7 +143,8 @@ TEST_F(StepResult, LossesThatCannotBe) {
             "the weight is (3) f32, expected the shape of the loss (3, 2) f32");
   EXPECT_EQ(loss_error("{loss = mean, x = both}"),
             "the metric x is (3, 2) f32, expected a scalar or one value for each of 3 samples");
-  EXPECT_EQ(loss_error("{mean, loss = mean}"), "a step returned a table with the key number: names are texts");
+  EXPECT_EQ(loss_error("{mean, loss = mean}"),
+            "what a step returned: the name of a metric is a number, expected a text: {name = value}");
 }
 
 TEST_F(StepResult, SlipsOfNamesAreNoMetrics) {
