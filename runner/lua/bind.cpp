@@ -1,6 +1,7 @@
 #include "runner/lua/bind.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
@@ -35,7 +36,8 @@ std::string called_as(lua_State* state) {
   lua_pushcfunction(state, lua_tocfunction(state, -2));
   lua_rawget(state, -2);
   const char* const known = lua_tostring(state, -1);
-  const std::string name = frame.name != nullptr ? frame.name : known != nullptr ? known : "?";
+  const std::string_view shown = frame.name != nullptr ? frame.name : "?";  // Lua says so of t[k](x), too
+  std::string name(shown == "?" && known != nullptr ? known : shown);
   lua_pop(state, 3);
   return name;
 }
@@ -108,6 +110,10 @@ std::string_view type_name(lua_State* state, int index) {
   return lua_isnone(state, index) ? "missing" : luaL_typename(state, index);
 }
 
+std::string shown(double number) {
+  return std::isnan(number) ? "NaN" : fmt::to_string(number);
+}
+
 double number_argument(lua_State* state, int index) {
   if (lua_type(state, index) != LUA_TNUMBER) bad_argument(state, index, "a number");
   return lua_tonumber(state, index);
@@ -166,22 +172,25 @@ std::vector<std::string> text_keys(lua_State* state, int index) {
   return keys;
 }
 
-std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what) {
+void check_name(const std::string& name, std::string_view what, std::string_view thing) {
   constexpr size_t kLongest = 200;  // bytes
+  const bool plain = std::ranges::none_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  if (!name.empty() && name.size() <= kLongest && plain && schema::is_utf8(name)) return;
+  std::string shown = json::line(name);
+  shown.pop_back();  // the newline
+  if (name.size() > kLongest) shown = fmt::format("a text of {} bytes", name.size());
+  fail(ErrorKind::kRun, "{}: {} cannot name {}: a name is 1 to {} bytes of UTF-8 on one line", what, shown, thing,
+       kLongest);
+}
+
+std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what) {
   index = lua_absindex(state, index);
   lua_pushnil(state);
   for (; lua_next(state, index) != 0; lua_pop(state, 1))
     RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,
               "{}: the name of a metric is a {}, expected a text: {{name = value}}", what, type_name(state, -2));
   std::vector<std::string> keys = text_keys(state, index);
-  for (const std::string& key : keys) {
-    const bool plain = std::ranges::none_of(key, [](unsigned char c) { return c < ' ' || c == 0x7f; });
-    if (!key.empty() && key.size() <= kLongest && plain && schema::is_utf8(key)) continue;
-    std::string shown = json::line(key);
-    shown.pop_back();  // the newline
-    fail(ErrorKind::kRun, "{}: {} cannot name a metric: a name is 1 to {} bytes of UTF-8 on one line", what, shown,
-         kLongest);
-  }
+  for (const std::string& key : keys) check_name(key, what, "a metric");
   return keys;
 }
 

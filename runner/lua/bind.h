@@ -59,6 +59,9 @@ int bound(lua_State* state) {
 // "number", "string", "nil", "tensor", "nn.Linear": the type of a value as messages name it.
 std::string_view type_name(lua_State* state, int index);
 
+// A number as messages show it.
+std::string shown(double number);
+
 double number_argument(lua_State* state, int index);
 int64_t integer_argument(lua_State* state, int index);
 bool boolean_argument(lua_State* state, int index, bool otherwise);
@@ -74,7 +77,10 @@ bool push_method(lua_State* state, int index, const char* name);
 // The keys of the table at `index` that are texts, in order.
 std::vector<std::string> text_keys(lua_State* state, int index);
 
-// The same of a table whose keys are names of metrics.  Throws "what: …" for a key that cannot be one.
+// Throws "what: … cannot name thing: …" where the store and its readers could not show a name.
+void check_name(const std::string& name, std::string_view what, std::string_view thing);
+
+// The keys, in order, of a table whose keys are names of metrics.  Throws "what: …" for a key that cannot be one.
 std::vector<std::string> metric_keys(lua_State* state, int index, std::string_view what);
 
 // Whether the table at `index` has a key that is none of 1 … `size`, and so is more than a list; pushes such a key.

@@ -166,7 +166,7 @@ std::optional<int32_t> optional_optimizer(lua_State* state, int index) {
 
 double limit_argument(lua_State* state, int index) {
   const double limit = number_argument(state, index);
-  RUN_CHECK(limit > 0, ErrorKind::kRun, "{}: a limit must be greater than 0, got {}", called_as(state), limit);
+  RUN_CHECK(limit > 0, ErrorKind::kRun, "{}: a limit must be greater than 0, got {}", called_as(state), shown(limit));
   return limit;
 }
 

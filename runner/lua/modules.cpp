@@ -78,7 +78,8 @@ class LuaModule : public nn::Module {
   // Modules of the table at the top and of the tables in it by name, in the order of the names; numbers first.
   void find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen) {
     if (!seen.insert(lua_topointer(state, -1)).second) return;
-    RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "the tables of modules lie too deep in each other");
+    check_depth(std::ranges::count(prefix, '.'));
+    RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "no room on the stack");
     const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
     for (lua_Integer i = 1; i <= length; ++i) {
       lua_rawgeti(state, -1, i);
@@ -94,6 +95,8 @@ class LuaModule : public nn::Module {
   // The value at the top, which is popped.
   void take_member(lua_State* state, const std::string& name, std::set<const void*>& seen) {
     if (const nn::ModulePtr* member = module_test(state, -1)) {
+      check_name(name, "the model", "a module");
+      contain(**member);
       members_.emplace_back(name, *member);
     } else if (lua_istable(state, -1)) {
       find_members(state, name + ".", seen);
@@ -163,7 +166,7 @@ int layer_norm(lua_State* state) {
 
 int dropout(lua_State* state) {
   const double p = lua_isnoneornil(state, 1) ? 0.5 : number_argument(state, 1);
-  RUN_CHECK(p >= 0 && p < 1, ErrorKind::kRun, "nn.Dropout: p must be in [0, 1), got {}", p);
+  RUN_CHECK(p >= 0 && p < 1, ErrorKind::kRun, "nn.Dropout: p must be in [0, 1), got {}", shown(p));
   return push(state, nn::dropout(p));
 }
 

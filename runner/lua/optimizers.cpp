@@ -222,9 +222,10 @@ std::vector<std::string> slot_names(lua_State* state, int index) {
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
     if (lua_type(state, -1) != LUA_TSTRING) bad_option(state, fmt::format("slots[{}]", i), "a name");
-    std::string name = lua_tostring(state, -1);
-    RUN_CHECK(!name.empty() && name.find('/') == std::string::npos && std::ranges::count(names, name) == 0,
-              ErrorKind::kRun, "slots: '{}' is no name, or stands there twice", name);
+    std::string name(text_argument(state, -1));
+    check_name(name, "slots", "a slot");
+    RUN_CHECK(name.find('/') == std::string::npos && std::ranges::count(names, name) == 0, ErrorKind::kRun,
+              "slots: '{}' has a /, or stands there twice", name);
     names.push_back(std::move(name));
     lua_pop(state, 1);
   }
@@ -331,7 +332,8 @@ train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, cons
     while (lua_next(state, -2) != 0) {
       RUN_CHECK(lua_type(state, -2) == LUA_TSTRING, ErrorKind::kRun,
                 "optimizers returned a table with the key {}: optimizers have names", type_name(state, -2));
-      const std::string name = lua_tostring(state, -2);
+      const std::string name(text_argument(state, -2));
+      check_name(name, "optimizers", "an optimizer");
       by_name.emplace(name, optimizer_at_top(state, name));
       lua_pop(state, 1);
     }

@@ -1,10 +1,10 @@
 #include "runner/lua/runtime.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 #include <lua.hpp>
@@ -25,11 +25,21 @@ constexpr const char* kNoMemory = "not enough memory";  // Lua's own text, which
 
 // Reads what Lua code may be.  Throws Error(kRecipe).
 std::string read_source(const std::filesystem::path& file, const std::string& name) {
+  constexpr size_t kLargest = size_t{16} << 20;  // bytes
   std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  RUN_CHECK(in && text << in.rdbuf(), ErrorKind::kRecipe, "cannot read the hook {}: {}", name,
-            std::filesystem::is_directory(file) ? "it is a folder" : "there is no such file");
-  std::string source = std::move(text).str();
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(file, ignored).type();
+  RUN_CHECK(in && kind != std::filesystem::file_type::directory, ErrorKind::kRecipe, "cannot read the hook {}: {}",
+            name,
+            kind == std::filesystem::file_type::directory   ? "it is a folder"
+            : kind == std::filesystem::file_type::not_found ? "there is no such file"
+                                                            : "it cannot be opened");
+  std::string source;
+  std::array<char, 4096> part{};
+  while (in.read(part.data(), part.size()), in.gcount() > 0) {
+    source.append(part.data(), static_cast<size_t>(in.gcount()));
+    RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
+  }
   RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
             "the hook {} is compiled Lua; hooks are Lua source text", name);
   RUN_CHECK(schema::is_utf8(source), ErrorKind::kRecipe, "the hook {} is not UTF-8 text", name);
@@ -293,10 +303,20 @@ class Runtime::Impl {
     if (used_ > options_.budget.memory_bytes / 2) lua_gc(state, LUA_GCCOLLECT);
     SourceMark where = take_line(message);
     if (!where.known() && !callers_.empty()) where = callers_.front().line;
-    Error error =
-        cause == nullptr ? Error(ErrorKind::kRun, std::move(message), std::move(where)) : thrown(cause, where);
+    Error error = cause == nullptr ? Error(ErrorKind::kRun, shortened(std::move(message)), std::move(where))
+                                   : thrown(cause, where);
     if (leaves_the_hook) note_callers(error);
     throw error;
+  }
+
+  // A text of the hook's own may be anything.
+  static std::string shortened(std::string message) {
+    constexpr size_t kLongest = 4096;  // bytes
+    std::replace(message.begin(), message.end(), '\0', '?');
+    if (message.size() <= kLongest) return message;
+    size_t end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;  // inside a character
+    return fmt::format("{}… ({} bytes)", message.substr(0, end), message.size());
   }
 
   // What bound code threw.  Throws it as it is where a line of the hook would not explain it.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -55,8 +54,7 @@ Value field(lua_State* state, const char* name, std::string_view what) {
 Value weight_field(lua_State* state) {
   if (push_field(state, -1, "weight")) {
     const double weight = lua_type(state, -1) == LUA_TNUMBER ? lua_tonumber(state, -1) : 0;
-    RUN_CHECK(weight >= 0, ErrorKind::kRun, "weight is {}, expected a number of at least 0",
-              std::isnan(weight) ? "NaN" : fmt::to_string(weight));
+    RUN_CHECK(weight >= 0, ErrorKind::kRun, "weight is {}, expected a number of at least 0", shown(weight));
     lua_pop(state, 1);
   }
   return field(state, "weight", "weight");

@@ -149,7 +149,9 @@ class Flatten : public Module {
 
 class Sequential : public Module {
  public:
-  explicit Sequential(std::vector<ModulePtr> members) : members_(std::move(members)) {}
+  explicit Sequential(std::vector<ModulePtr> members) : members_(std::move(members)) {
+    for (const ModulePtr& member : members_) contain(*member);
+  }
 
   void add_parameters(ParameterSet& parameters, const std::string& prefix) override {
     for (size_t i = 0; i < members_.size(); ++i) members_[i]->declare(parameters, fmt::format("{}{}.", prefix, i));
@@ -167,6 +169,16 @@ class Sequential : public Module {
 };
 
 }  // namespace
+
+void Module::contain(const Module& member) {
+  depth_ = std::max(depth_, member.depth_ + 1);
+  check_depth(depth_);
+}
+
+void Module::check_depth(int64_t depth) {
+  constexpr int64_t kMost = 200;
+  RUN_CHECK(depth <= kMost, ErrorKind::kRun, "the modules lie more than {} deep in each other", kMost);
+}
 
 void Module::declare(ParameterSet& parameters, const std::string& prefix) {
   if (std::exchange(declared_in_, &parameters) == &parameters) return;

@@ -70,6 +70,12 @@ class Module {
   // Those of nn.Sequential, in their order; others have none.
   virtual std::span<const ModulePtr> members() const { return {}; }
 
+ protected:
+  // To be called for each module inside this one.  Throws Error(kRun) where they lie too deep in each other: what works
+  // on modules goes down by calling itself.
+  void contain(const Module& member);
+  static void check_depth(int64_t depth);
+
  private:
   virtual Value record(Forward& context, Value x) const = 0;
   virtual void add_parameters(ParameterSet& /*parameters*/, const std::string& /*prefix*/) {}
@@ -79,7 +85,8 @@ class Module {
 
   const ParameterSet* declared_in_ = nullptr;
   ParameterId first_ = 0, end_ = 0;
-  std::string path_;  // "encoder.2", empty for the whole model
+  int64_t depth_ = 0;  // of modules inside this one
+  std::string path_;   // "encoder.2", empty for the whole model
 };
 
 // x: (…, in) -> (…, out).  weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.

@@ -204,6 +204,14 @@ TEST_F(RuntimeTest, TakesAnyErrorObject) {
   EXPECT_EQ(error("error()"), "1: the error is a nil, not a text");
   EXPECT_EQ(error("error(setmetatable({}, {__tostring = function() return 'told' end}))"), "1: told");
   EXPECT_EQ(error("error('without a place', 0)"), "1: without a place");
+  EXPECT_EQ(error("error('a\\0b')"), "1: a?b");
+  EXPECT_EQ(error("error(('x'):rep(5000))"), "1: " + std::string(4096, 'x') + "… (5000 bytes)");
+  EXPECT_EQ(
+      error("error('x' .. ('ä'):rep(3000))"), "1: x" + [] {
+        std::string text;
+        for (int i = 0; i < 2047; ++i) text += "ä";
+        return text;
+      }() + "… (6001 bytes)");
   EXPECT_EQ(error("local x <close> = setmetatable({}, {__close = function() error('closing') end})"), "1: closing");
 }
 
@@ -242,6 +250,8 @@ TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
   EXPECT_EQ(refused("return {\n  x = = 3 }"), "h.lua:2: unexpected symbol near '='");
   EXPECT_EQ(refused("\x1bLua"), "the hook h.lua is compiled Lua; hooks are Lua source text");
   EXPECT_EQ(refused("return '\xff'"), "the hook h.lua is not UTF-8 text");
+  EXPECT_EQ(refused(std::string((size_t{16} << 20) + 1, ' ')), "the hook h.lua is larger than 16 MiB");
+  EXPECT_EQ(refused(""), "") << "it returns nothing";
   EXPECT_THROW(runtime.run_file("none.lua"), Error);
   EXPECT_THROW(runtime.run_file("lib"), Error);
 }
