@@ -35,6 +35,14 @@ bool CsvLexer::next(std::vector<std::string_view>& fields) {
   return true;
 }
 
+void CsvLexer::go_to(const CsvPlace& place) {
+  input_.seek(place.byte);
+  window_byte_ = place.byte;
+  next_line_ = place.line;
+  begin_ = end_ = 0;
+  ended_ = false;
+}
+
 bool CsvLexer::lex(std::vector<std::string_view>& fields) {
   fields.clear();
   escaped_.clear();
@@ -102,6 +110,7 @@ bool CsvLexer::refill() {
   if (ended_) return false;
   std::copy(window_.begin() + static_cast<ptrdiff_t>(begin_), window_.begin() + static_cast<ptrdiff_t>(end_),
             window_.begin());
+  window_byte_ += static_cast<int64_t>(begin_);
   end_ -= begin_;
   begin_ = 0;
   if (end_ * 2 > window_.size()) {

@@ -12,6 +12,12 @@
 
 namespace runner::data {
 
+// Where a record starts.
+struct CsvPlace {
+  int64_t byte = 0;  // of the data
+  int64_t line = 1;
+};
+
 class CsvLexer {
  public:
   CsvLexer(formats::Input& input, char delimiter);
@@ -21,6 +27,10 @@ class CsvLexer {
   bool next(std::vector<std::string_view>& fields);
   // The line where the current record starts, from 1.
   int64_t line() const { return line_; }
+
+  // Of the record that next() is to read; and to read on at one that was here before, in data that are not compressed.
+  CsvPlace place() const { return {window_byte_ + static_cast<int64_t>(begin_), next_line_}; }
+  void go_to(const CsvPlace& place);
 
  private:
   // One record from begin_ on; false when it does not end within the window.
@@ -33,8 +43,9 @@ class CsvLexer {
   formats::Input& input_;
   char delimiter_;
   std::vector<char> window_;
-  size_t begin_ = 0;  // of the current record
-  size_t end_ = 0;    // of what was read
+  int64_t window_byte_ = 0;  // of the data, at which the window starts
+  size_t begin_ = 0;         // of the current record
+  size_t end_ = 0;           // of what was read
   bool ended_ = false;
   int64_t line_ = 0;
   int64_t next_line_ = 1;

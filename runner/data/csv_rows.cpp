@@ -120,6 +120,12 @@ bool CsvRows::next() {
   return true;
 }
 
+void CsvRows::go_to(const CsvPlace& place, int64_t sample) {
+  lexer_.go_to(place);
+  has_first_row_ = false;
+  samples_ = sample;
+}
+
 // False: the row has a gap and is dropped.
 bool CsvRows::read_row() {
   if (record_.size() != width_) {

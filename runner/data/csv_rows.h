@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "runner/data/csv_lexer.h"
 #include "runner/data/storage.h"
 #include "runner/formats/input.h"
@@ -24,6 +26,12 @@ class CsvRows {
 
   // Goes to the next row that is a sample; false at the end.  Rows with a gap are left out under missing: drop.
   bool next();
+  // Where the sample behind this row starts, and to go on there: sample number `sample`.  Only in a file that is not
+  // compressed, and behind its first sample.
+  bool has_places() const { return !input_.compressed(); }
+  CsvPlace place() const { return lexer_.place(); }
+  void go_to(const CsvPlace& place, int64_t sample);
+
   // Of this row: values before `scale`, NaN where one is missing; the trimmed text of the label, empty without one.
   std::span<const float> features() const { return values_; }
   std::string_view label() const { return label_text_; }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,8 @@ class ShuffleBuffer {
     Item item{};
     for (int64_t i = 0; i < size && next(item); ++i) items_.push_back(item);
   }
+
+  std::span<Item> held() { return items_; }
 
   // Swaps the next item with `out`, whose memory the stream may use again; false when there is none left.
   template <class Next>

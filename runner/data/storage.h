@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/tensor/shape.h"
+#include "runner/data/csv_lexer.h"
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
 #include "runner/data/synthetic.h"
@@ -28,12 +29,15 @@ struct ReadOptions {
 
 // A csv file whose samples stay in it, to be read anew in every epoch (stream.h).
 struct StreamedFile {
+  static constexpr int64_t kPlaceEvery = 1024;
+
   schema::DatasetSpec spec;
   ReadOptions options = {};
-  int64_t shuffle_buffer = 1;      // samples
-  int64_t bytes = 0, changed = 0;  // size, and time of the last change, when it was counted
-  std::string contents = {};       // SHA-256, hex: of features and labels, row by row
-  std::vector<float> fill = {};    // missing: mean: what stands for a missing value, of each feature
+  int64_t shuffle_buffer = 1;         // samples
+  int64_t bytes = 0, changed = 0;     // size, and time of the last change, when it was counted
+  std::string contents = {};          // SHA-256, hex: of features and labels, row by row
+  std::vector<CsvPlace> places = {};  // of every kPlaceEvery-th sample but the first; empty: compressed
+  std::vector<float> fill = {};       // missing: mean: what stands for a missing value, of each feature
 };
 
 struct Storage {

@@ -41,7 +41,10 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
   CsvRows rows(file.spec, file.options);
   LabelColumn labels(spec.path, options.labels, LabelColumn::Keep::kKind);
   Sha256 contents;
-  for (; rows.next(); ++storage.samples) {
+  for (CsvPlace place = rows.place(); rows.next(); place = rows.place()) {
+    if (storage.samples > 0 && storage.samples % StreamedFile::kPlaceEvery == 0 && rows.has_places())
+      file.places.push_back(place);
+    ++storage.samples;
     contents.update(std::as_bytes(rows.features())).update(rows.label()).update(std::string_view("\0", 1));
     if (rows.has_label()) labels.add(rows.label(), rows.line());
     storage.filled_values +=
@@ -75,33 +78,69 @@ bool StreamedRows::next() {
   return true;
 }
 
+bool StreamedRows::go_to(int64_t sample) {
+  const int64_t place = sample / StreamedFile::kPlaceEvery, there = place * StreamedFile::kPlaceEvery;
+  const std::vector<CsvPlace>& places = storage_.stream->places;
+  if (place > 0 && place <= std::ssize(places) && there > sample_ + 1) {
+    rows_.go_to(places[static_cast<size_t>(place - 1)], there);
+    sample_ = there - 1;
+  }
+  while (sample_ < sample) {
+    if (!next()) return false;
+  }
+  return true;
+}
+
 StreamReader::StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept)
     : dataset_(dataset),
       seed_(seed),
       buffer_size_(shuffle ? std::min(dataset.shuffle_buffer(), dataset.size()) : 1),
       kept_count_(kept) {}
 
-void StreamReader::begin(int64_t epoch) {
-  rows_ = std::make_unique<StreamedRows>(dataset_.storage());
-  buffer_.emplace(buffer_size_, seed_, epoch, [this](Sample& sample) { return read_sample(sample); });
+void StreamReader::begin(int64_t epoch, int64_t position) {
+  const auto number = [this](Sample& sample) {
+    if (next_ == dataset_.size()) return false;
+    sample.id = next_++;
+    return true;
+  };
+  next_ = 0;
   kept_.clear();
+  buffer_.emplace(buffer_size_, seed_, epoch, number);
+  for (position_ = 0; position_ < position; ++position_) {
+    buffer_->take(current_, number);
+    if (position_ < kept_count_) kept_.push_back(current_);
+  }
   epoch_ = epoch;
-  position_ = 0;
+
+  std::vector<Sample*> numbered;
+  for (Sample& sample : kept_) numbered.push_back(&sample);
+  for (Sample& sample : buffer_->held()) numbered.push_back(&sample);
+  std::sort(numbered.begin(), numbered.end(), [](const Sample* a, const Sample* b) { return a->id < b->id; });
+  rows_ = std::make_unique<StreamedRows>(dataset_.storage());
+  for (Sample* const sample : numbered) {
+    rows_->go_to(sample->id);
+    load(*sample);
+  }
 }
 
-bool StreamReader::read_sample(Sample& sample) {
-  if (!rows_->next()) return false;
-  sample.id = rows_->sample();
+// From the row that rows_ is at.
+void StreamReader::load(Sample& sample) {
   sample.features = rows_->features();
   dataset_.normalize(sample.features);
   const LabelKind kind = dataset_.label_kind();
   if (kind == LabelKind::kClass) sample.label_class = parse_class(rows_->label(), dataset_.storage().class_names);
   if (kind == LabelKind::kTarget) sample.target = parse_target(rows_->label());
+}
+
+bool StreamReader::read_next(Sample& sample) {
+  if (!rows_->go_to(next_)) return false;
+  sample.id = next_++;
+  load(sample);
   return true;
 }
 
 void StreamReader::advance() {
-  const bool taken = buffer_->take(current_, [this](Sample& sample) { return read_sample(sample); });
+  const bool taken = buffer_->take(current_, [this](Sample& sample) { return read_next(sample); });
   RUN_ASSERT(taken);
   if (position_++ < kept_count_) kept_.push_back(current_);
 }
@@ -116,7 +155,8 @@ void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out)
 
 void StreamReader::read(int64_t epoch, const Slice& slice, const BatchRows& out) {
   if (slice.size() == 0) return;
-  if (epoch != epoch_ || (slice.real > 0 && slice.begin < position_)) begin(epoch);
+  if (epoch != epoch_ || (slice.real > 0 && slice.begin < position_))
+    begin(epoch, slice.real > 0 ? slice.begin : kept_count_);
   while (slice.real > 0 && position_ < slice.begin) advance();
   for (int64_t i = 0; i < slice.real; ++i) {
     advance();

@@ -28,7 +28,9 @@ class StreamedRows {
  public:
   explicit StreamedRows(const Storage& storage);
 
+  // To the next sample, or to a later one; false at the end.
   bool next();
+  bool go_to(int64_t sample);
   int64_t sample() const { return sample_; }                        // from 0
   const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised
   std::string_view label() const { return rows_.label(); }
@@ -55,8 +57,9 @@ class StreamReader {
   // kept: samples from the start of an epoch that are repeated at its end.  The data set must outlive the reader.
   StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept);
 
-  // Writes the samples of a slice of an epoch.  Going on behind the slice before costs what lies between; going back
-  // begins the epoch anew.
+  // Writes the samples of a slice of an epoch.  Behind the slice before, it reads what lies between.  Elsewhere it
+  // draws up to the slice without reading, and reads what the buffer holds there; a compressed file it reads from its
+  // start.
   void read(int64_t epoch, const Slice& slice, const BatchRows& out);
 
  private:
@@ -67,8 +70,9 @@ class StreamReader {
     float target = 0;
   };
 
-  void begin(int64_t epoch);
-  bool read_sample(Sample& sample);
+  void begin(int64_t epoch, int64_t position);
+  void load(Sample& sample);
+  bool read_next(Sample& sample);
   void advance();
   static void write(const Sample& sample, size_t row, const BatchRows& out);
 
@@ -77,6 +81,7 @@ class StreamReader {
   const int64_t buffer_size_, kept_count_;
   int64_t epoch_ = -1;
   int64_t position_ = 0;  // of the sample that advance() takes next
+  int64_t next_ = 0;      // the sample that moves into the buffer next
   std::unique_ptr<StreamedRows> rows_;
   std::optional<ShuffleBuffer<Sample>> buffer_;
   Sample current_;

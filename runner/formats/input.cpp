@@ -71,6 +71,13 @@ int64_t Input::most_left() const {
   return gzip_ ? (left + gzip_->stream.avail_in) * kMostExpansion : left;
 }
 
+void Input::seek(int64_t offset) {
+  RUN_ASSERT(!compressed());
+  RUN_CHECK(lseek(file_, offset, SEEK_SET) == offset, ErrorKind::kData, "cannot read {} at byte {}: {}", path_, offset,
+            std::strerror(errno));
+  file_offset_ = offset_ = offset;
+}
+
 size_t Input::read(std::span<std::byte> out) {
   size_t filled = 0;
   while (filled < out.size()) {

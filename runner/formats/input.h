@@ -23,6 +23,9 @@ class Input {
   // No more than this many bytes can follow: what is left of the file; for gzip, by deflate's limit of 1032 : 1.
   int64_t most_left() const;
 
+  // Goes on with this byte of the data, which must not be compressed.
+  bool compressed() const { return gzip_ != nullptr; }
+  void seek(int64_t offset);
   // Fills `out`; fewer bytes only at the end of the data.  Returns their number.
   size_t read(std::span<std::byte> out);
   // Fills `out`, or fails: "x.idx: ends at byte 20, inside the header of 24 bytes"; `part` = "the header of 24 bytes".

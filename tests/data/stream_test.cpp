@@ -172,6 +172,44 @@ TEST_F(StreamTest, GoesOnAtAnyPosition) {
   }
 }
 
+// 20,000 samples in several windows of the file; steps in the middle, the last whole one, and the last, which repeats.
+class LongStreamTest : public StreamTest {
+ protected:
+  static std::string rows() {
+    std::string text = "a,b,l\n";
+    for (int64_t i = 0; i < 20'000; ++i) text += fmt::format("{},\"{}\",{}\n", i, -i, i % 5);
+    return text;
+  }
+
+  static std::vector<Copy> from(const Data& data, int64_t step, int64_t count) {
+    Loader loader(data.train, DataPlan({.samples = 20'000, .batch_size = 50, .processes = 3}),
+                  {.seed = 4, .replica = 2, .from = {0, step}, .prefetch = 0});
+    return take(loader, count);
+  }
+};
+
+TEST_F(LongStreamTest, GoesOnFarFromTheStart) {
+  for (const std::string& path : {write("x.csv", rows()), write("x.csv.gz", gzip(rows()))}) {
+    const Data data = load(stream_of(path, 100), 0);
+    const std::vector<Copy> all = from(data, 0, 134);
+    for (const int64_t step : {7, 60, 132, 133}) EXPECT_EQ(from(data, step, 1)[0], all[static_cast<size_t>(step)]);
+  }
+}
+
+// A row is damaged after it was counted: who begins behind it does not notice.
+TEST_F(LongStreamTest, DoesNotReadWhatLiesBefore) {
+  std::string text = rows();
+  const std::string path = write("x.csv", text);
+  const auto time = std::filesystem::last_write_time(path);
+  const Data data = load(stream_of(path, 100), 0);
+  const std::vector<Copy> whole = from(data, 60, 10);
+  text.replace(text.find("\n7000,"), 6, "\nxxxx,");
+  write("x.csv", text);
+  std::filesystem::last_write_time(path, time);
+  EXPECT_EQ(from(data, 60, 10), whole);
+  EXPECT_EQ(message_of([&] { from(data, 40, 30); }), "x.csv:7002: column 'a': 'xxxx' is not a number, as features are");
+}
+
 // Behind 7 samples that came in other batches, with as many replicas.
 TEST_F(StreamTest, GoesOnWithAnotherNumberOfReplicas) {
   const Data data = load(stream_of(counting(20), 6), 0);
