@@ -171,12 +171,15 @@ class Fuser {
     return groups;
   }
 
-  // A node is a result if a node of another group reads it, or an output names it.
+  // A node is a result if a node of another group reads it, or an output names it; a collective, whose kernel works on
+  // its result, always is one.
   void find_results() {
     std::vector<char> needed(static_cast<size_t>(program_.size()), 0);
-    for (ValueId id = 0; id < program_.size(); ++id)
+    for (ValueId id = 0; id < program_.size(); ++id) {
+      if (is_collective(program_.node(id).op)) needed[static_cast<size_t>(id)] = 1;
       for (const ValueId operand : program_.operands(id))
         if (group_of(operand) != group_of(id)) needed[static_cast<size_t>(operand)] = 1;
+    }
     for (const Output& output : program_.outputs()) needed[static_cast<size_t>(output.value)] = 1;
     for (Building& each : groups_)
       for (const ValueId id : each.group.nodes)

@@ -96,7 +96,8 @@ struct Loader::Ring {
     std::byte* const memory = slots.get() + slot * layout.bytes;
     order.set_epoch(at.epoch);
     const DataPlan& plan = at.start == 0 ? whole : rest;
-    const Slice slice = plan.slice(spec.replica, at.step);
+    Slice slice = plan.slice(spec.replica, at.step);
+    if (slice.size() == 0 && spec.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
     const auto size = static_cast<size_t>(slice.size());
 
     const std::span features(reinterpret_cast<float*>(memory),

@@ -11,6 +11,7 @@
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
 #include "runner/lua/tensor_arguments.h"
+#include "runner/train/custom_loop.h"
 
 namespace runner::lua {
 namespace {
@@ -22,6 +23,13 @@ Collectives* replicas_of(const Accelerator& accelerator, std::string_view what) 
   return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).replicas();
 }
 
+// The same where it is about to meet the others.
+Collectives* replicas_to_meet(const Accelerator& accelerator, std::string_view what) {
+  Collectives* const replicas = replicas_of(accelerator, what);
+  if (replicas != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
+  return replicas;
+}
+
 backends::Site site(lua_State* state, const Accelerator& accelerator, std::string_view what) {
   return {what, run_of(accelerator, what).step(), line_of_caller(state)};
 }
@@ -29,7 +37,7 @@ backends::Site site(lua_State* state, const Accelerator& accelerator, std::strin
 // The processes between which the second argument travels; null: there is no other.
 Collectives* replicas_for_value(lua_State* state, const Accelerator& accelerator, std::string_view what) {
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
-  Collectives* const replicas = replicas_of(accelerator, what);
+  Collectives* const replicas = replicas_to_meet(accelerator, what);
   RUN_CHECK(replicas == nullptr || !is_tensor(state, 2), ErrorKind::kRun,
             "acc:{}: tensors of several processes do not work yet; numbers and tables of them do", what);
   return replicas;
@@ -164,7 +172,7 @@ int split_between_processes(lua_State* state) {
 
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (Collectives* const replicas = replicas_of(accelerator, "wait_for_everyone"))
+  if (Collectives* const replicas = replicas_to_meet(accelerator, "wait_for_everyone"))
     replicas->barrier(site(state, accelerator, "wait_for_everyone"));
   return 0;
 }
@@ -185,7 +193,7 @@ int main_process_first(lua_State* state) {
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   lua_settop(state, 2);
   const bool first = process_index(accelerator) == 0;
-  Collectives* const replicas = replicas_of(accelerator, "main_process_first");
+  Collectives* const replicas = replicas_to_meet(accelerator, "main_process_first");
   const auto meet = [&] {
     if (replicas != nullptr) replicas->barrier(site(state, accelerator, "main_process_first"));
   };

@@ -122,7 +122,8 @@ template <class Visit>
 void each_parameter_range(const Trainer& trainer, const Visit& visit) {
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {
-    const bool kept = array.role == Role::kGradients && trainer.kept_gradients()[static_cast<size_t>(array.buffer)];
+    const bool kept =
+        array.role == Role::kGradients && trainer.gradients()[static_cast<size_t>(array.buffer)] != Held::kNothing;
     if (array.role != Role::kParameters && array.role != Role::kSlot && !kept) continue;
     const int32_t group = parameters.buffers()[static_cast<size_t>(array.buffer)].group;
     const int32_t position = trainer.layout().find(array.role, array.buffer, array.index);
@@ -179,13 +180,13 @@ class Patches {
 
 // Notes which buffers a state has gradients for.
 void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
-  std::vector<bool> kept(trainer.model().parameters.buffers().size());
+  std::vector<Held> held(trainer.model().parameters.buffers().size());
   for (const nn::Parameter& p : trainer.model().parameters.parameters()) {
     const store::Section* section = loaded.find(fmt::format("{}{}", kGradient, p.name));
-    kept[static_cast<size_t>(p.buffer)] =
-        p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
+    const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
+    held[static_cast<size_t>(p.buffer)] = kept ? Held::kSum : Held::kNothing;
   }
-  trainer.keep_gradients(std::move(kept));
+  trainer.set_gradients(std::move(held));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "backends/graph/type_text.h"
+#include "runner/train/evaluator.h"
+#include "runner/train/reduction.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 
@@ -22,6 +24,7 @@ int64_t samples_of(const data::Batch& batch) {
 CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
     : session_(session),
       trainer_(session.trainer),
+      ranks_(session.ranks),
       hooks_(hooks),
       host_(host),
       touched_{.stepped = std::vector<bool>(optimizers().size())} {}
@@ -51,9 +54,15 @@ Segment& CustomLoop::segment() {
 void CustomLoop::begin_segment() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
-  segment_.emplace(trainer_.builder(), on != nullptr ? std::optional(on->size) : std::nullopt, training,
-                   trainer_.kept_gradients(), /*voided=*/!window_.seen.finite);
+  segment_.emplace(trainer_.builder(),
+                   Segment::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
+                                      .training = training,
+                                      .gradients = trainer_.gradients(),
+                                      .losses = window_.losses,
+                                      .voided = !window_.seen.finite,
+                                      .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt});
   reads_ = 0;
+  caught_up_ = 0;
   segment_->inputs().read = [this, on](Value value) {
     constexpr int kMostReads = 1000;
     RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
@@ -71,19 +80,28 @@ void CustomLoop::end_segment(bool run) {
 }
 
 void CustomLoop::run_segment() {
+  if (sync_gradients()) segment_->reduce();
   segment_->finish();
-  trainer_.keep_gradients(segment_->kept());
+  trainer_.set_gradients(segment_->gradients());
+  window_.losses = segment_->losses();
   if (!segment_->does_something()) return;
   trainer_.run_segment(*segment_, batch());
   const int output = segment_->finite_output();
   const bool losses_finite = output < 0 || trainer_.read_output(*segment_, output) != 0;
   const bool finite = take_steps() && losses_finite;
-  if (!finite && std::exchange(window_.seen.finite, false)) {
-    if (!not_finite_) not_finite_ = trainer_.explain_not_finite(*segment_, batch());
-    host_.not_finite(*not_finite_, window_.untouched);
-  }
   for (const Segment::Logged& logged : segment_->logged())
     host_.point(logged.name, trainer_.read_output(*segment_, logged.output));
+  if (!finite) not_finite();  // which runs something else: what is to be read has been read
+}
+
+// Replicas find out for themselves, and agree on it where all have heard of it: behind the reduction.
+void CustomLoop::not_finite() {
+  if (!window_.seen.finite) return;
+  if (!not_finite_ && !window_.found) window_.found = trainer_.explain_not_finite(*segment_, batch());
+  if (ranks_ != nullptr && !segment_->reduced()) return;
+  window_.seen.finite = false;
+  if (!not_finite_) not_finite_ = trainer_.first_found(window_.found, "a loss, or the gradient of one");
+  host_.not_finite(*not_finite_, window_.untouched);
 }
 
 // Whether all steps of the segment, which has run, were applied; what was counted with those that were not is taken
@@ -106,6 +124,12 @@ bool CustomLoop::take_steps() {
 CustomLoop::Cost CustomLoop::cost() const {
   const backends::PlanCacheCounters cache = trainer_.plan_use().cache;
   return {seconds_since_process_start(), cache.hits + cache.misses, cache.misses};
+}
+
+void CustomLoop::catch_up() {
+  if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
+  backends::Program& program = segment_->inputs().forward.program;
+  trainer_.read_value(program, program.constant(0, {backends::DType::kF32, {}}), batch(), segment_->scalars());
 }
 
 void CustomLoop::mark_step() {
@@ -182,7 +206,7 @@ void CustomLoop::refuse_inside(std::string_view what) const {
 
 // The batches of a window that the hook has not finished count for nothing.
 void CustomLoop::drop_window() {
-  if (window_.batches > 0) trainer_.keep_gradients(std::vector<bool>(trainer_.kept_gradients().size()));
+  if (window_.batches > 0) trainer_.set_gradients(std::vector<Held>(trainer_.gradients().size()));
   window_ = {};
 }
 
@@ -201,8 +225,11 @@ void CustomLoop::begin_batches(Split split) {
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
     end_segment();
     close_evaluation();
-    const data::DataPlan plan(data::eval_plan(session_.recipe, session_.data.eval->size()));
-    eval_.loader.emplace(*session_.data.eval, plan, data::LoaderSpec{.shuffle = false, .epochs = 1, .prefetch = 0});
+    const data::DataPlan plan = evaluation_plan(session_.recipe, session_.data.eval->size(), ranks_);
+    eval_.loader.emplace(
+        *session_.data.eval, plan,
+        data::LoaderSpec{
+            .shuffle = false, .replica = session_.rank(), .epochs = 1, .prefetch = 0, .never_empty = true});
     eval_.left = plan.steps_per_epoch();
   }
   begin_segment();
@@ -265,7 +292,8 @@ void CustomLoop::end_batch() {
   take_in(batch, window_.seen);
   ++window_.batches;
   if (!last) return;
-  const Window window = std::exchange(window_, {});
+  Window window = std::exchange(window_, {});
+  if (ranks_ != nullptr) merge(window.seen, *ranks_, {"the window", trainer_.counters.windows + 1});
   host_.end_window(window.seen, window.rate.value_or(rate(0)));
 }
 
@@ -285,7 +313,8 @@ bool CustomLoop::sync_gradients() const {
   return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.batches);
 }
 
-// The mean over a window is Σ over its batches of the sum over samples, divided by the samples of the window.
+// The mean over a window is Σ over its batches, of all replicas, of the sum over samples, divided by the samples of the
+// window; without a batch it is the mean over the replicas.
 void CustomLoop::backward(Value loss) {
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
@@ -296,9 +325,10 @@ void CustomLoop::backward(Value loss) {
               loss.type(), train_.batch->size);
     samples = static_cast<double>(samples_of(*train_.batch));
     const int64_t index = train_.batch->position.step / session_.recipe.gradient_accumulation_steps;
-    window = static_cast<double>(session_.plan.window(index).samples);
-  } else if (by_sample) {
-    samples = window = static_cast<double>(loss.shape()[0]);
+    window = static_cast<double>(session_.plan_at(train_.batch->position).window(index).samples);
+  } else {
+    if (by_sample) samples = static_cast<double>(loss.shape()[0]);
+    window = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
   const bool again = train_.batch != nullptr && std::exchange(touched_.counted, true);
   const double counted = again ? 0 : samples;
@@ -306,11 +336,15 @@ void CustomLoop::backward(Value loss) {
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
-  return sync_gradients() ? segment().clip_grad_norm(optimizer, limit) : Value{};
+  if (!sync_gradients()) return {};
+  segment().reduce();
+  return segment().clip_grad_norm(optimizer, limit);
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
-  if (sync_gradients()) segment().clip_grad_value(optimizer, limit);
+  if (!sync_gradients()) return;
+  segment().reduce();
+  segment().clip_grad_value(optimizer, limit);
 }
 
 void CustomLoop::step(int32_t optimizer) {
@@ -319,6 +353,7 @@ void CustomLoop::step(int32_t optimizer) {
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   ++updates;  // taken back when the segment has run and the step was skipped
   const Trainer::WindowRates rates = session_.rates();
+  segment().reduce();
   segment().step(optimizer, [&](const optim::Rule& rule) {
     std::vector<double> scalars(optim::scalar_names(rule.type).size());
     optim::step_scalars(rule, rates.of(rule), updates, scalars);
@@ -395,7 +430,7 @@ void CustomLoop::save() {
 void CustomLoop::load(std::optional<int64_t> state) {
   host_.settle();
   host_.check_state(state);
-  end_segment(/*run=*/false);
+  end_segment(/*run=*/ranks_ != nullptr);  // others may wait in it
   host_.load(state);
   touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   window_.rate.reset();

@@ -96,6 +96,8 @@ class CustomLoop {
     int64_t runs = 0, compiled = 0;
   };
   Cost cost() const;
+  // Replicas are about to meet outside the segment: what they do together in it, this one does now.
+  void catch_up();
   void mark_step();                         // ends the segment
   void save();                              // at the end of the window
   void load(std::optional<int64_t> state);  // drops the segment
@@ -110,10 +112,12 @@ class CustomLoop {
   };
   // The window under way.
   struct Window {
-    Trainer::Window seen;        // in the batches that are over
-    int64_t batches = 0;         // that are over
-    bool untouched = true;       // nothing has been updated
-    std::optional<double> rate;  // of the newest step
+    Trainer::Window seen;            // in the batches that are over
+    int64_t batches = 0;             // that are over
+    bool losses = false;             // some are in no point yet
+    bool untouched = true;           // nothing has been updated
+    std::optional<double> rate;      // of the newest step
+    std::optional<NotFinite> found;  // on this replica
   };
   // What has happened to the training batch under way.
   struct Touched {
@@ -135,6 +139,7 @@ class CustomLoop {
   void end_segment(bool run = true);
   void run_segment();
   bool take_steps();
+  void not_finite();
   void end_batch();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
@@ -151,16 +156,18 @@ class CustomLoop {
 
   Session& session_;
   Trainer& trainer_;
+  backends::Collectives* const ranks_;
   Hooks& hooks_;
   LoopHost& host_;
   std::optional<Segment> segment_;
-  int reads_ = 0;  // in this segment
+  int reads_ = 0;          // in this segment
+  int64_t caught_up_ = 0;  // of its meetings
   Batches train_, eval_;
   int64_t batches_ = 0;  // so far, which number them
   Window window_;
   Touched touched_;
   EpochCount epochs_;
-  std::optional<NotFinite> not_finite_;  // the first that was, found once: it takes a while
+  std::optional<NotFinite> not_finite_;  // the first on any replica, found once: it takes a while
   bool stopped_ = false;                 // the run was over, and the hook would have gone on
 };
 

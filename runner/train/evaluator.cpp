@@ -10,12 +10,6 @@ namespace runner::train {
 
 namespace {
 
-data::PlanSpec plan_of(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks) {
-  data::PlanSpec spec = data::eval_plan(recipe, samples);
-  spec.processes = ranks != nullptr ? ranks->size() : 1;
-  return spec;
-}
-
 // The rows of all ranks, `width` values each, in the order of one process: step by step, rank by rank.
 template <class T>
 std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
@@ -38,12 +32,18 @@ std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::Da
 
 }  // namespace
 
+data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks) {
+  data::PlanSpec spec = data::eval_plan(recipe, samples);
+  spec.processes = ranks != nullptr ? ranks->size() : 1;
+  return data::DataPlan(spec);
+}
+
 Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
                      backends::Collectives* ranks)
     : trainer_(trainer),
       dataset_(dataset),
       none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
-      plan_(plan_of(recipe, dataset.size(), ranks)),
+      plan_(evaluation_plan(recipe, dataset.size(), ranks)),
       with_metrics_(has(hooks, HookEntry::kMetrics) ? hooks : nullptr),
       ranks_(ranks) {}
 

@@ -13,6 +13,9 @@
 
 namespace runner::train {
 
+// How an evaluation is divided between replicas (null: there is one): nothing is repeated.
+data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks);
+
 class Evaluator {
  public:
   // The data set and the trainer must outlive the Evaluator.  Throws Error(kRecipe) where eval.metrics does not fit the

@@ -15,6 +15,10 @@ using backends::Value;
 // By flat buffer, (elements) f32 each; unset: none.
 using Gradients = std::vector<Value>;
 
+// What the gradient array of a flat buffer holds between two segments of a hook's loop: nothing, what this replica has
+// added up and is still to be reduced, or the sum over all replicas.
+enum class Held : uint8_t { kNothing, kShare, kSum };
+
 // d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter
 // that root does not depend on has zeros; a buffer that is not trained has none.  Throws Error(kRun) where root
 // depends on no parameter that is trained.

@@ -60,7 +60,6 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     counters.samples = now.samples;
     session.trainer.forget_logged_loss();
     RunState state = run_state_of(loaded, session.trainer.optimizers().names);
-    session.schedule.restore(state.plateau);
     return state;
   }
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");

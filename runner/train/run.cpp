@@ -148,7 +148,8 @@ class Run : private RunControl, private LoopHost {
             .replica = session_.rank(),
             .from = position_,
             .prefetch = recipe_.data.prefetch,
-            .transform = hooks_ ? hooks_->transform() : nullptr};
+            .transform = hooks_ ? hooks_->transform() : nullptr,
+            .never_empty = has_own_loop()};
   }
 
   void train() {
@@ -314,12 +315,28 @@ class Run : private RunControl, private LoopHost {
   void settle() override {
     if (const char* const reason = std::exchange(due_state_, nullptr)) save(reason);
   }
-  void check_state(std::optional<int64_t> state) override { record_.check_state(state); }
+  void check_state(std::optional<int64_t> state) override {
+    if (session_.ranks == nullptr) return record_.check_state(state);
+    std::string error;
+    try {
+      if (record_.is_recorded_here()) record_.check_state(state);
+    } catch (const Error& found) {
+      error = found.message();
+    }
+    error = session_.ranks->gather_objects(error, {"load_state", step()}).front();
+    RUN_CHECK(error.empty(), ErrorKind::kRun, "{}", error);
+  }
   void load(std::optional<int64_t> state) override {
-    store::Store store = record_.reopened();
-    const RunState found = restore_values(store, store::find_run(store, record_.result.run), state, session_);
+    RunState found;
+    if (record_.is_recorded_here()) {
+      store::Store store = record_.reopened();
+      found = restore_values(store, store::find_run(store, record_.result.run), state, session_);
+      found.counters = session_.trainer.counters;
+      record_.states().forget();
+    }
+    if (session_.ranks != nullptr) found = share_state(*session_.ranks, session_.trainer, found);
+    session_.schedule.restore(found.plateau);
     if (!found.hook.empty()) hooks_->restore(found.hook);
-    record_.states().forget();
   }
 
   // ---- what hooks of events do --------------------------------------------------------------------------------------

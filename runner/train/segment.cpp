@@ -16,18 +16,23 @@ using backends::Op;
 using backends::Shape;
 using backends::ValueId;
 
-Segment::Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, const std::vector<bool>& kept,
-                 bool voided)
+Segment::Segment(const StepBuilder& builder, Beginning beginning)
     : builder_(builder),
-      frame_(builder.begin(program_, batch, /*with_scalars=*/false)),
+      beginning_(std::move(beginning)),
+      frame_(builder.begin(program_, beginning_.batch, /*with_scalars=*/false)),
       arrays_(builder.layout(), frame_.arrays),
       gradients_(builder.model().parameters.buffers().size()),
-      forward_(builder.forward_of(program_, frame_, training)),
+      shares_(gradients_.size()),
+      forward_(builder.forward_of(program_, frame_, beginning_.training)),
       inputs_(builder.inputs_of(forward_, frame_)) {
-  if (voided) finite_ = voided_ = {&program_, program_.constant(0, {DType::kBool, {}})};
+  if (beginning_.voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
+  if (beginning_.losses) losses_ = arrays_.get(Role::kSum, 0, kWindowSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
-  for (int32_t b = 0; b < buffers(); ++b)
-    if (kept[static_cast<size_t>(b)]) gradients_[static_cast<size_t>(b)] = arrays_.get(Role::kGradients, b);
+  for (size_t b = 0; b < gradients_.size(); ++b) {
+    const Held held = beginning_.gradients[b];
+    if (held != Held::kNothing) gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
+    shares_[b] = held == Held::kShare;
+  }
 }
 
 int32_t Segment::group_of(int32_t buffer) const {
@@ -65,13 +70,42 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   const Value total = loss.shape().rank() > 0 ? ops::sum(loss) : ops::mul(loss, scalar("samples", samples));
   loss_end_ = total.id + 1;
   const Value finite = ops::is_finite(ops::detach(total));
-  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+  losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
 
   const Gradients added = gradients_of(loss, seed, frame_.parameters, builder_.model().parameters);
   for (size_t b = 0; b < added.size(); ++b)
-    if (added[b]) gradients_[b] = gradients_[b] ? ops::add(gradients_[b], added[b]) : added[b];
+    if (added[b]) add_gradient(b, added[b]);
 
-  add_to_sum(arrays_, kLoggedSum, loss_and_weight(total, scalar("counted", counted)), finite_);
+  const Value sums = ops::detach(loss_and_weight(total, scalar("counted", counted)));
+  losses_ = losses_ ? ops::add(losses_, sums) : sums;
+}
+
+// Behind a sum over all replicas that the hook has kept: it counts once, where rank 0 adds to it.
+void Segment::add_gradient(size_t buffer, Value added) {
+  Value& gradient = gradients_[buffer];
+  const bool counts = gradient && (shares_[buffer] || beginning_.rank.value_or(0) == 0);
+  gradient = counts ? ops::add(gradient, added) : added;
+  shares_[buffer] = true;
+}
+
+Value Segment::over_all(Value share, backends::Subject subject) {
+  if (!beginning_.rank) return share;
+  ++meetings_;
+  return ops::all_reduce(share, backends::Reduction::kSum, subject);
+}
+
+// A loss that is not finite makes the sum of all so.
+void Segment::reduce() {
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    if (gradients_[b] && shares_[b]) gradients_[b] = over_all(gradients_[b], backends::Subject::kGradients);
+  shares_.assign(shares_.size(), false);
+  if (!losses_) return;
+  const Value sums = over_all(losses_, backends::Subject::kLoss);
+  const Value finite = ops::is_finite(number(sums, 0));
+  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+  add_to_sum(arrays_, kLoggedSum, sums, finite_);
+  losses_ = {};
+  reduced_ = true;
 }
 
 // Its gradient would be that of parameters which are gone.
@@ -163,7 +197,7 @@ int Segment::add_output(std::string name, Value value) {
 }
 
 void Segment::finish() {
-  if (finite_ && finite_.id != voided_.id) finite_output_ = add_output("finite", finite_);
+  if (const Value finite = reduced_ ? finite_ : losses_finite_) finite_output_ = add_output("finite", finite);
   for (Step& step : steps_) step.output = add_output("applied", step.applied);
   for (auto& [name, value] : wanted_) {
     const int output = add_output(name, value);
@@ -173,6 +207,7 @@ void Segment::finish() {
     if (const Value gradient = gradients_[static_cast<size_t>(b)];
         gradient && gradient.id != arrays_.get(Role::kGradients, b).id)
       arrays_.set(gradient, Role::kGradients, b);
+  if (losses_ && losses_finite_) arrays_.set(losses_, Role::kSum, 0, kWindowSum);
   arrays_.output(program_);
 }
 
@@ -180,10 +215,11 @@ ForwardPass Segment::forward_pass() const {
   return {program_, first_parameters_, frame_.batch_inputs[kFeatures].id, frame_.batch_inputs[kLabels].id, loss_end_};
 }
 
-std::vector<bool> Segment::kept() const {
-  std::vector<bool> kept;
-  for (const Value gradient : gradients_) kept.push_back(bool{gradient});
-  return kept;
+std::vector<Held> Segment::gradients() const {
+  std::vector<Held> held;
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    held.push_back(!gradients_[b] ? Held::kNothing : shares_[b] ? Held::kShare : Held::kSum);
+  return held;
 }
 
 }  // namespace runner::train

@@ -2,7 +2,7 @@
 //
 // The loop sees parameters, gradients and optimizer slots as things that change; the Segment records what they become,
 // and when its Program has run every array on the device that has changed holds its new contents.  A loss that is not
-// finite voids the updates behind it.
+// finite voids the updates behind it, on all replicas.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,15 @@ namespace runner::train {
 
 class Segment {
  public:
-  // `batch`: samples of the batch that it works on; none: there is no batch.  `kept`: for each flat buffer whether its
-  // gradient array holds something.  `voided`: a loss of its window was not finite before, so nothing is updated.
-  Segment(const StepBuilder& builder, std::optional<int64_t> batch, bool training, const std::vector<bool>& kept,
-          bool voided = false);
+  struct Beginning {
+    std::optional<int64_t> batch = {};  // samples of the batch that it works on; none: there is no batch
+    bool training = true;
+    std::vector<Held> gradients = {};  // by flat buffer
+    bool losses = false;               // the window's sum holds losses that are in no point yet
+    bool voided = false;               // a loss of the window was not finite before: nothing is updated
+    std::optional<int> rank = {};      // among replicas; none: this is the only one
+  };
+  Segment(const StepBuilder& builder, Beginning beginning);
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
@@ -34,6 +39,9 @@ class Segment {
   // Adds the gradients of share · loss.  loss: (), or (B, …) of which the sum over the samples counts, padding
   // excluded.  train/loss gets that sum, or samples · loss, to be divided by the sum of `counted`.
   void backward(Value loss, double share, double samples, double counted);
+  // What replicas have added up becomes the sum over all of them: gradients, losses, and whether those are finite.
+  // Before anything that uses gradients, and at the end of the last batch of a window.
+  void reduce();
   // Norm of the gradients of an optimizer (none: of all) before clipping, () f32; they are scaled so that it is at most
   // `limit`.
   Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
@@ -69,17 +77,25 @@ class Segment {
   // Declares the outputs; nothing can be recorded any more.
   void finish();
   bool does_something() const { return !program_.outputs().empty(); }
-  int finite_output() const { return finite_output_; }  // () bool, −1: nothing can be infinite
+  // () bool, −1: nothing can be infinite.  Of all replicas where reduced() holds.
+  int finite_output() const { return finite_output_; }
+  bool reduced() const { return reduced_; }
+  // How often other replicas take part in what is recorded.
+  int64_t meetings() const { return meetings_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
   const std::vector<double>& scalars() const { return scalars_; }
-  std::vector<bool> kept() const;  // afterwards
+  // Afterwards.
+  std::vector<Held> gradients() const;
+  bool losses() const { return static_cast<bool>(losses_); }
   // Up to the newest loss, on the parameters as they were before.
   ForwardPass forward_pass() const;
 
  private:
   int32_t buffers() const { return static_cast<int32_t>(gradients_.size()); }
   int32_t group_of(int32_t buffer) const;
+  void add_gradient(size_t buffer, Value added);
+  Value over_all(Value share, backends::Subject subject);
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
   Value scalar(std::string name, double value);
   void refuse_stale(Value loss) const;
@@ -90,19 +106,24 @@ class Segment {
   int add_output(std::string name, Value value);
 
   const StepBuilder& builder_;
+  const Beginning beginning_;
   backends::Program program_;
   StepFrame frame_;  // its parameters are what they are now
   ArrayValues arrays_;
   std::vector<backends::ValueId> outdated_;  // parameters before an update
   Gradients gradients_;
+  std::vector<bool> shares_;  // by flat buffer: the gradient is still to be reduced
   nn::Forward forward_;
   StepInputs inputs_;
   std::vector<double> scalars_;
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
-  Value voided_;                    // false, where the window is; unset otherwise
-  Value finite_;                    // unset: nothing can be infinite so far
-  Value applied_;                   // of the newest step
+  Value losses_;                    // (2) f64, {Σ loss, Σ weight} in no point yet; unset: none
+  Value losses_finite_;             // of this replica, in this segment; unset: there are none
+  Value finite_;                    // of what has been reduced; unset: nothing can be infinite so far
+  bool reduced_ = false;
+  int64_t meetings_ = 0;
+  Value applied_;  // of the newest step
   std::vector<std::pair<std::string, Value>> wanted_;
   int finite_output_ = -1;
   std::vector<Step> steps_;

@@ -49,9 +49,6 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  RUN_CHECK(
-      ranks == nullptr || !has(hooks, HookEntry::kTrain), ErrorKind::kRecipe,
-      "a loop of the hook's own, the entry train, does not work with several processes yet; a training_step does");
   const bool of_hook = has(hooks, HookEntry::kSchedule);
   RUN_CHECK(of_hook == (recipe.scheduler.type == schema::SchedulerType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has a schedule, but scheduler.type is not hook; write scheduler.type: hook"

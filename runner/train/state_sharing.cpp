@@ -8,7 +8,7 @@
 namespace runner::train {
 namespace {
 
-const backends::Site kSite{"the beginning"};
+const backends::Site kSite{"a state"};
 
 std::string packed(const store::StateSnapshot& snapshot) {
   std::string text;
@@ -33,18 +33,28 @@ store::LoadedState unpacked(std::string_view text) {
 
 }  // namespace
 
+RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine) {
+  store::StateSnapshot snapshot;
+  if (ranks.rank() == 0) capture(trainer, mine, snapshot);
+  const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
+  if (ranks.rank() == 0) return mine;
+  const store::LoadedState loaded = unpacked(all.front());
+  restore(loaded, trainer);
+  return run_state_of(loaded, trainer.optimizers().names);
+}
+
 void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning) {
   std::string metrics;
   for (const auto& [name, range] : beginning.metrics) {
     append(metrics, name);
     for (const double number : {range.last, range.min, range.max}) append_number(metrics, number);
   }
-  store::StateSnapshot snapshot;
-  if (beginning.state) capture(trainer, *beginning.state, snapshot);
   std::string text;
   append(text, beginning.resumed ? "resumed" : "");
-  for (const std::string& part : {beginning.run, beginning.name, metrics, packed(snapshot)}) append(text, part);
+  append(text, beginning.state ? "state" : "");
+  for (const std::string& part : {beginning.run, beginning.name, metrics}) append(text, part);
   ranks.gather_objects(text, kSite);
+  if (beginning.state) share_state(ranks, trainer, *beginning.state);
 }
 
 Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
@@ -52,17 +62,14 @@ Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
   std::string_view text = all;
   Beginning beginning;
   beginning.resumed = !take(text).empty();
+  const bool has_state = !take(text).empty();
   beginning.run = take(text);
   beginning.name = take(text);
   for (std::string_view metrics = take(text); !metrics.empty();) {
     MetricRange& range = beginning.metrics[std::string(take(metrics))];
     for (double* number : {&range.last, &range.min, &range.max}) *number = take_number(metrics);
   }
-  const std::string_view state = take(text);
-  if (state.empty()) return beginning;
-  const store::LoadedState loaded = unpacked(state);
-  restore(loaded, trainer);
-  beginning.state = run_state_of(loaded, trainer.optimizers().names);
+  if (has_state) beginning.state = share_state(ranks, trainer, {});
   return beginning;
 }
 

@@ -1,5 +1,4 @@
-// How the beginning of a run reaches the other replicas: rank 0 has opened the store and perhaps restored a state, they
-// go on from the same.
+// How what rank 0 has restored from the store reaches the other replicas: they go on from the same.
 #pragma once
 
 #include <map>
@@ -19,6 +18,9 @@ struct Beginning {
   std::optional<RunState> state;
   bool resumed = false;  // not forked: the state is of this run
 };
+
+// Called by all at the same time, by rank 0 with a state that its trainer holds: their trainers hold it, too.
+RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine);
 
 // Called by rank 0, whose trainer holds the state.
 void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginning& beginning);

@@ -26,11 +26,6 @@ std::vector<Value> array_inputs(Program& program, const DeviceLayout& layout) {
   return values;
 }
 
-// Element `index` of a vector, ().
-Value number(Value vector, int64_t index) {
-  return ops::reshape(ops::slice(vector, 0, index, index + 1), backends::Shape{});
-}
-
 Value guarded(Value applied, Value now, Value before) {
   return applied ? ops::where(applied, now, before) : now;
 }
@@ -203,6 +198,10 @@ void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, 
 
 Value loss_and_weight(Value loss, Value weight) {
   return ops::stack(std::array{ops::cast(loss, DType::kF64), ops::cast(weight, DType::kF64)}, 0);
+}
+
+Value number(Value sums, int64_t index) {
+  return ops::reshape(ops::slice(sums, 0, index, index + 1), backends::Shape{});
 }
 
 void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {

@@ -35,8 +35,9 @@ class ArrayValues {
 void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
                   const std::vector<Value>& scalars, Value applied);
 
-// {loss, weight} of two () tensors, (2) f64.
+// {loss, weight} of two () tensors, (2) f64; and one of them again, ().
 Value loss_and_weight(Value loss, Value weight);
+Value number(Value sums, int64_t index);
 
 // Adds (2) f64 to a sum, where `applied` holds or is unset.
 void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);

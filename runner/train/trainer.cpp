@@ -54,16 +54,6 @@ bool is_of_window(const DeviceArray& array) {
   return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kWindowSum);
 }
 
-constexpr const char* kNothingFound = "the forward pass is finite, a gradient is not";
-
-// What the first replica that has found something has found.
-NotFinite first_of(const NotFinite& mine, backends::Collectives& ranks, const backends::Site& site) {
-  const std::string packed = static_cast<char>('0' + static_cast<int>(mine.source)) + mine.what;
-  for (const std::string& found : ranks.gather_objects(packed, site))
-    if (found.substr(1) != kNothingFound) return {found.substr(1), static_cast<NotFinite::Source>(found[0] - '0')};
-  return mine;
-}
-
 template <class T>
 std::span<const std::byte> bytes_of(const T& object) {
   return std::as_bytes(std::span(&object, 1));
@@ -86,7 +76,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
   random_key_[0] = draw_key_[0] = recipe.seed;
-  kept_gradients_.resize(model_.parameters.buffers().size());
+  gradients_.resize(model_.parameters.buffers().size());
 }
 
 void Trainer::allocate() {
@@ -187,7 +177,7 @@ void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   const StepShape own{shape.batch, shape.first, shape.last && ranks_ == nullptr};
   if (!may_ask && shape.batch > 0) training_step(own, nullptr);
-  if (ranks_ != nullptr) window_step_ = device_.compile(complete_window(builder_));
+  if (ranks_ != nullptr && !has(hooks_, HookEntry::kTrain)) window_step_ = device_.compile(complete_window(builder_));
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -321,10 +311,18 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
   return window;
 }
 
-NotFinite Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
-  const auto found = first_not_finite(device_, segment.forward_pass(), model_.parameters,
-                                      arguments(batch, segment.scalars(), &segment.program().lines()));
-  return found.value_or(NotFinite{"a loss, or the gradient of one"});
+std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
+  backends::Arguments alone = arguments(batch, segment.scalars(), &segment.program().lines());
+  alone.exchange = nullptr;
+  return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone);
+}
+
+NotFinite Trainer::first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const {
+  if (ranks_ == nullptr) return mine.value_or(NotFinite{otherwise});
+  const std::string packed = mine ? static_cast<char>('0' + static_cast<int>(mine->source)) + mine->what : "";
+  for (const std::string& found : ranks_->gather_objects(packed, site("what is not finite")))
+    if (!found.empty()) return {found.substr(1), static_cast<NotFinite::Source>(found[0] - '0')};
+  return {otherwise};
 }
 
 void Trainer::count(const Window& window) {
@@ -351,17 +349,16 @@ double Trainer::take_logged_loss() {
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   // Recording once more must not move what a hook keeps.
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  NotFinite found = find_not_finite(loader);
-  if (ranks_ != nullptr) found = first_of(found, *ranks_, site("what is not finite"));
+  const NotFinite found = first_found(find_not_finite(loader), "the forward pass is finite, a gradient is not");
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }
 
-NotFinite Trainer::find_not_finite(data::Loader& loader) {
+std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader) {
   for (int64_t before = 0;; ++before) {
     const data::Batch& batch = loader.next();
     const bool last = ends_window(batch, before);
-    if (batch.size == 0 && last) return {kNothingFound};
+    if (batch.size == 0 && last) return std::nullopt;
     if (batch.size == 0) continue;
     const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
     backends::Program program = recorded.program;
@@ -372,8 +369,8 @@ NotFinite Trainer::find_not_finite(data::Loader& loader) {
     };
     const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
                            program.size(), recorded.weights};
-    if (const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch))) return *found;
-    if (last) return {kNothingFound};
+    const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch));
+    if (found || last) return found;
   }
 }
 

@@ -125,14 +125,17 @@ class Trainer {
   // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
   void run_segment(const Segment& segment, const data::Batch* batch);
   double read_output(const Segment& segment, int output);
-  // What was not finite first in a segment that has run; what it has changed since may hide it.
-  NotFinite explain_not_finite(const Segment& segment, const data::Batch* batch);
+  // What was not finite first in a segment that has run, on this replica; what it has changed since may hide it.
+  std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
+  // What the first replica that has found something has found; `otherwise`: what is said where none has.
+  NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const;
   // The elements of a value of a recording under way, computed from the arrays and the batch.
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value, const data::Batch* batch,
                                  std::span<const double> scalars);
-  // For each flat buffer whether its gradient array holds something between two segments, and so in a state.
-  const std::vector<bool>& kept_gradients() const { return kept_gradients_; }
-  void keep_gradients(std::vector<bool> kept) { kept_gradients_ = std::move(kept); }
+  // What the gradient array of each flat buffer holds between two segments; at the end of a window no shares, so that
+  // it can be in a state.
+  const std::vector<Held>& gradients() const { return gradients_; }
+  void set_gradients(std::vector<Held> held) { gradients_ = std::move(held); }
 
   // One batch through the model; `result` is overwritten.
   void evaluate(const data::Batch& batch, Evaluated& result);
@@ -181,7 +184,7 @@ class Trainer {
   Step forward_step(const data::Batch& batch, bool labelled);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
-  NotFinite find_not_finite(data::Loader& loader);
+  std::optional<NotFinite> find_not_finite(data::Loader& loader);
   // Of a step or a segment, on a batch or without one (null).
   backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
                                 const backends::SourceLines* lines);
@@ -221,7 +224,7 @@ class Trainer {
   Step window_step_;                            // the end of a window of replicas
   int64_t replayed_ = 0;
   MetricSums metrics_;
-  std::vector<bool> kept_gradients_;
+  std::vector<Held> gradients_;
 };
 
 // Adds a batch to what a window has seen.

@@ -301,13 +301,14 @@ TEST(Collectives, SleepWhileTheyWait) {
 
 // ---- devices -------------------------------------------------------------------------------------------------------
 
-// x (1000) becomes its fold, in its own memory; then 2 · x is reduced as well.
+// x (1000) becomes its fold, in its own memory; then 2 · x is reduced as well, and once for nothing.
 Program two_reductions() {
   Program program;
   program.set_mark({"h.lua", 7, 1});
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1000}})};
   const Value all = ops::all_reduce(x, Reduction::kSum, Subject::kGradients);
   const Value twice = ops::mul(all, 2.0);
+  ops::all_reduce(ops::neg(twice), Reduction::kSum, Subject::kLoss);
   program.output("x", all.id, 0);
   program.output("y", ops::all_reduce(twice, Reduction::kMax, Subject::kLoss).id);
   return program;

@@ -45,7 +45,7 @@ class SegmentTest : public RunFixture {
   Trainer& trainer() { return session_->trainer; }
 
   Segment segment(bool voided = false) {
-    return Segment(trainer().builder(), kBatch, /*training=*/true, trainer().kept_gradients(), voided);
+    return Segment(trainer().builder(), {.batch = kBatch, .gradients = trainer().gradients(), .voided = voided});
   }
   // The mean of all outputs: its derivative by weight (o, i) is the mean of feature i, divided by the outputs.
   Value mean_output(Segment& segment) {
@@ -54,6 +54,7 @@ class SegmentTest : public RunFixture {
   }
   static void backward(Segment& segment, Value loss) { segment.backward(loss, 1, kBatch, kBatch); }
   void step(Segment& segment) {
+    segment.reduce();
     segment.step(0, [&](const optim::Rule& rule) {
       std::vector<double> scalars(optim::scalar_names(rule.type).size());
       optim::step_scalars(rule, {.lr = kRate, .momentum = 0}, 1, scalars);
@@ -63,7 +64,7 @@ class SegmentTest : public RunFixture {
   void run(Segment& segment) { run(segment, batch_); }
   void run(Segment& segment, const data::Batch* batch) {
     segment.finish();
-    trainer().keep_gradients(segment.kept());
+    trainer().set_gradients(segment.gradients());
     if (segment.does_something()) trainer().run_segment(segment, batch);
   }
 
@@ -106,18 +107,18 @@ TEST_F(SegmentTest, AGradientCrossesCuts) {
     Segment adding = segment();
     backward(adding, mean_output(adding));
     run(adding);
-    EXPECT_EQ(trainer().kept_gradients(), std::vector<bool>{true});
+    EXPECT_EQ(trainer().gradients(), std::vector{Held::kShare});
     EXPECT_EQ(weights(), before);
   }
   Segment idle = segment();
   run(idle);
   EXPECT_FALSE(idle.does_something());
-  Segment stepping(trainer().builder(), std::nullopt, /*training=*/true, trainer().kept_gradients());
+  Segment stepping(trainer().builder(), {.batch = std::nullopt, .gradients = trainer().gradients()});
   step(stepping);
   stepping.zero_grad(0);
   run(stepping, nullptr);
   expect_moved(before, 2);
-  EXPECT_EQ(trainer().kept_gradients(), std::vector<bool>{false});
+  EXPECT_EQ(trainer().gradients(), std::vector{Held::kNothing});
   Segment after = segment();
   EXPECT_THROW(step(after), Error);
 }
