@@ -342,8 +342,8 @@ bool Matcher::set_fits(Byte c, size_t p, size_t end) {
     ++i;
   }
   const size_t begin = i;
-  for (; i < last; ++i) {
-    bool found;
+  bool found = false;
+  for (; i < last && !found; ++i) {
     if (pattern_at(i) == '%') {
       found = in_class(c, pattern_at(++i));
     } else if (pattern_at(i + 1) == '-' && i + 2 < last) {
@@ -352,10 +352,9 @@ bool Matcher::set_fits(Byte c, size_t p, size_t end) {
     } else {
       found = pattern_at(i) == c;
     }
-    if (found) break;
   }
   spend(i - begin);
-  return i < last ? in : !in;
+  return found ? in : !in;
 }
 
 // Whether the set begins to hold at `s`.  Before the first and after the last byte of the subject there are zeros.

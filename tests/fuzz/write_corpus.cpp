@@ -134,6 +134,7 @@ void write_lua_patterns(Corpus corpus) {
   add("([\"'])(.-)%1", "say 'it', \"so\"", "[%2]");
   add("^(%d+)-(%d%d)-?([^-]*)$", "2026-11-21", "%3");
   add("[]%-a-c^]*x?", "a-b]^]x", "%0%0");
+  add("[\"-%%]", "\"-]", ")$]");  // a range that ends with an escape: the bracket behind is the last of the set
   add("a-b", "aaab", "c");
   add("a.b", "a.b", "plain");
 }

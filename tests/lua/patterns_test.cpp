@@ -265,8 +265,9 @@ TEST_F(Patterns, IteratorsAreIndependentAndGoThroughTables) {
 
 // A pattern of few items that repeat, so that Lua's own ends soon.
 std::string random_pattern(const std::function<size_t(size_t)>& below) {
-  static const std::vector<std::string> items{"a",    "b",     "c",     ".",   "%a", "%d", "%W", "%s", "[ab]",
-                                              "[^a]", "[a-c]", "[%d_]", "[]]", "%.", "-",  " ",  "x",  "\xe4"};
+  static const std::vector<std::string> items{"a",  "b",    "c",       ".",    "%a",    "%d",    "%W",
+                                              "%s", "[ab]", "[\"-%%]", "[^a]", "[a-c]", "[%d_]", "[]]",
+                                              "%.", "-",    " ",       "x",    "\xe4"};
   static const std::vector<std::string> others{"(",
                                                ")",
                                                "()",
