@@ -189,11 +189,23 @@ class LongStreamTest : public StreamTest {
 };
 
 TEST_F(LongStreamTest, GoesOnFarFromTheStart) {
-  for (const std::string& path : {write("x.csv", rows()), write("x.csv.gz", gzip(rows()))}) {
-    const Data data = load(stream_of(path, 100), 0);
+  const auto same_as_in_one_go = [](const schema::DataSpec& spec) {
+    const Data data = load(spec, 0);
+    ASSERT_EQ(data.train.size(), 20'000);
     const std::vector<Copy> all = from(data, 0, 134);
     for (const int64_t step : {7, 60, 132, 133}) EXPECT_EQ(from(data, step, 1)[0], all[static_cast<size_t>(step)]);
-  }
+  };
+  same_as_in_one_go(stream_of(write("x.csv", rows()), 100));
+  same_as_in_one_go(stream_of(write("x.csv.gz", gzip(rows())), 100));
+  schema::DataSpec headless = stream_of(write("y.csv", rows().substr(6)), 100);
+  headless.train.header = false;
+  same_as_in_one_go(headless);
+  std::string gaps = rows();
+  for (size_t at = 0; (at = gaps.find("99,", at)) != std::string::npos; at += 10)
+    gaps.insert(gaps.find('\n', at), "\n,,");
+  schema::DataSpec dropping = stream_of(write("z.csv", gaps), 100);
+  dropping.train.missing = schema::Missing::kDrop;
+  same_as_in_one_go(dropping);
 }
 
 // A row is damaged after it was counted: who begins behind it does not notice.
