@@ -273,9 +273,15 @@ int push_scheduler(lua_State* state, Accelerator& accelerator) {
 
 int check_trigger(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  loop_of(accelerator, "check_trigger");
-  lua_pushboolean(state, accelerator.triggered);
-  accelerator.triggered = false;
+  CustomLoop& loop = loop_of(accelerator, "check_trigger");
+  int64_t triggered = std::exchange(accelerator.triggered, false);
+  if (backends::Collectives* const replicas = run_of(accelerator, "check_trigger").replicas()) {
+    loop.catch_up();
+    replicas->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&triggered, 1)),
+                         backends::Reduction::kMax,
+                         {"check_trigger", run_of(accelerator, "check_trigger").step(), line_of_caller(state)});
+  }
+  lua_pushboolean(state, triggered != 0);
   return 1;
 }
 
@@ -334,7 +340,7 @@ constexpr AcceleratorMethod kMethods[] = {
     {"clip_grad_value", bound<clip_grad_value>, "acc:clip_grad_value(limit [, optimizer])",
      "Bounds each gradient to [-limit, limit]."},
     {"check_trigger", bound<check_trigger>, "acc:check_trigger()",
-     "Whether acc:set_trigger() was called since the last look."},
+     "Whether any process called acc:set_trigger() since the last look."},
     {"load_state", bound_in_loop<load_state>, "acc:load_state([id])",
      "Model, optimizers and registered objects as in a state of this run, the newest."},
     {"profile", bound_in_loop<profile>, "acc:profile(f)", "Runs f, and prints how long it took and what was compiled."},

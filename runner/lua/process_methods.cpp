@@ -10,7 +10,7 @@
 #include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
-#include "runner/lua/tensor_arguments.h"
+#include "runner/lua/value_exchange.h"
 #include "runner/train/custom_loop.h"
 
 namespace runner::lua {
@@ -34,120 +34,73 @@ backends::Site site(lua_State* state, const Accelerator& accelerator, std::strin
   return {what, run_of(accelerator, what).step(), line_of_caller(state)};
 }
 
-// The processes between which the second argument travels; null: there is no other.
-Collectives* replicas_for_value(lua_State* state, const Accelerator& accelerator, std::string_view what) {
+// What a call acc:WHAT(value …) does with its value.
+ValueExchange exchange_of(lua_State* state, std::string_view what) {
+  Accelerator& accelerator = accelerator_argument(state);
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
-  Collectives* const replicas = replicas_to_meet(accelerator, what);
-  RUN_CHECK(replicas == nullptr || !is_tensor(state, 2), ErrorKind::kRun,
-            "acc:{}: tensors of several processes do not work yet; numbers and tables of them do", what);
-  return replicas;
+  return {state, accelerator, replicas_to_meet(accelerator, what), what};
 }
 
-// The second argument as every process has it, in their order.
-std::vector<std::string> gather_texts(lua_State* state, const Accelerator& accelerator, Collectives& replicas,
-                                      std::string_view what) {
-  return replicas.gather_objects(plain_text(state, 2, std::string(what)), site(state, accelerator, what));
+int gather(lua_State* state) {
+  ValueExchange exchange = exchange_of(state, "gather");
+  lua_settop(state, 2);
+  exchange.gather(2, /*for_metrics=*/false);
+  return 1;
 }
 
-// Makes the value at the top a list with it alone.
-int list_of_one(lua_State* state) {
-  lua_createtable(state, 1, 0);
-  lua_insert(state, -2);
-  lua_rawseti(state, -2, 1);
+int gather_for_metrics(lua_State* state) {
+  ValueExchange exchange = exchange_of(state, "gather_for_metrics");
+  lua_settop(state, 2);
+  exchange.gather(2, /*for_metrics=*/true);
   return 1;
 }
 
 // acc:f(x): a list with all of them.
 int gather_object(lua_State* state) {
-  const Accelerator& accelerator = accelerator_argument(state);
-  Collectives* const replicas = replicas_for_value(state, accelerator, "gather_object");
+  const ValueExchange exchange = exchange_of(state, "gather_object");
   lua_settop(state, 2);
-  if (replicas == nullptr) return list_of_one(state);
-  const std::vector<std::string> texts = gather_texts(state, accelerator, *replicas, "gather_object");
-  lua_createtable(state, static_cast<int>(texts.size()), 0);
-  lua_Integer place = 0;
-  for (const std::string& text : texts) {
-    push_plain(state, text);
-    lua_rawseti(state, -2, ++place);
-  }
-  return 1;
-}
-
-// Appends what is at the top, a list or one value, to the list below it, and pops it.
-void append(lua_State* state) {
-  auto place = static_cast<lua_Integer>(lua_rawlen(state, -2));
-  if (!lua_istable(state, -1)) return lua_rawseti(state, -2, place + 1);
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
-  for (lua_Integer i = 1; i <= size; ++i) {
-    lua_rawgeti(state, -1, i);
-    lua_rawseti(state, -3, ++place);
-  }
-  lua_pop(state, 1);
-}
-
-// acc:f(x): a tensor is joined with those of the others along the first axis, a list with their lists; numbers become a
-// list.
-int gather(lua_State* state) {
-  const Accelerator& accelerator = accelerator_argument(state);
-  Collectives* const replicas = replicas_for_value(state, accelerator, "gather");
-  lua_settop(state, 2);
-  if (replicas == nullptr) return is_tensor(state, 2) || lua_istable(state, 2) ? 1 : list_of_one(state);
-  const std::vector<std::string> texts = gather_texts(state, accelerator, *replicas, "gather");
   lua_newtable(state);
-  for (const std::string& text : texts) {
+  lua_Integer place = 0;
+  if (replicas_of(accelerator_argument(state), "gather_object") == nullptr) {
+    lua_pushvalue(state, 2);
+    lua_rawseti(state, 3, ++place);
+    return 1;
+  }
+  for (const std::string& text : exchange.texts(2)) {
     push_plain(state, text);
-    append(state);
+    lua_rawseti(state, 3, ++place);
   }
   return 1;
-}
-
-int gather_for_metrics(lua_State* state) {
-  RUN_CHECK(accelerator_argument(state).recipe.num_processes == 1, ErrorKind::kRun,
-            "acc:gather_for_metrics does not work with several processes yet; metrics that a step returns are merged");
-  return gather(state);
 }
 
 int reduce(lua_State* state) {
-  const Accelerator& accelerator = accelerator_argument(state);
+  constexpr std::pair<std::string_view, train::Fold> kFolds[] = {
+      {"sum", train::Fold::kSum}, {"mean", train::Fold::kMean}, {"max", train::Fold::kMax}};
   const std::string_view how = lua_isnoneornil(state, 3) ? "sum" : text_argument(state, 3);
-  RUN_CHECK(how == "sum" || how == "mean" || how == "none", ErrorKind::kRun,
-            "acc:reduce: unknown reduction '{}'; it is sum, mean or none", how);
-  Collectives* const replicas = how == "none" ? nullptr : replicas_for_value(state, accelerator, "reduce");
-  if (replicas == nullptr) return lua_settop(state, 2), 1;
-  double value = number_argument(state, 2);
-  replicas->all_reduce({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)),
-                       backends::Reduction::kSum, site(state, accelerator, "reduce"));
-  lua_pushnumber(state, how == "mean" ? value / replicas->size() : value);
+  const auto fold = std::ranges::find(kFolds, how, [](const auto& row) { return row.first; });
+  RUN_CHECK(fold != std::end(kFolds) || how == "none", ErrorKind::kRun,
+            "acc:reduce: unknown reduction '{}'; it is sum, mean, max or none", how);
+  if (how == "none") return lua_settop(state, 2), 1;
+  ValueExchange exchange = exchange_of(state, "reduce");
+  lua_settop(state, 2);
+  exchange.reduce(2, fold->second);
   return 1;
 }
 
 int broadcast(lua_State* state) {
-  const Accelerator& accelerator = accelerator_argument(state);
-  Collectives* const replicas = replicas_for_value(state, accelerator, "broadcast");
+  ValueExchange exchange = exchange_of(state, "broadcast");
   lua_settop(state, 2);
-  if (replicas != nullptr) push_plain(state, gather_texts(state, accelerator, *replicas, "broadcast").front());
+  exchange.broadcast(2);
   return 1;
 }
 
-// acc:f(list [, pad]): with zeros, or `pad`, behind it.
+// acc:f(x [, pad [, axis]])
 int pad_across_processes(lua_State* state) {
-  const Accelerator& accelerator = accelerator_argument(state);
-  Collectives* const replicas = replicas_for_value(state, accelerator, "pad_across_processes");
   const double pad = lua_isnoneornil(state, 3) ? 0 : number_argument(state, 3);
+  const int64_t axis = lua_isnoneornil(state, 4) ? 1 : integer_argument(state, 4);
+  ValueExchange exchange = exchange_of(state, "pad_across_processes");
   lua_settop(state, 2);
-  if (replicas == nullptr) return 1;
-  if (!lua_istable(state, 2)) bad_argument(state, 2, "a list");
-  const auto size = static_cast<int64_t>(lua_rawlen(state, 2));
-  int64_t longest = size;
-  replicas->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&longest, 1)),
-                       backends::Reduction::kMax, site(state, accelerator, "pad_across_processes"));
-  lua_newtable(state);
-  lua_insert(state, 2);
-  append(state);
-  for (int64_t place = size + 1; place <= longest; ++place) {
-    lua_pushnumber(state, pad);
-    lua_rawseti(state, 2, place);
-  }
+  exchange.pad_across_processes(2, pad, axis);
   return 1;
 }
 
@@ -217,10 +170,10 @@ constexpr AcceleratorMethod kMethods[] = {
     {"gather_for_metrics", bound<gather_for_metrics>, "acc:gather_for_metrics(x)",
      "The same without repeated samples."},
     {"gather_object", bound<gather_object>, "acc:gather_object(value)", "A list with one value for each process."},
-    {"reduce", bound<reduce>, "acc:reduce(x [, \"sum\", \"mean\" or \"none\"])", "Over all processes."},
+    {"reduce", bound<reduce>, "acc:reduce(x [, \"sum\", \"mean\", \"max\" or \"none\"])", "Over all processes."},
     {"broadcast", bound<broadcast>, "acc:broadcast(x)", "That of process 0."},
-    {"pad_across_processes", bound<pad_across_processes>, "acc:pad_across_processes(x)",
-     "As long as the longest of all processes."},
+    {"pad_across_processes", bound<pad_across_processes>, "acc:pad_across_processes(x [, pad [, axis]])",
+     "As long as the longest of all processes, with zeros or `pad` behind it."},
     {"split_between_processes", bound<split_between_processes>, "acc:split_between_processes(list, f)",
      "Runs f with this process's part of a list."},
     {"wait_for_everyone", bound<wait_for_everyone>, "acc:wait_for_everyone()", "Waits until all processes are here."},

@@ -1,6 +1,6 @@
 #include "runner/train/custom_loop.h"
 
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,8 +15,7 @@ namespace runner::train {
 namespace {
 
 int64_t samples_of(const data::Batch& batch) {
-  return std::accumulate(batch.weights.begin(), batch.weights.end(), int64_t{0},
-                         [](int64_t n, float weight) { return n + (weight != 0); });
+  return std::ranges::count_if(batch.weights, [](float weight) { return weight != 0; });
 }
 
 }  // namespace
@@ -67,7 +66,7 @@ void CustomLoop::begin_segment() {
     constexpr int kMostReads = 1000;
     RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
               "more than {} values are read in one step; read many at once, with tensor:tolist()", kMostReads);
-    return trainer_.read_value(segment_->program(), value.id, on, segment_->scalars());
+    return trainer_.read_value(*segment_, value.id, on);
   };
   hooks_.record(&segment_->inputs());
 }
@@ -126,10 +125,15 @@ CustomLoop::Cost CustomLoop::cost() const {
   return {seconds_since_process_start(), cache.hits + cache.misses, cache.misses};
 }
 
+std::optional<CustomLoop::Rows> CustomLoop::rows() const {
+  if (batch() == nullptr) return std::nullopt;
+  return Rows{batch()->size, samples_of(*batch())};
+}
+
 void CustomLoop::catch_up() {
   if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
   backends::Program& program = segment_->inputs().forward.program;
-  trainer_.read_value(program, program.constant(0, {backends::DType::kF32, {}}), batch(), segment_->scalars());
+  trainer_.read_value(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
 }
 
 void CustomLoop::mark_step() {

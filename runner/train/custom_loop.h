@@ -96,6 +96,13 @@ class CustomLoop {
     int64_t runs = 0, compiled = 0;
   };
   Cost cost() const;
+  // Of the batch under way: its samples come first, behind them stand repeats that count for nothing.  None: no batch.
+  struct Rows {
+    int64_t all = 0, samples = 0;
+  };
+  std::optional<Rows> rows() const;
+  // A tensor of the segment under way with these contents.
+  Value give(const HostTensor& tensor) { return segment().give(tensor); }
   // Replicas are about to meet outside the segment: what they do together in it, this one does now.
   void catch_up();
   void mark_step();                         // ends the segment

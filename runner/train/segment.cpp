@@ -49,6 +49,11 @@ Value Segment::scalar(std::string name, double value) {
   return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
 }
 
+Value Segment::give(const HostTensor& tensor) {
+  given_.push_back(tensor.bytes());
+  return {&program_, program_.input(backends::InputKind::kBatch, "given", tensor.type)};
+}
+
 // ---- gradients -----------------------------------------------------------------------------------------------------
 
 void Segment::backward(Value loss, double share, double samples, double counted) {

@@ -13,6 +13,7 @@
 
 #include "runner/train/gradients.h"
 #include "runner/train/hooks.h"
+#include "runner/train/host_tensor.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/step_builder.h"
 #include "runner/train/step_completion.h"
@@ -34,6 +35,8 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   StepInputs& inputs() { return inputs_; }
+  // A tensor with these contents.
+  Value give(const HostTensor& tensor);
   const backends::Program& program() const { return program_; }
 
   // Adds the gradients of share · loss.  loss: (), or (B, …) of which the sum over the samples counts, padding
@@ -85,6 +88,7 @@ class Segment {
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
   const std::vector<double>& scalars() const { return scalars_; }
+  const std::vector<std::vector<std::byte>>& given() const { return given_; }  // in the order of the inputs
   // Afterwards.
   std::vector<Held> gradients() const;
   bool losses() const { return static_cast<bool>(losses_); }
@@ -116,6 +120,7 @@ class Segment {
   nn::Forward forward_;
   StepInputs inputs_;
   std::vector<double> scalars_;
+  std::vector<std::vector<std::byte>> given_;
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
   Value losses_;                    // (2) f64, {Σ loss, Σ weight} in no point yet; unset: none

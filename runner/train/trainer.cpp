@@ -132,19 +132,23 @@ StepBuilder::Read Trainer::reader(const data::Batch* batch) {
   return [this, batch](const backends::Program& program, backends::ValueId value) {
     RUN_CHECK(batch != nullptr, ErrorKind::kRun,
               "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-    return read_value(program, value, batch, scalars_);
+    return read_value(program, value, arguments(batch, scalars_, &program.lines()));
   };
 }
 
+std::vector<double> Trainer::read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch) {
+  return read_value(segment.program(), value, arguments(segment, batch));
+}
+
 std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
-                                        const data::Batch* batch, std::span<const double> scalars) {
+                                        const backends::Arguments& arguments) {
   const Step step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
     wanted.output("item", value);
     return device_.compile(wanted);
   });
   begin_exchange(/*again=*/true);
-  device_.wait(device_.submit(*step, arguments(batch, scalars, &program.lines())));
+  device_.wait(device_.submit(*step, arguments));
   const backends::TensorType type = program.type(value);
   std::vector<std::byte> bytes(type.bytes());
   device_.read_output(*step, 0, bytes);
@@ -158,7 +162,7 @@ void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
   segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
                                       [&] { return device_.compile(segment.program()); });
   begin_exchange(/*again=*/false);
-  device_.wait(device_.submit(*segment_step_, arguments(batch, segment.scalars(), &segment.program().lines())));
+  device_.wait(device_.submit(*segment_step_, arguments(segment, batch)));
 }
 
 double Trainer::read_output(const Segment& segment, int output) {
@@ -217,8 +221,11 @@ bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
 }
 
 backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
-                                       const backends::SourceLines* lines) {
+                                       const backends::SourceLines* lines,
+                                       std::span<const std::vector<std::byte>> given) {
   RUN_ASSERT(!states_.empty());  // allocate() comes first
+  batch_inputs_.resize(kBatchInputCount);
+  for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
   draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
   batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
   const std::span<const std::byte* const> inputs(batch_inputs_);
@@ -312,7 +319,7 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
 }
 
 std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
-  backends::Arguments alone = arguments(batch, segment.scalars(), &segment.program().lines());
+  backends::Arguments alone = arguments(segment, batch);
   alone.exchange = nullptr;
   return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone);
 }

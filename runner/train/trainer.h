@@ -129,9 +129,8 @@ class Trainer {
   std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
   // What the first replica that has found something has found; `otherwise`: what is said where none has.
   NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const;
-  // The elements of a value of a recording under way, computed from the arrays and the batch.
-  std::vector<double> read_value(const backends::Program& program, backends::ValueId value, const data::Batch* batch,
-                                 std::span<const double> scalars);
+  // The elements of a value of a segment under way, computed from the arrays and the batch.
+  std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
   // What the gradient array of each flat buffer holds between two segments; at the end of a window no shares, so that
   // it can be in a state.
   const std::vector<Held>& gradients() const { return gradients_; }
@@ -185,9 +184,14 @@ class Trainer {
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
   std::optional<NotFinite> find_not_finite(data::Loader& loader);
+  std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
+                                 const backends::Arguments& arguments);
   // Of a step or a segment, on a batch or without one (null).
   backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
-                                const backends::SourceLines* lines);
+                                const backends::SourceLines* lines, std::span<const std::vector<std::byte>> given = {});
+  backends::Arguments arguments(const Segment& segment, const data::Batch* batch) {
+    return arguments(batch, segment.scalars(), &segment.program().lines(), segment.given());
+  }
   // Reads the metrics of a hook's step, which are outputs from `first` on.
   void read_metrics(const Step& step, int first, MetricSums& sums);
   void write_initial_weights();
@@ -211,7 +215,7 @@ class Trainer {
   std::vector<std::shared_ptr<backends::Buffer>> arrays_;
   std::vector<backends::Buffer*> states_;
   std::vector<double> scalars_;
-  std::array<const std::byte*, kBatchInputCount> batch_inputs_{};
+  std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
   std::array<int64_t, 2> random_key_{}, draw_key_{};
 
   backends::PlanCache<Step> cache_;

@@ -129,8 +129,8 @@ TEST_F(SegmentTest, SeesParametersAsTheyAre) {
   backward(both, before);
   step(both);
   const Value after = mean_output(both);
-  const std::vector<double> values = {trainer().read_value(both.program(), before.id, batch_, both.scalars())[0],
-                                      trainer().read_value(both.program(), after.id, batch_, both.scalars())[0]};
+  const std::vector<double> values = {trainer().read_value(both, before.id, batch_)[0],
+                                      trainer().read_value(both, after.id, batch_)[0]};
   EXPECT_LT(values[1], values[0] - 1e-3);  // down the gradient
   EXPECT_THROW(backward(both, before), Error) << "its parameters are gone";
 }
@@ -171,7 +171,7 @@ TEST_F(SegmentTest, ClipsWhatItSteps) {
   Segment clipped = segment();
   backward(clipped, ops::mul(mean_output(clipped), 100.0));
   const Value norm = clipped.clip_grad_norm(0, 0.01);
-  const double was = trainer().read_value(clipped.program(), norm.id, batch_, clipped.scalars())[0];
+  const double was = trainer().read_value(clipped, norm.id, batch_)[0];
   step(clipped);
   run(clipped);
   EXPECT_GT(was, 1);

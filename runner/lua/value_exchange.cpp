@@ -1,0 +1,223 @@
+#include "runner/lua/value_exchange.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/type_text.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/plain_data.h"
+#include "runner/lua/tensor_arguments.h"
+#include "runner/train/custom_loop.h"
+
+namespace runner::lua {
+namespace {
+
+namespace ops = backends::ops;
+using train::CustomLoop;
+using train::HostTensor;
+
+// Appends the first `most` of what is at the top, a list or one value, to the list below it, and pops it.
+void append(lua_State* state, lua_Integer most = LUA_MAXINTEGER) {
+  auto place = static_cast<lua_Integer>(lua_rawlen(state, -2));
+  if (!lua_istable(state, -1)) return lua_rawseti(state, -2, place + 1);
+  const lua_Integer size = std::min(static_cast<lua_Integer>(lua_rawlen(state, -1)), most);
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, -1, i);
+    lua_rawseti(state, -3, ++place);
+  }
+  lua_pop(state, 1);
+}
+
+// Leaves out the rows of repeated samples; what is not by sample counts where the batch has a sample.
+void leave_out_repeats(HostTensor& tensor, const CustomLoop::Rows& rows) {
+  backends::Shape& shape = tensor.type.shape;
+  const bool by_sample = shape.rank() > 0 && shape[0] == rows.all;
+  if (!by_sample && rows.samples > 0) return;
+  shape = shape.rank() > 0 ? shape.with(0, rows.samples) : backends::Shape{0};
+  tensor.values.resize(static_cast<size_t>(shape.elements()));
+}
+
+}  // namespace
+
+std::string ValueExchange::name() const {
+  return fmt::format("acc:{}", what_);
+}
+
+backends::Site ValueExchange::site() const {
+  return {what_, run_of(accelerator_, what_).step(), line_of_caller(state_)};
+}
+
+std::vector<std::string> ValueExchange::texts(int index) const {
+  return replicas_->gather_objects(plain_text(state_, index, std::string(what_)), site());
+}
+
+// ---- tables --------------------------------------------------------------------------------------------------------
+
+bool ValueExchange::is_list(int index) const {
+  if (!lua_istable(state_, index)) return false;
+  const bool stray = push_stray_key(state_, index, static_cast<int64_t>(lua_rawlen(state_, index)));
+  if (stray) lua_pop(state_, 1);
+  return !stray;
+}
+
+bool ValueExchange::holds_tensor(int index) const {
+  if (is_tensor(state_, index)) return true;
+  if (!lua_istable(state_, index)) return false;
+  luaL_checkstack(state_, 8, "a table in a table, too often");
+  bool found = false;
+  lua_pushnil(state_);
+  while (!found && lua_next(state_, index) != 0) {
+    found = holds_tensor(lua_gettop(state_));
+    lua_pop(state_, found ? 2 : 1);
+  }
+  return found;
+}
+
+// Pushes what `leaf` makes of the value, or a table of what it makes of the leaves in it.
+template <class IsLeaf, class Leaf>
+void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
+  if (!lua_istable(state_, index) || is_leaf(index)) return leaf(index);
+  luaL_checkstack(state_, 8, "a table in a table, too often");
+  lua_newtable(state_);
+  const int result = lua_gettop(state_);
+  const auto size = static_cast<lua_Integer>(lua_rawlen(state_, index));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state_, index, i);
+    each(lua_gettop(state_), is_leaf, leaf);
+    lua_rawseti(state_, result, i);
+    lua_settop(state_, result);
+  }
+  for (const std::string& key : text_keys(state_, index)) {
+    lua_getfield(state_, index, key.c_str());
+    each(lua_gettop(state_), is_leaf, leaf);
+    lua_setfield(state_, result, key.c_str());
+    lua_settop(state_, result);
+  }
+}
+
+// ---- tensors -------------------------------------------------------------------------------------------------------
+
+std::vector<HostTensor> ValueExchange::tensors(int index, bool for_metrics) const {
+  RUN_CHECK(
+      accelerator_.loop != nullptr, ErrorKind::kRun,
+      "{}: tensors of several processes travel in a loop of the hook's own, its entry train; elsewhere numbers and "
+      "tables of them do, and metrics that a step returns are merged",
+      name());
+  const Value x = tensor_argument(state_, index);
+  HostTensor mine{x.type(), record_here(state_).read(x)};
+  if (const auto rows = accelerator_.loop->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);
+  return train::exchanged(*replicas_, mine, site());
+}
+
+void ValueExchange::push(const HostTensor& tensor) {
+  push_tensor(state_, accelerator_.loop->give(tensor));
+}
+
+// ---- gather --------------------------------------------------------------------------------------------------------
+
+void ValueExchange::gather(int index, bool for_metrics) {
+  each(
+      index, [this](int at) { return is_list(at) && !holds_tensor(at); },
+      [&](int at) { is_tensor(state_, at) ? gather_tensor(at, for_metrics) : gather_list(at, for_metrics); });
+}
+
+void ValueExchange::gather_tensor(int index, bool for_metrics) {
+  if (replicas_ != nullptr) return push(train::joined(tensors(index, for_metrics), name()));
+  record_here(state_);
+  const Value x = tensor_argument(state_, index);
+  push_tensor(state_, x.shape().rank() == 0 ? ops::flatten(x) : x);
+}
+
+void ValueExchange::gather_list(int index, bool for_metrics) {
+  lua_newtable(state_);
+  lua_pushvalue(state_, index);
+  const auto rows = for_metrics && accelerator_.loop != nullptr ? accelerator_.loop->rows() : std::nullopt;
+  const bool by_sample = rows && lua_istable(state_, -1) && static_cast<int64_t>(lua_rawlen(state_, -1)) == rows->all;
+  if (rows && rows->samples == 0) {
+    lua_pop(state_, 1);
+  } else {
+    append(state_, by_sample ? rows->samples : LUA_MAXINTEGER);
+  }
+  if (replicas_ == nullptr) return;
+  const std::vector<std::string> all = texts(lua_gettop(state_));
+  lua_pop(state_, 1);
+  lua_newtable(state_);
+  for (const std::string& text : all) {
+    push_plain(state_, text);
+    append(state_);
+  }
+}
+
+// ---- the others ----------------------------------------------------------------------------------------------------
+
+void ValueExchange::reduce(int index, train::Fold fold) {
+  each(
+      index, [](int) { return false; },
+      [&](int at) {
+        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
+        if (!is_tensor(state_, at)) return reduce_number(at, fold);
+        push(train::folded(tensors(at), fold, name()));
+      });
+}
+
+void ValueExchange::reduce_number(int index, train::Fold fold) {
+  if (lua_type(state_, index) != LUA_TNUMBER) bad_argument(state_, 2, "a number, a tensor, or a table of them");
+  double value = lua_tonumber(state_, index);
+  replicas_->all_reduce({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)),
+                        fold == train::Fold::kMax ? backends::Reduction::kMax : backends::Reduction::kSum, site());
+  lua_pushnumber(state_, fold == train::Fold::kMean ? value / replicas_->size() : value);
+}
+
+void ValueExchange::broadcast(int index) {
+  each(
+      index, [this](int at) { return !holds_tensor(at); },
+      [&](int at) {
+        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
+        is_tensor(state_, at) ? push(tensors(at).front()) : push_plain(state_, texts(at).front());
+      });
+}
+
+void ValueExchange::pad_across_processes(int index, double pad, int64_t axis) {
+  each(
+      index, [this](int at) { return !holds_tensor(at); },
+      [&](int at) {
+        if (!is_tensor(state_, at) && !lua_istable(state_, at)) bad_argument(state_, 2, "a tensor or a list");
+        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
+        is_tensor(state_, at) ? pad_tensor(at, pad, axis) : pad_list(at, pad);
+      });
+}
+
+int64_t ValueExchange::longest(int64_t mine) const {
+  replicas_->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&mine, 1)),
+                        backends::Reduction::kMax, site());
+  return mine;
+}
+
+void ValueExchange::pad_tensor(int index, double pad, int64_t axis) {
+  const Value x = tensor_argument(state_, index);
+  const auto rank = x.shape().rank();
+  RUN_CHECK(axis >= 1 && axis <= rank, ErrorKind::kRun, "{}: axis {} of {} does not exist", name(), axis, x.type());
+  const auto at = static_cast<int>(axis - 1);
+  const int64_t missing = longest(x.shape()[at]) - x.shape()[at];
+  backends::Program& program = record_here(state_).program();
+  const Value padding{&program, program.constant(pad, {x.dtype(), x.shape().with(at, missing)})};
+  push_tensor(state_, missing == 0 ? x : ops::concat(std::array{x, padding}, at));
+}
+
+void ValueExchange::pad_list(int index, double pad) {
+  const auto size = static_cast<int64_t>(lua_rawlen(state_, index));
+  const int64_t wanted = longest(size);
+  lua_newtable(state_);
+  lua_pushvalue(state_, index);
+  append(state_);
+  for (int64_t place = size + 1; place <= wanted; ++place) {
+    lua_pushnumber(state_, pad);
+    lua_rawseti(state_, -2, place);
+  }
+}
+
+}  // namespace runner::lua
