@@ -1,5 +1,6 @@
 #include "runner/train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/graph/ops.h"
+#include "backends/runtime/arena.h"
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/not_finite.h"
@@ -92,9 +94,11 @@ void Trainer::allocate() {
 }
 
 void Trainer::write_initial_weights() {
-  std::vector<float> values;
+  int64_t most = 0;
+  for (const nn::Parameter& parameter : model_.parameters.parameters()) most = std::max(most, parameter.elements());
+  const backends::Arena memory(static_cast<size_t>(most) * sizeof(float));
   for (const nn::Parameter& parameter : model_.parameters.parameters()) {
-    values.resize(static_cast<size_t>(parameter.elements()));
+    const std::span values(reinterpret_cast<float*>(memory.data()), static_cast<size_t>(parameter.elements()));
     if (!weights_.read(parameter, values)) nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values);
     const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
     device_.write(*arrays_[array], static_cast<size_t>(parameter.offset) * sizeof(float),

@@ -1,0 +1,52 @@
+#include "backends/runtime/available_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace runner::backends {
+namespace {
+
+constexpr size_t kUnknown = std::numeric_limits<size_t>::max();
+
+// The number behind `name` in a file of lines "NAME NUMBER …".
+size_t field(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  std::string word;
+  size_t number = 0;
+  while (file >> word) {
+    if (word == name && file >> number) return number;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return kUnknown;
+}
+
+// The only number of a file; unknown also for "max".
+size_t only_number(const char* path) {
+  std::ifstream file(path);
+  size_t number = 0;
+  return file >> number ? number : kUnknown;
+}
+
+size_t of_machine() {
+  const size_t available = field("/proc/meminfo", "MemAvailable:"), swap = field("/proc/meminfo", "SwapFree:");
+  return available == kUnknown ? kUnknown : 1024 * (available + (swap == kUnknown ? 0 : swap));
+}
+
+// Version 2, as a container sees its own; what files have cached is given back when it is needed.
+size_t of_control_group() {
+  const size_t limit = only_number("/sys/fs/cgroup/memory.max"), used = only_number("/sys/fs/cgroup/memory.current");
+  if (limit == kUnknown || used == kUnknown) return kUnknown;
+  const size_t cached = field("/sys/fs/cgroup/memory.stat", "inactive_file");
+  const size_t taken = used - std::min(used, cached == kUnknown ? 0 : cached);
+  return limit - std::min(limit, taken);
+}
+
+}  // namespace
+
+size_t available_memory() {
+  return std::min(of_machine(), of_control_group());
+}
+
+}  // namespace runner::backends
