@@ -117,6 +117,7 @@ struct Loader::Ring {
     Batch& batch = batches[slot];
     batch = {.position = at,
              .size = slice.size(),
+             .samples = plan.consumed(at.step + 1) - plan.consumed(at.step),
              .last_of_epoch = at.step + 1 == plan.steps_per_epoch(),
              .features = features,
              .classes = rows.classes,

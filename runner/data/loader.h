@@ -30,7 +30,8 @@ struct Position {
 // B samples; repeats stand last and weigh 0.  A replica that has no batch in this step gets size 0.
 struct Batch {
   Position position;
-  int64_t size = 0;  // B
+  int64_t size = 0;     // B
+  int64_t samples = 0;  // of all replicas in this step, repeats not counted
   bool last_of_epoch = false;
   std::span<const float> features;        // (B, …)
   std::span<const int64_t> classes = {};  // (B), LabelKind::kClass

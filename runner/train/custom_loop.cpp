@@ -7,7 +7,6 @@
 
 #include "backends/graph/type_text.h"
 #include "runner/train/evaluator.h"
-#include "runner/train/reduction.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 
@@ -296,8 +295,7 @@ void CustomLoop::end_batch() {
   take_in(batch, window_.seen);
   ++window_.batches;
   if (!last) return;
-  Window window = std::exchange(window_, {});
-  if (ranks_ != nullptr) merge(window.seen, *ranks_, {"the window", trainer_.counters.windows + 1});
+  const Window window = std::exchange(window_, {});
   host_.end_window(window.seen, window.rate.value_or(rate(0)));
 }
 

@@ -1,5 +1,6 @@
 #include "runner/train/reduction.h"
 
+#include <numeric>
 #include <vector>
 
 #include "runner/train/packing.h"
@@ -25,11 +26,6 @@ void add_packed(MetricSums& sums, std::string_view text) {
   }
 }
 
-struct Share {
-  int64_t samples;
-  uint64_t digest;
-};
-
 }  // namespace
 
 MetricSums merged(const MetricSums& mine, backends::Collectives& ranks, const backends::Site& site) {
@@ -38,18 +34,11 @@ MetricSums merged(const MetricSums& mine, backends::Collectives& ranks, const ba
   return all;
 }
 
-void merge(Trainer::Window& window, backends::Collectives& ranks, const backends::Site& site) {
-  const Share mine{window.samples, window.batch_digest};
-  std::vector<Share> all(static_cast<size_t>(ranks.size()));
-  constexpr int64_t kWords = sizeof(Share) / sizeof(int64_t);
-  ranks.all_gather({backends::DType::kI64, backends::Shape{kWords}}, std::as_bytes(std::span(&mine, 1)),
+uint64_t digest_of_all(uint64_t mine, backends::Collectives& ranks, const backends::Site& site) {
+  std::vector<uint64_t> all(static_cast<size_t>(ranks.size()));
+  ranks.all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&mine, 1)),
                    std::as_writable_bytes(std::span(all)), site);
-  window.samples = 0;
-  window.batch_digest = 0;
-  for (const Share& share : all) {
-    window.samples += share.samples;
-    window.mix(share.digest);
-  }
+  return std::accumulate(all.begin(), all.end(), uint64_t{0}, mixed);
 }
 
 }  // namespace runner::train

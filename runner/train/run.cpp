@@ -11,6 +11,7 @@
 #include "runner/train/checkpoint.h"
 #include "runner/train/custom_loop.h"
 #include "runner/train/forking.h"
+#include "runner/train/reduction.h"
 #include "runner/train/replicas.h"
 #include "runner/train/resuming.h"
 #include "runner/train/run_record.h"
@@ -31,6 +32,7 @@ class Run : private RunControl, private LoopHost {
       : request_(request),
         recipe_(request.recipe),
         hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
+        records_batches_(request.record_batches),
         session_(recipe_, hooks_.get(), ranks),
         save_every_(interval(recipe_.checkpoint.every, session_.scale)),
         record_(request, session_, hooks_.get()) {
@@ -44,6 +46,7 @@ class Run : private RunControl, private LoopHost {
   // As a replica that does not record.
   void follow() {
     const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
+    records_batches_ = beginning.records_batches;
     record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
     if (beginning.state) {
       session_.schedule.restore(beginning.state->plateau);
@@ -66,9 +69,13 @@ class Run : private RunControl, private LoopHost {
       record_.warn("all labels are of one class: there is nothing to learn");
     try {
       if (session_.ranks != nullptr)
-        send_beginning(
-            *session_.ranks, session_.trainer,
-            {std::string(run()), std::string(name()), record_.points().ranges(), restored_, !request_.resume.empty()});
+        send_beginning(*session_.ranks, session_.trainer,
+                       {.run = std::string(run()),
+                        .name = std::string(name()),
+                        .records_batches = records_batches_,
+                        .metrics = record_.points().ranges(),
+                        .state = restored_,
+                        .resumed = !request_.resume.empty()});
       train();
     } catch (const Error& error) {
       record_.fail_with(error);
@@ -187,8 +194,7 @@ class Run : private RunControl, private LoopHost {
     if (hooks_) agree();
     position_ = window.next;
     log_->take(window, lr);
-    if (request_.record_batches)
-      record_.points().add(kBatchDigest, step(), static_cast<double>(window.batch_digest >> 11));
+    if (records_batches_) record_batches(window.batch_digest);
     if (!record_.result.first_step_seconds) record_.first_window();
     const bool logged = log_->logging_due() || finished();
     if (logged) log_->log();
@@ -206,6 +212,11 @@ class Run : private RunControl, private LoopHost {
     }
     record_.collect();
     request_.observer.on_step(progress());
+  }
+
+  void record_batches(uint64_t digest) {
+    if (session_.ranks != nullptr) digest = digest_of_all(digest, *session_.ranks, {"batches", step()});
+    record_.points().add(kBatchDigest, step(), static_cast<double>(digest >> 11));
   }
 
   void evaluate() {
@@ -392,6 +403,7 @@ class Run : private RunControl, private LoopHost {
   const RunRequest& request_;
   const schema::Recipe& recipe_;
   const std::unique_ptr<Hooks> hooks_;
+  bool records_batches_;
   Session session_;
   const int64_t save_every_;
   RunRecord record_;

@@ -50,8 +50,8 @@ void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginn
     for (const double number : {range.last, range.min, range.max}) append_number(metrics, number);
   }
   std::string text;
-  append(text, beginning.resumed ? "resumed" : "");
-  append(text, beginning.state ? "state" : "");
+  for (const bool yes : {beginning.records_batches, beginning.resumed, beginning.state.has_value()})
+    append(text, yes ? "yes" : "");
   for (const std::string& part : {beginning.run, beginning.name, metrics}) append(text, part);
   ranks.gather_objects(text, kSite);
   if (beginning.state) share_state(ranks, trainer, *beginning.state);
@@ -61,6 +61,7 @@ Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
   const std::string all = ranks.gather_objects("", kSite).front();
   std::string_view text = all;
   Beginning beginning;
+  beginning.records_batches = !take(text).empty();
   beginning.resumed = !take(text).empty();
   const bool has_state = !take(text).empty();
   beginning.run = take(text);

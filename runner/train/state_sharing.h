@@ -13,6 +13,7 @@ namespace runner::train {
 
 struct Beginning {
   std::string run, name;
+  bool records_batches = false;
   std::map<std::string, MetricRange> metrics;  // recorded before
   // Restored, as it was loaded; none: the run begins at nothing.
   std::optional<RunState> state;

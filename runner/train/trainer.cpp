@@ -255,10 +255,10 @@ const backends::SourceLines* Trainer::lines_of_step(bool training) const {
 
 void take_in(const data::Batch& batch, Trainer::Window& window) {
   for (size_t i = 0; i < batch.ids.size(); ++i) {
-    const bool counts = batch.weights[i] != 0;
-    window.samples += counts;
-    window.mix(static_cast<uint64_t>(2 * batch.ids[i] + counts));
+    const auto word = static_cast<uint64_t>(2 * batch.ids[i] + (batch.weights[i] != 0));
+    window.batch_digest = mixed(window.batch_digest, word);
   }
+  window.samples += batch.samples;
   window.next = batch.next();
 }
 
@@ -282,7 +282,6 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricS
 Trainer::Step Trainer::run_batches_together(data::Loader& loader, Window& window) {
   MetricSums metrics;
   if (run_batches(loader, window, metrics) == nullptr) clear_window();
-  merge(window, *ranks_, site("the window"));
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
   begin_exchange(/*again=*/false);

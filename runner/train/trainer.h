@@ -82,22 +82,16 @@ class Trainer {
   };
 
   struct Window {
-    bool finite = true;    // false: nothing was updated behind what is not
-    double grad_norm = 0;  // with clip_grad_norm
-    int64_t samples = 0;
+    bool finite = true;         // false: nothing was updated behind what is not
+    double grad_norm = 0;       // with clip_grad_norm
+    int64_t samples = 0;        // of all replicas
     data::Position next;        // of the batch after the window
-    uint64_t batch_digest = 0;  // hash of the sample ids and their mask
-
-    // Takes a word into the digest.
-    void mix(uint64_t word) {
-      batch_digest = (batch_digest ^ word) * 0x9e3779b97f4a7c15u;
-      batch_digest ^= batch_digest >> 29;
-    }
+    uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
   };
 
   // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
   // counts only if such windows are skipped (train.on_nan).  Replicas meet at its end: gradients and sums are reduced,
-  // and all of them make the same step; the result is of the whole window, on each of them.
+  // and all of them make the same step.
   Window run_window(data::Loader& loader, const WindowRates& rates);
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
@@ -230,6 +224,12 @@ class Trainer {
   MetricSums metrics_;
   std::vector<Held> gradients_;
 };
+
+// A digest that has taken in one word more.
+inline uint64_t mixed(uint64_t digest, uint64_t word) {
+  digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
+  return digest ^ (digest >> 29);
+}
 
 // Adds a batch to what a window has seen.
 void take_in(const data::Batch& batch, Trainer::Window& window);
