@@ -23,6 +23,9 @@ class Exchange {
   // follows; else the next one begins anew.
   void begin(int64_t step, bool again);
 
+  // A recording of which parts have run is dropped; every rank has run as much of it.
+  void forget() { again_ = false; }
+
   // As Collectives::all_reduce, by the node at `line`.
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, std::string_view what,
                   const SourceMark& line);

@@ -74,8 +74,9 @@ struct Loader::Ring {
     if (at.step == rest.steps_per_epoch()) at = {at.epoch + 1, 0};
     if (dataset.shuffle_buffer() > 0) {
       const int64_t r = spec.replica;
-      stream.emplace(dataset, spec.seed, spec.shuffle,
-                     std::max(repeated_from_start(whole, r), repeated_from_start(rest, r)));
+      stream.emplace(
+          dataset, spec.seed, spec.shuffle,
+          std::max({repeated_from_start(whole, r), repeated_from_start(rest, r), int64_t{spec.never_empty}}));
     }
     if (at.epoch < spec.epochs) order.set_epoch(at.epoch);
     if (spec.prefetch > 0) thread = std::thread([this] { produce(); });

@@ -4,6 +4,7 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <lua.hpp>
 
 #include "backends/graph/ops.h"
@@ -12,6 +13,7 @@
 #include "runner/lua/plain_data.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/train/custom_loop.h"
+#include "runner/train/packing.h"
 
 namespace runner::lua {
 namespace {
@@ -19,6 +21,10 @@ namespace {
 namespace ops = backends::ops;
 using train::CustomLoop;
 using train::HostTensor;
+
+constexpr size_t kMostTables = 32;  // one in another
+constexpr int kStackSlots = 8;      // that one of them takes at most
+constexpr int kMostSlots = 1000;
 
 // Appends the first `most` of what is at the top, a list or one value, to the list below it, and pops it.
 void append(lua_State* state, lua_Integer most = LUA_MAXINTEGER) {
@@ -52,7 +58,23 @@ backends::Site ValueExchange::site() const {
 }
 
 std::vector<std::string> ValueExchange::texts(int index) const {
-  return replicas_->gather_objects(plain_text(state_, index, std::string(what_)), site());
+  return sent_by_all("plain data", plain_text(state_, index, std::string(what_)));
+}
+
+std::vector<std::string> ValueExchange::sent_by_all(std::string_view kind, std::string_view mine) const {
+  const std::string place = fmt::format("{}{}{}", kind, path_.empty() ? "" : " at ", fmt::join(path_, "."));
+  std::string text;
+  train::append(text, place);
+  train::append(text, mine);
+  std::vector<std::string> contents, places;
+  for (const std::string& sent : replicas_->gather_objects(text, site())) {
+    std::string_view rest = sent;
+    places.emplace_back(train::take(rest));
+    contents.emplace_back(train::take(rest));
+  }
+  if (std::ranges::count(places, place) == std::ssize(places)) return contents;
+  for (size_t rank = 0; rank < places.size(); ++rank) places[rank] = fmt::format("rank {} has {}", rank, places[rank]);
+  fail(ErrorKind::kRun, "{}: the values do not fit: {}", name(), fmt::join(places, ", "));
 }
 
 // ---- tables --------------------------------------------------------------------------------------------------------
@@ -67,7 +89,8 @@ bool ValueExchange::is_list(int index) const {
 bool ValueExchange::holds_tensor(int index) const {
   if (is_tensor(state_, index)) return true;
   if (!lua_istable(state_, index)) return false;
-  luaL_checkstack(state_, 8, "a table in a table, too often");
+  RUN_CHECK(lua_checkstack(state_, kStackSlots) != 0 && lua_gettop(state_) < kMostSlots, ErrorKind::kRun,
+            "{}: the tables in tables are too many, or one holds itself", name());
   bool found = false;
   lua_pushnil(state_);
   while (!found && lua_next(state_, index) != 0) {
@@ -77,40 +100,60 @@ bool ValueExchange::holds_tensor(int index) const {
   return found;
 }
 
+// Throws where `each` would leave something out, or never come to an end.
+void ValueExchange::check_table(int index) const {
+  RUN_CHECK(path_.size() < kMostTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
+            "{}: the tables in tables are too many, or one holds itself", name());
+  const auto size = static_cast<size_t>(lua_rawlen(state_, index));
+  size_t entries = 0;
+  lua_pushnil(state_);
+  for (; lua_next(state_, index) != 0; ++entries) lua_pop(state_, 1);
+  RUN_CHECK(entries == size + text_keys(state_, index).size(), ErrorKind::kRun,
+            "{}: a table has a key that is neither a name nor one of 1, 2, … without a gap", name());
+}
+
 // Pushes what `leaf` makes of the value, or a table of what it makes of the leaves in it.
 template <class IsLeaf, class Leaf>
 void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
   if (!lua_istable(state_, index) || is_leaf(index)) return leaf(index);
-  luaL_checkstack(state_, 8, "a table in a table, too often");
+  check_table(index);
   lua_newtable(state_);
   const int result = lua_gettop(state_);
   const auto size = static_cast<lua_Integer>(lua_rawlen(state_, index));
   for (lua_Integer i = 1; i <= size; ++i) {
+    path_.push_back(std::to_string(i));
     lua_rawgeti(state_, index, i);
     each(lua_gettop(state_), is_leaf, leaf);
     lua_rawseti(state_, result, i);
     lua_settop(state_, result);
+    path_.pop_back();
   }
   for (const std::string& key : text_keys(state_, index)) {
+    path_.push_back(key);
     lua_getfield(state_, index, key.c_str());
     each(lua_gettop(state_), is_leaf, leaf);
     lua_setfield(state_, result, key.c_str());
     lua_settop(state_, result);
+    path_.pop_back();
   }
 }
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
-std::vector<HostTensor> ValueExchange::tensors(int index, bool for_metrics) const {
+HostTensor ValueExchange::read(int index) const {
   RUN_CHECK(
       accelerator_.loop != nullptr, ErrorKind::kRun,
       "{}: tensors of several processes travel in a loop of the hook's own, its entry train; elsewhere numbers and "
       "tables of them do, and metrics that a step returns are merged",
       name());
   const Value x = tensor_argument(state_, index);
-  HostTensor mine{x.type(), record_here(state_).read(x)};
-  if (const auto rows = accelerator_.loop->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);
-  return train::exchanged(*replicas_, mine, site());
+  return {x.type(), record_here(state_).read(x)};
+}
+
+std::vector<HostTensor> ValueExchange::of_all(const HostTensor& mine, std::string_view kind) const {
+  std::vector<HostTensor> all;
+  for (const std::string& text : sent_by_all(kind, mine.packed())) all.push_back(HostTensor::of_packed(text));
+  return all;
 }
 
 void ValueExchange::push(const HostTensor& tensor) {
@@ -126,10 +169,14 @@ void ValueExchange::gather(int index, bool for_metrics) {
 }
 
 void ValueExchange::gather_tensor(int index, bool for_metrics) {
-  if (replicas_ != nullptr) return push(train::joined(tensors(index, for_metrics), name()));
-  record_here(state_);
-  const Value x = tensor_argument(state_, index);
-  push_tensor(state_, x.shape().rank() == 0 ? ops::flatten(x) : x);
+  if (replicas_ == nullptr) {
+    record_here(state_);
+    const Value x = tensor_argument(state_, index);
+    return push_tensor(state_, x.shape().rank() == 0 ? ops::flatten(x) : x);
+  }
+  HostTensor mine = read(index);
+  if (const auto rows = accelerator_.loop->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);
+  push(train::joined(of_all(mine, "a tensor"), name()));
 }
 
 void ValueExchange::gather_list(int index, bool for_metrics) {
@@ -160,16 +207,14 @@ void ValueExchange::reduce(int index, train::Fold fold) {
       [&](int at) {
         if (replicas_ == nullptr) return lua_pushvalue(state_, at);
         if (!is_tensor(state_, at)) return reduce_number(at, fold);
-        push(train::folded(tensors(at), fold, name()));
+        push(train::folded(of_all(read(at), "a tensor"), fold, name()));
       });
 }
 
 void ValueExchange::reduce_number(int index, train::Fold fold) {
   if (lua_type(state_, index) != LUA_TNUMBER) bad_argument(state_, 2, "a number, a tensor, or a table of them");
-  double value = lua_tonumber(state_, index);
-  replicas_->all_reduce({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)),
-                        fold == train::Fold::kMax ? backends::Reduction::kMax : backends::Reduction::kSum, site());
-  lua_pushnumber(state_, fold == train::Fold::kMean ? value / replicas_->size() : value);
+  const HostTensor mine{{backends::DType::kF64, {}}, {lua_tonumber(state_, index)}};
+  lua_pushnumber(state_, train::folded(of_all(mine, "a number"), fold, name()).values.front());
 }
 
 void ValueExchange::broadcast(int index) {
@@ -177,8 +222,17 @@ void ValueExchange::broadcast(int index) {
       index, [this](int at) { return !holds_tensor(at); },
       [&](int at) {
         if (replicas_ == nullptr) return lua_pushvalue(state_, at);
-        is_tensor(state_, at) ? push(tensors(at).front()) : push_plain(state_, texts(at).front());
+        push_first(at);
       });
+}
+
+// The others may have anything.
+void ValueExchange::push_first(int index) {
+  const std::string mine =
+      is_tensor(state_, index) ? 't' + read(index).packed() : 'p' + plain_text(state_, index, std::string(what_));
+  const std::string first = sent_by_all("a value", mine).front();
+  first.front() == 't' ? push(HostTensor::of_packed(std::string_view(first).substr(1)))
+                       : push_plain(state_, first.substr(1));
 }
 
 void ValueExchange::pad_across_processes(int index, double pad, int64_t axis) {

@@ -1,7 +1,8 @@
 // What acc:gather and its like do with their value: tensors, numbers, lists of them, and tables of all these.
 //
 // The others are met for each tensor, number or list, in an order that does not depend on the process: positions, then
-// names.  Without others everything is as if they had nothing.
+// names; who has something else at that place is told what all have.  Without others everything is as if they had
+// nothing.
 #pragma once
 
 #include <string>
@@ -29,7 +30,7 @@ class ValueExchange {
   void broadcast(int index);
   // As long along an axis (from 1) as the longest, with `pad` behind it.
   void pad_across_processes(int index, double pad, int64_t axis);
-  // Of any plain value: as every process has it.
+  // Of a plain value: its text (plain_data.h), as every process has it.
   std::vector<std::string> texts(int index) const;
 
  private:
@@ -43,8 +44,13 @@ class ValueExchange {
   void pad_tensor(int index, double pad, int64_t axis);
   void pad_list(int index, double pad);
   int64_t longest(int64_t mine) const;
-  // Of the tensor at `index`, as every process has it.
-  std::vector<train::HostTensor> tensors(int index, bool for_metrics = false) const;
+  void check_table(int index) const;
+  // What all processes send at this place of their values; `kind`: what it is, for messages.
+  std::vector<std::string> sent_by_all(std::string_view kind, std::string_view mine) const;
+  void push_first(int index);
+  // The tensor at `index`.
+  train::HostTensor read(int index) const;
+  std::vector<train::HostTensor> of_all(const train::HostTensor& mine, std::string_view kind) const;
   void push(const train::HostTensor& tensor);
   std::string name() const;
   backends::Site site() const;
@@ -53,6 +59,7 @@ class ValueExchange {
   Accelerator& accelerator_;
   backends::Collectives* const replicas_;
   const std::string_view what_;
+  std::vector<std::string> path_;  // of keys, to the value at hand
 };
 
 }  // namespace runner::lua

@@ -65,6 +65,7 @@ void CustomLoop::begin_segment() {
     constexpr int kMostReads = 1000;
     RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
               "more than {} values are read in one step; read many at once, with tensor:tolist()", kMostReads);
+    caught_up_ = segment_->meetings();
     return trainer_.read_value(*segment_, value.id, on);
   };
   hooks_.record(&segment_->inputs());
@@ -78,26 +79,30 @@ void CustomLoop::end_segment(bool run) {
 }
 
 void CustomLoop::run_segment() {
-  if (sync_gradients()) segment_->reduce();
+  if (train_.batch == nullptr) segment_->reduce();  // there is no window whose end would do it
   segment_->finish();
   trainer_.set_gradients(segment_->gradients());
   window_.losses = segment_->losses();
   if (!segment_->does_something()) return;
   trainer_.run_segment(*segment_, batch());
-  const int output = segment_->finite_output();
-  const bool losses_finite = output < 0 || trainer_.read_output(*segment_, output) != 0;
-  const bool finite = take_steps() && losses_finite;
+  const auto holds = [&](int output) { return output < 0 || trainer_.read_output(*segment_, output) != 0; };
+  const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
+  const bool finite = take_steps() && reduced;
   for (const Segment::Logged& logged : segment_->logged())
     host_.point(logged.name, trainer_.read_output(*segment_, logged.output));
-  if (!finite) not_finite();  // which runs something else: what is to be read has been read
+  // What follows runs something else: what is to be read has been read.
+  if (!own || !finite) note_not_finite();
+  if (!finite || (!own && ranks_ == nullptr)) void_window();
 }
 
-// Replicas find out for themselves, and agree on it where all have heard of it: behind the reduction.
-void CustomLoop::not_finite() {
-  if (!window_.seen.finite) return;
+// Each replica for itself.
+void CustomLoop::note_not_finite() {
   if (!not_finite_ && !window_.found) window_.found = trainer_.explain_not_finite(*segment_, batch());
-  if (ranks_ != nullptr && !segment_->reduced()) return;
-  window_.seen.finite = false;
+}
+
+// All replicas at once: what has been reduced is not finite.
+void CustomLoop::void_window() {
+  if (!std::exchange(window_.seen.finite, false)) return;
   if (!not_finite_) not_finite_ = trainer_.first_found(window_.found, "a loss, or the gradient of one");
   host_.not_finite(*not_finite_, window_.untouched);
 }
@@ -279,8 +284,12 @@ void CustomLoop::close_evaluation() {
 
 void CustomLoop::end_batches(Split split) {
   if ((split == Split::kTrain ? train_ : eval_).batch == nullptr) return;
-  end_segment();
-  split == Split::kTrain ? end_batch() : close_evaluation();
+  if (split == Split::kTrain) {
+    end_batch();
+  } else {
+    end_segment();
+    close_evaluation();
+  }
   begin_segment();
 }
 
@@ -288,9 +297,10 @@ void CustomLoop::end_batches(Split split) {
 void CustomLoop::end_batch() {
   close_evaluation();
   if (train_.batch == nullptr) return;
+  const bool last = sync_gradients();
+  if (last) segment().reduce();
   end_segment();
   const data::Batch batch = *train_.batch;
-  const bool last = sync_gradients();
   train_.batch = nullptr;
   take_in(batch, window_.seen);
   ++window_.batches;
@@ -426,13 +436,16 @@ void CustomLoop::log(const std::string& name, double value) {
 }
 
 void CustomLoop::save() {
-  host_.save_soon();
+  host_.save_soon(in_window());
 }
 
 void CustomLoop::load(std::optional<int64_t> state) {
   host_.settle();
+  catch_up();  // others may wait in what is dropped
   host_.check_state(state);
-  end_segment(/*run=*/ranks_ != nullptr);  // others may wait in it
+  end_segment(/*run=*/false);
+  trainer_.forget_exchanged();
+  window_.losses = false;
   host_.load(state);
   touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   window_.rate.reset();

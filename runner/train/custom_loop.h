@@ -32,7 +32,7 @@ class LoopHost {
   virtual void not_finite(const NotFinite& found, bool untouched) = 0;
   virtual void end_window(const Trainer::Window& window, double lr) = 0;
   virtual void point(const std::string& name, double value) = 0;  // at the end of the window
-  virtual void save_soon() = 0;                                   // when the window is settled
+  virtual void save_soon(bool in_window) = 0;                     // when the window under way, or the last, is settled
   // Throws where the run has no such state (none: no state at all).
   virtual void check_state(std::optional<int64_t> state) = 0;
   virtual void load(std::optional<int64_t> state) = 0;
@@ -146,7 +146,8 @@ class CustomLoop {
   void end_segment(bool run = true);
   void run_segment();
   bool take_steps();
-  void not_finite();
+  void note_not_finite();
+  void void_window();
   void end_batch();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();

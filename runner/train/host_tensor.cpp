@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -15,25 +16,6 @@ namespace {
 
 using backends::Shape;
 using backends::TensorType;
-
-std::string packed(const HostTensor& tensor) {
-  std::string text;
-  append_number(text, static_cast<double>(tensor.type.dtype));
-  append_number(text, tensor.type.shape.rank());
-  for (const int64_t size : tensor.type.shape.dims()) append_number(text, static_cast<double>(size));
-  for (const double value : tensor.values) append_number(text, value);
-  return text;
-}
-
-HostTensor unpacked(std::string_view text) {
-  HostTensor tensor;
-  tensor.type.dtype = static_cast<backends::DType>(take_number(text));
-  std::vector<int64_t> sizes(static_cast<size_t>(take_number(text)));
-  for (int64_t& size : sizes) size = static_cast<int64_t>(take_number(text));
-  tensor.type.shape = Shape(sizes);
-  while (!text.empty()) tensor.values.push_back(take_number(text));
-  return tensor;
-}
 
 // A row of the first axis; of a scalar, itself.
 TensorType row_of(const TensorType& type) {
@@ -62,10 +44,23 @@ std::vector<std::byte> HostTensor::bytes() const {
   return bytes;
 }
 
-std::vector<HostTensor> exchanged(backends::Collectives& ranks, const HostTensor& mine, const backends::Site& site) {
-  std::vector<HostTensor> all;
-  for (const std::string& text : ranks.gather_objects(packed(mine), site)) all.push_back(unpacked(text));
-  return all;
+std::string HostTensor::packed() const {
+  std::string text;
+  append_number(text, static_cast<double>(type.dtype));
+  append_number(text, type.shape.rank());
+  for (const int64_t size : type.shape.dims()) append_number(text, static_cast<double>(size));
+  for (const double value : values) append_number(text, value);
+  return text;
+}
+
+HostTensor HostTensor::of_packed(std::string_view text) {
+  HostTensor tensor;
+  tensor.type.dtype = static_cast<backends::DType>(take_number(text));
+  std::vector<int64_t> sizes(static_cast<size_t>(take_number(text)));
+  for (int64_t& size : sizes) size = static_cast<int64_t>(take_number(text));
+  tensor.type.shape = Shape(sizes);
+  while (!text.empty()) tensor.values.push_back(take_number(text));
+  return tensor;
 }
 
 HostTensor joined(const std::vector<HostTensor>& all, std::string_view what) {
@@ -96,7 +91,8 @@ HostTensor folded(const std::vector<HostTensor>& all, Fold fold, std::string_vie
     for (size_t i = 0; i < result.values.size(); ++i) {
       const double next = all[rank].values[i];
       double& value = result.values[i];
-      value = fold == Fold::kMax ? std::max(value, next) : rounded(dtype, value + next);
+      const bool larger = std::isnan(next) || next > value;
+      value = fold != Fold::kMax ? rounded(dtype, value + next) : larger ? next : value;
     }
   if (fold == Fold::kMean)
     for (double& value : result.values) value = rounded(dtype, value / static_cast<double>(all.size()));

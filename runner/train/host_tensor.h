@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/collectives/collectives.h"
 #include "backends/tensor/shape.h"
 
 namespace runner::train {
@@ -16,18 +15,18 @@ struct HostTensor {
 
   // As an input of a Program takes it.
   std::vector<std::byte> bytes() const;
+  // As it travels.  of_packed() throws Error(kRun) for anything else.
+  std::string packed() const;
+  static HostTensor of_packed(std::string_view text);
 };
-
-// Those of all ranks, in their order.
-std::vector<HostTensor> exchanged(backends::Collectives& ranks, const HostTensor& mine, const backends::Site& site);
 
 // Joined along the first axis; of scalars, a vector.  Throws Error(kRun) with the types of all where they differ in
 // more than their first sizes; `what` begins the message.
 HostTensor joined(const std::vector<HostTensor>& all, std::string_view what);
 
 enum class Fold { kSum, kMean, kMax };
-// Their left fold, each step rounded to the dtype.  Throws Error(kRun) with the types of all where they differ, and for
-// the mean of integers.
+// Their left fold, each step rounded to the dtype; NaN is largest.  Throws Error(kRun) with the types of all where they
+// differ, and for the mean of integers.
 HostTensor folded(const std::vector<HostTensor>& all, Fold fold, std::string_view what);
 
 }  // namespace runner::train

@@ -36,10 +36,10 @@ std::optional<Found> find(DType dtype, const std::vector<std::byte>& contents, b
 NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, ValueId id, int64_t element,
                    const backends::Arguments& arguments) {
   const Program& program = pass.program;
-  const auto* ids = reinterpret_cast<const int64_t*>(arguments.batch[kSampleIds]);
+  const auto sample = [&](int64_t row) { return reinterpret_cast<const int64_t*>(arguments.batch[kSampleIds])[row]; };
   if (id == pass.weights) {
     const bool by_sample = program.type(id).shape.rank() > 0;
-    return {by_sample ? fmt::format("the weight of sample {}", ids[element]) : "the weight of the batch",
+    return {by_sample ? fmt::format("the weight of sample {}", sample(element)) : "the weight of the batch",
             NotFinite::Source::kWeight};
   }
   if (id + 1 == pass.end) return {"the sum of the losses"};
@@ -49,8 +49,9 @@ NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, 
               NotFinite::Source::kParameter};
   if (id == pass.features || id == pass.labels) {
     const int64_t per_sample = program.type(id).shape.elements() / program.type(id).shape[0];
-    return {fmt::format("{} of sample {}", id == pass.features ? "a feature" : "a target", ids[element / per_sample]),
-            NotFinite::Source::kData};
+    return {
+        fmt::format("{} of sample {}", id == pass.features ? "a feature" : "a target", sample(element / per_sample)),
+        NotFinite::Source::kData};
   }
   return {fmt::format("the result of {} {} in the forward pass", name_of(program.node(id).op),
                       program.type(id).to_string())};

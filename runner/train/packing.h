@@ -9,7 +9,8 @@ namespace runner::train {
 void append(std::string& packed, std::string_view text);
 void append_number(std::string& packed, double number);
 
-// Take off the front what was appended first; a text that is taken is a view of what it is taken from.
+// Take off the front what was appended first; a text that is taken is a view of what it is taken from.  Throw
+// Error(kRun) where there is not so much.
 std::string_view take(std::string_view& packed);
 double take_number(std::string_view& packed);
 

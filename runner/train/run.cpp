@@ -321,7 +321,13 @@ class Run : private RunControl, private LoopHost {
     after_window(window, lr);
   }
   void point(const std::string& name, double value) override { points_[name] = value; }
-  void save_soon() override { due_state_ = "hook"; }
+  void save_soon(bool in_window) override {
+    if (in_window) {
+      save_wanted_ = true;
+    } else {
+      due_state_ = "hook";
+    }
+  }
   // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.
   void settle() override {
     if (const char* const reason = std::exchange(due_state_, nullptr)) save(reason);
@@ -332,6 +338,7 @@ class Run : private RunControl, private LoopHost {
     try {
       if (record_.is_recorded_here()) record_.check_state(state);
     } catch (const Error& found) {
+      if (found.kind() != ErrorKind::kRun) throw;
       error = found.message();
     }
     error = session_.ranks->gather_objects(error, {"load_state", step()}).front();

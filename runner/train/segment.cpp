@@ -202,7 +202,8 @@ int Segment::add_output(std::string name, Value value) {
 }
 
 void Segment::finish() {
-  if (const Value finite = reduced_ ? finite_ : losses_finite_) finite_output_ = add_output("finite", finite);
+  if (losses_finite_) own_finite_output_ = add_output("own losses finite", losses_finite_);
+  if (reduced_) finite_output_ = add_output("finite", finite_);
   for (Step& step : steps_) step.output = add_output("applied", step.applied);
   for (auto& [name, value] : wanted_) {
     const int output = add_output(name, value);

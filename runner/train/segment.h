@@ -80,9 +80,10 @@ class Segment {
   // Declares the outputs; nothing can be recorded any more.
   void finish();
   bool does_something() const { return !program_.outputs().empty(); }
-  // () bool, −1: nothing can be infinite.  Of all replicas where reduced() holds.
+  // () bool, −1: nothing of the kind.  Whether the losses of this replica are finite, and whether what has been
+  // reduced, and so is the same for all, is.
+  int own_finite_output() const { return own_finite_output_; }
   int finite_output() const { return finite_output_; }
-  bool reduced() const { return reduced_; }
   // How often other replicas take part in what is recorded.
   int64_t meetings() const { return meetings_; }
   const std::vector<Step>& steps() const { return steps_; }
@@ -130,7 +131,7 @@ class Segment {
   int64_t meetings_ = 0;
   Value applied_;  // of the newest step
   std::vector<std::pair<std::string, Value>> wanted_;
-  int finite_output_ = -1;
+  int own_finite_output_ = -1, finite_output_ = -1;
   std::vector<Step> steps_;
   std::vector<Logged> logged_;
 };

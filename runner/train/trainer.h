@@ -119,6 +119,10 @@ class Trainer {
   // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
   void run_segment(const Segment& segment, const data::Batch* batch);
   double read_output(const Segment& segment, int output);
+  // A segment that has been read from is dropped.
+  void forget_exchanged() {
+    if (exchange_) exchange_->forget();
+  }
   // What was not finite first in a segment that has run, on this replica; what it has changed since may hide it.
   std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
   // What the first replica that has found something has found; `otherwise`: what is said where none has.

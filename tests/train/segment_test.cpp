@@ -147,6 +147,7 @@ TEST_F(SegmentTest, WhatIsNotFiniteVoidsTheStepsBehindIt) {
   EXPECT_EQ(trainer().read_output(part, part.steps()[0].output), 1);
   EXPECT_EQ(trainer().read_output(part, part.steps()[1].output), 0);
   EXPECT_EQ(trainer().read_output(part, part.finite_output()), 0);
+  EXPECT_EQ(trainer().read_output(part, part.own_finite_output()), 0);
   expect_moved(before, 1);
   EXPECT_TRUE(std::isfinite(trainer().take_logged_loss()));
 }
