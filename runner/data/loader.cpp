@@ -98,6 +98,7 @@ struct Loader::Ring {
     order.set_epoch(at.epoch);
     const DataPlan& plan = at.start == 0 ? whole : rest;
     Slice slice = plan.slice(spec.replica, at.step);
+    if (spec.without_repeats) slice.repeats = 0;
     if (slice.size() == 0 && spec.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
     const auto size = static_cast<size_t>(slice.size());
 

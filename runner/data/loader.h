@@ -55,7 +55,8 @@ struct LoaderSpec {
   int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // batches prepared ahead, at least
   std::shared_ptr<Transform> transform = nullptr;  // null: none; of this loader alone
-  bool never_empty = false;  // a replica that has no batch gets one sample of the epoch, which weighs 0
+  bool without_repeats = false;  // shares are not completed: for who takes means of a batch without its mask
+  bool never_empty = false;      // a replica that has no batch gets one sample of the epoch, which weighs 0
 };
 
 class Loader {

@@ -21,7 +21,6 @@ using train::CustomLoop;
 using train::Split;
 
 constexpr const char* kBatchName = "batch";
-constexpr const char* kBatchesName = "batches";
 constexpr const char* kEpochsName = "epochs";
 constexpr const char* kOptimizerName = "acc.optimizer";
 constexpr const char* kOptimizersName = "acc.optimizers";
@@ -108,13 +107,8 @@ int next_batch(lua_State* state) {
   return 1;
 }
 
-// A loop over batches has been left: with an error (argument 2), nothing matters any more.
-int end_batches(lua_State* state) {
-  const Part<Split>& loop = part_argument<Split>(state, kBatchesName);
-  if (lua_isnil(state, 2) && loop.accelerator->loop != nullptr) loop.accelerator->loop->end_batches(loop.value);
-  return 0;
-}
-
+// The loop is not told when it is left: Lua 5.4.4 gives a value that is to be closed in a loop in a loop the place of
+// another one, where a function has taken the loop's variable along and break leaves it.  CustomLoop finds out.
 int batches(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const std::string_view split = lua_isnoneornil(state, 2) ? "train" : text_argument(state, 2);
@@ -125,10 +119,7 @@ int batches(lua_State* state) {
   lua_pushinteger(state, static_cast<lua_Integer>(which));
   lua_pushinteger(state, ++newest_of(accelerator, which));
   lua_pushcclosure(state, bound_in_loop<next_batch>, 3);
-  lua_pushnil(state);
-  lua_pushnil(state);
-  push_part(state, accelerator, which, kBatchesName);  // closed when the loop is left
-  return 4;
+  return 1;
 }
 
 int batch_field(lua_State* state) {
@@ -379,7 +370,6 @@ std::span<const AcceleratorMethod> loop_methods() {
 void open_loop(lua_State* state) {
   register_kind(state, kBatchName, "__index", bound<batch_field>);
   register_kind(state, kEpochsName, "__close", bound<end_epochs>);
-  register_kind(state, kBatchesName, "__close", bound_in_loop<end_batches>);
   register_kind(state, kOptimizerName, "__index", bound<optimizer_entry>);
   register_kind(state, kOptimizersName, "__index", bound<named_optimizer>);
   register_kind(state, kSchedulerName, "__index", bound<scheduler_entry>);

@@ -10,6 +10,7 @@
 #include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
+#include "runner/lua/runtime.h"
 #include "runner/lua/value_exchange.h"
 #include "runner/train/custom_loop.h"
 
@@ -23,9 +24,11 @@ Collectives* replicas_of(const Accelerator& accelerator, std::string_view what) 
   return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).replicas();
 }
 
-// The same where it is about to meet the others.
-Collectives* replicas_to_meet(const Accelerator& accelerator, std::string_view what) {
+// The same where it is about to meet the others, which takes as long as so many instructions.
+Collectives* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what) {
+  constexpr int64_t kInstructions = 20'000;
   Collectives* const replicas = replicas_of(accelerator, what);
+  if (replicas != nullptr) Runtime::of(state).spend(state, kInstructions);
   if (replicas != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
   return replicas;
 }
@@ -38,7 +41,7 @@ backends::Site site(lua_State* state, const Accelerator& accelerator, std::strin
 ValueExchange exchange_of(lua_State* state, std::string_view what) {
   Accelerator& accelerator = accelerator_argument(state);
   if (lua_isnone(state, 2)) bad_argument(state, 2, "a value");
-  return {state, accelerator, replicas_to_meet(accelerator, what), what};
+  return {state, accelerator, replicas_to_meet(state, accelerator, what), what};
 }
 
 int gather(lua_State* state) {
@@ -125,7 +128,7 @@ int split_between_processes(lua_State* state) {
 
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
-  if (Collectives* const replicas = replicas_to_meet(accelerator, "wait_for_everyone"))
+  if (Collectives* const replicas = replicas_to_meet(state, accelerator, "wait_for_everyone"))
     replicas->barrier(site(state, accelerator, "wait_for_everyone"));
   return 0;
 }
@@ -146,7 +149,7 @@ int main_process_first(lua_State* state) {
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
   lua_settop(state, 2);
   const bool first = process_index(accelerator) == 0;
-  Collectives* const replicas = replicas_to_meet(accelerator, "main_process_first");
+  Collectives* const replicas = replicas_to_meet(state, accelerator, "main_process_first");
   const auto meet = [&] {
     if (replicas != nullptr) replicas->barrier(site(state, accelerator, "main_process_first"));
   };

@@ -26,6 +26,10 @@ constexpr size_t kMostTables = 32;  // one in another
 constexpr int kStackSlots = 8;      // that one of them takes at most
 constexpr int kMostSlots = 1000;
 
+std::string_view name_of(train::Fold fold) {
+  return fold == train::Fold::kSum ? "sum" : fold == train::Fold::kMean ? "take the mean of" : "take the maximum of";
+}
+
 // Appends the first `most` of what is at the top, a list or one value, to the list below it, and pops it.
 void append(lua_State* state, lua_Integer most = LUA_MAXINTEGER) {
   auto place = static_cast<lua_Integer>(lua_rawlen(state, -2));
@@ -207,14 +211,15 @@ void ValueExchange::reduce(int index, train::Fold fold) {
       [&](int at) {
         if (replicas_ == nullptr) return lua_pushvalue(state_, at);
         if (!is_tensor(state_, at)) return reduce_number(at, fold);
-        push(train::folded(of_all(read(at), "a tensor"), fold, name()));
+        push(train::folded(of_all(read(at), fmt::format("a tensor to {}", name_of(fold))), fold, name()));
       });
 }
 
 void ValueExchange::reduce_number(int index, train::Fold fold) {
   if (lua_type(state_, index) != LUA_TNUMBER) bad_argument(state_, 2, "a number, a tensor, or a table of them");
   const HostTensor mine{{backends::DType::kF64, {}}, {lua_tonumber(state_, index)}};
-  lua_pushnumber(state_, train::folded(of_all(mine, "a number"), fold, name()).values.front());
+  lua_pushnumber(
+      state_, train::folded(of_all(mine, fmt::format("a number to {}", name_of(fold))), fold, name()).values.front());
 }
 
 void ValueExchange::broadcast(int index) {

@@ -1,6 +1,7 @@
 #include "runner/train/custom_loop.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +17,9 @@ namespace {
 int64_t samples_of(const data::Batch& batch) {
   return std::ranges::count_if(batch.weights, [](float weight) { return weight != 0; });
 }
+
+// What all replicas have to do alike.
+enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad };
 
 }  // namespace
 
@@ -146,6 +150,7 @@ void CustomLoop::mark_step() {
 }
 
 const StepInputs& CustomLoop::inputs(int64_t number) {
+  if (eval_.batch != nullptr && train_.batch != nullptr && number == train_.number) leave_evaluation();
   RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
             "this batch is over; keep numbers, with tensor:item() or tensor:tolist()");
   return segment().inputs();
@@ -154,7 +159,7 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
 // ---- epochs --------------------------------------------------------------------------------------------------------
 
 CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
-  refuse_inside("acc:epochs");
+  end_left_batch();
   RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
             "acc:epochs: another loop over epochs is under way; go on when it is over, or leave it with break");
   const int64_t first = epochs_.before;
@@ -182,7 +187,7 @@ void CustomLoop::end_epochs() {
 }
 
 std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
-  refuse_inside("acc:epochs");
+  end_left_batch();
   end_segment();
   leave_epoch();
   stop_where_interrupted();
@@ -207,9 +212,11 @@ void CustomLoop::skip_to(int64_t epoch) {
   drop_window();
 }
 
-void CustomLoop::refuse_inside(std::string_view what) const {
-  RUN_CHECK(train_.batch == nullptr, ErrorKind::kRun, "{}: a batch of a loop over acc:batches(\"train\") is under way",
-            what);
+// A loop over batches was left with break: its batch is over when something begins that is not of it.
+void CustomLoop::end_left_batch() {
+  if (train_.batch == nullptr) return;
+  end_batch();
+  begin_segment();
 }
 
 // The batches of a window that the hook has not finished count for nothing.
@@ -222,7 +229,7 @@ void CustomLoop::drop_window() {
 
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
-    refuse_inside("acc:batches");
+    end_left_batch();
     RUN_CHECK(!epochs_.given || *epochs_.given == host_.position().epoch, ErrorKind::kRun,
               "acc:batches: the batches of this epoch are over; the next ones come with the next epoch");
     end_segment();
@@ -277,20 +284,16 @@ std::optional<int64_t> CustomLoop::next_eval_batch() {
   return over ? std::nullopt : std::optional(eval_.number);
 }
 
+// A loop over the evaluation data was left with break: the training batch around it goes on.
+void CustomLoop::leave_evaluation() {
+  end_segment();
+  close_evaluation();
+  begin_segment();
+}
+
 void CustomLoop::close_evaluation() {
   eval_.batch = nullptr;
   eval_.loader.reset();
-}
-
-void CustomLoop::end_batches(Split split) {
-  if ((split == Split::kTrain ? train_ : eval_).batch == nullptr) return;
-  if (split == Split::kTrain) {
-    end_batch();
-  } else {
-    end_segment();
-    close_evaluation();
-  }
-  begin_segment();
 }
 
 // The training batch is done: with it, perhaps, the window.
@@ -319,6 +322,10 @@ void CustomLoop::stop() {
   fail(ErrorKind::kInterrupted, "the run is over");
 }
 
+void CustomLoop::decide(std::initializer_list<uint64_t> words) {
+  for (const uint64_t word : words) window_.seen.decisions = mixed(window_.seen.decisions, word);
+}
+
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
@@ -328,6 +335,7 @@ bool CustomLoop::sync_gradients() const {
 // The mean over a window is Σ over its batches, of all replicas, of the sum over samples, divided by the samples of the
 // window; without a batch it is the mean over the replicas.
 void CustomLoop::backward(Value loss) {
+  decide({kBackward});
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
   double samples = 1, window = 1;
@@ -349,12 +357,14 @@ void CustomLoop::backward(Value loss) {
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return {};
+  decide({kClipNorm, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
   segment().reduce();
   return segment().clip_grad_norm(optimizer, limit);
 }
 
 void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
   if (!sync_gradients()) return;
+  decide({kClipValue, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
   segment().reduce();
   segment().clip_grad_value(optimizer, limit);
 }
@@ -365,6 +375,7 @@ void CustomLoop::step(int32_t optimizer) {
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   ++updates;  // taken back when the segment has run and the step was skipped
   const Trainer::WindowRates rates = session_.rates();
+  decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
   segment().reduce();
   segment().step(optimizer, [&](const optim::Rule& rule) {
     std::vector<double> scalars(optim::scalar_names(rule.type).size());
@@ -381,6 +392,7 @@ void CustomLoop::zero_grad(int32_t optimizer) {
   RUN_CHECK(window_.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
             "zero_grad: the gradients of the {} batches before in this window would be lost; call it behind step",
             window_.batches);
+  decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
   segment().zero_grad(optimizer);
 }
 

@@ -5,6 +5,8 @@
 // of each window as it does in a declared loop.  docs/decisions/016-loops-of-hooks.md says why.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,8 +68,6 @@ class CustomLoop {
   // batch is a number that is never used again, none: the loop is over.
   void begin_batches(Split split);
   std::optional<int64_t> next_batch(Split split);
-  // The loop is left, perhaps before its end: its batch is over.
-  void end_batches(Split split);
   // The segment under way, on that batch.  Throws Error(kRun) where the batch is over.
   const StepInputs& inputs(int64_t batch);
   // The segment under way.
@@ -146,19 +146,21 @@ class CustomLoop {
   void end_segment(bool run = true);
   void run_segment();
   bool take_steps();
+  void decide(std::initializer_list<uint64_t> words);
   void note_not_finite();
   void void_window();
   void end_batch();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
   void close_evaluation();
+  void leave_evaluation();
   void drop_window();
   void leave_epoch();
   void skip_to(int64_t epoch);
   double base_rate(int32_t optimizer) const;
   int64_t scheduled();
   bool may_skip() const;
-  void refuse_inside(std::string_view what) const;
+  void end_left_batch();
   void stop_where_interrupted();
   [[noreturn]] void stop();
 

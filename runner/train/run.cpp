@@ -133,10 +133,12 @@ class Run : private RunControl, private LoopHost {
   bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ : asked_to_stop(); }
 
   // What one replica is asked for, all do, behind the same window.  One that had no batch has drawn fewer numbers: all
-  // go on from where the furthest is.
-  void agree() {
+  // go on from where the furthest is.  `decisions`: what all have done alike, so that they still hold the same weights.
+  void agree(uint64_t decisions = 0) {
     if (session_.ranks == nullptr) return;
-    std::array<int64_t, 4> wishes{asked_to_stop(), stop_wanted_, save_wanted_, hooks_ ? hooks_->drawn() : 0};
+    const auto largest = static_cast<int64_t>(decisions), smallest = ~largest;
+    std::array<int64_t, 6> wishes{asked_to_stop(), stop_wanted_, save_wanted_, hooks_ ? hooks_->drawn() : 0,
+                                  largest,         smallest};
     session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{std::ssize(wishes)}},
                                std::as_writable_bytes(std::span(wishes)), backends::Reduction::kMax,
                                {"wishes", step()});
@@ -144,6 +146,10 @@ class Run : private RunControl, private LoopHost {
     stopped_by_hook_ = wishes[1] != 0;
     save_wanted_ = wishes[2] != 0;
     if (hooks_) hooks_->set_drawn(wishes[3]);
+    RUN_CHECK(wishes[4] == ~wishes[5], ErrorKind::kRun,
+              "the replicas do not agree: in step {} they had other rates, clipping, losses or updates; every process "
+              "must make the same calls with the same numbers",
+              step());
   }
 
   bool has_own_loop() const { return has(hooks_.get(), HookEntry::kTrain); }
@@ -156,6 +162,7 @@ class Run : private RunControl, private LoopHost {
             .from = position_,
             .prefetch = recipe_.data.prefetch,
             .transform = hooks_ ? hooks_->transform() : nullptr,
+            .without_repeats = has(hooks_.get(), HookEntry::kTrainingStep),
             .never_empty = has_own_loop()};
   }
 
@@ -191,7 +198,7 @@ class Run : private RunControl, private LoopHost {
   }
 
   void after_window(const Trainer::Window& window, double lr) {
-    if (hooks_) agree();
+    if (hooks_) agree(window.decisions);
     position_ = window.next;
     log_->take(window, lr);
     if (records_batches_) record_batches(window.batch_digest);

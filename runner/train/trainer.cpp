@@ -1,6 +1,7 @@
 #include "runner/train/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -206,6 +207,10 @@ optim::StepRates Trainer::WindowRates::of(const optim::Rule& rule) const {
   return {.lr = rule.hyper.lr * factor, .momentum = momentum.value_or(optim::base_momentum(rule))};
 }
 
+uint64_t Trainer::WindowRates::digest() const {
+  return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
+}
+
 void Trainer::set_scalars(const WindowRates& rates) {
   size_t next = 0;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
@@ -304,6 +309,7 @@ void Trainer::clear_window() {
 
 Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   Window window;
+  window.decisions = rates.digest();
   set_scalars(rates);
   const Step step = ranks_ == nullptr ? run_batches(loader, window, metrics_) : run_batches_together(loader, window);
   uint8_t finite = 1;

@@ -79,6 +79,7 @@ class Trainer {
     std::optional<double> momentum;  // where the schedule moves it
 
     optim::StepRates of(const optim::Rule& rule) const;
+    uint64_t digest() const;
   };
 
   struct Window {
@@ -87,6 +88,7 @@ class Trainer {
     int64_t samples = 0;        // of all replicas
     data::Position next;        // of the batch after the window
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
+    uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
   };
 
   // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
