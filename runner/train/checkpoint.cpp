@@ -200,7 +200,7 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
     const std::vector<std::byte> value = trainer.read(trainer.layout().find(Role::kSum, 0, sum));
     sums.insert(sums.end(), value.begin(), value.end());
   }
-  snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{2 * kSumCount}}), sums);
+  snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
 
   int32_t read_array = -1;
   std::vector<std::byte> contents;

@@ -365,7 +365,7 @@ double Trainer::take_logged_loss() {
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   // Recording once more must not move what a hook keeps.
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  const NotFinite found = first_found(find_not_finite(loader), "the forward pass is finite, a gradient is not");
+  NotFinite found = first_found(find_not_finite(loader), "the forward pass is finite, a gradient is not");
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }
@@ -385,7 +385,7 @@ std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader) {
     };
     const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
                            program.size(), recorded.weights};
-    const auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch));
+    auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch));
     if (found || last) return found;
   }
 }
