@@ -65,6 +65,12 @@ Accelerator& accelerator_argument(lua_State* state);
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what);
 train::CustomLoop& loop_of(const Accelerator& accelerator, std::string_view what);
 
+// The processes that acc:WHAT is about to meet, what they do together in a loop's segment being done; null: there is no
+// other.  A meeting takes as long as many instructions, and counts as that.
+backends::Collectives* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what);
+// Where they meet.
+backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::string_view what);
+
 // Who may go on after an error of what computes a step and begins another: nobody, where the hook's loop has no step to
 // go on with; elsewhere it has only been asked for something wrong.
 Raise raise_in_loop(lua_State* state);

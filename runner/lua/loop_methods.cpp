@@ -264,14 +264,11 @@ int push_scheduler(lua_State* state, Accelerator& accelerator) {
 
 int check_trigger(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  CustomLoop& loop = loop_of(accelerator, "check_trigger");
+  loop_of(accelerator, "check_trigger");
   int64_t triggered = std::exchange(accelerator.triggered, false);
-  if (backends::Collectives* const replicas = run_of(accelerator, "check_trigger").replicas()) {
-    loop.catch_up();
+  if (backends::Collectives* const replicas = replicas_to_meet(state, accelerator, "check_trigger"))
     replicas->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&triggered, 1)),
-                         backends::Reduction::kMax,
-                         {"check_trigger", run_of(accelerator, "check_trigger").step(), line_of_caller(state)});
-  }
+                         backends::Reduction::kMax, site_of(state, accelerator, "check_trigger"));
   lua_pushboolean(state, triggered != 0);
   return 1;
 }

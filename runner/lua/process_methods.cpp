@@ -24,19 +24,6 @@ Collectives* replicas_of(const Accelerator& accelerator, std::string_view what) 
   return accelerator.recipe.num_processes == 1 ? nullptr : run_of(accelerator, what).replicas();
 }
 
-// The same where it is about to meet the others, which takes as long as so many instructions.
-Collectives* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what) {
-  constexpr int64_t kInstructions = 20'000;
-  Collectives* const replicas = replicas_of(accelerator, what);
-  if (replicas != nullptr) Runtime::of(state).spend(state, kInstructions);
-  if (replicas != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
-  return replicas;
-}
-
-backends::Site site(lua_State* state, const Accelerator& accelerator, std::string_view what) {
-  return {what, run_of(accelerator, what).step(), line_of_caller(state)};
-}
-
 // What a call acc:WHAT(value …) does with its value.
 ValueExchange exchange_of(lua_State* state, std::string_view what) {
   Accelerator& accelerator = accelerator_argument(state);
@@ -129,7 +116,7 @@ int split_between_processes(lua_State* state) {
 int wait_for_everyone(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
   if (Collectives* const replicas = replicas_to_meet(state, accelerator, "wait_for_everyone"))
-    replicas->barrier(site(state, accelerator, "wait_for_everyone"));
+    replicas->barrier(site_of(state, accelerator, "wait_for_everyone"));
   return 0;
 }
 
@@ -151,7 +138,7 @@ int main_process_first(lua_State* state) {
   const bool first = process_index(accelerator) == 0;
   Collectives* const replicas = replicas_to_meet(state, accelerator, "main_process_first");
   const auto meet = [&] {
-    if (replicas != nullptr) replicas->barrier(site(state, accelerator, "main_process_first"));
+    if (replicas != nullptr) replicas->barrier(site_of(state, accelerator, "main_process_first"));
   };
   if (!first) meet();
   const int status = lua_pcall(state, 0, LUA_MULTRET, 0);
@@ -186,6 +173,18 @@ constexpr AcceleratorMethod kMethods[] = {
 };
 
 }  // namespace
+
+Collectives* replicas_to_meet(lua_State* state, const Accelerator& accelerator, std::string_view what) {
+  constexpr int64_t kInstructions = 20'000;
+  Collectives* const replicas = replicas_of(accelerator, what);
+  if (replicas != nullptr) Runtime::of(state).spend(state, kInstructions);
+  if (replicas != nullptr && accelerator.loop != nullptr) accelerator.loop->catch_up();
+  return replicas;
+}
+
+backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::string_view what) {
+  return {what, run_of(accelerator, what).step(), line_of_caller(state)};
+}
 
 int process_index(const Accelerator& accelerator) {
   const Collectives* const replicas = replicas_of(accelerator, "process_index");

@@ -57,10 +57,6 @@ std::string ValueExchange::name() const {
   return fmt::format("acc:{}", what_);
 }
 
-backends::Site ValueExchange::site() const {
-  return {what_, run_of(accelerator_, what_).step(), line_of_caller(state_)};
-}
-
 std::vector<std::string> ValueExchange::texts(int index) const {
   return sent_by_all("plain data", plain_text(state_, index, std::string(what_)));
 }
@@ -71,7 +67,7 @@ std::vector<std::string> ValueExchange::sent_by_all(std::string_view kind, std::
   train::append(text, place);
   train::append(text, mine);
   std::vector<std::string> contents, places;
-  for (const std::string& sent : replicas_->gather_objects(text, site())) {
+  for (const std::string& sent : replicas_->gather_objects(text, site_of(state_, accelerator_, what_))) {
     std::string_view rest = sent;
     places.emplace_back(train::take(rest));
     contents.emplace_back(train::take(rest));
@@ -104,23 +100,25 @@ bool ValueExchange::holds_tensor(int index) const {
   return found;
 }
 
-// Throws where `each` would leave something out, or never come to an end.
-void ValueExchange::check_table(int index) const {
+// The names in a table; throws where `each` would leave something out, or never come to an end.
+std::vector<std::string> ValueExchange::names_in(int index) const {
   RUN_CHECK(path_.size() < kMostTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
             "{}: the tables in tables are too many, or one holds itself", name());
   const auto size = static_cast<size_t>(lua_rawlen(state_, index));
   size_t entries = 0;
   lua_pushnil(state_);
   for (; lua_next(state_, index) != 0; ++entries) lua_pop(state_, 1);
-  RUN_CHECK(entries == size + text_keys(state_, index).size(), ErrorKind::kRun,
+  std::vector<std::string> names = text_keys(state_, index);
+  RUN_CHECK(entries == size + names.size(), ErrorKind::kRun,
             "{}: a table has a key that is neither a name nor one of 1, 2, … without a gap", name());
+  return names;
 }
 
 // Pushes what `leaf` makes of the value, or a table of what it makes of the leaves in it.
 template <class IsLeaf, class Leaf>
 void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
   if (!lua_istable(state_, index) || is_leaf(index)) return leaf(index);
-  check_table(index);
+  const std::vector<std::string> names = names_in(index);
   lua_newtable(state_);
   const int result = lua_gettop(state_);
   const auto size = static_cast<lua_Integer>(lua_rawlen(state_, index));
@@ -132,7 +130,7 @@ void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
     lua_settop(state_, result);
     path_.pop_back();
   }
-  for (const std::string& key : text_keys(state_, index)) {
+  for (const std::string& key : names) {
     path_.push_back(key);
     lua_getfield(state_, index, key.c_str());
     each(lua_gettop(state_), is_leaf, leaf);
@@ -252,7 +250,7 @@ void ValueExchange::pad_across_processes(int index, double pad, int64_t axis) {
 
 int64_t ValueExchange::longest(int64_t mine) const {
   replicas_->all_reduce({backends::DType::kI64, {}}, std::as_writable_bytes(std::span(&mine, 1)),
-                        backends::Reduction::kMax, site());
+                        backends::Reduction::kMax, site_of(state_, accelerator_, what_));
   return mine;
 }
 

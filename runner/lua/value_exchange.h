@@ -44,7 +44,7 @@ class ValueExchange {
   void pad_tensor(int index, double pad, int64_t axis);
   void pad_list(int index, double pad);
   int64_t longest(int64_t mine) const;
-  void check_table(int index) const;
+  std::vector<std::string> names_in(int index) const;
   // What all processes send at this place of their values; `kind`: what it is, for messages.
   std::vector<std::string> sent_by_all(std::string_view kind, std::string_view mine) const;
   void push_first(int index);
@@ -53,7 +53,6 @@ class ValueExchange {
   std::vector<train::HostTensor> of_all(const train::HostTensor& mine, std::string_view kind) const;
   void push(const train::HostTensor& tensor);
   std::string name() const;
-  backends::Site site() const;
 
   lua_State* const state_;
   Accelerator& accelerator_;

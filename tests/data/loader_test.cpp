@@ -5,6 +5,7 @@
 #include "runner/data/load.h"
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
+#include "tests/data/batches.h"
 #include "tests/data/files.h"
 #include "tests/support/allocations.h"
 #include "tests/support/json.h"
@@ -15,63 +16,21 @@ namespace {
 
 class LoaderTest : public FileTest {
  protected:
-  // Sample i has features (i, -i) and the class i mod 5, or the target 2 i.
   Dataset counting(int64_t samples, bool targets = false) {
-    std::string text = "a,b,l\n";
-    for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, targets ? 2 * i : i % 5);
     schema::DataSpec spec;
-    spec.train = csv_spec(write("x.csv", text));
+    spec.train = csv_spec(write("x.csv", counting_csv(samples, targets)));
     return load(spec, 0, targets ? LabelsAs::kTargets : LabelsAs::kAuto).train;
   }
 };
 
-// What a batch holds, copied.
-struct Copy {
-  Position position;
-  bool last = false;
-  std::vector<int64_t> ids, classes;
-  std::vector<float> features, targets, weights;
-  bool operator==(const Copy&) const = default;
-};
-
-Copy copy_of(const Batch& batch) {
-  EXPECT_EQ(batch.size, static_cast<int64_t>(batch.ids.size()));
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.features.data()) % 64, 0u);
-  return {batch.position,
-          batch.last_of_epoch,
-          {batch.ids.begin(), batch.ids.end()},
-          {batch.classes.begin(), batch.classes.end()},
-          {batch.features.begin(), batch.features.end()},
-          {batch.targets.begin(), batch.targets.end()},
-          {batch.weights.begin(), batch.weights.end()}};
-}
-
-std::vector<Copy> take(Loader& loader, int64_t count) {
-  std::vector<Copy> batches;
-  for (int64_t i = 0; i < count; ++i) batches.push_back(copy_of(loader.next()));
-  return batches;
-}
-
-// The same from the plan, one sample at a time.
+// What a loader yields, from the plan.
 std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t epochs) {
   std::vector<Copy> batches;
   Order order(plan.spec().samples, spec.seed, spec.shuffle);
   for (int64_t epoch = 0; epoch < epochs; ++epoch) {
     order.set_epoch(epoch);
     for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
-      const Slice slice = plan.slice(spec.replica, step);
-      Copy batch;
-      batch.position = {epoch, step};
-      batch.last = step + 1 == plan.steps_per_epoch();
-      for (int64_t i = 0; i < slice.size(); ++i) {
-        const int64_t id = order[slice.position(i)];
-        batch.ids.push_back(id);
-        batch.classes.push_back(id % 5);
-        batch.features.push_back(static_cast<float>(id));
-        batch.features.push_back(static_cast<float>(-id));
-        batch.weights.push_back(i < slice.real ? 1.0f : 0.0f);
-      }
-      batches.push_back(batch);
+      batches.push_back(planned_batch(plan, order, spec.replica, {epoch, step}));
     }
   }
   return batches;

@@ -8,6 +8,7 @@
 
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
+#include "tests/data/batches.h"
 #include "tests/data/files.h"
 #include "tests/support/allocations.h"
 
@@ -16,12 +17,7 @@ namespace {
 
 class StreamTest : public FileTest {
  protected:
-  // Sample i has features (i, -i) and the class i mod 5.
-  std::string counting(int64_t samples) {
-    std::string text = "a,b,l\n";
-    for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, i % 5);
-    return write("x.csv", text);
-  }
+  std::string counting(int64_t samples) { return write("x.csv", counting_csv(samples)); }
 
   static schema::DataSpec stream_of(const std::string& path, int64_t buffer) {
     schema::DataSpec spec;
@@ -31,29 +27,6 @@ class StreamTest : public FileTest {
     return spec;
   }
 };
-
-struct Copy {
-  Position position;
-  bool last = false;
-  std::vector<int64_t> ids, classes;
-  std::vector<float> features, targets, weights;
-  bool operator==(const Copy&) const = default;
-};
-
-std::vector<Copy> take(Loader& loader, int64_t count) {
-  std::vector<Copy> copies;
-  for (int64_t i = 0; i < count; ++i) {
-    const Batch& b = loader.next();
-    copies.push_back({b.position,
-                      b.last_of_epoch,
-                      {b.ids.begin(), b.ids.end()},
-                      {b.classes.begin(), b.classes.end()},
-                      {b.features.begin(), b.features.end()},
-                      {b.targets.begin(), b.targets.end()},
-                      {b.weights.begin(), b.weights.end()}});
-  }
-  return copies;
-}
 
 // A shuffle buffer as it is defined: hold the next `buffer`, give out one of them, put the next in its place.
 std::vector<int64_t> drawn(int64_t samples, int64_t buffer, uint64_t seed, int64_t epoch) {
@@ -134,18 +107,8 @@ TEST_F(StreamTest, YieldsThePlanForEveryReplica) {
             for (int64_t epoch = 0; epoch < 2; ++epoch) {
               order.set_epoch(epoch);
               for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
-                const Slice slice = plan.slice(replica, step);
-                const Copy batch = take(loader, 1)[0];
-                Copy wanted{{epoch, step}, step + 1 == plan.steps_per_epoch(), {}, {}, {}, {}, {}};
-                for (int64_t i = 0; i < slice.size(); ++i) {
-                  const int64_t id = order[slice.position(i)];
-                  wanted.ids.push_back(id);
-                  wanted.classes.push_back(id % 5);
-                  wanted.features.push_back(static_cast<float>(id));
-                  wanted.features.push_back(static_cast<float>(-id));
-                  wanted.weights.push_back(i < slice.real ? 1.0f : 0.0f);
-                }
-                ASSERT_EQ(batch, wanted) << plan_text(plan) << replica << " " << epoch << " " << step;
+                ASSERT_EQ(take(loader, 1)[0], planned_batch(plan, order, replica, {epoch, step}))
+                    << plan_text(plan) << replica << " " << epoch << " " << step;
               }
             }
           }

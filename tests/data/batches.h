@@ -1,0 +1,68 @@
+// Batches of a data set that counts, as a loader yields them and as the plan says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "runner/data/loader.h"
+#include "runner/data/order.h"
+#include "runner/data/plan.h"
+
+namespace runner::data {
+
+// A csv file: sample i has features (i, -i) and the class i mod 5, or the target 2 i.
+inline std::string counting_csv(int64_t samples, bool targets = false) {
+  std::string text = "a,b,l\n";
+  for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, targets ? 2 * i : i % 5);
+  return text;
+}
+
+// What a batch holds, copied.
+struct Copy {
+  Position position;
+  bool last = false;
+  std::vector<int64_t> ids, classes;
+  std::vector<float> features, targets, weights;
+  bool operator==(const Copy&) const = default;
+};
+
+inline Copy copy_of(const Batch& batch) {
+  EXPECT_EQ(batch.size, static_cast<int64_t>(batch.ids.size()));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(batch.features.data()) % 64, 0u);
+  return {batch.position,
+          batch.last_of_epoch,
+          {batch.ids.begin(), batch.ids.end()},
+          {batch.classes.begin(), batch.classes.end()},
+          {batch.features.begin(), batch.features.end()},
+          {batch.targets.begin(), batch.targets.end()},
+          {batch.weights.begin(), batch.weights.end()}};
+}
+
+inline std::vector<Copy> take(Loader& loader, int64_t count) {
+  std::vector<Copy> batches;
+  for (int64_t i = 0; i < count; ++i) batches.push_back(copy_of(loader.next()));
+  return batches;
+}
+
+// That of a file with classes, from the plan and the order of its epoch, one sample at a time.
+inline Copy planned_batch(const DataPlan& plan, const Order& order, int64_t replica, const Position& position) {
+  const Slice slice = plan.slice(replica, position.step);
+  Copy batch;
+  batch.position = position;
+  batch.last = position.step + 1 == plan.steps_per_epoch();
+  for (int64_t i = 0; i < slice.size(); ++i) {
+    const int64_t id = order[slice.position(i)];
+    batch.ids.push_back(id);
+    batch.classes.push_back(id % 5);
+    batch.features.push_back(static_cast<float>(id));
+    batch.features.push_back(static_cast<float>(-id));
+    batch.weights.push_back(i < slice.real ? 1.0f : 0.0f);
+  }
+  return batch;
+}
+
+}  // namespace runner::data
