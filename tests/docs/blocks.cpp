@@ -1,28 +1,30 @@
 #include "tests/docs/blocks.h"
 
 #include <algorithm>
-#include <regex>
 #include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "tests/cli/command.h"
+#include "tests/support/pattern.h"
 
 namespace runner::docs {
 namespace {
+
+using support::Pattern;
 
 constexpr std::string_view kFence = "```";
 
 // Takes a comment off the end of a command, and what it says to the test.
 void read_comment(TypedCommand& command) {
-  static const std::regex comment(R"(\s+#\s([^#]*)$)"), exits(R"(\bexits (\d+))"), press(R"(\bCtrl-C\b)");
-  std::smatch match;
-  if (!std::regex_search(command.text, match, comment)) return;
-  const std::string text = match[1];
-  command.press = std::regex_search(text, press);
-  command.text.resize(static_cast<size_t>(match.position()));
-  if (std::regex_search(text, match, exits)) command.exit_code = std::stoi(match[1]);
+  static const Pattern comment(R"(\s+#\s([^#]*)$)"), exits(R"(\bexits (\d+))"), press(R"(\bCtrl-C\b)");
+  const auto found = comment.find(command.text);
+  if (!found) return;
+  const std::string text = found->at(1);
+  command.press = press.occurs_in(text);
+  command.text.resize(command.text.size() - found->at(0).size());
+  if (const auto code = exits.find(text)) command.exit_code = std::stoi(code->at(1));
 }
 
 // Reads the command that begins at lines[at], and leaves `at` behind it.

@@ -1,13 +1,13 @@
 #include "tests/docs/follower.h"
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "schema/json.h"
 #include "tests/docs/transcript.h"
+#include "tests/support/pattern.h"
 
 namespace runner::docs {
 namespace {
@@ -17,6 +17,7 @@ using cli::testing::read_text;
 using cli::testing::Result;
 using cli::testing::run_command;
 using cli::testing::write_text;
+using support::Pattern;
 
 // What is built with a sanitizer loads only into what is.
 constexpr bool sanitized() {
@@ -45,8 +46,8 @@ bool is_here(const std::string& program) {
 
 // Where `make install` puts the extension, this build has it elsewhere.
 std::string with_installed_paths(const std::string& text) {
-  static const std::regex installed("/usr/local/lib/runner(?=/)");
-  return std::regex_replace(text, installed, fs::path(RUNNER_POINTS_EXTENSION).parent_path().string());
+  static const Pattern installed("/usr/local/lib/runner(?=/)");
+  return installed.replace_all(text, fs::path(RUNNER_POINTS_EXTENSION).parent_path().string());
 }
 
 // Commands that build the tree take too long here.
@@ -56,31 +57,29 @@ bool builds(const TypedCommand& command) {
 
 // Whether continuous integration runs them; it does what `cmake` lines do within `make test`.
 bool is_integrated(const TypedCommand& command) {
-  static const std::regex target("^make [a-z]+");
-  std::smatch match;
-  return !std::regex_search(command.text, match, target) ||
-         read_text(RUNNER_SOURCE_DIR "/.ci/run").find("\n" + match.str()) != std::string::npos;
+  static const Pattern target("^make [a-z]+");
+  const auto found = target.find(command.text);
+  return !found || read_text(RUNNER_SOURCE_DIR "/.ci/run").find("\n" + found->at(0)) != std::string::npos;
 }
 
 // digits.yaml with the sections of `part` instead of its own.
 std::string completed(const std::string& part) {
-  static const std::regex key("^([a-z_]+):");
+  static const Pattern key("^([a-z_]+):");
   std::set<std::string> sections;
-  std::smatch match;
   for (const std::string& line : lines_of(part)) {
-    if (std::regex_search(line, match, key)) sections.insert(match[1]);
+    if (const auto found = key.find(line)) sections.insert(found->at(1));
   }
   std::string text;
   bool kept = true;
   for (const std::string& line : lines_of(read_text(RUNNER_SOURCE_DIR "/recipes/digits.yaml"))) {
-    if (std::regex_search(line, match, key)) kept = !sections.contains(match[1]);
+    if (const auto found = key.find(line)) kept = !sections.contains(found->at(1));
     if (kept) text += line + '\n';
   }
   return text + part;
 }
 
 std::string quoted(const std::string& text) {
-  return "'" + std::regex_replace(text, std::regex("'"), R"('\'')") + "'";
+  return "'" + Pattern("'").replace_all(text, R"('\'')") + "'";
 }
 
 }  // namespace
@@ -150,12 +149,12 @@ void Follower::run_console(const Block& block) {
 }
 
 void Follower::check_recipe(const Block& block) {
-  static const std::regex name(R"(^# ([\w./-]+\.yaml)(, wrong)?\n)");
-  std::smatch match;
-  if (std::regex_search(block.text, match, name)) {
-    fs::create_directories((folder_.path() / match[1].str()).parent_path());
-    write_text(folder_.path() / match[1].str(), block.text);
-    expect(block.line, "runner check " + match[1].str(), match[2].matched ? 2 : 0);
+  static const Pattern name(R"(^# ([\w./-]+\.yaml)(, wrong)?\n)");
+  if (const auto found = name.find(block.text)) {
+    const std::string& file = found->at(1);
+    fs::create_directories((folder_.path() / file).parent_path());
+    write_text(folder_.path() / file, block.text);
+    expect(block.line, "runner check " + file, found->at(2).empty() ? 0 : 2);
   } else {  // a part of a recipe
     const fs::path part = folder_.path() / "part_of_a_recipe.yaml";
     write_text(part, completed(block.text));
@@ -165,21 +164,23 @@ void Follower::check_recipe(const Block& block) {
 }
 
 void Follower::load_hook(const Block& block) {
-  static const std::regex name(R"(^-- ([\w./-]+\.lua)\n)"), model(R"(\bmodel = )"), settings(R"((?:^|\n)-- with (.+))");
-  std::smatch match;
-  const std::string file = std::regex_search(block.text, match, name) ? match[1].str() : "unnamed_hook.lua";
+  static const Pattern name(R"(^-- ([\w./-]+\.lua)\n)"), model(R"(\bmodel = )"), settings(R"((?:^|\n)-- with (.+))");
+  const auto first_group = [&](const Pattern& pattern, const char* otherwise) {
+    const auto found = pattern.find(block.text);
+    return found ? found->at(1) : otherwise;
+  };
+  const std::string file = first_group(name, "unnamed_hook.lua");
   fs::create_directories((folder_.path() / file).parent_path());
   write_text(folder_.path() / file, block.text);
   // The digits, trained for a moment.
-  const bool has_model = std::regex_search(block.text, model);
+  const bool has_model = model.occurs_in(block.text);
   write_text(
       folder_.path() / "hooked.yaml",
       fmt::format("schema_version: 1\nhooks: {}\nvars: {{width: 16}}\n{}"
                   "data:\n  train: {{format: csv, path: recipes/data/digits.csv.gz, label: label, scale: 0.0625}}\n"
                   "  split: {{eval: 0.2}}\n  batch_size: 32\noptimizer: {{type: adamw}}\ntrain: {{steps: 50}}\n",
                   file, has_model ? "" : "model: {type: mlp, hidden: [16]}\n"));
-  const std::string with = std::regex_search(block.text, match, settings) ? match[1].str() : "";
-  expect(block.line, "runner exec hooked.yaml --quiet --db hooked.db " + with, 0);
+  expect(block.line, "runner exec hooked.yaml --quiet --db hooked.db " + first_group(settings, ""), 0);
   for (const char* left : {"hooked.yaml", "hooked.db", "unnamed_hook.lua"}) fs::remove(folder_.path() / left);
 }
 
@@ -188,7 +189,7 @@ void Follower::ask(const Block& block) {
 }
 
 void Follower::parse_json(const Block& block) {
-  if (!nlohmann::json::accept(block.text)) fail(block.line, "this is no JSON");
+  if (json::parse(block.text).is_null()) fail(block.line, "this is no JSON");
 }
 
 void Follower::run_python(const Block& block) {

@@ -3,13 +3,13 @@
 
 #include <cmath>
 #include <functional>
-#include <regex>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "runner/lua/modules.h"
 #include "tests/lua/lua_step.h"
+#include "tests/support/pattern.h"
 
 namespace runner::lua {
 namespace {
@@ -365,7 +365,7 @@ TEST(LuaTensors, EveryFunctionHasARow) {
   for (const TensorFunction& function : tensor_functions()) {
     const std::string_view loss_usage = function.usage;
     if (loss_usage.find("{reduction") != loss_usage.npos || loss_usage.find("options") != loss_usage.npos) continue;
-    EXPECT_TRUE(std::regex_search(codes, std::regex("[:.]" + std::string(function.name) + "[({]"))) << function.name;
+    EXPECT_TRUE(support::Pattern("[:.]" + std::string(function.name) + "[({]").occurs_in(codes)) << function.name;
   }
 }
 
