@@ -28,10 +28,10 @@ sys.path.insert(0, os.path.join(HERE, "peers"))
 from workloads import WORKLOADS  # noqa: E402
 
 
-def output_of(command):
+def output_of(command, environment=None):
     """What a command prints as its last JSON document; with the peak memory of its process as rss_mb."""
     with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         text = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         if status != 0:

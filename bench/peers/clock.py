@@ -1,17 +1,22 @@
-"""Time since the kernel started this process, and step times."""
+"""Time since a process was started, and step times."""
 import json
 import os
 import time
 
 
 def since_start():
+    """Of this process, or of the launcher that BENCH_STARTED names (seconds of CLOCK_BOOTTIME)."""
+    if "BENCH_STARTED" in os.environ:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - float(os.environ["BENCH_STARTED"])
     with open("/proc/self/stat") as f:
         ticks = int(f.read().rsplit(")", 1)[1].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measure(step, read, seconds):
-    """Calls step() until `seconds` have passed after a warm-up, reading its loss every tenth time as a logger would.
+def measure(step, read, seconds=0.0, at_least=5):
+    """Calls step() after a warm-up, reading its loss every tenth time as a logger would.
+
+    Until `seconds` have passed and `at_least` groups of ten steps are done; processes that step together give no time.
 
     Returns a dictionary to print: median milliseconds of a step over groups of ten, seconds to the first loss.
     """
@@ -20,7 +25,7 @@ def measure(step, read, seconds):
     for _ in range(20):
         read(step())
     groups, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(groups) < 5:
+    while time.perf_counter() < end or len(groups) < at_least:
         t = time.perf_counter()
         for _ in range(10):
             loss = step()

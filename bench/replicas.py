@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Replicas: what several processes cost, against one process with the same global batch and against Accelerate.
+
+    bench/replicas.py --runner build/bin/runner [--accelerate PYTHON] [--processes 1,2,8] [--cores 2] [--rounds 5]
+
+Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
+processes share the cores: one process has as many threads as there are cores, more have the cores' part each.  Below,
+how much longer a run of one step takes, from fork to exit, for each process beyond the first.
+"""
+import argparse
+import multiprocessing
+import os
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+
+from steps import HERE, output_of, write_workload
+
+
+def run(options, name, processes, steps):
+    with tempfile.TemporaryDirectory() as folder:
+        return output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db",
+                          os.path.join(folder, "bench.db"), f"train.steps={steps}", f"num_processes={processes}",
+                          f"threads={max(1, options.cores // processes)}", "split_batches=true"])
+
+
+def steps_for(options, name, processes):
+    """How many steps take about options.seconds."""
+    steps = 200
+    while (seconds := run(options, name, processes, steps)["seconds"]) < options.seconds / 2:
+        steps *= 2
+    return int(steps * options.seconds / seconds)
+
+
+def figures_of(options, name, processes, steps):
+    short, whole = run(options, name, processes, steps // 4), run(options, name, processes, steps)
+    return {"peer": f"{processes} processes" if processes > 1 else "1 process",
+            "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
+            "first_step_s": whole["first_step_seconds"]}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def figures_of_accelerate(options, name):
+    threads = max(1, options.cores // 2)
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), ACCELERATE_USE_CPU="true",
+                       BENCH_STARTED=str(time.clock_gettime(time.CLOCK_BOOTTIME)))
+    return output_of([options.accelerate, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_addr",
+                      "127.0.0.1", "--master_port", str(free_port()),
+                      os.path.join(HERE, "peers", "accelerate_steps.py"), name, str(100 if name == "big" else 1500)],
+                     environment)
+
+
+def seconds_to_exit(options, processes):
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        subprocess.run([options.runner, "exec", os.path.join(options.folder, "small.yaml"), "--quiet", "--db",
+                        os.path.join(folder, "bench.db"), "train.steps=1", f"num_processes={processes}", "threads=1",
+                        "split_batches=true"], check=True, stdout=subprocess.DEVNULL)
+        return time.perf_counter() - start
+
+
+def compare(options, name):
+    steps = {processes: steps_for(options, name, processes) for processes in options.processes}
+    rounds = []
+    for _ in range(options.rounds):
+        rounds.append([figures_of(options, name, processes, steps[processes]) for processes in options.processes])
+        if options.accelerate:
+            rounds[-1].append(figures_of_accelerate(options, name))
+        for figures in rounds[-1]:
+            figures["speed"] = rounds[-1][0]["ms"] / figures["ms"]
+    for contender in zip(*rounds):
+        median = {key: statistics.median(f[key] for f in contender) for key in contender[0] if key != "peer"}
+        print(f"{name:9}{contender[0]['peer']:19}{median['ms']:9.4f}{median['first_step_s']:14.3f}{median['speed']:13.3f}x",
+              flush=True)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--runner", required=True)
+    ap.add_argument("--accelerate", help="a Python with PyTorch and Accelerate")
+    ap.add_argument("--processes", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 8])
+    ap.add_argument("--cores", type=int, default=2)
+    ap.add_argument("--workloads", default="big,small")
+    ap.add_argument("--rounds", type=int, default=5)
+    ap.add_argument("--seconds", type=float, default=3)
+    options = ap.parse_args()
+    with tempfile.TemporaryDirectory() as options.folder:
+        names = options.workloads.split(",")
+        for name in {"small", *names}:
+            writer = multiprocessing.Process(target=write_workload, args=(options.folder, name))
+            writer.start()
+            writer.join()
+        print(f"{'workload':9}{'contender':19}{'ms/step':>9}{'first step s':>14}{'of its speed':>14}")
+        for name in names:
+            compare(options, name)
+        start = {n: statistics.median(seconds_to_exit(options, n) for _ in range(7)) for n in (1, 2, 4, 8)}
+        print("a run of one step:", ", ".join(f"{n}: {s * 1e3:.0f} ms" for n, s in start.items()),
+              f"- each process beyond the first {(start[8] - start[1]) / 7 * 1e3:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
