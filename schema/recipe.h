@@ -213,6 +213,8 @@ struct CheckpointSpec {
 
 struct LogSpec {
   Length every{10, Unit::kSteps};
+  std::string tensorboard;  // a folder; files besides the store, "" where not wanted
+  std::string jsonl, csv;
 };
 
 struct Recipe {
@@ -222,7 +224,7 @@ struct Recipe {
   Backend backend = Backend::kCpu;
   int64_t num_processes = 1;
   double collective_timeout = 600;  // seconds
-  int64_t threads = 0;  // of the worker pool; 0: all cores
+  int64_t threads = 0;              // of the worker pool; 0: all cores
   Precision mixed_precision = Precision::kNo;
   bool downcast_bf16 = false;
   bool split_batches = false;

@@ -36,7 +36,12 @@ void append_bytes(std::string& out, uint32_t field, std::string_view bytes) {
   out += bytes;
 }
 
-// Event: wall_time = 1, step = 2, file_version = 3, summary = 5.
+void append_number(std::string& out, uint32_t field, int64_t number) {
+  append_key(out, field, kVarint);
+  append_varint(out, static_cast<uint64_t>(number));
+}
+
+// Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7.
 std::string event(int64_t time_ms) {
   std::string out;
   append_key(out, 1, kFixed64);
@@ -52,8 +57,7 @@ std::string scalar_event(const Scalar& scalar) {
   append(value, static_cast<float>(scalar.value));
   append_bytes(summary, 1, value);
   std::string out = event(scalar.time_ms);
-  append_key(out, 2, kVarint);
-  append_varint(out, static_cast<uint64_t>(scalar.step));
+  append_number(out, 2, scalar.step);
   append_bytes(out, 5, summary);
   return out;
 }
@@ -77,13 +81,13 @@ uint32_t masked_crc(std::string_view bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
 }
 
-void append_record(std::string& out, std::string_view record) {
-  std::string length;
-  append(length, static_cast<uint64_t>(record.size()));
-  out += length;
-  append(out, masked_crc(length));
-  out += record;
-  append(out, masked_crc(record));
+std::string as_record(std::string_view message) {
+  std::string record;
+  append(record, static_cast<uint64_t>(message.size()));
+  append(record, masked_crc(record));
+  record += message;
+  append(record, masked_crc(message));
+  return record;
 }
 
 }  // namespace
@@ -95,11 +99,28 @@ uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-std::string event_file(int64_t created_ms, std::span<const Scalar> scalars) {
-  std::string out, version = event(created_ms);
+std::string event_file_start(int64_t created_ms) {
+  std::string version = event(created_ms);
   append_bytes(version, 3, "brain.Event:2");
-  append_record(out, version);
-  for (const Scalar& scalar : scalars) append_record(out, scalar_event(scalar));
+  return as_record(version);
+}
+
+std::string scalar_record(const Scalar& scalar) {
+  return as_record(scalar_event(scalar));
+}
+
+// SessionLog: status = 1, of which 1 is START.
+std::string restart_record(int64_t time_ms, int64_t step) {
+  std::string message = event(time_ms), session;
+  append_number(message, 2, step);
+  append_number(session, 1, 1);
+  append_bytes(message, 7, session);
+  return as_record(message);
+}
+
+std::string event_file(int64_t created_ms, std::span<const Scalar> scalars) {
+  std::string out = event_file_start(created_ms);
+  for (const Scalar& scalar : scalars) out += scalar_record(scalar);
   return out;
 }
 

@@ -18,7 +18,13 @@ struct Scalar {
   double value = 0;
 };
 
-// A whole file: the version of the format, then an event for each scalar in the order given.
+// A file as it begins, with the version of the format, and what follows, in any order: an event for a scalar, and one
+// that says that the run goes on from before `step`, whereupon TensorBoard forgets what it has from there on.
+std::string event_file_start(int64_t created_ms);
+std::string scalar_record(const Scalar& scalar);
+std::string restart_record(int64_t time_ms, int64_t step);
+
+// A whole file: an event for each scalar in the order given.
 std::string event_file(int64_t created_ms, std::span<const Scalar> scalars);
 
 // CRC-32C (Castagnoli), RFC 3720 appendix B.4.

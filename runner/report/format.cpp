@@ -53,14 +53,6 @@ int width_of(char32_t code) {
   return contains(kWide, code) ? 2 : 1;
 }
 
-std::string formatted_time(int64_t ms, bool utc, const char* format) {
-  const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
-  std::tm parts{};
-  utc ? gmtime_r(&seconds, &parts) : localtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
-}
-
 }  // namespace
 
 std::string rounded_text(double value) {
@@ -104,11 +96,11 @@ std::string count_text(int64_t count, std::string_view noun) {
 }
 
 std::string local_time(int64_t ms) {
-  return formatted_time(ms, false, "%Y-%m-%d %H:%M:%S");
-}
-
-std::string utc_time(int64_t ms) {
-  return fmt::format("{}.{:03}Z", formatted_time(ms, true, "%Y-%m-%dT%H:%M:%S"), ms % 1000);
+  const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts)};
 }
 
 bool is_printable_ascii(std::string_view text) {

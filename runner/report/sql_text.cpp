@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "runner/report/csv.h"
+#include "runner/formats/csv.h"
 #include "runner/report/format.h"
 #include "schema/sha256.h"
 
@@ -52,11 +52,11 @@ Table sql_table(const store::SqlResult& result) {
 }
 
 std::string sql_csv(const store::SqlResult& result) {
-  std::string out = csv_line(result.columns);
+  std::string out = formats::csv_line(result.columns);
   for (const auto& row : result.rows) {
     std::vector<std::string> fields;
     for (const store::SqlValue& value : row) fields.push_back(std::visit(CsvText{}, value));
-    out += csv_line(fields);
+    out += formats::csv_line(fields);
   }
   return out;
 }

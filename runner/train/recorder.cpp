@@ -27,6 +27,7 @@ void Recorder::add(std::string_view name, int64_t step, double value) {
   if (found == series_.end()) found = series_.emplace(name, Series{series_of(name), {kNan, kNan, kNan}, step}).first;
   Series& series = found->second;
   if (writer_ != nullptr) writer_->push(series.index, step, value);
+  if (logs_ != nullptr) logs_->add(name, step, value);
   series.range = {value, smaller(series.range.min, value), larger(series.range.max, value)};
   series.step = step;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/train/log_files.h"
 #include "runner/train/run.h"
 #include "store/run_writer.h"
 
@@ -15,8 +16,8 @@ namespace runner::train {
 
 class Recorder {
  public:
-  // `writer`: null where nothing is recorded, and points are only remembered.
-  explicit Recorder(store::RunWriter* writer) : writer_(writer) {}
+  // `writer`: null where nothing is recorded, and points are only remembered; `logs`: null where there are none.
+  explicit Recorder(store::RunWriter* writer, LogFiles* logs = nullptr) : writer_(writer), logs_(logs) {}
 
   // Records `name` at `step` and keeps its last, smallest and largest value.
   void add(std::string_view name, int64_t step, double value);
@@ -39,6 +40,7 @@ class Recorder {
   store::SeriesIndex series_of(std::string_view name);
 
   store::RunWriter* const writer_;
+  LogFiles* const logs_;
   std::map<std::string, Series, std::less<>> series_;
 };
 

@@ -1,5 +1,6 @@
 #include "runner/train/resuming.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -83,6 +84,12 @@ std::vector<store::MetricSummary> metrics_until(store::Store& store, const store
     if (metric.n > 0) metrics.push_back(std::move(metric));
   }
   return metrics;
+}
+
+int64_t last_recorded_step(store::Store& store, const store::RunRow& run) {
+  int64_t last = 0;
+  for (const store::MetricSummary& metric : store::list_metrics(store, run.id)) last = std::max(last, metric.last_step);
+  return last;
 }
 
 data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning) {

@@ -33,6 +33,9 @@ data::Position place_of(const RunState& state, Session& session, std::optional<s
 // The metrics of a run up to a step: what was recorded behind the state that it goes on from will be recorded again.
 std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run, int64_t step);
 
+// The newest step that any metric of a run has a point of; 0: none.
+int64_t last_recorded_step(store::Store& store, const store::RunRow& run);
+
 // What to warn of when a run that has become longer, restored, stretches its schedule with it, so that the rate jumps
 // back up; `metrics` are those recorded before.
 std::optional<std::string> stretched_schedule(const Session& session, const std::vector<store::MetricSummary>& metrics);

@@ -56,6 +56,7 @@ class Run : private RunControl, private LoopHost {
   }
 
   RunResult execute() {
+    record_.open_log_files();
     // Opened, and made where it is missing, only when recipe and data are known to be good.
     store::Store store = store::Store::open(request_.store, store::Access::kWrite);
     request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
@@ -105,7 +106,8 @@ class Run : private RunControl, private LoopHost {
     const Resumed found = restore_newest(store, row, session_);
     go_on_from(found.state, /*resumed=*/true);
     const std::vector<store::MetricSummary> metrics = metrics_until(store, row, found.info.step);
-    record_.begin_attempt(std::move(store), row, found.info, metrics);
+    const int64_t last_step = last_recorded_step(store, row);
+    record_.begin_attempt(std::move(store), row, found.info, metrics, last_step);
     record_.warn_of_all(found.warnings);
     if (other_batches_) record_.warn(*other_batches_);
     if (!request_.longer) return;

@@ -51,11 +51,16 @@ store::RunInfo RunRecord::new_run() const {
 
 // `run`: a new RunInfo or the handle of a claimed run.
 template <class RunOf>
-void RunRecord::record(store::Store store, RunOf run) {
+void RunRecord::record(store::Store store, RunOf run, int64_t attempt) {
   result.run = run.uid;
+  if (logs_) logs_->begin(run.uid, attempt, step());
   writer_.emplace(std::move(store), std::move(run));
-  recorder_.emplace(&*writer_);
+  recorder_.emplace(&*writer_, logs_ ? &*logs_ : nullptr);
   keeper_.emplace(*writer_, request_.recipe.checkpoint);
+}
+
+void RunRecord::open_log_files() {
+  if (has_log_files(request_.recipe.log)) logs_.emplace(request_.recipe.log);
 }
 
 void RunRecord::begin(store::Store store) {
@@ -79,17 +84,19 @@ void RunRecord::begin_fork(store::Store store, const store::RunRow& parent, cons
 }
 
 void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo& from,
-                              const std::vector<store::MetricSummary>& metrics) {
+                              const std::vector<store::MetricSummary>& metrics, int64_t last_step) {
   store::AttemptInfo info = attempt_info();
   info.start_step = from.step;
   info.from_state = from.id;
   const store::RunHandle handle = store::begin_attempt(store, run.uid, info);
   result.name = run.name;
   const std::vector<store::StateInfo> states = store::list_states(store, run.id, /*for_resume=*/true);
-  record(std::move(store), handle);
+  record(std::move(store), handle, handle.attempt);
   for (const store::MetricSummary& metric : metrics)
     recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
   keeper_->resume(from.step, states);
+  if (!logs_) return;
+  if (const auto text = logs_->twice_written(from.step, last_step)) warn(*text);
 }
 
 // ---- while it is under way -----------------------------------------------------------------------------------------
@@ -119,10 +126,12 @@ void RunRecord::first_window() {
 
 void RunRecord::pass_on_warnings() {
   warn_of_all(writer_->take_warnings());
+  if (logs_) warn_of_all(logs_->take_warnings());
 }
 
 void RunRecord::collect() {
   if (!writer_) return;
+  if (logs_) logs_->hand_over();
   keeper_->collect();
   pass_on_warnings();
 }
@@ -171,6 +180,7 @@ void RunRecord::finish() {
   if (result.skipped_steps > 0)
     warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));
   provenance_.finish(*writer_);
+  if (logs_) logs_->finish();
   try {
     writer_->flush();
     pass_on_warnings();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/train/log_files.h"
 #include "runner/train/provenance_keeper.h"
 #include "runner/train/recorder.h"
 #include "runner/train/run.h"
@@ -22,13 +23,16 @@ class RunRecord {
   // All must outlive it; `hooks`: null where there is none.
   RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks);
 
-  // ---- beginning: one of these comes before all else ----
+  // ---- beginning: the files of `log`, then one of these comes before all else ----
+
+  // Throws Error(kData) where a file cannot be written.
+  void open_log_files();
 
   void begin(store::Store store);
   void begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from);
-  // A further attempt of `run`, which has these metrics.
+  // A further attempt of `run`, which has these metrics; earlier attempts got to `last_step`.
   void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo& from,
-                     const std::vector<store::MetricSummary>& metrics);
+                     const std::vector<store::MetricSummary>& metrics, int64_t last_step);
   // Nothing is recorded: that is for another process, rank 0, whose run this is.
   void begin_without_store(const std::string& run, const std::string& name,
                            const std::map<std::string, MetricRange>& metrics);
@@ -69,7 +73,7 @@ class RunRecord {
   store::AttemptInfo attempt_info() const;
   store::RunInfo new_run() const;
   template <class RunOf>
-  void record(store::Store store, RunOf run);
+  void record(store::Store store, RunOf run, int64_t attempt = 1);
   std::string event_json(const std::string& text) const;
   void pass_on_warnings();
   void list_states();
@@ -79,6 +83,7 @@ class RunRecord {
 
   const RunRequest& request_;
   const Session& session_;
+  std::optional<LogFiles> logs_;
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
   std::optional<StateKeeper> keeper_;

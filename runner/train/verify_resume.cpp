@@ -41,9 +41,17 @@ int64_t state_interval(int64_t steps) {
   return std::max<int64_t>(1, steps / 16);
 }
 
+// What is verified is no run that anybody watches.
+schema::Recipe without_log_files(schema::Recipe recipe) {
+  const schema::Length every = recipe.log.every;
+  recipe.log = {};
+  recipe.log.every = every;
+  return recipe;
+}
+
 // Every state is kept, and the sample ids of each window are recorded.
 schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
-  schema::Recipe copy = recipe;
+  schema::Recipe copy = without_log_files(recipe);
   copy.checkpoint = {};
   copy.checkpoint.every = schema::Length{state_interval(steps), schema::Unit::kSteps};
   return copy;
@@ -97,7 +105,7 @@ class ChildWatch {
 class Verifier {
  public:
   explicit Verifier(const VerifyRequest& request)
-      : request_(request), recipe_(request.recipe), failure_(request.folder / "failure") {}
+      : request_(request), recipe_(without_log_files(request.recipe)), failure_(request.folder / "failure") {}
 
   VerifyReport run() {
     const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "runner/report/csv.h"
+#include "runner/formats/csv.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/progress.h"
@@ -133,7 +133,7 @@ TEST(Facts, LeavesEmptyOnesOut) {
 
 TEST(Csv, QuotesWhatNeedsQuotes) {
   const std::vector<std::string> fields{"a", "b,c", "d\"e", "f\ng", ""};
-  EXPECT_EQ(csv_line(fields), "a,\"b,c\",\"d\"\"e\",\"f\ng\",\n");
+  EXPECT_EQ(formats::csv_line(fields), "a,\"b,c\",\"d\"\"e\",\"f\ng\",\n");
 }
 
 // An Output whose channels are files.

@@ -134,5 +134,14 @@ TEST(TensorBoard, EveryScalarComesBack) {
   }
 }
 
+TEST(TensorBoard, ARestartSaysFromWhichStepOn) {
+  const auto read = events(restart_record(1'700'000'000'250, 51));
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_EQ(read[0].size(), 3U);
+  EXPECT_EQ(as<double>(read[0].at(1)), 1'700'000'000.25);
+  EXPECT_EQ(as<int64_t>(read[0].at(2)), 51);
+  EXPECT_EQ(as<int64_t>(message(read[0].at(7)).at(1)), 1);  // SessionLog.status is START
+}
+
 }  // namespace
 }  // namespace runner::formats

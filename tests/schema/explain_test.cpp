@@ -76,14 +76,14 @@ TEST(Explain, TextOfKeysThatAreNotUsed) {
 }
 
 TEST(Explain, WhatDoesNotWorkYet) {
-  EXPECT_EQ(explain_text(read(), "log.jsonl"),
-            "log.jsonl = not set\n"
-            "File that gets each point as a line of JSON. Does not work yet.\n"
+  EXPECT_EQ(explain_text(read(), "profile.out"),
+            "profile.out = not set\n"
+            "File for the trace. Does not work yet.\n"
             "path; no default\n"
             "from: default\n");
   EXPECT_NE(explain_text(read(), "backend").find(" Not yet: gpu, tpu.\n"), std::string::npos);
   EXPECT_NE(explain_text(read(), "train.auto_batch_size").find(" Only the default works yet.\n"), std::string::npos);
-  EXPECT_NE(explain_json(read(), "log.jsonl").find(" Does not work yet.\""), std::string::npos);
+  EXPECT_NE(explain_json(read(), "profile.out").find(" Does not work yet.\""), std::string::npos);
 }
 
 TEST(Explain, TextOfSections) {

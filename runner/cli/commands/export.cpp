@@ -3,11 +3,9 @@
 #include "runner/cli/access.h"
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
-#include "runner/formats/tensorboard.h"
+#include "runner/formats/points.h"
 #include "runner/formats/write.h"
-#include "runner/report/csv.h"
 #include "runner/report/documents.h"
-#include "runner/report/format.h"
 #include "runner/train/stored_model.h"
 #include "schema/json.h"
 
@@ -16,15 +14,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::vector<formats::Scalar> scalars_of(const report::MetricPoints& metrics) {
+  std::vector<formats::Scalar> scalars;
+  for (const auto& [name, points] : metrics) {
+    for (const store::Point& point : points) scalars.push_back({name, point.step, point.time_ms, point.value});
+  }
+  return scalars;
+}
+
 // A line for each point of every metric.
 std::string points_csv(const report::MetricPoints& metrics) {
-  std::string text = "metric,step,time,value\n";
-  for (const auto& [name, points] : metrics) {
-    for (const store::Point& point : points) {
-      text += report::csv_line(std::vector{name, std::to_string(point.step), report::utc_time(point.time_ms),
-                                           fmt::format("{}", point.value)});
-    }
-  }
+  std::string text = formats::csv_header(/*origins=*/false);
+  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::csv_line(point);
   return text;
 }
 
@@ -39,12 +40,7 @@ report::MetricPoints all_points(store::Store& store, const store::RunRow& run) {
 // A document on each line for each point.
 std::string points_jsonl(const report::MetricPoints& metrics) {
   std::string text;
-  for (const auto& [name, points] : metrics) {
-    for (const store::Point& point : points) {
-      text += json::line(json::Object{
-          {"metric", name}, {"step", point.step}, {"time", report::utc_time(point.time_ms)}, {"value", point.value}});
-    }
-  }
+  for (const formats::Scalar& point : scalars_of(metrics)) text += formats::json_line(point);
   return text;
 }
 
@@ -67,10 +63,7 @@ void make_folder(const fs::path& folder) {
 // Returns the file.  By step, as TensorBoard expects a file to grow; its name is what it looks for, and the same again.
 std::string export_events(store::Store& store, const store::RunRow& run, const fs::path& folder) {
   const report::MetricPoints metrics = all_points(store, run);
-  std::vector<formats::Scalar> scalars;
-  for (const auto& [name, points] : metrics) {
-    for (const store::Point& point : points) scalars.push_back({name, point.step, point.time_ms, point.value});
-  }
+  std::vector<formats::Scalar> scalars = scalars_of(metrics);
   std::stable_sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
   make_folder(folder);
   const fs::path file = folder / fmt::format("events.out.tfevents.{}.{}", run.created_ms / 1000, run.uid);
@@ -81,7 +74,7 @@ std::string export_events(store::Store& store, const store::RunRow& run, const f
 std::string events_jsonl(const store::RunDetails& details) {
   std::string text;
   for (const store::EventRow& event : details.events) {
-    text += json::line(json::Object{{"time", report::utc_time(event.time_ms)},
+    text += json::line(json::Object{{"time", formats::utc_time(event.time_ms)},
                                     {"attempt", event.attempt},
                                     {"level", event.level},
                                     {"kind", event.kind},

@@ -1,6 +1,6 @@
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
-#include "runner/report/csv.h"
+#include "runner/formats/csv.h"
 #include "runner/report/documents.h"
 #include "runner/report/sql_text.h"
 

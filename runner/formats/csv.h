@@ -4,9 +4,9 @@
 #include <span>
 #include <string>
 
-namespace runner::report {
+namespace runner::formats {
 
 // One line; fields that need quotes get them.
 std::string csv_line(std::span<const std::string> fields);
 
-}  // namespace runner::report
+}  // namespace runner::formats

@@ -1,6 +1,6 @@
-#include "runner/report/csv.h"
+#include "runner/formats/csv.h"
 
-namespace runner::report {
+namespace runner::formats {
 
 std::string csv_line(std::span<const std::string> fields) {
   std::string line;
@@ -20,4 +20,4 @@ std::string csv_line(std::span<const std::string> fields) {
   return line + '\n';
 }
 
-}  // namespace runner::report
+}  // namespace runner::formats

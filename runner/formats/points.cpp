@@ -1,0 +1,44 @@
+#include "runner/formats/points.h"
+
+#include <array>
+#include <ctime>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runner/formats/csv.h"
+#include "schema/json.h"
+
+namespace runner::formats {
+
+std::string utc_time(int64_t ms) {
+  const std::time_t seconds = ms / 1000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  const size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  return fmt::format("{}.{:03}Z", std::string_view(text.data(), length), ms % 1000);
+}
+
+std::string csv_header(bool origins) {
+  return origins ? "run,attempt,metric,step,time,value\n" : "metric,step,time,value\n";
+}
+
+std::string csv_line(const Scalar& point, const PointOrigin* origin) {
+  std::vector<std::string> fields{std::string(point.tag), std::to_string(point.step), utc_time(point.time_ms),
+                                  fmt::format("{}", point.value)};
+  if (origin != nullptr) fields.insert(fields.begin(), {std::string(origin->run), std::to_string(origin->attempt)});
+  return csv_line(fields);
+}
+
+std::string json_line(const Scalar& point, const PointOrigin* origin) {
+  json::Object object;
+  if (origin != nullptr) object = {{"run", std::string(origin->run)}, {"attempt", origin->attempt}};
+  object.emplace_back("metric", std::string(point.tag));
+  object.emplace_back("step", point.step);
+  object.emplace_back("time", utc_time(point.time_ms));
+  object.emplace_back("value", point.value);
+  return json::line(object);
+}
+
+}  // namespace runner::formats
