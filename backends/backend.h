@@ -40,7 +40,7 @@ using Ticket = uint64_t;
 
 // One argument for each input of the Program, by kind, each list in the order of the inputs.
 struct Arguments {
-  std::span<Buffer* const> states;          // all different; updated where the Program has an output for them
+  std::span<Buffer* const> states;          // apart from each other; updated where the Program has an output for them
   std::span<const std::byte* const> batch;  // host memory; must stay as it is until wait(ticket) returns
   std::span<const double> scalars;          // copied
   // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
@@ -59,6 +59,8 @@ class Device {
 
   // Zeroed memory.  Throws Error(kRun) when the device has not so much.
   virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;
+  // A buffer over memory of the host that others may use, too: who writes when is the caller's affair.
+  virtual std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) = 0;
   // Copies from the host; `source` may be reused on return.
   virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
   // Copies to the host.

@@ -20,6 +20,7 @@ enum class CallKind : uint8_t {
   kAllGather,
   kBroadcast,
   kGatherObjects,
+  kShare,
 };
 
 struct CallRecord {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,10 @@ class Collectives {
   virtual void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) = 0;
   // The texts of all ranks, of any lengths.
   virtual std::vector<std::string> gather_objects(std::string_view mine, const Site& site) = 0;
+
+  // Zeroed memory for values of `type`, the same for all ranks: what one writes, another reads once both have met.
+  // Freed when the last rank lets go.  Throws Error(kRun) when the system has not so much.
+  virtual std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) = 0;
 
   // This rank ends, because of `reason`, at `where` if that is known: the others throw Error(kRun) with both as soon as
   // they wait for it.

@@ -8,6 +8,7 @@
 
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
+#include "backends/runtime/arena.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -115,8 +116,8 @@ void SharedCollectives::barrier(const Site& site) {
 
 namespace {
 
-// The share of `rank` in `bytes` bytes, in whole cache lines.
-std::pair<size_t, size_t> share(size_t bytes, int rank, int size) {
+// The part of `rank` in `bytes` bytes, in whole cache lines.
+std::pair<size_t, size_t> part_of(size_t bytes, int rank, int size) {
   const size_t lines = (bytes + 63) / 64;
   const auto bound = [&](int r) {
     return std::min(bytes, lines * static_cast<size_t>(r) / static_cast<size_t>(size) * 64);
@@ -157,7 +158,7 @@ void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> 
   }
   std::byte* const folded = common().folded;
   pass(record, values.size(), stage_mine, [&](size_t offset, size_t count) {
-    const auto [first, end] = share(count, rank_, size_);
+    const auto [first, end] = part_of(count, rank_, size_);
     fold_share(first, end, folded + first);
     meet();
     if (keeps) copy_bytes(values.data() + offset, folded, count);
@@ -225,6 +226,40 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
           all[rank].append(reinterpret_cast<const char*>(stage(static_cast<int>(rank))), rest(sizes[rank], offset));
       });
   return all;
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, const Site& site) {
+  begin(CallRecord::of(CallKind::kShare, type, site));
+  const size_t bytes = std::max<size_t>(type.bytes(), 1);
+  return options_.processes != nullptr ? share_of_processes(bytes) : share_of_threads(bytes);
+}
+
+std::shared_ptr<std::byte> SharedCollectives::share_of_threads(size_t bytes) {
+  std::shared_ptr<std::byte> memory;
+  if (rank_ == 0) {
+    auto arena = std::make_shared<Arena>(bytes);
+    memory = {arena, arena->data()};
+  }
+  const std::shared_ptr<std::byte>* first = &memory;
+  std::memcpy(stage(rank_), &first, sizeof first);
+  meet();
+  std::memcpy(&first, stage(0), sizeof first);
+  if (rank_ != 0) memory = *first;
+  meet();  // the first one stays until all have copied it
+  side_ ^= 1;
+  return memory;
+}
+
+std::shared_ptr<std::byte> SharedCollectives::share_of_processes(size_t bytes) {
+  const size_t page = SharedMemory::page_bytes();
+  const auto pages = [&](size_t end) { return (end + page - 1) / page * page; };
+  const size_t offset = std::max(shared_end_, pages(memory_bytes(size_)));
+  shared_end_ = pages(offset + bytes);
+  if (rank_ == 0) options_.processes->extend(shared_end_);
+  meet();
+  return options_.processes->map(offset, bytes);
 }
 
 }  // namespace runner::backends

@@ -14,6 +14,7 @@
 
 #include "backends/collectives/call_record.h"
 #include "backends/collectives/collectives.h"
+#include "backends/collectives/shared_memory.h"
 
 namespace runner::backends {
 
@@ -22,6 +23,8 @@ class SharedCollectives final : public Collectives {
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for the other ranks
     bool spin = true;  // before sleeping; false where ranks are more than cores
+    // What the memory lies in, where ranks are processes; null: they are threads.  Must outlive them.
+    SharedMemory* processes = nullptr;
   };
 
   // What `size` ranks need.
@@ -39,6 +42,7 @@ class SharedCollectives final : public Collectives {
                   const Site& site) override;
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
+  std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) override;
   void fail(std::string_view reason, const SourceMark& where) noexcept override;
 
   // The newest call of a rank, for whoever must say where it was when it died.  It may be a moment old.
@@ -57,6 +61,8 @@ class SharedCollectives final : public Collectives {
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
   void fold_all(const CallRecord& record, std::span<std::byte> values, int keeper);
+  std::shared_ptr<std::byte> share_of_threads(size_t bytes);
+  std::shared_ptr<std::byte> share_of_processes(size_t bytes);
   void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
   [[noreturn]] void give_up(std::string_view reason);
   std::string who_is_missing() const;
@@ -66,6 +72,7 @@ class SharedCollectives final : public Collectives {
   const Options options_;
   uint64_t calls_ = 0;
   int side_ = 0;                           // of the stages that the next piece goes to
+  size_t shared_end_ = 0;                  // of what processes have shared, in their memory's file
   std::vector<const std::byte*> sources_;  // of a fold, by rank
 };
 

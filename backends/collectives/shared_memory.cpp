@@ -4,10 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/runtime/available_memory.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -45,6 +47,27 @@ SharedMemory SharedMemory::adopt(int descriptor) {
   RUN_CHECK(::fstat(descriptor, &status) == 0 && status.st_size > 0, ErrorKind::kRun,
             "descriptor {} is no shared memory of runner's", descriptor);
   return {descriptor, static_cast<size_t>(status.st_size)};
+}
+
+size_t SharedMemory::page_bytes() {
+  return static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Takes the pages at once: one that is missing later would end whoever touches it.
+void SharedMemory::extend(size_t end) {
+  struct stat status {};
+  ::fstat(descriptor_, &status);
+  const auto size = static_cast<size_t>(status.st_size);
+  check_available(end - size);
+  errno = ::posix_fallocate(descriptor_, status.st_size, static_cast<off_t>(end - size));
+  if (errno != 0) no_memory(end - size);
+}
+
+std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) const {
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_,
+                            static_cast<off_t>(offset));
+  if (data == MAP_FAILED) no_memory(bytes);
+  return {static_cast<std::byte*>(data), [bytes](std::byte* memory) { ::munmap(memory, bytes); }};
 }
 
 SharedMemory::~SharedMemory() {

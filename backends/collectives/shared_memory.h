@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 namespace runner::backends {
@@ -17,6 +18,12 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&&) = delete;
 
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
+
+  // Memory that comes later lies behind, from multiples of page_bytes() on.  One process makes it, up to `end`, zeroed;
+  // throws as the constructor.  Then each maps it; what it maps stays while it has a pointer to it.
+  static size_t page_bytes();
+  void extend(size_t end);
+  std::shared_ptr<std::byte> map(size_t offset, size_t bytes) const;
   // Closed when another program is executed, unless its flag is cleared.
   int descriptor() const { return descriptor_; }
 

@@ -16,12 +16,13 @@ namespace {
 
 class CpuBuffer : public Buffer {
  public:
-  explicit CpuBuffer(size_t bytes) : memory_(bytes) {}
-  size_t bytes() const override { return memory_.bytes(); }
-  std::byte* data() const { return memory_.data(); }
+  CpuBuffer(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
+  size_t bytes() const override { return bytes_; }
+  std::byte* data() const { return memory_.get(); }
 
  private:
-  Arena memory_;
+  const std::shared_ptr<std::byte> memory_;
+  const size_t bytes_;
 };
 
 class CpuExecutable : public Executable {
@@ -77,7 +78,14 @@ class CpuDevice : public Device {
 
   std::string_view name() const override { return "cpu"; }
 
-  std::shared_ptr<Buffer> allocate(size_t bytes) override { return std::make_shared<CpuBuffer>(bytes); }
+  std::shared_ptr<Buffer> allocate(size_t bytes) override {
+    auto arena = std::make_shared<Arena>(bytes);
+    return wrap({arena, arena->data()}, bytes);
+  }
+
+  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
+    return std::make_shared<CpuBuffer>(std::move(memory), bytes);
+  }
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());

@@ -258,8 +258,8 @@ class ChainCutter {
 
  private:
   static constexpr int16_t kNothing = -1;
-  // Add, scale, clamp, decay, update.
-  static constexpr size_t kMostLinks = 5;
+  // Sums over 16 replicas, scale, clamp, decay, update.
+  static constexpr size_t kMostLinks = 20;
 
   // Adds links for all instructions from `first`, the longest that there are; they may read register `handed`.
   bool cut(int first, int16_t handed) {

@@ -5,10 +5,16 @@
 #include <limits>
 #include <string>
 
+#include "schema/error.h"
+
 namespace runner::backends {
 namespace {
 
 constexpr size_t kUnknown = std::numeric_limits<size_t>::max();
+
+// From this size on it is worth asking whether there is so much: the system promises more than it has, and ends a
+// process that takes it at its word.
+constexpr size_t kLarge = size_t{64} << 20;
 
 // The number behind `name` in a file of lines "NAME NUMBER …".
 size_t field(const char* path, const std::string& name) {
@@ -47,6 +53,16 @@ size_t of_control_group() {
 
 size_t available_memory() {
   return std::min(of_machine(), of_control_group());
+}
+
+void check_available(size_t bytes) {
+  if (bytes < kLarge) return;
+  constexpr double kGiB = 1 << 30;
+  const size_t available = available_memory();
+  RUN_CHECK(bytes <= available, ErrorKind::kRun,
+            "out of memory: {:.1f} GiB are needed at once for tensors, and {:.1f} GiB are free; a smaller model or "
+            "data.batch_size helps",
+            static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB);
 }
 
 }  // namespace runner::backends

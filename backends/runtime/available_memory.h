@@ -9,4 +9,7 @@ namespace runner::backends {
 // The largest number where the system does not say.
 size_t available_memory();
 
+// Throws Error(kRun) where memory for tensors is more than that.  Only much memory is looked at.
+void check_available(size_t bytes);
+
 }  // namespace runner::backends

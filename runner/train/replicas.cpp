@@ -44,8 +44,8 @@ SharedMemory memory_with(std::string_view text) {
   return memory;
 }
 
-SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
-  return {.timeout = timeout, .spin = size <= backends::usable_cores()};
+SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout, SharedMemory& memory) {
+  return {.timeout = timeout, .spin = size <= backends::usable_cores(), .processes = &memory};
 }
 
 // A descriptor that is closed at the end.
@@ -86,7 +86,7 @@ class Replicas::Impl {
   Impl(int size, const ReplicaOptions& options)
       : memory_(SharedCollectives::memory_bytes(size)),
         job_(memory_with(options.job)),
-        collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout)) {
+        collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout, memory_)) {
     try {
       for (int rank = 1; rank < size; ++rank) start(rank, size, options);
     } catch (...) {
@@ -186,7 +186,8 @@ class Replicas::Impl {
       if (!child.ended) ::syscall(SYS_pidfd_send_signal, child.handle.number(), SIGKILL, nullptr, 0);
   }
 
-  const SharedMemory memory_, job_;
+  SharedMemory memory_;
+  const SharedMemory job_;
   SharedCollectives collectives_;
   std::vector<Child> children_;
   std::condition_variable ended_;
@@ -231,7 +232,8 @@ class Replica::Impl {
   explicit Impl(const Numbers& numbers)
       : memory_(adopt(numbers.parent)),
         job_(SharedMemory::adopt(kJobDescriptor)),
-        collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
+        collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout, memory_)) {
+  }
 
   // Also ties this process to its parent.
   static SharedMemory adopt(pid_t parent) {
@@ -240,7 +242,8 @@ class Replica::Impl {
     return SharedMemory::adopt(kMemoryDescriptor);
   }
 
-  const SharedMemory memory_, job_;
+  SharedMemory memory_;
+  const SharedMemory job_;
   SharedCollectives collectives_;
 };
 

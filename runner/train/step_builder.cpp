@@ -80,12 +80,7 @@ bool StepBuilder::varies(bool training) const {
          has(hooks_, training ? HookEntry::kTrainingStep : HookEntry::kEvaluationStep);
 }
 
-const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
-  const auto [entry, is_new] = prologues_.try_emplace({batch, with_scalars});
-  Prologue& prologue = entry->second;
-  if (!is_new) return prologue;
-  Program& program = prologue.program;
-  for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
+void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> batch) const {
   const int64_t size = batch.value_or(0);
   const TensorType types[kBatchInputCount] = {{DType::kF32, batched(size, encoding_.feature_shape)},
                                               label_type(encoding_, size),
@@ -97,11 +92,24 @@ const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch,
                                                     "sample_ids", "random_key", "draw_key"};
   for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
     program.input(InputKind::kBatch, kNames[i], types[i]);
+}
+
+void StepBuilder::declare_scalars(Program& program) const {
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
-    if (buffer.group < 0 || !with_scalars) continue;
+    if (buffer.group < 0) continue;
     for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
       program.input(InputKind::kScalar, fmt::format("{} {}", name, buffer.group), {DType::kF32, {}});
   }
+}
+
+const StepBuilder::Prologue& StepBuilder::prologue(std::optional<int64_t> batch, bool with_scalars) const {
+  const auto [entry, is_new] = prologues_.try_emplace({batch, with_scalars});
+  Prologue& prologue = entry->second;
+  if (!is_new) return prologue;
+  Program& program = prologue.program;
+  for (const DeviceArray& array : layout_.arrays()) program.input(InputKind::kState, array.name, array.type);
+  declare_batch_inputs(program, batch);
+  if (with_scalars) declare_scalars(program);
   for (nn::ParameterId id = 0; id < std::ssize(model_.parameters.parameters()); ++id) {
     const int32_t array = layout_.find(Role::kParameters, model_.parameters[id].buffer);
     prologue.parameters.push_back(parameter(input_value(program, static_cast<size_t>(array)), id).id);
@@ -121,6 +129,19 @@ StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, boo
   frame.parameters.reserve(begun.parameters.size());
   for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
   return frame;
+}
+
+Program StepBuilder::begin_window(const Shares& shares) const {
+  Program program;
+  for (const DeviceArray& array : layout_.arrays())
+    program.input(InputKind::kState, array.name, window_type(array, shares));
+  for (const DeviceArray& array : layout_.arrays())
+    for (int rank = 0; rank < shares.size() && is_read_by_all(array); ++rank)
+      if (rank != shares.rank())
+        program.input(InputKind::kState, fmt::format("{} of rank {}", array.name, rank), window_type(array, shares));
+  declare_batch_inputs(program, std::nullopt);
+  declare_scalars(program);
+  return program;
 }
 
 Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {

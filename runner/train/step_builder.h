@@ -22,6 +22,7 @@
 #include "runner/train/device_layout.h"
 #include "runner/train/hooks.h"
 #include "runner/train/loss.h"
+#include "runner/train/shares.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -86,6 +87,8 @@ class StepBuilder {
   // Makes a Program of its inputs and parameters alone; no `batch`: it has none.  With the scalars of the optimizer
   // groups, or without any.
   StepFrame begin(backends::Program& program, std::optional<int64_t> batch, bool with_scalars) const;
+  // Makes a Program of the inputs of a window's end (complete_window): the states are SharedArrays::window.
+  backends::Program begin_window(const Shares& shares) const;
   // Both refer to their arguments.
   nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training) const;
   StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
@@ -135,6 +138,8 @@ class StepBuilder {
     std::vector<backends::ValueId> parameters;
   };
   const Prologue& prologue(std::optional<int64_t> batch, bool with_scalars) const;
+  void declare_batch_inputs(backends::Program& program, std::optional<int64_t> batch) const;
+  void declare_scalars(backends::Program& program) const;
 
   const schema::Recipe& recipe_;
   const nn::Model& model_;

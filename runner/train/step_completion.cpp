@@ -53,8 +53,8 @@ class StepCompletion {
     return std::move(program_);
   }
 
-  Program of_window() {
-    reduce_window();
+  Program of_window(const Shares& shares) {
+    add_up_replicas(shares);
     scale_gradients();
     update_all();
     arrays_.output(program_);
@@ -78,20 +78,35 @@ class StepCompletion {
     gradients_ = gradients_of(value(recorded.losses), value(recorded.counted), parameters, parameters_);
   }
 
-  // Where they lie: the sums of one replica are of no use any more.
-  void reduce_window() {
-    const auto& buffers = parameters_.buffers();
-    gradients_.resize(buffers.size());
-    for (size_t b = 0; b < buffers.size(); ++b)
-      if (buffers[b].group >= 0)
-        gradients_[b] = reduced(Subject::kGradients, Role::kGradients, static_cast<int32_t>(b));
-    sums_ = reduced(Subject::kLoss, Role::kSum, 0, kWindowSum);
+  // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
+  void add_up_replicas(const Shares& shares) {
+    is_share_ = true;
+    gradients_.resize(parameters_.buffers().size());
+    size_t next = builder_.layout().arrays().size();
+    for (const DeviceArray& array : builder_.layout().arrays()) {
+      if (!is_read_by_all(array)) continue;
+      Value all;
+      for (int rank = 0; rank < shares.size(); ++rank) {
+        const bool own = rank == shares.rank();
+        const Value one = own ? arrays_.get(array.role, array.buffer, array.index) : input_value(program_, next++);
+        all = all ? ops::add(all, one) : one;
+      }
+      if (array.role == Role::kSum) {
+        sums_ = all;
+      } else if (shares.of(array.buffer).count > 0) {
+        gradients_[static_cast<size_t>(array.buffer)] = all;
+      }
+    }
   }
 
-  Value reduced(Subject subject, Role role, int32_t buffer, int32_t index = 0) {
-    const Value all = ops::all_reduce(arrays_.get(role, buffer, index), backends::Reduction::kSum, subject);
-    arrays_.set(all, role, buffer, index);
-    return all;
+  // Of all gradients, where this replica has a share of them.
+  Value norm_of_sum() {
+    Value squares = sum_of_squares(gradients_);
+    if (is_share_) {
+      if (!squares) squares = ops::full_like(factor_, 0.0);
+      squares = ops::all_reduce(squares, backends::Reduction::kSum, Subject::kGradients);
+    }
+    return ops::sqrt(squares);
   }
 
   void add_window() {
@@ -116,7 +131,7 @@ class StepCompletion {
     finite_ = ops::is_finite(loss);
     const bool check_gradients = train_.on_nan == schema::OnNan::kSkip;
     Value norm;
-    if (train_.clip_grad_norm || check_gradients) norm = ops::mul(ops::sqrt(sum_of_squares(gradients_)), factor_);
+    if (train_.clip_grad_norm || check_gradients) norm = ops::mul(norm_of_sum(), factor_);
     if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
     program_.output("finite", finite_.id);
     if (!train_.clip_grad_norm) return;
@@ -158,7 +173,8 @@ class StepCompletion {
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
-  Value sums_;  // (2) f64, {Σ loss, Σ weight} of the window so far
+  bool is_share_ = false;  // they are a share of all
+  Value sums_;             // (2) f64, {Σ loss, Σ weight} of the window so far
   Value factor_, finite_;
 };
 
@@ -214,12 +230,12 @@ Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& r
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
 }
 
-Program complete_window(const StepBuilder& builder) {
-  Program program;
-  builder.begin(program, std::nullopt, /*with_scalars=*/true);
-  constexpr size_t kBatchInputs = kBatchInputCount - kDrawKey;  // those of a Program without a batch
-  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputs;
-  return StepCompletion(builder, std::move(program), first_scalar).of_window();
+Program complete_window(const StepBuilder& builder, const Shares& shares) {
+  Program program = builder.begin_window(shares);
+  size_t first_scalar = 0;
+  while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
+    ++first_scalar;
+  return StepCompletion(builder, std::move(program), first_scalar).of_window(shares);
 }
 
 }  // namespace runner::train

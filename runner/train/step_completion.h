@@ -46,8 +46,8 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                 const StepShape& shape);
 
-// The end of a window of replicas: reduces their gradients and sums, and does what complete_step() does behind the
-// accumulation of a window's last batch.  Outputs as there, without metrics.
-backends::Program complete_window(const StepBuilder& builder);
+// The end of a window of replicas: adds up their gradients and sums, and does with this rank's share what
+// complete_step() does behind the accumulation of a window's last batch.  Outputs as there, without metrics.
+backends::Program complete_window(const StepBuilder& builder, const Shares& shares);
 
 }  // namespace runner::train

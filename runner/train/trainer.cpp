@@ -52,9 +52,10 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
   return optimizers;
 }
 
-// What micro-batches add up: gradients, and the sums of the window.
-bool is_of_window(const DeviceArray& array) {
-  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kWindowSum);
+std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<backends::Buffer>>& buffers) {
+  std::vector<backends::Buffer*> pointers;
+  for (const auto& buffer : buffers) pointers.push_back(buffer.get());
+  return pointers;
 }
 
 template <class T>
@@ -78,23 +79,39 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
               recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain)),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
+  if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
+    shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size());
   random_key_[0] = draw_key_[0] = recipe.seed;
   gradients_.resize(model_.parameters.buffers().size());
 }
 
 void Trainer::allocate() {
-  for (const DeviceArray& array : layout_.arrays()) {
-    arrays_.push_back(device_.allocate(array.type.bytes()));
-    states_.push_back(arrays_.back().get());
+  if (shares_) {
+    SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
+    arrays_ = std::move(shared.arrays);
+    window_arrays_ = std::move(shared.window);
+  } else {
+    for (const DeviceArray& array : layout_.arrays()) arrays_.push_back(device_.allocate(array.type.bytes()));
+  }
+  states_ = pointers_to(arrays_);
+  window_states_ = pointers_to(window_arrays_);
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
     if (array.initial == 0) continue;
     const std::vector<float> filled(static_cast<size_t>(array.type.shape.elements()),
                                     static_cast<float>(array.initial));
-    device_.write(*arrays_.back(), 0, std::as_bytes(std::span(filled)));
+    write(static_cast<int32_t>(i), std::as_bytes(std::span(filled)));
   }
   write_initial_weights();
+  if (shares_) ranks_->barrier(site("initial weights"));
+}
+
+bool Trainer::writes(const DeviceArray& array) const {
+  return !shares_ || !is_common(array) || ranks_->rank() == 0;
 }
 
 void Trainer::write_initial_weights() {
+  if (shares_ && ranks_->rank() != 0) return;
   int64_t most = 0;
   for (const nn::Parameter& parameter : model_.parameters.parameters()) most = std::max(most, parameter.elements());
   const backends::Arena memory(static_cast<size_t>(most) * sizeof(float));
@@ -186,7 +203,7 @@ void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   const StepShape own{shape.batch, shape.first, shape.last && ranks_ == nullptr};
   if (!may_ask && shape.batch > 0) training_step(own, nullptr);
-  if (ranks_ != nullptr && !has(hooks_, HookEntry::kTrain)) window_step_ = device_.compile(complete_window(builder_));
+  if (shares_) window_step_ = device_.compile(complete_window(builder_, *shares_));
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -289,8 +306,12 @@ Trainer::Step Trainer::run_batches_together(data::Loader& loader, Window& window
   if (run_batches(loader, window, metrics) == nullptr) clear_window();
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
+  backends::Arguments end = arguments(nullptr, scalars_, nullptr);
+  end.states = window_states_;
   begin_exchange(/*again=*/false);
-  device_.wait(device_.submit(*window_step_, arguments(nullptr, scalars_, nullptr)));
+  ranks_->barrier(site("gradients"));
+  device_.wait(device_.submit(*window_step_, end));
+  ranks_->barrier(site("the update"));
   return window_step_;
 }
 
@@ -301,7 +322,7 @@ void Trainer::begin_exchange(bool again) {
 void Trainer::clear_window() {
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (!is_of_window(array)) continue;
+    if (!is_read_by_all(array)) continue;
     const std::vector<std::byte> zeros(array.type.bytes());
     device_.write(*arrays_[i], 0, zeros);
   }
@@ -427,7 +448,8 @@ std::vector<std::byte> Trainer::read(int32_t array) {
 }
 
 void Trainer::write(int32_t array, std::span<const std::byte> contents) {
-  device_.write(*arrays_[static_cast<size_t>(array)], 0, contents);
+  const auto at = static_cast<size_t>(array);
+  if (writes(layout_.arrays()[at])) device_.write(*arrays_[at], 0, contents);
 }
 
 }  // namespace runner::train

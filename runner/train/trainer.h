@@ -69,6 +69,7 @@ class Trainer {
   ~Trainer();
 
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
+  // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
   void allocate();
 
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
@@ -159,6 +160,7 @@ class Trainer {
 
   // The contents of one array of the layout, in host memory.
   std::vector<std::byte> read(int32_t array);
+  // What replicas have together, rank 0 writes; the others may read it when they have met it since.
   void write(int32_t array, std::span<const std::byte> contents);
 
  private:
@@ -194,6 +196,7 @@ class Trainer {
   }
   // Reads the metrics of a hook's step, which are outputs from `first` on.
   void read_metrics(const Step& step, int first, MetricSums& sums);
+  bool writes(const DeviceArray& array) const;
   void write_initial_weights();
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
@@ -212,8 +215,9 @@ class Trainer {
   const DeviceLayout layout_;
   const StepBuilder builder_;
 
-  std::vector<std::shared_ptr<backends::Buffer>> arrays_;
-  std::vector<backends::Buffer*> states_;
+  std::optional<Shares> shares_;  // of replicas that update together
+  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
+  std::vector<backends::Buffer*> states_, window_states_;
   std::vector<double> scalars_;
   std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
   std::array<int64_t, 2> random_key_{}, draw_key_{};

@@ -379,28 +379,66 @@ TEST(Collectives, NameTheLineOfTheNode) {
   EXPECT_EQ(errors[0], text);
 }
 
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+// Whether each rank finds in what all share what the others wrote there, in each of several pieces.
+bool share_what_they_write(SharedCollectives& ranks) {
+  const auto size = static_cast<size_t>(ranks.size()), mine = static_cast<size_t>(ranks.rank());
+  for (const size_t each : {1, 5'000, 300'000}) {
+    const TensorType type{DType::kF32, Shape{ranks.size(), static_cast<int64_t>(each)}};
+    const std::shared_ptr<std::byte> memory = ranks.share(type, {"weights"});
+    const std::span values(reinterpret_cast<float*>(memory.get()), size * each);
+    const auto part = [&](size_t rank) { return values.subspan(rank * each, each); };
+    for (const float value : part(mine))
+      if (value != 0) return false;
+    const std::vector<float> own = values_of<float>(ranks.rank(), each);
+    std::copy(own.begin(), own.end(), part(mine).begin());
+    ranks.barrier({"written"});
+    for (size_t rank = 0; rank < size; ++rank) {
+      const std::vector<float> written = values_of<float>(static_cast<int>(rank), each);
+      if (!std::equal(written.begin(), written.end(), part(rank).begin())) return false;
+    }
+  }
+  return true;
+}
+
+TEST(Collectives, SharedMemoryIsTheSameForAll) {
+  on_threads(3, [](SharedCollectives& ranks) { EXPECT_TRUE(share_what_they_write(ranks)); });
+}
+
+TEST(Collectives, SharedMemoryOfDifferentSizesIsADisagreement) {
+  const std::vector<std::string> errors = errors_of(2, [](SharedCollectives& ranks) {
+    ranks.share({DType::kF32, Shape{10 + ranks.rank()}}, {"parameters 0"});
+  });
+  for (const std::string& error : errors)
+    EXPECT_EQ(
+        error,
+        "the replicas do not agree: rank 0 calls share of parameters 0, (10) f32, at step 0; rank 1 calls share of "
+        "parameters 0, (11) f32, at step 0");
+}
+
 // ---- processes -----------------------------------------------------------------------------------------------------
 
 TEST(Collectives, WorkBetweenProcesses) {
   constexpr int kSize = 4;
-  const SharedMemory memory(SharedCollectives::memory_bytes(kSize));
+  SharedMemory memory(SharedCollectives::memory_bytes(kSize));
   std::vector<pid_t> children;
-  const auto run = [&](int rank, std::span<std::byte> bytes) {
-    SharedCollectives ranks(bytes, rank, kSize, {});
+  const auto run = [&](int rank, SharedMemory& mine) {
+    SharedCollectives ranks(mine.bytes(), rank, kSize, {.processes = &mine});
     for (uint32_t round = 0; round < 20; ++round) {
       std::vector<float> values = values_of<float>(rank, 50'000, round);
       ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
       if (!same_bits(values, folded<float>(kSize, values.size(), Reduction::kSum, round))) return 1;
     }
-    return 0;
+    return share_what_they_write(ranks) ? 0 : 2;
   };
   for (int rank = 1; rank < kSize; ++rank) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
-    const SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
-    ::_exit(run(rank, mine.bytes()));
+    SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
+    ::_exit(run(rank, mine));
   }
-  EXPECT_EQ(run(0, memory.bytes()), 0);
+  EXPECT_EQ(run(0, memory), 0);
   for (const pid_t child : children) {
     int status = 0;
     ::waitpid(child, &status, 0);

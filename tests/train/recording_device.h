@@ -44,6 +44,11 @@ class RecordingDevice : public backends::Device {
     return buffers_.back();
   }
 
+  std::shared_ptr<backends::Buffer> wrap(std::shared_ptr<std::byte>, size_t) override {
+    RUN_ASSERT(false && "what others write cannot be replayed");
+    return nullptr;
+  }
+
   void write(backends::Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     device_->write(buffer, offset, source);
     record(Call::kWrite, number_of(buffers_, buffer), offset, source);

@@ -11,7 +11,7 @@ class Steps {
   explicit Steps(const schema::Recipe& recipe)
       : optimizers_(optimizers_of(recipe)),
         model_(make_model(recipe)),
-        layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1),
+        layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1 || recipe.num_processes > 1),
         builder(recipe, model_, optimizers_, layout_, encoding_, nullptr) {}
 
   static schema::Recipe recipe() {
@@ -21,6 +21,8 @@ class Steps {
     recipe.optimizer.hyper.lr = 0.1;
     return recipe;
   }
+
+  Shares shares(int rank, int size) const { return {model_.parameters, optimizers_, rank, size}; }
 
   // Of the first flat buffer.
   int64_t parameters() const { return model_.parameters.buffers()[0].elements; }

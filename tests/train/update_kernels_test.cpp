@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/plan/plan.h"
+#include "runner/train/step_completion.h"
 #include "tests/train/step_fixture.h"
 
 namespace runner::train {
@@ -53,21 +54,34 @@ std::vector<Variant> variants() {
   return found;
 }
 
-// The kernels of one training step that write arrays as long as the flat buffer of all parameters.
-std::vector<std::string> flat_kernels(const schema::Recipe& recipe, const StepShape& shape) {
-  const Steps steps(recipe);
-  const backends::Plan plan =
-      backends::build_plan(steps.builder.complete(steps.builder.record(shape.batch, true), shape));
+// The kernels of a Program that write arrays of `elements` must be compiled ones.
+void expect_compiled(const backends::Program& program, int64_t elements, const std::string& what) {
+  const backends::Plan plan = backends::build_plan(program);
   std::vector<std::string> names;
   for (const backends::PlanStep& step : plan.steps)
-    if (plan.program.type(step.node).shape == backends::Shape{steps.parameters()}) names.push_back(step.kernel.name);
-  return names;
-}
-
-void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const std::string& what) {
-  const std::vector<std::string> names = flat_kernels(recipe, shape);
+    if (plan.program.type(step.node).shape == backends::Shape{elements}) names.push_back(step.kernel.name);
   EXPECT_FALSE(names.empty()) << what;
   for (const std::string& name : names) EXPECT_FALSE(name.starts_with("eltwise.vm")) << what << ": " << name;
+}
+
+// Of a training step, those of the flat buffer of all parameters.
+void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const std::string& what) {
+  const Steps steps(recipe);
+  expect_compiled(steps.builder.complete(steps.builder.record(shape.batch, true), shape), steps.parameters(), what);
+}
+
+// Of the end of a window of replicas, those of a share.
+void expect_shares_compiled(schema::Recipe recipe, int replicas, const std::string& what) {
+  recipe.num_processes = replicas;
+  const Steps steps(recipe);
+  int64_t updated = 0;
+  for (int rank = 0; rank < replicas; ++rank) {
+    const Shares shares = steps.shares(rank, replicas);
+    const int64_t count = shares.of(0).count;
+    if (count > 0) expect_compiled(complete_window(steps.builder, shares), count, what);
+    updated += count;
+  }
+  EXPECT_EQ(updated, steps.parameters());
 }
 
 TEST(UpdateKernels, EveryUpdateIsCompiled) {
@@ -83,6 +97,8 @@ TEST(UpdateKernels, EveryUpdateIsCompiled) {
       recipe.gradient_accumulation_steps = 2;
       expect_compiled(recipe, {.batch = 2, .first = false, .last = false}, what + ", middle of a window");
       expect_compiled(recipe, {.batch = 2, .first = false, .last = true}, what + ", end of a window");
+      for (const int replicas : {2, 8, 16})
+        expect_shares_compiled(recipe, replicas, fmt::format("{}, {} replicas", what, replicas));
     }
 }
 

@@ -91,18 +91,25 @@ class OpByOpDevice : public Device {
 
   std::string_view name() const override { return "op by op"; }
 
-  std::shared_ptr<Buffer> allocate(size_t bytes) override { return std::make_shared<Memory>(bytes); }
+  std::shared_ptr<Buffer> allocate(size_t bytes) override {
+    auto arena = std::make_shared<Arena>(bytes);
+    return wrap({arena, arena->data()}, bytes);
+  }
+
+  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
+    return std::make_shared<Memory>(std::move(memory), bytes);
+  }
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     auto& memory = static_cast<Memory&>(buffer);
-    queue_.push([to = memory.arena, offset, copy = std::vector(source.begin(), source.end())] {
-      std::copy(copy.begin(), copy.end(), to->data() + offset);
+    queue_.push([to = memory.data, offset, copy = std::vector(source.begin(), source.end())] {
+      std::copy(copy.begin(), copy.end(), to.get() + offset);
     });
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     synchronize();
-    const std::byte* from = static_cast<const Memory&>(buffer).arena->data() + offset;
+    const std::byte* from = static_cast<const Memory&>(buffer).data.get() + offset;
     std::copy(from, from + target.size(), target.data());
   }
 
@@ -140,9 +147,10 @@ class OpByOpDevice : public Device {
 
  private:
   struct Memory : Buffer {
-    explicit Memory(size_t bytes) : arena(std::make_shared<Arena>(bytes)) {}
-    size_t bytes() const override { return arena->bytes(); }
-    std::shared_ptr<Arena> arena;  // shared with the work that is queued for it
+    Memory(std::shared_ptr<std::byte> memory, size_t bytes) : data(std::move(memory)), size(bytes) {}
+    size_t bytes() const override { return size; }
+    const std::shared_ptr<std::byte> data;  // shared with the work that is queued for it
+    const size_t size;
   };
 
   // A Program with a kernel for each node, and memory for each value, each kernel and each output.
@@ -210,19 +218,20 @@ class OpByOpDevice : public Device {
   // Points the inputs at their buffers when the queue gets there; earlier submissions still run with theirs.
   void bind(const std::shared_ptr<Launches>& launches, const Arguments& arguments) {
     size_t state = 0, batch = 0, scalar = 0;
-    std::vector<std::shared_ptr<Arena>> alive;
+    std::vector<std::shared_ptr<std::byte>> alive;
     std::vector<std::pair<ValueId, const std::byte*>> places;
     for (const Input& input : launches->program.inputs()) {
       if (input.kind == InputKind::kState) {
-        alive.push_back(static_cast<Memory*>(arguments.states[state++])->arena);
-        places.emplace_back(input.value, alive.back()->data());
+        alive.push_back(static_cast<Memory*>(arguments.states[state++])->data);
+        places.emplace_back(input.value, alive.back().get());
       } else if (input.kind == InputKind::kBatch) {
         places.emplace_back(input.value, arguments.batch[batch++]);
       } else {
         const DType dtype = launches->program.type(input.value).dtype;
-        alive.push_back(std::make_shared<Arena>(sizeof(int64_t)));
-        store_element(dtype, arguments.scalars[scalar++], alive.back()->data());
-        places.emplace_back(input.value, alive.back()->data());
+        auto arena = std::make_shared<Arena>(sizeof(int64_t));
+        alive.emplace_back(arena, arena->data());
+        store_element(dtype, arguments.scalars[scalar++], alive.back().get());
+        places.emplace_back(input.value, alive.back().get());
       }
     }
     queue_.push([this, launches, places = std::move(places), alive = std::move(alive)]() mutable {
@@ -252,9 +261,9 @@ class OpByOpDevice : public Device {
 
   const KernelSource kernels_;
   WorkerPool pool_;
-  std::vector<uint64_t> finished_at_;          // tasks before each ticket
-  std::vector<std::shared_ptr<Arena>> bound_;  // what the running submission reads
-  TaskQueue queue_;                            // last: its thread ends first
+  std::vector<uint64_t> finished_at_;              // tasks before each ticket
+  std::vector<std::shared_ptr<std::byte>> bound_;  // what the running submission reads
+  TaskQueue queue_;                                // last: its thread ends first
 };
 
 }  // namespace runner::backends::testing
