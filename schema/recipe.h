@@ -41,6 +41,7 @@ struct ModelSpec {
 };
 
 enum class DataFormat { kCsv, kIdx, kText, kNpy, kSafetensors, kSynthetic };
+enum class Tokens { kCharacters, kBytes };
 enum class Missing { kError, kDrop, kMean };
 enum class Normalize { kNone, kStandard, kMinMax };  // standard: (x − mean) / std per feature, of the training part
 
@@ -66,6 +67,10 @@ struct DatasetSpec {
   std::vector<int64_t> feature_shape;
   std::optional<int64_t> classes;
   std::optional<int64_t> targets;
+  // text
+  int64_t sequence_length = 0;
+  std::optional<int64_t> stride;  // default: sequence_length
+  Tokens tokens = Tokens::kCharacters;
   // every array format
   std::optional<double> scale;  // features are multiplied by it first (1/255 for byte images)
 };
@@ -73,7 +78,7 @@ struct DatasetSpec {
 struct DataSpec {
   DatasetSpec train;
   std::optional<DatasetSpec> eval;
-  std::optional<double> split_eval;  // split: {eval: 0.2}: fraction of train held out by a seeded hash
+  std::optional<double> split_eval;  // split: {eval: 0.2}: fraction of train held out
   std::optional<int64_t> seed;       // order and split; default: the recipe's seed
   int64_t batch_size = 0;
   bool shuffle = true;

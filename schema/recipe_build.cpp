@@ -113,6 +113,7 @@ void build(const Section& s, DatasetSpec& dataset) {
   s.get("label", dataset.label).get("header", dataset.header);
   s.get("delimiter", dataset.delimiter).get("missing", dataset.missing);
   s.get("samples", dataset.samples).get("classes", dataset.classes).get("targets", dataset.targets);
+  s.get("sequence_length", dataset.sequence_length).get("stride", dataset.stride).get("tokens", dataset.tokens);
   s.get_path("labels", dataset.labels_file);
   switch (dataset.format) {
     case DataFormat::kCsv: s.get("features", dataset.features); break;

@@ -128,9 +128,10 @@ class Checker {
   void check_stream() {
     if (!settings_.is_true("data.stream")) return;
     const auto format = settings_.text("data.train.format");
-    if (format && *format != "csv") {
+    if (format && *format != "csv" && *format != "text") {
       fault(ErrorId::kNeedsOption, "data.train.format",
-            fmt::format("data.stream reads csv files, and data.train.format is {}", *format), "remove data.stream");
+            fmt::format("data.stream reads csv and text files, and data.train.format is {}", *format),
+            "remove data.stream");
     }
     if (has("data.split")) {
       fault(ErrorId::kConflictingKeys, "data.split",

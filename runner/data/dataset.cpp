@@ -96,6 +96,10 @@ LabelKind Dataset::label_kind() const {
   return storage_->label_kind;
 }
 
+int64_t Dataset::label_width() const {
+  return storage_->label_width();
+}
+
 int64_t Dataset::shuffle_buffer() const {
   return storage_->stream ? storage_->stream->shuffle_buffer : 0;
 }
@@ -120,11 +124,8 @@ void Dataset::gather_features(std::span<const int64_t> ids, std::span<float> fea
 }
 
 void Dataset::gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const {
-  const bool by_rule = storage_->rule.has_value();
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const int64_t at = row(ids[i]);
-    classes[i] = by_rule ? storage_->rule->label(at) : storage_->classes[static_cast<size_t>(at)];
-  }
+  const auto width = static_cast<size_t>(label_width());
+  for (size_t i = 0; i < ids.size(); ++i) storage_->read_classes(row(ids[i]), classes.subspan(i * width, width));
 }
 
 void Dataset::gather_targets(std::span<const int64_t> ids, std::span<float> targets) const {
@@ -160,6 +161,7 @@ Fingerprint Dataset::fingerprint() const {
   Sha256 hash;
   if (s.rule.has_value()) hash.update(s.rule->to_string()).update(bytes_of(rows_, 0, rows_.size()));
   for (const std::string& name : s.class_names) hash.update(name).update(std::string_view("\0", 1));
+  hash.update(std::as_bytes(std::span(s.text.ids)));
   const auto update = [&](size_t first_row, size_t rows) {
     const auto hash_rows = [&](const auto& values, size_t width) {
       if (!values.empty()) hash.update(bytes_of(values, first_row * width, rows * width));
@@ -169,6 +171,7 @@ Fingerprint Dataset::fingerprint() const {
     hash_rows(s.classes, 1);
     hash_rows(s.targets, static_cast<size_t>(s.outputs));
   };
+  if (s.sequence > 0) return {size_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};
   for (const int32_t row : rows_) update(static_cast<size_t>(row), 1);
   if (rows_.empty()) update(0, static_cast<size_t>(s.samples));
   return {size_, s.feature_shape, s.label_kind, outputs_, hex(hash.finish())};

@@ -52,13 +52,15 @@ class Dataset {
   LabelKind label_kind() const;
   // Classes (those of the encoding), or targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
+  // Labels of a sample, where they are classes: 1, or one for each token of a text.
+  int64_t label_width() const;
 
   // Of a stream: how many samples its shuffling draws from.  0: the samples are in memory.
   int64_t shuffle_buffer() const;
 
   // Writes the named samples, which are in memory, one after the other.  ids: (B); features: (B, elements of
-  // feature_shape) f32, classes: (B) i64, targets: (B, outputs) f32.  Throws Error(kRun) for an id outside [0, size()).
-  // No allocation.
+  // feature_shape) f32, classes: (B * label_width) i64, targets: (B, outputs) f32.  Throws Error(kRun) for an id
+  // outside [0, size()). No allocation.
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;

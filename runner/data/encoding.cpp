@@ -51,6 +51,8 @@ void check_sizes(const Encoding& encoding) {
   };
   const int64_t width = encoding.feature_shape.elements();
   RUN_CHECK(encoding.outputs >= 0, ErrorKind::kStore, "outputs is {}, expected 0 or more", encoding.outputs);
+  RUN_CHECK(encoding.sequence == 0 || encoding.feature_shape == backends::Shape{encoding.sequence}, ErrorKind::kStore,
+            "sequence is {}, expected 0 or the width of a sample", encoding.sequence);
   check("center", encoding.center.size(), encoding.normalize != Normalize::kNone, width);
   check("spread", encoding.spread.size(), encoding.normalize != Normalize::kNone, width);
   check("fill", encoding.fill.size(), !encoding.fill.empty(), width);
@@ -61,17 +63,18 @@ void check_sizes(const Encoding& encoding) {
 }  // namespace
 
 std::string Encoding::to_json() const {
-  return json{{"feature_shape", dims_of(feature_shape)},
-              {"label_kind", word_of(label_kind, kLabelKinds)},
-              {"outputs", outputs},
-              {"class_names", class_names},
-              {"feature_names", feature_names},
-              {"label_name", label_name},
-              {"normalize", word_of(normalize, kNormalizations)},
-              {"center", center},
-              {"spread", spread},
-              {"fill", fill}}
-      .dump();
+  json document{{"feature_shape", dims_of(feature_shape)},
+                {"label_kind", word_of(label_kind, kLabelKinds)},
+                {"outputs", outputs},
+                {"class_names", class_names},
+                {"feature_names", feature_names},
+                {"label_name", label_name},
+                {"normalize", word_of(normalize, kNormalizations)},
+                {"center", center},
+                {"spread", spread},
+                {"fill", fill}};
+  if (sequence > 0) document["sequence"] = sequence;  // older programs read states of other data
+  return document.dump();
 }
 
 Encoding Encoding::from_json(std::string_view text) {
@@ -82,6 +85,7 @@ Encoding Encoding::from_json(std::string_view text) {
     encoding.label_kind = read_word(document, "label_kind", kLabelKinds);
     encoding.normalize = read_word(document, "normalize", kNormalizations);
     document.at("outputs").get_to(encoding.outputs);
+    encoding.sequence = document.value("sequence", int64_t{0});
     document.at("class_names").get_to(encoding.class_names);
     document.at("feature_names").get_to(encoding.feature_names);
     document.at("label_name").get_to(encoding.label_name);

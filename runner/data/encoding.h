@@ -16,6 +16,8 @@ enum class LabelKind : uint8_t { kNone, kClass, kTarget };
 
 struct Encoding {
   backends::Shape feature_shape;  // of one sample
+  // Tokens of a sample of text, whose features and labels both are numbers of tokens, one label for each; 0: no text.
+  int64_t sequence = 0;
   LabelKind label_kind = LabelKind::kNone;
   int64_t outputs = 0;                     // classes (largest label in train and eval + 1), or targets per sample
   std::vector<std::string> class_names;    // sorted, one per class; empty for integer labels
@@ -26,6 +28,9 @@ struct Encoding {
   std::vector<double> center;  // standard: mean; minmax: smallest value
   std::vector<double> spread;  // standard: population standard deviation; minmax: range; 1 for a constant feature
   std::vector<double> fill;    // missing: mean: what stands for a missing value, before scale
+
+  // Labels of a sample, where they are classes; a model gives `outputs` numbers for each.
+  int64_t label_width() const { return sequence > 0 ? sequence : 1; }
 
   bool operator==(const Encoding&) const = default;
   // One JSON object; numbers survive the round trip exactly.

@@ -11,6 +11,7 @@
 #include "runner/data/random.h"
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
+#include "runner/data/text.h"
 #include "runner/formats/input.h"
 #include "schema/error.h"
 
@@ -28,9 +29,9 @@ Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options,
     case DataFormat::kNpy: return read_array_files(spec, options, open_npy);
     case DataFormat::kSafetensors: return read_safetensors(spec, options);
     case DataFormat::kSynthetic: return read_synthetic(spec, options);
-    case DataFormat::kText: break;
+    case DataFormat::kText: return shuffle_buffer > 0 ? count_text(spec, shuffle_buffer) : read_text(spec);
   }
-  fail(ErrorKind::kRecipe, "format: text is not available yet");
+  RUN_ASSERT(false);
 }
 
 Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer,
@@ -75,12 +76,16 @@ void use_names(Storage& storage, const std::vector<std::string>& names, const st
               formats::in_quotes(label));
     class_of.push_back(found - names.begin());
   }
+  for (uint32_t& token : storage.text.ids) token = static_cast<uint32_t>(class_of[token]);
   for (int64_t& label : storage.classes) label = class_of[static_cast<size_t>(label)];
   storage.class_names = names;
 }
 
 // A section has the features and labels that the training data has.
 void check_alike(const Storage& storage, const Encoding& encoding, const std::string& name) {
+  RUN_CHECK((storage.sequence > 0) == (encoding.sequence > 0), ErrorKind::kData,
+            "{} is {}text, and the training data {}", name, storage.sequence > 0 ? "" : "no ",
+            encoding.sequence > 0 ? "is" : "is not");
   RUN_CHECK(storage.feature_shape == encoding.feature_shape, ErrorKind::kData,
             "{}: samples have features {}, those of the training data {}", name, storage.feature_shape.to_string(),
             encoding.feature_shape.to_string());
@@ -111,6 +116,7 @@ ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_require
 Encoding encoding_of(const Storage& train) {
   Encoding encoding;
   encoding.feature_shape = train.feature_shape;
+  encoding.sequence = train.sequence;
   encoding.label_kind = train.label_kind;
   encoding.outputs = train.outputs;
   encoding.class_names = train.class_names;
@@ -152,6 +158,10 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
     eval = std::make_shared<Storage>(read(*spec.eval, same_as(encoding, seed, true), buffer, "data.eval"));
     check_alike(*eval, encoding, "data.eval");
     if (train->label_kind == LabelKind::kClass) join_classes(encoding, *train, *eval);
+  } else if (spec.split_eval.has_value() && encoding.sequence > 0) {
+    TextParts cut = split_text(std::move(*train), *spec.split_eval, spec.train.path);
+    *train = std::move(cut.train);
+    eval = std::make_shared<Storage>(std::move(cut.eval));
   } else if (spec.split_eval.has_value()) {
     parts = split(train->samples, *spec.split_eval, seed);
     eval = train;

@@ -27,7 +27,8 @@ enum class LabelsAs { kAuto, kClasses, kTargets, kNames };
 LabelsAs labels_as(schema::Loss loss);
 
 // Reads data.train and data.eval, or splits train: exactly round(N * split_eval) samples are held out, those with the
-// smallest Philox hash of (seed, index); both parts keep the file's order.  Statistics are of the training part alone.
+// smallest Philox hash of (seed, index), of a text its end; both parts keep the file's order.  Statistics are of the
+// training part alone.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);
 
 // The same for a recipe, with the seed of its data and the labels that its loss wants.

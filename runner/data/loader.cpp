@@ -43,7 +43,8 @@ struct Layout {
   Layout(const Dataset& dataset, int64_t batch) {
     const auto size = static_cast<size_t>(batch);
     const bool targets = dataset.label_kind() == LabelKind::kTarget;
-    const size_t label_bytes = targets ? sizeof(float) * static_cast<size_t>(dataset.outputs()) : sizeof(int64_t);
+    const size_t label_bytes = targets ? sizeof(float) * static_cast<size_t>(dataset.outputs())
+                                       : sizeof(int64_t) * static_cast<size_t>(dataset.label_width());
     features = 0;
     labels = aligned(size * static_cast<size_t>(dataset.feature_shape().elements()) * sizeof(float));
     weights = labels + aligned(size * label_bytes);
@@ -108,7 +109,7 @@ struct Loader::Ring {
     BatchRows rows{.ids = std::span(reinterpret_cast<int64_t*>(memory + layout.ids), size), .features = features};
     std::byte* const labels = memory + layout.labels;
     if (dataset.label_kind() == LabelKind::kClass) {
-      rows.classes = std::span(reinterpret_cast<int64_t*>(labels), size);
+      rows.classes = std::span(reinterpret_cast<int64_t*>(labels), size * static_cast<size_t>(dataset.label_width()));
     } else if (dataset.label_kind() == LabelKind::kTarget) {
       rows.targets = std::span(reinterpret_cast<float*>(labels), size * static_cast<size_t>(dataset.outputs()));
     }

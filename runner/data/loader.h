@@ -34,7 +34,7 @@ struct Batch {
   int64_t samples = 0;  // of all replicas in this step, repeats not counted
   bool last_of_epoch = false;
   std::span<const float> features;        // (B, …)
-  std::span<const int64_t> classes = {};  // (B), LabelKind::kClass
+  std::span<const int64_t> classes = {};  // (B), LabelKind::kClass; (B, T) of a text
   std::span<const float> targets = {};    // (B, outputs), LabelKind::kTarget
   std::span<const float> weights;         // (B): 1, or 0 for a repeat
   std::span<const int64_t> ids;           // (B): sample index in the data set

@@ -27,7 +27,7 @@ struct ReadOptions {
   int64_t feature_count = 0;
 };
 
-// A csv file whose samples stay in it, to be read anew in every epoch (stream.h).
+// A csv or text file whose samples stay in it, to be read anew in every epoch (stream.h).
 struct StreamedFile {
   static constexpr int64_t kPlaceEvery = 1024;
 
@@ -35,9 +35,15 @@ struct StreamedFile {
   ReadOptions options = {};
   int64_t shuffle_buffer = 1;         // samples
   int64_t bytes = 0, changed = 0;     // size, and time of the last change, when it was counted
-  std::string contents = {};          // SHA-256, hex: of features and labels, row by row
+  std::string contents = {};          // SHA-256, hex: of features and labels, row by row; of a text of its tokens
   std::vector<CsvPlace> places = {};  // of every kPlaceEvery-th sample but the first; empty: compressed
   std::vector<float> fill = {};       // missing: mean: what stands for a missing value, of each feature
+};
+
+// Samples of a text in memory: that number i is the tokens from i * stride on (text.h).
+struct TokenText {
+  std::vector<uint32_t> ids;
+  int64_t stride = 1;
 };
 
 struct Storage {
@@ -48,8 +54,10 @@ struct Storage {
   std::vector<uint8_t> bytes;  // (samples, …), scale applied when read
   std::optional<Synthetic> rule;
   std::optional<StreamedFile> stream;  // the labels as well
+  TokenText text;                      // the same
   float scale = 1;                     // of bytes
 
+  int64_t sequence = 0;  // as Encoding has it
   LabelKind label_kind = LabelKind::kNone;
   std::vector<int64_t> classes;  // (samples)
   std::vector<float> targets;    // (samples, outputs)
@@ -63,8 +71,12 @@ struct Storage {
   std::vector<std::string> class_names;    // sorted; class i of `classes` is class_names[i]
 
   int64_t width() const { return feature_shape.elements(); }
+  // Labels of a sample, where they are classes.
+  int64_t label_width() const { return sequence > 0 ? sequence : 1; }
   // Features of a row as floats, before normalisation; out: (width).
   void read_row(int64_t row, std::span<float> out) const;
+  // Classes of a row; out: (label_width).
+  void read_classes(int64_t row, std::span<int64_t> out) const;
 };
 
 // Multiplies the values by the recipe's `scale`, in f32.  Throws Error(kData) naming `file` when one becomes infinite.

@@ -34,10 +34,15 @@ const StreamedFile& unchanged(const StreamedFile& file) {
 
 }  // namespace
 
+StreamedFile stamped_file(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
+  StreamedFile file{spec, options, shuffle_buffer};
+  stamp(file);
+  return file;
+}
+
 Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
   Storage storage;
-  StreamedFile& file = storage.stream.emplace(StreamedFile{spec, options, shuffle_buffer});
-  stamp(file);
+  StreamedFile& file = storage.stream.emplace(stamped_file(spec, options, shuffle_buffer));
   CsvRows rows(file.spec, file.options);
   LabelColumn labels(spec.path, options.labels, LabelColumn::Keep::kKind);
   Sha256 contents;
@@ -59,18 +64,45 @@ Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, i
 }
 
 StreamedRows::StreamedRows(const Storage& storage)
-    : storage_(storage),
-      rows_(unchanged(*storage.stream).spec, storage.stream->options),
-      features_(static_cast<size_t>(storage.width())) {}
+    : storage_(storage), features_(static_cast<size_t>(storage.width())) {
+  const StreamedFile& file = unchanged(*storage.stream);
+  if (storage.sequence > 0) {
+    text_.emplace(file.spec, numbers_.emplace(storage.class_names));
+  } else {
+    rows_.emplace(file.spec, file.options);
+  }
+}
+
+// The next sample as it stands in the file.
+bool StreamedRows::read() {
+  if (rows_ && !rows_->next()) return false;
+  if (rows_) return std::copy(rows_->features().begin(), rows_->features().end(), features_.begin()), true;
+  if (!text_->next()) return false;
+  const std::vector<int64_t>& tokens = text_->tokens();
+  if (std::find(tokens.begin(), tokens.end(), -1) != tokens.end()) refuse_other(*storage_.stream);
+  std::copy(tokens.begin(), tokens.end() - 1, features_.begin());
+  return true;
+}
+
+void StreamedRows::read_classes(std::vector<int64_t>& classes) const {
+  if (rows_) {
+    classes = {parse_class(rows_->label(), storage_.class_names)};
+  } else {
+    classes.assign(text_->tokens().begin() + 1, text_->tokens().end());
+  }
+}
+
+float StreamedRows::target() const {
+  return parse_target(rows_->label());
+}
 
 bool StreamedRows::next() {
   const StreamedFile& file = *storage_.stream;
-  if (!rows_.next()) {
+  if (!read()) {
     if (sample_ + 1 != storage_.samples) refuse_other(file);
     return false;
   }
   if (++sample_ == storage_.samples) refuse_other(file);
-  std::copy(rows_.features().begin(), rows_.features().end(), features_.begin());
   if (file.spec.scale) scale_sample(features_, sample_, *file.spec.scale, file.spec.path);
   for (size_t i = 0; i < file.fill.size(); ++i) {
     if (std::isnan(features_[i])) features_[i] = file.fill[i];
@@ -82,13 +114,17 @@ bool StreamedRows::go_to(int64_t sample) {
   const int64_t place = sample / StreamedFile::kPlaceEvery, there = place * StreamedFile::kPlaceEvery;
   const std::vector<CsvPlace>& places = storage_.stream->places;
   if (place > 0 && place <= std::ssize(places) && there > sample_ + 1) {
-    rows_.go_to(places[static_cast<size_t>(place - 1)], there);
-    sample_ = there - 1;
+    go_to(places[static_cast<size_t>(place - 1)], there);
   }
   while (sample_ < sample) {
     if (!next()) return false;
   }
   return true;
+}
+
+void StreamedRows::go_to(const CsvPlace& place, int64_t sample) {
+  rows_ ? rows_->go_to(place, sample) : text_->go_to(place.byte);
+  sample_ = sample - 1;
 }
 
 StreamReader::StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept)
@@ -128,8 +164,8 @@ void StreamReader::load(Sample& sample) {
   sample.features = rows_->features();
   dataset_.normalize(sample.features);
   const LabelKind kind = dataset_.label_kind();
-  if (kind == LabelKind::kClass) sample.label_class = parse_class(rows_->label(), dataset_.storage().class_names);
-  if (kind == LabelKind::kTarget) sample.target = parse_target(rows_->label());
+  if (kind == LabelKind::kClass) rows_->read_classes(sample.classes);
+  if (kind == LabelKind::kTarget) sample.target = rows_->target();
 }
 
 bool StreamReader::read_next(Sample& sample) {
@@ -149,7 +185,9 @@ void StreamReader::write(const Sample& sample, size_t row, const BatchRows& out)
   const size_t width = sample.features.size();
   out.ids[row] = sample.id;
   std::copy(sample.features.begin(), sample.features.end(), out.features.begin() + static_cast<ptrdiff_t>(row * width));
-  if (!out.classes.empty()) out.classes[row] = sample.label_class;
+  if (!out.classes.empty())
+    std::copy(sample.classes.begin(), sample.classes.end(),
+              out.classes.begin() + static_cast<ptrdiff_t>(row * sample.classes.size()));
   if (!out.targets.empty()) out.targets[row] = sample.target;
 }
 

@@ -1,4 +1,4 @@
-// Samples that stay in their csv file: counted once, then read in turn, through a buffer that shuffles them.
+// Samples that stay in their csv or text file: counted once, then read in turn, through a buffer that shuffles them.
 //
 // The position of every sample in an epoch is that of an Order with the same seed and buffer, so that a plan of a
 // stream is a plan like any other.  Memory: the buffer, the samples that may be repeated, and a window of the file.
@@ -16,12 +16,16 @@
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
 #include "runner/data/storage.h"
+#include "runner/data/text.h"
 
 namespace runner::data {
 
 // Reads the file once and keeps what it is: how many samples, their labels' kind, what is missing, a digest.
 // Throws Error(kData) as read_csv does.
 Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
+
+// A file to be counted, as it is now.
+StreamedFile stamped_file(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
 
 // The file's samples in its order, once through.  Throws Error(kRun) when it is not the file that was counted.
 class StreamedRows {
@@ -33,17 +37,24 @@ class StreamedRows {
   bool go_to(int64_t sample);
   int64_t sample() const { return sample_; }                        // from 0
   const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised
-  std::string_view label() const { return rows_.label(); }
+  // The labels: classes (label_width), which those of a csv file are named by, or a target.
+  void read_classes(std::vector<int64_t>& classes) const;
+  float target() const;
 
  private:
+  bool read();
+  void go_to(const CsvPlace& place, int64_t sample);
+
   const Storage& storage_;
-  CsvRows rows_;
+  std::optional<CsvRows> rows_;
+  std::optional<TokenNumbers> numbers_;
+  std::optional<TextSamples> text_;  // instead of rows
   int64_t sample_ = -1;
   std::vector<float> features_;
 };
 
-// Where the samples of a batch go, one after the other: ids (B), features (B, …), and one of classes (B) and targets
-// (B) where there are labels.
+// Where the samples of a batch go, one after the other: ids (B), features (B, …), and one of classes (B, label_width)
+// and targets (B) where there are labels.
 struct BatchRows {
   std::span<int64_t> ids;
   std::span<float> features;
@@ -66,7 +77,7 @@ class StreamReader {
   struct Sample {
     int64_t id = 0;
     std::vector<float> features;
-    int64_t label_class = 0;
+    std::vector<int64_t> classes;
     float target = 0;
   };
 

@@ -45,13 +45,17 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
       none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
       plan_(evaluation_plan(recipe, dataset.size(), ranks)),
       with_metrics_(has(hooks, HookEntry::kMetrics) ? hooks : nullptr),
-      ranks_(ranks) {}
+      ranks_(ranks) {
+  RUN_CHECK(with_metrics_ == nullptr || trainer.encoding().sequence == 0, ErrorKind::kRecipe,
+            "`metrics` of a hook takes one label for each sample, and a text has one for each token; let "
+            "evaluation_step return metrics instead");
+}
 
 template <class Each>
 void Evaluator::each_batch(const Each& each) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
   data::Loader loader(dataset_, plan_, {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0});
-  const auto outputs = static_cast<size_t>(trainer_.encoding().outputs);
+  const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     const data::Batch& batch = loader.next();
     if (batch.size == 0) continue;
@@ -94,6 +98,31 @@ EvaluatedSet Evaluator::merged(const EvaluatedSet& mine) const {
   return all;
 }
 
+namespace {
+
+// The same number for each label of a sample.
+std::vector<float> for_each_label(std::span<const float> of_samples, int64_t labels) {
+  std::vector<float> repeated;
+  for (const float value : of_samples) repeated.insert(repeated.end(), static_cast<size_t>(labels), value);
+  return repeated;
+}
+
+}  // namespace
+
+// Each token of a text is scored as a sample of other data is.
+void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
+  const int64_t labels = trainer_.encoding().label_width();
+  const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };
+  const std::vector<float> mask = expanded(batch.weights), losses = expanded(evaluated_.losses),
+                           weights = expanded(evaluated_.weights);
+  metrics.add({.outputs = evaluated_.outputs,
+               .classes = evaluated_.classes,
+               .targets = evaluated_.targets,
+               .mask = mask,
+               .losses = losses,
+               .weights = weights});
+}
+
 std::map<std::string, double> Evaluator::run() {
   Metrics metrics = none_yet_;
   EvaluatedSet set;
@@ -101,12 +130,7 @@ std::map<std::string, double> Evaluator::run() {
   MetricSums of_hook;
   each_batch([&](const data::Batch& batch, size_t) {
     trainer_.evaluate(batch, evaluated_);
-    metrics.add({.outputs = evaluated_.outputs,
-                 .classes = evaluated_.classes,
-                 .targets = evaluated_.targets,
-                 .mask = batch.weights,
-                 .losses = evaluated_.losses,
-                 .weights = evaluated_.weights});
+    score(batch, metrics);
     if (with_metrics_ != nullptr) gather(batch, set);
     for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
   });

@@ -29,12 +29,13 @@ class Evaluator {
   // What to warn of after run(), if anything: predictions or targets that are NaN.
   std::optional<std::string> warning() const;
 
-  // The model's outputs for every sample in file order: (samples, outputs) f32.
+  // The model's outputs for every sample in file order: (samples, outputs) f32, of a text (samples, T, outputs).
   std::vector<float> predict();
 
  private:
   template <class Each>
   void each_batch(const Each& each);
+  void score(const data::Batch& batch, Metrics& metrics) const;
   void gather(const data::Batch& batch, EvaluatedSet& set) const;
   EvaluatedSet merged(const EvaluatedSet& mine) const;
   backends::Site site(std::string_view what) const { return {what, trainer_.counters.windows}; }

@@ -27,8 +27,8 @@ using backends::Value;
 struct StepInputs {
   nn::Forward& forward;
   const nn::ModulePtr& model;
-  Value features;                                  // (B, …) f32
-  Value labels;                                    // (B) i64, or targets (B, K) f32
+  Value features;                                  // (B, …) f32, of a text (B, T) i64
+  Value labels;                                    // (B) i64, of a text (B, T) i64, or targets (B, K) f32
   Value mask;                                      // (B) f32: 1, or 0 for a repeated sample
   Value sample_ids;                                // (B) i64
   std::function<std::vector<double>(Value)> read;  // the elements of a value now, from the arrays as they are
@@ -49,7 +49,7 @@ struct StepLosses {
 
 // What an evaluation step recorded.
 struct StepPredictions {
-  Value predictions;      // (B, N) f32, N as the data has classes or targets
+  Value predictions;      // (B, N) f32, N as the data has classes or targets; of a text (B, T, N)
   Value targets;          // as StepInputs::labels; unset: those
   Value losses, weights;  // (B) f32, or unset: those of the recipe's loss
   std::vector<StepMetric> metrics;

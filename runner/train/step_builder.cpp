@@ -27,6 +27,7 @@ Shape batched(int64_t batch, const Shape& sample) {
 }
 
 TensorType label_type(const data::Encoding& encoding, int64_t batch) {
+  if (encoding.sequence > 0) return {DType::kI64, Shape{batch, encoding.sequence}};
   if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
   return {DType::kF32, Shape{batch, encoding.outputs}};
 }
@@ -126,6 +127,9 @@ StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, boo
   while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
   for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
     frame.batch_inputs[i] = input_value(program, input++);
+  // Whatever trains sees tokens as what indices are; loaders know one type of features.
+  if (batch && encoding_.sequence > 0)
+    frame.batch_inputs[kFeatures] = ops::cast(frame.batch_inputs[kFeatures], DType::kI64);
   frame.parameters.reserve(begun.parameters.size());
   for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
   return frame;
@@ -215,6 +219,7 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
     StepPredictions step = hooks_->evaluation_step(inputs);
     recorded.outputs = step.predictions.id;
     recorded.targets = step.targets.id;
+    if (encoding_.sequence > 0) check_token_outputs(step.predictions, inputs.labels);
     losses = step.losses ? SampleLosses{step.losses, step.weights}
                          : losses_of_recipe(step.predictions, step.targets ? step.targets : inputs.labels);
     add_metrics(recorded, std::move(step.metrics));
@@ -230,12 +235,35 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
 
 // A hook's model may give outputs of any shape.
 SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
+  if (encoding_.sequence > 0) return losses_of_tokens(outputs, labels);
   const Shape wanted{labels.shape()[0], encoding_.outputs};
   RUN_CHECK(outputs.shape() == wanted, ErrorKind::kRecipe,
             "the model gives {}, but the data has {} {}: expected {} f32", outputs.type().to_string(),
             encoding_.outputs, encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets",
             wanted.to_string());
   return sample_losses(recipe_.train, loss_, outputs, labels);
+}
+
+void StepBuilder::check_token_outputs(Value outputs, Value labels) const {
+  const Shape wanted{labels.shape()[0], encoding_.sequence, encoding_.outputs};
+  RUN_CHECK(outputs.shape() == wanted, ErrorKind::kRecipe,
+            "the model gives {}, but the data is text of {} different tokens: expected {} f32, for each token what "
+            "comes behind it",
+            outputs.type().to_string(), encoding_.outputs, wanted.to_string());
+}
+
+// Each token counts as a sample of other data does: a sample's loss is the sum over its tokens, its weight theirs.
+SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
+  check_token_outputs(outputs, labels);
+  const int64_t batch = labels.shape()[0], length = encoding_.sequence;
+  const SampleLosses tokens =
+      sample_losses(recipe_.train, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
+                    ops::reshape(labels, Shape{batch * length}));
+  const auto of_samples = [&](Value values) {
+    const int64_t tokens_axis[] = {1};
+    return ops::sum(ops::reshape(values, Shape{batch, length}), tokens_axis);
+  };
+  return {of_samples(tokens.losses), of_samples(tokens.weights)};
 }
 
 void StepBuilder::Recorded::output_metrics(Program& to) const {

@@ -29,8 +29,8 @@ namespace runner::train {
 
 // Batch inputs of every Program, in order.
 enum BatchInput : int32_t {
-  kFeatures,   // (B, …) f32
-  kLabels,     // (B) i64, or targets (B, K) f32
+  kFeatures,   // (B, …) f32, which of a text are numbers of tokens
+  kLabels,     // (B) i64, of a text (B, T) i64, or targets (B, K) f32
   kMask,       // (B) f32: 1, or 0 for a repeated sample
   kSampleIds,  // (B) i64
   kRandomKey,  // (2) i64: {seed, epoch}
@@ -148,6 +148,8 @@ class StepBuilder {
   const data::Encoding& encoding_;
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
   SampleLosses losses_of_recipe(Value outputs, Value labels) const;
+  SampleLosses losses_of_tokens(Value outputs, Value labels) const;
+  void check_token_outputs(Value outputs, Value labels) const;
 
   Hooks* const hooks_;
   const schema::Loss loss_;

@@ -79,6 +79,9 @@ std::map<std::string, double> StoredModel::evaluate(const std::string& file) {
 }
 
 Prediction StoredModel::predict(const std::string& file) {
+  RUN_CHECK(encoding_.sequence == 0, ErrorKind::kUsage,
+            "predict writes one row of outputs for each sample, and the run was trained on text, which has outputs for "
+            "each token; `runner eval` gives its metrics");
   const data::Dataset dataset = read(file, false);
   warnings_ = dataset.warnings();
   Prediction prediction{.samples = dataset.size(),

@@ -25,6 +25,11 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   RUN_CHECK(of_hook == (recipe.model.type == schema::ModelType::kHook), ErrorKind::kRecipe, "{}",
             of_hook ? "the hook has a model, and model.type names another; leave it out, or write model.type: hook"
                     : "there is no model: write one under model, or a function model in the hook");
+  RUN_CHECK(of_hook || encoding.sequence == 0, ErrorKind::kRecipe,
+            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
+            "model with nn.Embedding in the hook");
+  RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
+            "`transform` of a hook changes numbers, and data.train is text; remove it");
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
 }
 
@@ -414,17 +419,18 @@ std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader) {
 void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
   const Step step = forward_step(batch, true);
   device_.wait(device_.submit(*step, arguments(batch, lines_of_step(false))));
-  const auto size = static_cast<size_t>(batch.size), width = static_cast<size_t>(encoding_.outputs);
+  const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
+             width = static_cast<size_t>(encoding_.outputs);
   const auto read = [&](int output, auto& values, size_t count) {
     values.resize(count);
     device_.read_output(*step, output, std::as_writable_bytes(std::span(values)));
   };
-  read(kOutputs, result.outputs, size * width);
+  read(kOutputs, result.outputs, size * labels * width);
   read(kLosses, result.losses, size);
   read(kWeights, result.weights, size);
   const bool own_targets = builder_.varies(false) && recorded_.targets != backends::kNoValue;
   if (own_targets && encoding_.label_kind == data::LabelKind::kClass) {
-    read(kTargets, result.classes, size);
+    read(kTargets, result.classes, size * labels);
   } else if (own_targets) {
     read(kTargets, result.targets, size * width);
   } else {

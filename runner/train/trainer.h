@@ -53,7 +53,7 @@ using MetricSums = std::map<std::string, MetricSum>;
 // One batch as the model left it.
 struct Evaluated {
   std::vector<float> outputs;    // (B, N)
-  std::vector<int64_t> classes;  // (B), for classes
+  std::vector<int64_t> classes;  // (B), for classes; of a text (B, T)
   std::vector<float> targets;    // (B, N), for targets
   std::vector<float> losses, weights;
   MetricSums metrics;  // of a hook

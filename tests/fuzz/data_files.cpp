@@ -1,4 +1,4 @@
-// Files of data: safetensors, npy, idx, csv.
+// Files of data: safetensors, npy, idx, csv, text.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,6 +12,7 @@
 #include "runner/data/load.h"
 #include "runner/data/storage.h"
 #include "runner/data/stream.h"
+#include "runner/data/text.h"
 #include "runner/formats/safetensors.h"
 #include "tests/fuzz/target.h"
 
@@ -142,13 +143,13 @@ void check_streamed(const DatasetSpec& spec, LabelsAs labels, const Storage& loa
   require(counted.label_kind == loaded.label_kind && counted.outputs == loaded.outputs, "labels of another kind");
   data::StreamedRows rows(counted);
   const auto width = static_cast<size_t>(loaded.width());
+  std::vector<int64_t> classes;
   for (size_t i = 0; rows.next(); ++i) {
+    if (loaded.label_kind == LabelKind::kClass) rows.read_classes(classes);
     require(std::memcmp(rows.features().data(), loaded.values.data() + i * width, width * sizeof(float)) == 0,
             "other features");
-    if (loaded.label_kind == LabelKind::kClass)
-      require(data::parse_class(rows.label(), counted.class_names) == loaded.classes[i], "another class");
-    if (loaded.label_kind == LabelKind::kTarget)
-      require(data::parse_target(rows.label()) == loaded.targets[i], "another target");
+    if (loaded.label_kind == LabelKind::kClass) require(classes == std::vector{loaded.classes[i]}, "another class");
+    if (loaded.label_kind == LabelKind::kTarget) require(rows.target() == loaded.targets[i], "another target");
   }
   require(rows.sample() + 1 == loaded.samples, "not every sample");
 }
@@ -195,6 +196,36 @@ bool csv(Bytes input) {
     check_storage(loaded, mean);
     check_streamed(spec, labels, loaded);
     load_and_gather(spec, labels);
+  });
+}
+
+// The first byte says how a text is cut.  Samples and labels are what stands in the file, and a stream gives the same.
+bool text(Bytes input) {
+  if (input.empty()) return false;
+  static uint8_t choice;
+  choice = input[0];
+  return accepts(input.subspan(1), [](const std::string& path) {
+    DatasetSpec spec;
+    spec.format = DataFormat::kText;
+    spec.path = path;
+    spec.tokens = (choice & 1) == 0 ? schema::Tokens::kCharacters : schema::Tokens::kBytes;
+    spec.sequence_length = 1 + (choice >> 1 & 7);
+    spec.stride = 1 + (choice >> 4);
+    const Storage loaded = data::read_text(spec), counted = data::count_text(spec, 3);
+    require(counted.samples == loaded.samples && counted.class_names == loaded.class_names, "another vocabulary");
+    const auto width = static_cast<size_t>(spec.sequence_length);
+    std::vector<float> features(width);
+    std::vector<int64_t> labels(width), streamed;
+    data::StreamedRows rows(counted);
+    for (int64_t row = 0; row < loaded.samples; ++row) {
+      require(rows.next(), "the stream ends too early");
+      rows.read_classes(streamed);
+      loaded.read_row(row, features);
+      loaded.read_classes(row, labels);
+      require(rows.features() == features && streamed == labels, "another sample");
+      for (const int64_t label : labels) require(label >= 0 && label < loaded.outputs, "no such token");
+    }
+    require(!rows.next(), "the stream goes on");
   });
 }
 

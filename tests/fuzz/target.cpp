@@ -56,6 +56,7 @@ std::span<const Target> targets() {
       {"npy", npy, 16},
       {"idx", idx, 16},
       {"csv", csv, 64},
+      {"text", text, 64},
       {"lua_patterns", lua_patterns, 1024},
       {"where", where, 1024},
   };

@@ -21,6 +21,7 @@ bool safetensors(Bytes input);
 bool npy(Bytes input);
 bool idx(Bytes input);
 bool csv(Bytes input);
+bool text(Bytes input);
 bool lua_patterns(Bytes input);
 bool where(Bytes input);
 

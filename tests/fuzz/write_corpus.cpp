@@ -120,6 +120,19 @@ void write_csv(Corpus corpus) {
   corpus.add('\x40' + gzip("a,b,label\n1,2,0\n3,4,1\n"));
 }
 
+// The first byte says how the text is cut (data_files.cpp).
+void write_text(Corpus corpus) {
+  corpus.add("\x06hello world, hello text");
+  corpus.add(
+      "\x12"
+      "\xc3\xbc\xe2\x86\x92\xf0\x9d\x84\x9e\na\xc3\xbc");
+  corpus.add(
+      "\x43"
+      "\xff\x80 any bytes");
+  corpus.add('\x04' + gzip("a text that was packed"));
+  corpus.add('\xff' + std::string(100, 'x') + std::string(1, '\0'));
+}
+
 void write_lua_patterns(Corpus corpus) {
   const auto add = [&](const std::string& pattern, const std::string& subject, const std::string& replacement) {
     corpus.add(pattern + '\x1f' + subject + '\x1f' + replacement);
@@ -162,6 +175,7 @@ int main(int argc, char** argv) {
   write_idx(Corpus(root, "idx"));
   write_safetensors(Corpus(root, "safetensors"));
   write_csv(Corpus(root, "csv"));
+  write_text(Corpus(root, "text"));
   write_lua_patterns(Corpus(root, "lua_patterns"));
   write_where(Corpus(root, "where"));
   return 0;

@@ -1,0 +1,265 @@
+// Text against strings cut by hand: what samples and labels are, vocabularies, splits, streams, and what is refused.
+#include "runner/data/text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "runner/data/load.h"
+#include "runner/data/loader.h"
+#include "schema/error.h"
+#include "tests/data/batches.h"
+#include "tests/data/files.h"
+
+namespace runner::data {
+namespace {
+
+using Characters = std::vector<std::string>;
+
+// UTF-8 cut at each byte that begins a character.
+Characters characters_of(const std::string& text) {
+  Characters characters;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) characters.emplace_back();
+    characters.back() += c;
+  }
+  return characters;
+}
+
+class TextTest : public FileTest {
+ protected:
+  static schema::DatasetSpec spec_of(const std::string& path, int64_t length) {
+    schema::DatasetSpec spec;
+    spec.format = schema::DataFormat::kText;
+    spec.path = path;
+    spec.sequence_length = length;
+    return spec;
+  }
+  Data data_of(const std::string& text, int64_t length) {
+    schema::DataSpec spec;
+    spec.train = spec_of(write("x.txt", text), length);
+    return load(spec, 0);
+  }
+
+  // Features and labels of a sample as the characters that their numbers name.
+  static std::pair<std::string, std::string> sample(const Data& data, const Dataset& set, int64_t id) {
+    const auto width = static_cast<size_t>(set.label_width());
+    std::vector<float> features(width);
+    std::vector<int64_t> classes(width);
+    set.gather_features(std::vector{id}, features);
+    set.gather_classes(std::vector{id}, classes);
+    std::pair<std::string, std::string> text;
+    for (size_t i = 0; i < width; ++i) {
+      text.first += data.encoding.class_names.at(static_cast<size_t>(features[i]));
+      text.second += data.encoding.class_names.at(static_cast<size_t>(classes[i]));
+    }
+    return text;
+  }
+};
+
+TEST_F(TextTest, LabelsAreTheTokensBehind) {
+  const Data data = data_of("hello world", 4);
+  EXPECT_EQ(data.train.size(), 2);
+  EXPECT_EQ(data.encoding.class_names, (Characters{" ", "d", "e", "h", "l", "o", "r", "w"}));  // sorted, as nanoGPT's
+  EXPECT_EQ(data.encoding.outputs, 8);
+  EXPECT_EQ(data.encoding.sequence, 4);
+  EXPECT_EQ(sample(data, data.train, 0), (std::pair<std::string, std::string>("hell", "ello")));
+  EXPECT_EQ(sample(data, data.train, 1), (std::pair<std::string, std::string>("o wo", " wor")));
+  EXPECT_EQ(Encoding::from_json(data.encoding.to_json()), data.encoding);
+}
+
+TEST_F(TextTest, EveryLengthAndStrideGivesTheSamplesThatFit) {
+  const std::string text = "Ünïcödé → 3 €, 𝄞!";
+  const Characters characters = characters_of(text);
+  for (int64_t length = 1; length < std::ssize(characters); ++length) {
+    for (int64_t stride = 1; stride <= 20; ++stride) {
+      schema::DataSpec spec;
+      spec.train = spec_of(write("x.txt", text), length);
+      spec.train.stride = stride;
+      const Data data = load(spec, 0);
+      int64_t count = 0;
+      for (int64_t start = 0; start + length + 1 <= std::ssize(characters); start += stride, ++count) {
+        std::string features, labels;
+        for (int64_t i = start; i < start + length; ++i) {
+          features += characters[static_cast<size_t>(i)];
+          labels += characters[static_cast<size_t>(i + 1)];
+        }
+        ASSERT_LT(count, data.train.size());
+        EXPECT_EQ(sample(data, data.train, count), (std::pair(features, labels)));
+      }
+      EXPECT_EQ(data.train.size(), count);
+    }
+  }
+}
+
+TEST_F(TextTest, BytesAreTheirOwnNumbers) {
+  schema::DataSpec spec;
+  spec.train = spec_of(write("x.bin", std::string("\x00\xFF\x80"
+                                                  "a\n",
+                                                  5)),
+                       2);
+  spec.train.tokens = schema::Tokens::kBytes;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.train.size(), 2);
+  EXPECT_EQ(data.encoding.outputs, 256);
+  EXPECT_TRUE(data.encoding.class_names.empty());
+  std::vector<float> features(4);
+  std::vector<int64_t> classes(4);
+  data.train.gather_features(std::vector<int64_t>{0, 1}, features);
+  data.train.gather_classes(std::vector<int64_t>{0, 1}, classes);
+  EXPECT_EQ(features, (std::vector<float>{0, 255, 128, 97}));
+  EXPECT_EQ(classes, (std::vector<int64_t>{255, 128, 97, 10}));
+}
+
+TEST_F(TextTest, EvaluationDataShareTheVocabulary) {
+  schema::DataSpec spec;
+  spec.train = spec_of(write("a.txt", "abcabcabc"), 2);
+  spec.eval = spec_of(write("b.txt", "cbzcbz"), 2);
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.encoding.class_names, (Characters{"a", "b", "c", "z"}));
+  EXPECT_EQ(sample(data, *data.eval, 0), (std::pair<std::string, std::string>("cb", "bz")));
+  EXPECT_EQ(sample(data, data.train, 1), (std::pair<std::string, std::string>("ca", "ab")));
+  // A later file must do with it.
+  const Dataset later = load_encoded(spec_of(write("c.txt", "zzb"), 2), data.encoding, 0, "data", true);
+  EXPECT_EQ(sample(data, later, 0), (std::pair<std::string, std::string>("zz", "zb")));
+  EXPECT_EQ(message_of([&] { load_encoded(spec_of(write("d.txt", "zzq"), 2), data.encoding, 0, "data", true); }),
+            "data: class 'q' is unknown to the model");
+}
+
+TEST_F(TextTest, ASplitHoldsTheEndOut) {
+  schema::DataSpec spec;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += static_cast<char>('0' + i % 10);
+  text[95] = 'x';  // in the end alone, and in the vocabulary all the same
+  spec.train = spec_of(write("x.txt", text), 3);
+  spec.split_eval = 0.1;
+  const Data data = load(spec, 0);
+  EXPECT_EQ(data.train.size(), 29);  // of 90 characters
+  EXPECT_EQ(data.eval->size(), 3);   // of 10
+  EXPECT_EQ(data.encoding.outputs, 11);
+  EXPECT_EQ(sample(data, data.train, 28), (std::pair<std::string, std::string>("456", "567")));
+  EXPECT_EQ(sample(data, *data.eval, 0), (std::pair<std::string, std::string>("012", "123")));
+  EXPECT_EQ(sample(data, *data.eval, 2), (std::pair<std::string, std::string>("678", "789")));
+  spec.split_eval = 0.01;
+  EXPECT_EQ(message_of([&] { load(spec, 0); }),
+            "data.split.eval: 0.01 of the 100 tokens of x.txt leaves one part without a sample of 3");
+}
+
+TEST_F(TextTest, FingerprintsTellTextsApart) {
+  const auto print = [&](const std::string& text, int64_t length) {
+    return data_of(text, length).train.fingerprint().to_string();
+  };
+  EXPECT_EQ(print("abcabcabc", 2), print("abcabcabc", 2));
+  std::set<std::string> prints{print("abcabcabc", 2), print("abcabcabd", 2), print("xyzxyzxyz", 2),
+                               print("abcabcabc", 4)};
+  EXPECT_EQ(prints.size(), 4u);
+}
+
+// A text long enough for places, with characters of all widths.
+std::string long_text() {
+  const Characters alphabet{"a", "b", "é", "→", "𝄞", "\n", "z"};
+  std::string text;
+  uint32_t state = 1;
+  for (int i = 0; i < 150'000; ++i) {
+    state = state * 1664525 + 1013904223;
+    text += alphabet[(state >> 24) % alphabet.size()];
+  }
+  return text;
+}
+
+TEST_F(TextTest, AStreamYieldsWhatMemoryHolds) {
+  const std::string text = long_text();
+  for (const char* name : {"x.txt", "x.txt.gz"}) {
+    const bool zipped = std::string(name).ends_with("gz");
+    const std::string path = write(name, zipped ? gzip(text) : text);
+    for (const auto& [length, stride, tokens] :
+         {std::tuple(5, 5, schema::Tokens::kCharacters), std::tuple(5, 2, schema::Tokens::kCharacters),
+          std::tuple(5, 9, schema::Tokens::kCharacters), std::tuple(16, 16, schema::Tokens::kBytes)}) {
+      schema::DataSpec spec;
+      spec.train = spec_of(path, length);
+      spec.train.stride = stride;
+      spec.train.tokens = tokens;
+      const Data held = load(spec, 0);
+      spec.stream = true;
+      spec.shuffle_buffer = 100;
+      const Data streamed = load(spec, 0);
+      ASSERT_EQ(streamed.train.size(), held.train.size());
+      EXPECT_EQ(streamed.encoding, held.encoding);
+      const DataPlan plan({.samples = held.train.size(), .batch_size = 64, .processes = 2});
+      Order order(held.train.size(), 4, true, 100);
+      order.set_epoch(0);
+      const auto check = [&](const Copy& batch) {
+        const auto width = static_cast<size_t>(length);
+        std::vector<float> features(batch.ids.size() * width);
+        std::vector<int64_t> classes(batch.ids.size() * width);
+        held.train.gather_features(batch.ids, features);
+        held.train.gather_classes(batch.ids, classes);
+        EXPECT_EQ(batch.features, features);
+        EXPECT_EQ(batch.classes, classes);
+      };
+      for (const int64_t replica : {0, 1}) {
+        Loader whole(streamed.train, plan, {.seed = 4, .replica = replica});
+        const std::vector<Copy> all = take(whole, plan.steps_per_epoch());
+        for (const Copy& batch : all) {
+          const Slice slice = plan.slice(replica, batch.position.step);
+          for (int64_t i = 0; i < slice.size(); ++i)
+            ASSERT_EQ(batch.ids[static_cast<size_t>(i)], order[slice.position(i)]);
+          check(batch);
+        }
+        // Resuming far from the start.
+        for (const int64_t step : {int64_t{1}, plan.steps_per_epoch() / 2, plan.steps_per_epoch() - 1}) {
+          Loader later(streamed.train, plan, {.seed = 4, .replica = replica, .from = {0, step}});
+          EXPECT_EQ(take(later, 1)[0], all[static_cast<size_t>(step)]);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TextTest, AStreamNoticesAnotherFile) {
+  const std::string path = write("x.txt", "abcdefghij");
+  schema::DataSpec spec;
+  spec.train = spec_of(path, 3);
+  spec.stream = true;
+  const Data data = load(spec, 0);
+  const auto time = std::filesystem::last_write_time(path);
+  write("x.txt", "abcdefgXij");  // a character that was not counted
+  std::filesystem::last_write_time(path, time);
+  Loader loader(data.train, DataPlan({.samples = 3, .batch_size = 3}), {.shuffle = false, .prefetch = 0});
+  EXPECT_EQ(message_of([&] { loader.next(); }),
+            "x.txt has changed since its samples were counted, and every epoch of a stream reads it anew; leave it "
+            "alone while the run lasts, or set data.stream to false");
+}
+
+TEST_F(TextTest, WhatCannotBeReadIsRefused) {
+  const auto message = [&](const std::string& text, int64_t length, bool bytes = false, bool stream = false) {
+    schema::DataSpec spec;
+    spec.train = spec_of(write("x.txt", text), length);
+    if (bytes) spec.train.tokens = schema::Tokens::kBytes;
+    spec.stream = stream;
+    return message_of([&] { load(spec, 0); });
+  };
+  const std::string note = "";
+  for (const bool stream : {false, true}) {
+    EXPECT_EQ(message("abc\xFF"
+                      "def",
+                      2, false, stream),
+              "x.txt: byte 3 is 0xff, which is no character of UTF-8; `tokens: bytes` takes any file");
+    EXPECT_EQ(message("abc\xE2\x82", 2, false, stream),
+              "x.txt: byte 3 is 0xe2, which is no character of UTF-8; `tokens: bytes` takes any file");
+    EXPECT_EQ(message("", 2, false, stream),
+              "x.txt has 0 characters; a sample of sequence_length 2 and its labels take 3");
+    EXPECT_EQ(message("né", 2, false, stream),
+              "x.txt has 2 characters; a sample of sequence_length 2 and its labels take 3");
+    EXPECT_EQ(message("é", 2, true, stream), "x.txt has 2 bytes; a sample of sequence_length 2 and its labels take 3");
+  }
+  schema::DataSpec mixed;
+  mixed.train = spec_of(write("x.txt", "abcdef"), 2);
+  mixed.eval = csv_spec(write("y.csv", "a,b,l\n1,2,0\n"));
+  EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is no text, and the training data is");
+  std::swap(mixed.train, *mixed.eval);
+  EXPECT_EQ(message_of([&] { load(mixed, 0); }), "data.eval is text, and the training data is not");
+}
+
+}  // namespace
+}  // namespace runner::data
