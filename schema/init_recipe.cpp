@@ -8,14 +8,14 @@
 namespace runner::schema {
 namespace {
 
-// Lines of at most 80 characters; {} is the name.
+// Lines of at most 80 characters; comments, name, settings and the clipped norm are put in.
 constexpr std::string_view kRecipe = R"(# yaml-language-server: $schema=./runner.schema.json
 # Check it with `runner check`, see what it will do with `runner plan`, train
 # with `runner exec`.  `runner explain THIS_FILE KEY` tells what a key means.
-schema_version: 1
+{}schema_version: 1
 name: {}
 seed: 42
-
+{}
 model: {{type: mlp, hidden: [64, 32], activation: relu}}
 
 data:
@@ -29,7 +29,7 @@ data:
 optimizer: {{type: adamw, lr: 3e-3, weight_decay: 0.01}}
 scheduler: {{type: linear, warmup: 1 epoch}}
 
-train: {{epochs: 10, clip_grad_norm: 1.0}}
+train: {{epochs: 10, clip_grad_norm: {}}}
 eval: {{every: 1 epoch, metrics: [loss, accuracy]}}
 checkpoint:
   every: 1 epoch
@@ -40,7 +40,10 @@ log: {{every: 10 steps}}
 
 }  // namespace
 
-std::string init_recipe(std::string_view name) {
+namespace {
+
+std::string recipe_of(std::string_view name, std::string_view comments, std::string_view settings,
+                      std::string_view clip_grad_norm) {
   const bool usable = !name.empty() && std::none_of(name.begin(), name.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
   });
@@ -50,7 +53,27 @@ std::string init_recipe(std::string_view name) {
   const bool plain = std::all_of(name.begin(), name.end(), is_plain) && name.front() != '-' &&
                      read_plain_scalar(name).value.text() != nullptr && !read_plain_scalar(name).leading_zero;
   const std::string written = plain ? std::string(name) : canonical_text(Value(std::string(name)));
-  return fmt::format(kRecipe, written);
+  return fmt::format(kRecipe, comments, written, settings, clip_grad_norm);
+}
+
+}  // namespace
+
+std::string init_recipe(std::string_view name) {
+  return recipe_of(name, "", "", "1.0");
+}
+
+std::string init_recipe(std::string_view name, const RecipeSettings& settings,
+                        const std::vector<std::string>& comments) {
+  std::string text, keys;
+  for (const std::string& comment : comments) text += "# " + comment + "\n";
+  keys += fmt::format("backend: {}\n", settings.backend);
+  keys += fmt::format("num_processes: {}\n", settings.num_processes);
+  // In quotes, since other readers of YAML take it for false.
+  keys += fmt::format("mixed_precision: {}\n", settings.mixed_precision == "no" ? "\"no\"" : settings.mixed_precision);
+  if (settings.downcast_bf16) keys += "downcast_bf16: true\n";
+  if (settings.gradient_accumulation_steps)
+    keys += fmt::format("gradient_accumulation_steps: {}\n", *settings.gradient_accumulation_steps);
+  return recipe_of(name, text, keys, settings.clip_grad_norm ? number_text(*settings.clip_grad_norm) : "1.0");
 }
 
 }  // namespace runner::schema

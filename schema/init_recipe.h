@@ -1,13 +1,29 @@
 // The recipe that `runner init` writes.  Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace runner::schema {
+
+// What the recipe says besides, from another program's configuration.
+struct RecipeSettings {
+  std::string backend = "cpu";
+  int64_t num_processes = 1;
+  std::string mixed_precision = "no";
+  bool downcast_bf16 = false;
+  std::optional<int64_t> gradient_accumulation_steps;
+  std::optional<double> clip_grad_norm;
+};
 
 // A small commented recipe that runs as it is (on synthetic data) and shows where to put one's own.  `name` becomes the
 // run's name.  Throws Error(kUsage) if the name is empty or holds a control character.
 std::string init_recipe(std::string_view name);
+// The same with settings, and `comments` at its top, a line each.
+std::string init_recipe(std::string_view name, const RecipeSettings& settings,
+                        const std::vector<std::string>& comments);
 
 }  // namespace runner::schema

@@ -57,7 +57,9 @@ constexpr Argument kExplain[] = {
     {"RECIPE", "", "the recipe's file, the id of an error, or exit", &Options::recipe},
     {"[KEY]", "", "a setting, such as optimizer.lr, or a section; after exit, a code", &Options::key},
     kOverrides};
-constexpr Argument kInit[] = {{"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file}};
+constexpr Argument kInit[] = {
+    {"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file},
+    {"--from", "CONFIG", "takes over what Accelerate's configuration file, default_config.yaml, says", &Options::from}};
 
 constexpr Argument kLs[] = {
     {"--where", "CONDITION", "only runs that fit, such as 'best(eval/accuracy) > 0.97 and optimizer.lr < 1e-3'",
@@ -135,8 +137,10 @@ constexpr Command kCommands[] = {
      verify_resume, report::failure_document},
 
     {"init", Group::kRecipe, "write a recipe to start from, and a JSON Schema for editors",
-     "runner.schema.json is written beside the recipe.  A recipe is never overwritten.", kInit,
-     "runner init\nrunner init first.yaml", init, report::failure_document},
+     "runner.schema.json is written beside the recipe.  A recipe is never overwritten.  With --from, what\n"
+     "has no place in a recipe is listed with the reason, in the recipe too; docs/from-accelerate.md has more.",
+     kInit, "runner init\nrunner init first.yaml\nrunner init imported.yaml --from default_config.yaml", init,
+     report::failure_document},
     {"check", Group::kRecipe, "tell everything that is wrong with a recipe", "", kCheck,
      "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", check,
      report::failed_check_document},

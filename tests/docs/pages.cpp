@@ -66,6 +66,7 @@ The examples are run one after the other, in a folder with `recipes/` in it and 
 runner exec recipes/wine.yaml
 zcat recipes/data/digits.csv.gz | head -n 50 > more-digits.csv
 cut -d, -f1-64 more-digits.csv > new.csv
+echo '{"distributed_type": "MULTI_CPU", "num_processes": 2}' > default_config.yaml
 mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions
 ```
 )";

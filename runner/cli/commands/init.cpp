@@ -3,6 +3,8 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
+#include "runner/report/format.h"
+#include "schema/accelerate_config.h"
 #include "schema/init_recipe.h"
 #include "schema/json.h"
 #include "schema/json_schema.h"
@@ -10,7 +12,16 @@
 namespace runner::cli {
 namespace {
 
+constexpr std::string_view kLeftOut = "left out: ";
 constexpr const char* kSchemaFile = "runner.schema.json";  // the name in the recipe's first line
+
+// In the recipe each comment stays on its line.
+std::vector<std::string> comments_of(const schema::ImportedConfig& config, const std::string& file) {
+  std::vector<std::string> comments{fmt::format("From {}, a configuration of Accelerate.", file)};
+  for (const std::string& text : config.left_out)
+    comments.push_back(report::on_one_line(fmt::format("{}{}", kLeftOut, text)));
+  return comments;
+}
 
 }  // namespace
 
@@ -21,12 +32,21 @@ int schema(const Options& /*options*/, report::Output& out) {
 
 int init(const Options& options, report::Output& out) {
   const std::filesystem::path file = options.file.empty() ? "recipe.yaml" : options.file;
-  formats::write_new_file(file, schema::init_recipe(file.stem().string()));
+  schema::ImportedConfig config;
+  if (!options.from.empty()) config = schema::import_accelerate_config(options.from);
+  const std::string name = file.stem().string();
+  formats::write_new_file(file, options.from.empty()
+                                    ? schema::init_recipe(name)
+                                    : schema::init_recipe(name, config.settings, comments_of(config, options.from)));
   const std::filesystem::path schema_file = file.parent_path() / kSchemaFile;
   formats::write_file(schema_file, schema::json_schema());
+  for (const std::string& text : config.left_out) out.talk(fmt::format("{}{}\n", kLeftOut, report::on_one_line(text)));
   out.talk(fmt::format("wrote {}, and {} for editors\nnext: runner exec {}\n", file.string(), schema_file.string(),
                        file.string()));
-  if (options.json) out.data(json::text(json::Object{{"recipe", file.string()}, {"schema", schema_file.string()}}));
+  if (!options.json) return 0;
+  json::Object document{{"recipe", file.string()}, {"schema", schema_file.string()}};
+  if (!options.from.empty()) document.emplace_back("left_out", json::list_of(config.left_out));
+  out.data(json::text(document));
   return 0;
 }
 
