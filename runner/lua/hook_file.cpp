@@ -429,6 +429,10 @@ std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std
   return std::make_unique<LuaHooks>(recipe, recorded, silent);
 }
 
+std::span<const std::string_view> hook_entries() {
+  return kEntries;
+}
+
 train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, bool silent) {
   return [recorded = std::move(recorded), silent](const schema::Recipe& recipe) {
     return load_hooks(recipe, recorded, silent);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "runner/train/hooks.h"
@@ -13,6 +15,9 @@ namespace runner::lua {
 // not return a table with the known entries.  `silent`: what it prints outside a run is not shown.
 std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe,
                                          const std::vector<train::HookSource>& recorded = {}, bool silent = false);
+
+// The names of all entries.
+std::span<const std::string_view> hook_entries();
 
 // Such a maker for train::run().
 train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded = {}, bool silent = false);
