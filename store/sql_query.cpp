@@ -59,7 +59,8 @@ using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
     case SQLITE_AUTH:
       fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else; write a SELECT");
     case SQLITE_INTERRUPT:
-      fail(ErrorKind::kUsage, "the query took longer than {} s and was stopped; narrow it with WHERE",
+      fail(ErrorKind::kUsage,
+           "the query took longer than {} s and was stopped; narrow it with WHERE, or with LIMIT where it is recursive",
            static_cast<double>(limit.count()) / 1000);
     case SQLITE_NOMEM:
       fail(ErrorKind::kUsage, "the query needs more than {} MiB of memory; narrow it with WHERE or LIMIT",

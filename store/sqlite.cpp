@@ -8,6 +8,9 @@
 #include <utility>
 
 #include <sqlite3.h>
+#include <sys/resource.h>
+
+#include "schema/system_limits.h"
 
 namespace runner::store {
 namespace {
@@ -30,6 +33,14 @@ constexpr Meaning kMeanings[] = {
     {SQLITE_IOERR, "cannot be read or written", "check the disk that it is on, or name another store with --db"},
 };
 
+// Where SQLite does not pass the system's reason on: what could not grow while there is a limit on the size of files.
+bool is_too_large(int code, int error) {
+  rlimit limit{};
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const bool grows = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_TRUNCATE;
+  return error == EFBIG || (error == 0 && grows && limited);
+}
+
 constexpr Meaning kUnexpected = {0, "refused a request", "please report this"};
 
 // `handle`: null for an operation on the file itself.
@@ -40,8 +51,10 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
   const Meaning& meaning = found == std::end(kMeanings) ? kUnexpected : *found;
   std::string detail = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   if (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) {
-    if (const int error = handle ? sqlite3_system_errno(handle) : errno)
-      detail += fmt::format(", {}", std::strerror(error));
+    const int error = handle ? sqlite3_system_errno(handle) : errno;
+    if (is_too_large(code, error))
+      return {primary, fmt::format("the store {} cannot grow: {}", path.string(), system_reason(EFBIG))};
+    if (error != 0) detail += fmt::format(", {}", std::strerror(error));
   }
   // Of a full disk SQLite says the same again.
   const std::string what = primary == SQLITE_FULL ? meaning.what : fmt::format("{}: {}", meaning.what, detail);

@@ -16,6 +16,7 @@
 #include "runner/report/error_text.h"
 #include "runner/report/output.h"
 #include "runner/train/replicas.h"
+#include "schema/system_limits.h"
 #include "store/sqlite.h"
 
 namespace runner::cli {
@@ -69,10 +70,8 @@ int run_program(int argc, const char* const* argv) {
     return call.command->run(call.options, out);
   } catch (const Error& error) {
     return report_failure(error, call, json, out);
-  } catch (const std::bad_alloc&) {
-    return report_failure(Error(ErrorKind::kRun, "out of memory"), call, json, out);
   } catch (const std::exception& error) {
-    return report_failure(Error(ErrorKind::kRun, fmt::format("internal error: {}", error.what())), call, json, out);
+    return report_failure(error_of(error), call, json, out);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "runner/lua/hook_file.h"
+#include "runner/report/output.h"
 #include "runner/train/replicas.h"
 #include "runner/train/run.h"
 #include "schema/compose.h"
@@ -32,16 +33,23 @@ Job read_job(const std::string& text) {
   return job;
 }
 
-// Rank 0 alone answers to people.
-class Silent : public train::Observer {};
+// Rank 0 alone answers to people; the others pass on what their hooks print.
+class Follower : public train::Observer {
+ public:
+  void on_print(std::string_view text) override {
+    out_.talk(fmt::format("{}{}\n", out_.live() ? "\r\033[K" : "", text));  // over the line that rank 0 redraws
+  }
+
+ private:
+  report::Output out_;
+};
 
 void follow(train::Replica& replica) {
   const Job job = read_job(replica.job());
   schema::ReadResult recipe = schema::read_resolved(job.recipe);
   recipe.recipe.hooks = job.hooks;
   recipe.recipe.model.init_from = job.init_from;
-  Silent observer;
-  const std::atomic<int> stop = 0;
+  Follower observer;
   train::run_replica({.recipe = recipe.recipe,
                       .record = {},
                       .params = {},
@@ -50,7 +58,7 @@ void follow(train::Replica& replica) {
                       .make_hooks = lua::hooks_maker(job.sources, /*silent=*/true),
                       .observer = observer,
                       .summary = nullptr,
-                      .stop = stop},
+                      .stop = replica.stop()},
                      replica);
 }
 

@@ -98,9 +98,7 @@ struct Loader::Ring {
     std::byte* const memory = slots.get() + slot * layout.bytes;
     order.set_epoch(at.epoch);
     const DataPlan& plan = at.start == 0 ? whole : rest;
-    Slice slice = plan.slice(spec.replica, at.step);
-    if (spec.without_repeats) slice.repeats = 0;
-    if (slice.size() == 0 && spec.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
+    const Slice slice = share(plan, spec.replica);
     const auto size = static_cast<size_t>(slice.size());
 
     const std::span features(reinterpret_cast<float*>(memory),
@@ -121,6 +119,7 @@ struct Loader::Ring {
     batch = {.position = at,
              .size = slice.size(),
              .samples = plan.consumed(at.step + 1) - plan.consumed(at.step),
+             .repeats = repeats(plan),
              .last_of_epoch = at.step + 1 == plan.steps_per_epoch(),
              .features = features,
              .classes = rows.classes,
@@ -129,6 +128,23 @@ struct Loader::Ring {
              .ids = rows.ids};
     if (spec.transform) transform(number, features, batch);
     at = batch.next();
+  }
+
+  // What a replica gets in the step at hand.
+  Slice share(const DataPlan& plan, int64_t replica) const {
+    Slice slice = plan.slice(replica, at.step);
+    if (spec.without_repeats) slice.repeats = 0;
+    if (slice.size() == 0 && spec.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
+    return slice;
+  }
+
+  // A whole step has none, unless its samples are fewer than the replicas.
+  int64_t repeats(const DataPlan& plan) const {
+    const int64_t replicas = plan.spec().processes;
+    const bool whole_step = at.step + 1 < plan.steps_per_epoch() && plan.global_batch_size() >= replicas;
+    int64_t count = 0;
+    for (int64_t replica = 0; replica < replicas && !whole_step; ++replica) count += share(plan, replica).repeats;
+    return count;
   }
 
   void read(const Slice& slice, const BatchRows& rows) {

@@ -32,6 +32,7 @@ struct Batch {
   Position position;
   int64_t size = 0;     // B
   int64_t samples = 0;  // of all replicas in this step, repeats not counted
+  int64_t repeats = 0;  // of all replicas in this step, and what only fills up batches that have no sample
   bool last_of_epoch = false;
   std::span<const float> features;        // (B, …)
   std::span<const int64_t> classes = {};  // (B), LabelKind::kClass; (B, T) of a text

@@ -2,13 +2,13 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "schema/error.h"
+#include "schema/system_limits.h"
 
 namespace runner::formats {
 namespace {
@@ -42,7 +42,7 @@ int create(const char* path, Parts parts) {
 }
 
 void check(int error, const fs::path& path) {
-  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot write {}: {}", path.string(), std::strerror(error));
+  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot write {}: {}", path.string(), system_reason(error));
 }
 
 // Writes a new file beside `path`, under a name that no other file has.

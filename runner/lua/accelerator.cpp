@@ -88,7 +88,9 @@ constexpr AcceleratorField kFields[] = {
 // ---- methods -------------------------------------------------------------------------------------------------------
 
 int print(lua_State* state) {
-  Accelerator& accelerator = accelerator_argument(state);
+  const Accelerator& accelerator = accelerator_argument(state);
+  train::RunControl& run = run_of(accelerator, "print");
+  if (process_index(accelerator) != 0) return 0;
   std::string line;
   for (int i = 2; i <= lua_gettop(state); ++i) {
     size_t size = 0;
@@ -97,7 +99,7 @@ int print(lua_State* state) {
     line.append(text, size);
     lua_pop(state, 1);
   }
-  run_of(accelerator, "print").print(line);
+  run.print(line);
   return 0;
 }
 
@@ -172,15 +174,16 @@ int register_for_checkpointing(lua_State* state) {
 }
 
 constexpr AcceleratorMethod kMethods[] = {
-    {"print", bound<print>, "acc:print(value...)", "Writes a line to the screen."},
+    {"print", bound<print>, "acc:print(value...)", "Writes a line to the screen, from process 0 alone."},
     {"log", bound<log>, "acc:log{name = number, ...}",
-     "Records points of metrics; in `train` also tensors of one number, and at the step under way."},
+     "Records points of metrics, those of process 0; in `train` also tensors of one number, and at the step under "
+     "way."},
     {"set_trigger", bound<set_trigger>, "acc:set_trigger()",
      "Ends the run after this step; its state is saved.  In `train`: see acc:check_trigger()."},
     {"register_for_checkpointing", bound<register_for_checkpointing>, "acc:register_for_checkpointing(table...)",
      "What the table holds is in the states from now on, and comes back with them."},
     {"save_artifact", bound<save_artifact>, "acc:save_artifact(name, text [, kind])",
-     "Keeps a text with the run, as `runner export RUN --artifact NAME` writes it."},
+     "Keeps a text of process 0's with the run, as `runner export RUN --artifact NAME` writes it."},
     {"save_model", bound_in_loop<save_model>, "acc:save_model([folder])",
      "Keeps the model with the run, as an artifact model.safetensors."},
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},

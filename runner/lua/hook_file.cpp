@@ -76,7 +76,7 @@ class LuaHooks : public train::Hooks {
                   .recorded = in_folder(folder_, recorded)}),
         accelerator_{recipe} {
     runtime_.user = &recording_;
-    runtime_.set_interrupted([this] { return accelerator_.run != nullptr && accelerator_.run->asked_to_stop(); });
+    runtime_.set_interrupted([this] { return interrupted(); });
     lua_State* const state = runtime_.state();
     open_libraries(runtime_);
     open_loop(state);
@@ -320,12 +320,19 @@ class LuaHooks : public train::Hooks {
   }
 
   std::shared_ptr<data::Transform> new_transform() {
-    return make_transform(recipe_, runtime_.sources(), [this](std::string_view line) { print(line); });
+    return make_transform(
+        recipe_, runtime_.sources(), [this](std::string_view line) { print(line); }, [this] { return interrupted(); });
   }
 
+  // Transforms ask on a thread of their own, which lives while the run is attached.
+  bool interrupted() const { return accelerator_.run != nullptr && accelerator_.run->asked_to_stop(); }
+
+  // In a run of several processes each line says whose it is.
   void print(std::string_view line) {
     if (accelerator_.run != nullptr) {
-      accelerator_.run->print(line);
+      const backends::Collectives* const replicas = accelerator_.run->replicas();
+      accelerator_.run->print(replicas != nullptr ? fmt::format("rank {}: {}", replicas->rank(), line)
+                                                  : std::string(line));
     } else if (!silent_) {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     }

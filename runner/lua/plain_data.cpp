@@ -49,9 +49,19 @@ struct Key {
   }
 };
 
+struct Words {
+  const char *values, *tables;
+};
+constexpr Words kOfState{"a state cannot keep: it keeps numbers, texts, booleans and tables of them",
+                         "a state keeps tables"};
+constexpr Words kOfExchange{
+    "cannot be sent to other processes: numbers, texts, booleans and tables of them can, and in a loop of the hook's "
+    "own tensors",
+    "processes exchange tables"};
+
 class Writer {
  public:
-  explicit Writer(lua_State* state) : state_(state) {}
+  Writer(lua_State* state, PlainUse use) : state_(state), words_(use == PlainUse::kState ? kOfState : kOfExchange) {}
 
   // The value at the top.
   void write(const std::string& name, int depth) {
@@ -66,10 +76,7 @@ class Writer {
         return;
       }
       case LUA_TTABLE: write_table(name, depth); return;
-      default:
-        fail(ErrorKind::kRun,
-             "{} is {}, which a state cannot keep: it keeps numbers, texts, booleans and tables of them", name,
-             type_name(state_, -1));
+      default: fail(ErrorKind::kRun, "{} is {}, which {}", name, type_name(state_, -1), words_.values);
     }
   }
 
@@ -105,8 +112,8 @@ class Writer {
         continue;
       }
       RUN_CHECK(lua_type(state_, -1) == LUA_TSTRING, ErrorKind::kRun,
-                "{} has a key that is {}; a state keeps tables with texts and integers as keys", name,
-                type_name(state_, -1));
+                "{} has a key that is {}; {} with texts and integers as keys", name, type_name(state_, -1),
+                words_.tables);
       size_t size = 0;
       const char* bytes = lua_tolstring(state_, -1, &size);
       keys.push_back({true, 0, std::string(bytes, size)});
@@ -116,12 +123,13 @@ class Writer {
   }
 
   lua_State* const state_;
+  const Words& words_;
 };
 
 }  // namespace
 
-std::string plain_text(lua_State* state, int index, const std::string& name) {
-  Writer writer(state);
+std::string plain_text(lua_State* state, int index, const std::string& name, PlainUse use) {
+  Writer writer(state, use);
   lua_pushvalue(state, index);
   writer.write(name, 0);
   lua_pop(state, 1);

@@ -174,6 +174,25 @@ int set_metatable(lua_State* state) {
   return 1;
 }
 
+// What an error that is caught costs, in instructions: to throw it and to unwind.
+constexpr int64_t kCaughtError = 2000;
+
+// pcall that counts the errors it catches.
+int after_pcall(lua_State* state, int status, lua_KContext) {
+  if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(state);
+  spend(state, kCaughtError);
+  lua_pushboolean(state, 0);
+  lua_insert(state, -2);
+  return 2;
+}
+
+int pcall(lua_State* state) {
+  luaL_checkany(state, 1);
+  lua_pushboolean(state, 1);  // before the results, which may leave no room
+  lua_insert(state, 1);
+  return after_pcall(state, lua_pcallk(state, lua_gettop(state) - 2, LUA_MULTRET, 0, 0, after_pcall), 0);
+}
+
 // xpcall with a handler that runs after the stack is unwound: Lua's own runs it where the error is, and where that is
 // in the count hook, which watches the budget, no hook watches the handler.
 int after_handler(lua_State* state, int, lua_KContext) {
@@ -188,6 +207,7 @@ int after_call(lua_State* state, int status, lua_KContext) {
     lua_replace(state, 1);
     return lua_gettop(state);
   }
+  spend(state, kCaughtError);
   lua_callk(state, 1, 1, 0, after_handler);  // the handler at 1, the error at 2
   return after_handler(state, LUA_OK, 0);
 }
@@ -269,6 +289,13 @@ int spreading(lua_State* state) {
   return results;
 }
 
+// coroutine.resume, which catches errors too.
+int resuming(lua_State* state) {
+  const int results = lua_tocfunction(state, lua_upvalueindex(1))(state);
+  if (lua_toboolean(state, -results) == 0) spend(state, kCaughtError);
+  return results;
+}
+
 // A length may be what a metamethod says.
 int64_t times(int64_t count, int64_t each) {
   constexpr int64_t kMore = int64_t{1} << 40;  // than any budget
@@ -304,6 +331,7 @@ constexpr Counted kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
                                 {"table", "remove", counted<to_shift<1>>},
                                 {"table", "sort", counted<entries<kSort>>},
                                 {"table", "unpack", spreading},
+                                {"coroutine", "resume", resuming},
                                 {"string", "byte", spreading},
                                 {"utf8", "codepoint", spreading}};
 
@@ -384,6 +412,7 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   replace(state, "math", "random", bound<random>);
   replace(state, "math", "randomseed", bound<random_seed>);
   replace(state, LUA_GNAME, "print", print);
+  replace(state, LUA_GNAME, "pcall", pcall);
   replace(state, LUA_GNAME, "xpcall", protected_call);
   replace(state, LUA_GNAME, "setmetatable", bound<set_metatable>);
   replace(state, LUA_GNAME, "next", bound<next_entry>);

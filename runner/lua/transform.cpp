@@ -244,7 +244,8 @@ void take_result(lua_State* state, const Sample& sample) {
 
 class LuaTransform : public data::Transform {
  public:
-  LuaTransform(const schema::Recipe& recipe, std::vector<Source> sources, std::function<void(std::string_view)> print)
+  LuaTransform(const schema::Recipe& recipe, std::vector<Source> sources, std::function<void(std::string_view)> print,
+               std::function<bool()> interrupted)
       : recipe_(recipe),
         print_(std::move(print)),
         runtime_({.folder = std::filesystem::path(recipe.hooks).parent_path(),
@@ -252,6 +253,7 @@ class LuaTransform : public data::Transform {
                   .print = [this](std::string_view line) { keep_line(line); },
                   .recorded = std::move(sources)}) {
     runtime_.user = &recording_;
+    runtime_.set_interrupted(std::move(interrupted));
     lua_State* const state = runtime_.state();
     open_libraries(runtime_);
     runtime_.add_module("nn", open_nn_without_tensors);
@@ -427,8 +429,9 @@ class LuaTransform : public data::Transform {
 }  // namespace
 
 std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
-                                                std::function<void(std::string_view)> print) {
-  return std::make_unique<LuaTransform>(recipe, std::move(sources), std::move(print));
+                                                std::function<void(std::string_view)> print,
+                                                std::function<bool()> interrupted) {
+  return std::make_unique<LuaTransform>(recipe, std::move(sources), std::move(print), std::move(interrupted));
 }
 
 }  // namespace runner::lua

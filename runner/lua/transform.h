@@ -18,7 +18,9 @@ namespace runner::lua {
 
 // `sources`: the files as the hook has read them.  `print` takes the lines that the transform prints, when they are
 // passed on.  The recipe must outlive the transform.  Throws Error(kRecipe) with the line where the file cannot be run.
+// `interrupted`, which is asked on the thread that transforms: whether a call is to come to its end soon.
 std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
-                                                std::function<void(std::string_view)> print);
+                                                std::function<void(std::string_view)> print,
+                                                std::function<bool()> interrupted = nullptr);
 
 }  // namespace runner::lua

@@ -58,7 +58,13 @@ std::string ValueExchange::name() const {
 }
 
 std::vector<std::string> ValueExchange::texts(int index) const {
-  return sent_by_all("plain data", plain_text(state_, index, std::string(what_)));
+  RUN_CHECK(!holds_tensor(index), ErrorKind::kRun,
+            "{}: a tensor does not travel as an object; use acc:gather, or send its numbers, tensor:tolist()", name());
+  return sent_by_all("plain data", text_of(index));
+}
+
+std::string ValueExchange::text_of(int index) const {
+  return plain_text(state_, index, fmt::format("{}: the value", name()), PlainUse::kExchange);
 }
 
 std::vector<std::string> ValueExchange::sent_by_all(std::string_view kind, std::string_view mine) const {
@@ -231,8 +237,7 @@ void ValueExchange::broadcast(int index) {
 
 // The others may have anything.
 void ValueExchange::push_first(int index) {
-  const std::string mine =
-      is_tensor(state_, index) ? 't' + read(index).packed() : 'p' + plain_text(state_, index, std::string(what_));
+  const std::string mine = is_tensor(state_, index) ? 't' + read(index).packed() : 'p' + text_of(index);
   const std::string first = sent_by_all("a value", mine).front();
   first.front() == 't' ? push(HostTensor::of_packed(std::string_view(first).substr(1)))
                        : push_plain(state_, first.substr(1));

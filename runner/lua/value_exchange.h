@@ -30,7 +30,7 @@ class ValueExchange {
   void broadcast(int index);
   // As long along an axis (from 1) as the longest, with `pad` behind it.
   void pad_across_processes(int index, double pad, int64_t axis);
-  // Of a plain value: its text (plain_data.h), as every process has it.
+  // Of a plain value, without tensors: its text (plain_data.h), as every process has it.
   std::vector<std::string> texts(int index) const;
 
  private:
@@ -48,6 +48,7 @@ class ValueExchange {
   // What all processes send at this place of their values; `kind`: what it is, for messages.
   std::vector<std::string> sent_by_all(std::string_view kind, std::string_view mine) const;
   void push_first(int index);
+  std::string text_of(int index) const;
   // The tensor at `index`.
   train::HostTensor read(int index) const;
   std::vector<train::HostTensor> of_all(const train::HostTensor& mine, std::string_view kind) const;

@@ -36,6 +36,7 @@ json::Object run_json(const train::RunResult& result) {
           {"optimizer_steps", result.optimizer_steps},
           {"skipped_steps", result.skipped_steps},
           {"samples", result.samples},
+          {"repeated_samples", result.repeated_samples},
           {"seconds", result.seconds},
           {"first_step_seconds", result.first_step_seconds ? json::Value(*result.first_step_seconds) : json::Value()},
           {"metrics", std::move(metrics)},

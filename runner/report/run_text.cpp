@@ -55,6 +55,8 @@ std::string work_text(const std::string& summary_json) {
     if (name == "optimizer_steps") parts.push_back(count_text(*value.integer(), "step"));
     if (name == "skipped_steps" && *value.integer() > 0) parts.push_back(fmt::format("{} skipped", *value.integer()));
     if (name == "samples") parts.push_back(count_text(*value.integer(), "sample"));
+    if (name == "repeated_samples" && *value.integer() > 0)
+      parts.push_back(fmt::format("{} repeated", *value.integer()));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

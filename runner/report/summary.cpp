@@ -31,8 +31,10 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
       on_one_line(result.name), painted(store::to_string(result.status), color_of(result.status), color),
       duration_text(result.seconds),
       result.first_step_seconds ? ", first step after " + duration_text(*result.first_step_seconds) : "");
+  std::string samples = count_text(result.samples, "sample");
+  if (result.repeated_samples > 0) samples += fmt::format(" ({} repeated)", result.repeated_samples);
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
-                      count_text(result.epochs, "epoch"), steps, count_text(result.samples, "sample"));
+                      count_text(result.epochs, "epoch"), steps, samples);
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_table(result.metrics).render(width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));

@@ -76,8 +76,10 @@ void read_older_counters(const json& document, const std::vector<std::string>& o
 }
 
 Counters counters_of(const json& document, const std::vector<std::string>& optimizers) {
-  Counters counters{
-      .windows = document.at("windows"), .applied = document.at("applied"), .samples = document.at("samples")};
+  Counters counters{.windows = document.at("windows"),
+                    .applied = document.at("applied"),
+                    .samples = document.at("samples"),
+                    .repeats = document.value("repeats", int64_t{0})};  // older states have none
   if (document.at("version") == 1) {
     read_older_counters(document, optimizers, counters);
     return counters;
@@ -100,6 +102,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"windows", state.counters.windows},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
+      {"repeats", state.counters.repeats},
       {"scheduled", state.counters.scheduled},
       {"updates", updates_document(state.counters, optimizers)},
       {"update_was_skipped", state.counters.update_was_skipped},

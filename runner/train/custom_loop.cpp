@@ -67,8 +67,12 @@ void CustomLoop::begin_segment() {
   caught_up_ = 0;
   segment_->inputs().read = [this, on](Value value) {
     constexpr int kMostReads = 1000;
-    RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
-              "more than {} values are read in one step; read many at once, with tensor:tolist()", kMostReads);
+    RUN_CHECK(
+        ++reads_ <= kMostReads, ErrorKind::kRun,
+        "more than {} values are read in one step: tensor:item() and tensor:tolist(), and what acc:gather and its "
+        "like do with tensors, compute what they need each time; stack what is to be read, or call acc:mark_step() "
+        "in between",
+        kMostReads);
     caught_up_ = segment_->meetings();
     return trainer_.read_value(*segment_, value.id, on);
   };

@@ -15,8 +15,8 @@ Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters
   const auto has_gradient = [&](const nn::Parameter& p) {
     return p.trainable && each[static_cast<size_t>(&p - set.parameters().data())];
   };
-  RUN_CHECK(std::any_of(set.parameters().begin(), set.parameters().end(), has_gradient), ErrorKind::kRun,
-            "the loss depends on no parameter that is trained");
+  if (!std::any_of(set.parameters().begin(), set.parameters().end(), has_gradient))
+    throw Error(ErrorKind::kRun, "the loss depends on no parameter that is trained", root.program->mark_of(root.id));
   Gradients gradients(set.buffers().size());
   for (size_t b = 0; b < gradients.size(); ++b) {
     if (set.buffers()[b].group < 0) continue;

@@ -26,6 +26,7 @@
 #include "backends/collectives/shared_memory.h"
 #include "backends/runtime/cpu_features.h"
 #include "schema/error.h"
+#include "schema/system_limits.h"
 
 extern char** environ;
 
@@ -35,13 +36,37 @@ namespace {
 using backends::SharedCollectives;
 using backends::SharedMemory;
 
-constexpr int kMemoryDescriptor = 3, kJobDescriptor = 4;  // in a started process
+constexpr int kMemoryDescriptor = 3, kOrdersDescriptor = 4;  // in a started process
 
-// Shared memory with a text in it, and a zero behind it.
-SharedMemory memory_with(std::string_view text) {
-  SharedMemory memory(text.size() + 1);
-  std::memcpy(memory.bytes().data(), text.data(), text.size());
-  return memory;
+// What the others are told: a word, not 0 when they are to stop, and behind it what to do, a text with a zero behind
+// it.
+class Orders {
+ public:
+  explicit Orders(std::string_view job) : memory_(kText + job.size() + 1) {
+    new (memory_.bytes().data()) std::atomic<int>(0);
+    std::memcpy(memory_.bytes().data() + kText, job.data(), job.size());
+  }
+  explicit Orders(SharedMemory memory) : memory_(std::move(memory)) {}
+
+  std::atomic<int>& stop() const { return *reinterpret_cast<std::atomic<int>*>(memory_.bytes().data()); }
+  const char* job() const { return reinterpret_cast<const char*>(memory_.bytes().data() + kText); }
+  int descriptor() const { return memory_.descriptor(); }
+
+ private:
+  static constexpr size_t kText = 64;
+  static_assert(std::atomic<int>::is_always_lock_free);
+
+  const SharedMemory memory_;
+};
+
+// Each process is a descriptor: as many as the system lets this one have.
+void allow_files(int processes) {
+  constexpr rlim_t kOthers = 256;
+  const rlim_t wanted = static_cast<rlim_t>(processes) + kOthers;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout, SharedMemory& memory) {
@@ -85,10 +110,12 @@ class Replicas::Impl {
  public:
   Impl(int size, const ReplicaOptions& options)
       : memory_(SharedCollectives::memory_bytes(size)),
-        job_(memory_with(options.job)),
-        collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout, memory_)) {
+        orders_(options.job),
+        collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout, memory_)),
+        stop_(options.stop) {
+    allow_files(size);
     try {
-      for (int rank = 1; rank < size; ++rank) start(rank, size, options);
+      for (int rank = 1; rank < size && !asked_to_stop(); ++rank) start(rank, size, options);
     } catch (...) {
       end_all();
       throw;
@@ -102,6 +129,17 @@ class Replicas::Impl {
   }
 
   SharedCollectives& collectives() { return collectives_; }
+
+  bool begin() {
+    const std::lock_guard lock(mutex_);
+    begun_ = !stopped_at_start_;
+    return begun_;
+  }
+
+  bool stopped_at_start() const {
+    const std::lock_guard lock(mutex_);
+    return stopped_at_start_;
+  }
 
   void finish() {
     constexpr auto kPatience = std::chrono::seconds(10);
@@ -126,10 +164,10 @@ class Replicas::Impl {
     ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     // Both are moved out of the way first, or one might be the number that the other gets.
-    const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kJobDescriptor + 1));
-    const Descriptor job(::fcntl(job_.descriptor(), F_DUPFD_CLOEXEC, kJobDescriptor + 1));
+    const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
+    const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
     ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
-    ::posix_spawn_file_actions_adddup2(&actions, job.number(), kJobDescriptor);
+    ::posix_spawn_file_actions_adddup2(&actions, orders.number(), kOrdersDescriptor);
     // Rank 0 alone answers to signals of the terminal and of whoever ends a group of processes.
     posix_spawnattr_t attributes;
     ::posix_spawnattr_init(&attributes);
@@ -142,18 +180,36 @@ class Replicas::Impl {
     const int error = ::posix_spawn(&pid, options.program.c_str(), &actions, &attributes, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     ::posix_spawnattr_destroy(&attributes);
-    RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}", rank, std::strerror(error));
+    RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}; {}", rank, std::strerror(error),
+              process_limits());
     children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
     RUN_CHECK(children_.back().handle.number() >= 0, ErrorKind::kRun, "cannot watch the process of rank {}: {}", rank,
               std::strerror(errno));
   }
 
+  bool asked_to_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed) > 0; }
+
+  // The loops of the others look at it, as this one's does; before there are loops it ends the wait for processes.
+  void pass_on_stop() {
+    orders_.stop().store(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    stopped_at_start_ = !begun_ && !ending_;
+    if (stopped_at_start_) collectives_.fail("interrupted while the processes are started", {});
+  }
+
   // Until all have ended.
   void watch() {
+    constexpr int kLookMs = 50;
+    bool looks = stop_ != nullptr;
     std::vector<pollfd> handles;
     for (const Child& child : children_) handles.push_back({child.handle.number(), POLLIN, 0});
-    for (size_t running = children_.size(); running > 0;) {
-      if (::poll(handles.data(), handles.size(), -1) < 0 && errno != EINTR) return;
+    for (size_t running = children_.size(); running > 0 || (looks && asked_to_stop());) {
+      if (looks && asked_to_stop()) {
+        pass_on_stop();
+        looks = false;
+        continue;
+      }
+      if (::poll(handles.data(), handles.size(), looks ? kLookMs : -1) < 0 && errno != EINTR) return;
       for (size_t i = 0; i < children_.size(); ++i) {
         if (handles[i].revents == 0) continue;
         handles[i] = {-1, 0, 0};
@@ -187,12 +243,14 @@ class Replicas::Impl {
   }
 
   SharedMemory memory_;
-  const SharedMemory job_;
+  const Orders orders_;
   SharedCollectives collectives_;
+  const std::atomic<int>* const stop_;  // null: nobody asks
   std::vector<Child> children_;
   std::condition_variable ended_;
-  std::mutex mutex_;     // of what follows, and of Child::ended
-  bool ending_ = false;  // they are killed on purpose
+  mutable std::mutex mutex_;  // of what follows, and of Child::ended
+  bool ending_ = false;       // they are killed on purpose
+  bool begun_ = false, stopped_at_start_ = false;
   std::thread watcher_;
 };
 
@@ -201,6 +259,14 @@ Replicas::~Replicas() = default;
 
 backends::Collectives& Replicas::collectives() {
   return impl_->collectives();
+}
+
+bool Replicas::begin() {
+  return impl_->begin();
+}
+
+bool Replicas::stopped_at_start() const {
+  return impl_->stopped_at_start();
 }
 
 void Replicas::finish() {
@@ -214,7 +280,8 @@ class Replica::Impl {
   explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
 
   SharedCollectives& collectives() { return collectives_; }
-  std::string job() const { return reinterpret_cast<const char*>(job_.bytes().data()); }
+  std::string job() const { return orders_.job(); }
+  const std::atomic<int>& stop() const { return orders_.stop(); }
 
  private:
   struct Numbers {
@@ -231,7 +298,7 @@ class Replica::Impl {
 
   explicit Impl(const Numbers& numbers)
       : memory_(adopt(numbers.parent)),
-        job_(SharedMemory::adopt(kJobDescriptor)),
+        orders_(SharedMemory::adopt(kOrdersDescriptor)),
         collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout, memory_)) {
   }
 
@@ -243,7 +310,7 @@ class Replica::Impl {
   }
 
   SharedMemory memory_;
-  const SharedMemory job_;
+  const Orders orders_;
   SharedCollectives collectives_;
 };
 
@@ -256,6 +323,10 @@ backends::Collectives& Replica::collectives() {
 
 std::string Replica::job() const {
   return impl_->job();
+}
+
+const std::atomic<int>& Replica::stop() const {
+  return impl_->stop();
 }
 
 }  // namespace runner::train

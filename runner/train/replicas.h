@@ -4,6 +4,7 @@
 // it was.  No process outlives rank 0, which the kernel sees to, and the memory that they share has no name.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -19,11 +20,13 @@ struct ReplicaOptions {
   std::string_view job;                                           // what each of the others is told to do
   std::chrono::milliseconds timeout = std::chrono::seconds(600);  // collective_timeout
   std::string program = "/proc/self/exe";                         // what the other ranks run
+  const std::atomic<int>* stop = nullptr;  // not 0: the others are told to stop; null: nobody asks
 };
 
 class Replicas {
  public:
-  // Starts ranks 1 … size − 1.  Throws Error(kRun) where the system cannot.
+  // Starts ranks 1 … size − 1.  Throws Error(kRun) where the system cannot.  Where it is asked to stop before begin(),
+  // no more are started, and whoever waits for them throws Error(kRun).
   Replicas(int size, const ReplicaOptions& options);
   // Ends what still runs.
   ~Replicas();
@@ -31,6 +34,9 @@ class Replicas {
   Replicas& operator=(const Replicas&) = delete;
 
   backends::Collectives& collectives();
+  // All are there: from now on the loop looks at `stop`.  False: it was asked to stop before.
+  bool begin();
+  bool stopped_at_start() const;
   // All are done: lets the others come to their end, for a while.
   void finish();
 
@@ -49,6 +55,8 @@ class Replica {
   backends::Collectives& collectives();
   // ReplicaOptions::job.
   std::string job() const;
+  // ReplicaOptions::stop of rank 0, a moment later.
+  const std::atomic<int>& stop() const;
 
  private:
   class Impl;

@@ -59,6 +59,7 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     counters.windows = now.windows;
     counters.applied = now.applied;
     counters.samples = now.samples;
+    counters.repeats = now.repeats;
     session.trainer.forget_logged_loss();
     RunState state = run_state_of(loaded, session.trainer.optimizers().names);
     return state;

@@ -19,6 +19,7 @@
 #include "runner/train/state_sharing.h"
 #include "runner/train/window_log.h"
 #include "schema/error.h"
+#include "schema/system_limits.h"
 #include "store/process.h"
 
 namespace runner::train {
@@ -27,7 +28,7 @@ namespace {
 // What happens when: the beginning, the loop, what is due behind each window, the end.
 class Run : private RunControl, private LoopHost {
  public:
-  // `ranks`: null, or the replicas, of which this is one; rank 0 alone records.
+  // `ranks`: null, or the replicas, of which this is one and all of which it meets; rank 0 alone records.
   explicit Run(const RunRequest& request, backends::Collectives* ranks = nullptr)
       : request_(request),
         recipe_(request.recipe),
@@ -80,10 +81,8 @@ class Run : private RunControl, private LoopHost {
       train();
     } catch (const Error& error) {
       record_.fail_with(error);
-    } catch (const std::bad_alloc&) {
-      record_.fail_with(Error(ErrorKind::kRun, "out of memory; a smaller data.batch_size or model may help"));
     } catch (const std::exception& error) {
-      record_.fail_with(Error(ErrorKind::kRun, error.what()));
+      record_.fail_with(error_of(error));
     }
     if (tracked()) end_tracking();
     finish();
@@ -405,10 +404,11 @@ class Run : private RunControl, private LoopHost {
   void finish() {
     const Counters& counters = session_.trainer.counters;
     RunResult& result = record_.result;
-    result.epochs = position_.epoch + !position_.begins_epoch();
+    result.epochs = position_.epoch;
     result.optimizer_steps = counters.windows;
     result.skipped_steps = counters.windows - counters.applied;
     result.samples = counters.samples;
+    result.repeated_samples = counters.repeats;
     if (log_->stopped_early())
       result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                   recipe_.train.early_stopping->metric, log_->patience().evaluations);
@@ -443,10 +443,19 @@ RunResult run(const RunRequest& request) {
   const auto processes = static_cast<int>(request.recipe.num_processes);
   if (processes == 1) return Run(request).execute();
   const std::chrono::milliseconds timeout(static_cast<int64_t>(request.recipe.collective_timeout * 1000));
-  Replicas replicas(processes, {.job = request.job, .timeout = timeout, .program = request.replica_program});
-  RunResult result = Run(request, &replicas.collectives()).execute();
-  if (!result.error) replicas.finish();
-  return result;
+  Replicas replicas(
+      processes, {.job = request.job, .timeout = timeout, .program = request.replica_program, .stop = &request.stop});
+  try {
+    Run run(request, &replicas.collectives());
+    RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, "interrupted before the run began");
+    RunResult result = run.execute();
+    if (!result.error) replicas.finish();
+    return result;
+  } catch (const Error&) {
+    RUN_CHECK(!replicas.stopped_at_start(), ErrorKind::kInterrupted,
+              "interrupted while {} processes were started; nothing is recorded", processes);
+    throw;
+  }
 }
 
 void run_replica(const RunRequest& request, Replica& replica) {
@@ -459,7 +468,7 @@ void run_replica(const RunRequest& request, Replica& replica) {
     ranks.fail(fmt::format("rank {}: {}", ranks.rank(), text.substr(place)), error.where());
     throw;
   } catch (const std::exception& error) {
-    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error.what()), {});
+    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error_of(error).message()), {});
     throw;
   }
 }

@@ -68,10 +68,11 @@ struct RunResult {
   int exit_code = 0;
   std::string backend;
   int64_t num_processes = 1;
-  int64_t epochs = 0;           // begun and finished, resumed ones included
+  int64_t epochs = 0;           // finished, those before a resumption included
   int64_t optimizer_steps = 0;  // windows finished
   int64_t skipped_steps = 0;
   int64_t samples = 0;
+  int64_t repeated_samples = 0;              // read once more, to fill up batches
   double seconds = 0;                        // from the start of the process until the last state is committed
   std::optional<double> first_step_seconds;  // from the start of the process until the first window is done
   std::map<std::string, MetricRange> metrics;

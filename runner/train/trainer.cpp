@@ -286,6 +286,7 @@ void take_in(const data::Batch& batch, Trainer::Window& window) {
     window.batch_digest = mixed(window.batch_digest, word);
   }
   window.samples += batch.samples;
+  window.repeats += batch.repeats;
   window.next = batch.next();
 }
 
@@ -372,6 +373,7 @@ void Trainer::count(const Window& window) {
   ++counters.windows;
   counters.applied += window.finite;
   counters.samples += window.samples;
+  counters.repeats += window.repeats;
 }
 
 int64_t Trainer::updates_of(int32_t optimizer) const {

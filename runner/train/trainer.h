@@ -37,6 +37,7 @@ struct Counters {
   // By name of an optimizer: updates that its slots have seen, those in a parent run included.  Where there is none: 0.
   std::map<std::string, int64_t> updates = {};
   bool update_was_skipped = false;  // the newest one in a loop of a hook's
+  int64_t repeats = 0;              // samples that were read once more, to fill up batches
   bool operator==(const Counters&) const = default;
 };
 
@@ -87,6 +88,7 @@ class Trainer {
     bool finite = true;         // false: nothing was updated behind what is not
     double grad_norm = 0;       // with clip_grad_norm
     int64_t samples = 0;        // of all replicas
+    int64_t repeats = 0;        // of all replicas
     data::Position next;        // of the batch after the window
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
     uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates

@@ -167,6 +167,39 @@ TEST_F(LoaderTest, GoesOnBehindWhatOtherBatchesHaveUsed) {
   }
 }
 
+// What all replicas get, counted one by one.
+TEST_F(LoaderTest, KnowsTheRepeatsOfAllReplicas) {
+  const Dataset data = counting(13);
+  int64_t seen = 0;
+  for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    for (const int64_t batch : {2, 3, 5}) {
+      PlanSpec spec{.samples = 13, .batch_size = batch, .processes = 4};
+      spec.split_batches = (flags & 1) != 0;
+      spec.even_batches = (flags & 2) != 0;
+      spec.dispatch_batches = (flags & 4) != 0;
+      const DataPlan plan(spec);
+      for (const bool without : {false, true}) {
+        for (const bool never_empty : {false, true}) {
+          std::vector<int64_t> counted, told;
+          for (int64_t replica = 0; replica < 4; ++replica) {
+            Loader loader(data, plan, {.replica = replica, .without_repeats = without, .never_empty = never_empty});
+            counted.resize(static_cast<size_t>(plan.steps_per_epoch()));
+            told.clear();
+            for (int64_t& count : counted) {
+              const Batch& got = loader.next();
+              for (const float weight : got.weights) count += weight == 0;
+              told.push_back(got.repeats);
+            }
+          }
+          EXPECT_EQ(counted, told) << flags << " batch " << batch << without << never_empty;
+          for (const int64_t count : told) seen += count;
+        }
+      }
+    }
+  }
+  EXPECT_GT(seen, 0);
+}
+
 TEST_F(LoaderTest, YieldsTargets) {
   const Dataset data = counting(10, true);
   const DataPlan plan({.samples = 10, .batch_size = 4});

@@ -19,15 +19,15 @@ class PlainData : public ::testing::Test {
     ASSERT_EQ(luaL_loadstring(state(), code.c_str()), LUA_OK) << lua_tostring(state(), -1);
     runtime_.call(state(), 0, 1);
   }
-  std::string text(const std::string& expression) {
+  std::string text(const std::string& expression, PlainUse use = PlainUse::kState) {
     run("return " + expression);
-    std::string result = plain_text(state(), -1, "data");
+    std::string result = plain_text(state(), -1, "data", use);
     lua_settop(state(), 0);
     return result;
   }
-  std::string error(const std::string& expression) {
+  std::string error(const std::string& expression, PlainUse use = PlainUse::kState) {
     try {
-      return text(expression);
+      return text(expression, use);
     } catch (const Error& error) {
       lua_settop(state(), 0);
       return error.message();
@@ -114,6 +114,11 @@ TEST_F(PlainData, WhatCannotBeKeptIsNamedByItsPlace) {
             "data has a key that is number; a state keeps tables with texts and integers as keys");
   EXPECT_EQ(error("{x = {[true] = 1}}"),
             "data.x has a key that is boolean; a state keeps tables with texts and integers as keys");
+  EXPECT_EQ(error("{f = print}", PlainUse::kExchange),
+            "data.f is function, which cannot be sent to other processes: numbers, texts, booleans and tables of them "
+            "can, and in a loop of the hook's own tensors");
+  EXPECT_EQ(error("{[1.5] = 1}", PlainUse::kExchange),
+            "data has a key that is number; processes exchange tables with texts and integers as keys");
   EXPECT_NE(error("(function() local t = {} t.t = t return t end)()").find("lies more than 32 tables deep"),
             std::string::npos);
 }

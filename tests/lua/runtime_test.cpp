@@ -144,6 +144,9 @@ TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
       "table.move({}, math.mininteger, -2, 2)",
       "table.insert(setmetatable({}, {__len = function() return math.maxinteger - 1 end}), 1, 0)",
       "while true do pcall(table.move, {}, 1, 1e15, 2) end",
+      "for i = 1, 1e4 do pcall(error) end",
+      "for i = 1, 1e4 do xpcall(error, function() end) end",
+      "for i = 1, 1e4 do coroutine.resume(coroutine.create(error)) end",
   };
   for (const std::string& code : cases) EXPECT_EQ(error(code), "1: " + kEndless) << code;
   // What costs little counts little.
@@ -154,6 +157,18 @@ TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
   EXPECT_EQ(run("local s = ('x'):rep(1e5) for i = 1, 1e5 do s:byte(i) end return 'read'"), "read");
   EXPECT_EQ(run("return table.concat({table.unpack({1, 2, 3})}, ' ', 2, 3) .. #table.move({1, 2}, 1, 2, 3)"), "2 34");
   EXPECT_EQ(error("table.insert(3)"), "1: bad argument #1 to 'insert' (table expected, got number)");
+  EXPECT_EQ(run("local n = 0 for i = 1, 1e5 do n = n + select('#', pcall(select, 2, i, i)) end return n"), "200000");
+}
+
+TEST_F(RuntimeTest, CatchesErrorsAsLuaDoes) {
+  EXPECT_EQ(run("return table.concat({tostring(pcall(error, 'a')), select('#', pcall(error)), "
+                "select(2, pcall(error, 'b', 0)), select('#', pcall(table.unpack, {}, 1, 200))}, ' ')"),
+            "false 2 b 201");
+  EXPECT_EQ(
+      run("local c = coroutine.wrap(function() return pcall(function() coroutine.yield(1) error('late', 0) end) end) "
+          "c() return table.concat({tostring((c())), 'caught'}, ' ')"),
+      "false caught");
+  EXPECT_EQ(error("pcall()"), "1: bad argument #1 to 'pcall' (value expected)");
 }
 
 TEST_F(RuntimeTest, HurriesACallWhenTheRunIsInterrupted) {

@@ -77,6 +77,19 @@ return {transform = function(sample)
 
 using Floats = std::vector<float>;
 
+TEST_F(TransformTest, ComesToItsEndWhenTheRunIsInterrupted) {
+  const auto transform = make_transform(
+      recipe_, {{"h.lua", hook("while sample.id > 0 do end")}}, [](std::string_view) {}, [] { return true; });
+  apply(*transform, 0);
+  try {
+    apply(*transform, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "the hook has run for 100 million Lua instructions after the run was interrupted: an endless loop?");
+  }
+}
+
 TEST_F(TransformTest, ChangesFeaturesInAnyOfThreeWays) {
   EXPECT_EQ(apply(*make(hook("")), 1), (Floats{11, 12, 13, 14}));
   EXPECT_EQ(apply(*make(hook("for i = 1, #f do f[i] = helper(f[i]) end")), 1), (Floats{22, 24, 26, 28}));

@@ -422,7 +422,8 @@ TEST_F(Queries, SqlSaysWhatIsWrong) {
               sql_query(path, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
                         20ms);
             }),
-            "usage: the query took longer than 0.02 s and was stopped; narrow it with WHERE");
+            "usage: the query took longer than 0.02 s and was stopped; narrow it with WHERE, or with LIMIT where it is "
+            "recursive");
 }
 
 // SQLite is C, through which no exception may pass: whichever allocation of ours fails below it, it gets a result code.

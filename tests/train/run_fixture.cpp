@@ -32,7 +32,8 @@ void RunFixture::write(const std::string& file, const std::string& text) const {
 RunResult RunFixture::train(const std::string& recipe, const Options& options) {
   write("recipe.yaml", recipe);
   const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), options.overrides);
-  std::atomic<int> stop{0};
+  std::atomic<int> own{0};
+  std::atomic<int>& stop = options.stop != nullptr ? *options.stop : own;
   StepObserver observer(stop, options.stop_after, options.on_step);
   const ForkRequest fork{.run = options.fork,
                          .state = options.state,
@@ -49,7 +50,8 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .observer = observer,
               .summary = [](const RunResult&) { return std::string("{}"); },
               .stop = stop,
-              .record_batches = true});
+              .record_batches = true,
+              .replica_program = options.replica_program});
 }
 
 std::vector<std::string> RunFixture::events(const std::string& level) const {

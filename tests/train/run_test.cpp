@@ -1,8 +1,12 @@
 // What a run does beside training: NaN, early stopping, freezing, initial weights, interrupts, records.
 
 #include <cmath>
+#include <fstream>
+#include <thread>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "runner/formats/safetensors.h"
 #include "runner/train/checkpoint.h"
@@ -44,6 +48,42 @@ TEST_F(RunTest, RecordsWhatItDid) {
   EXPECT_EQ(points("eval/accuracy").back().first, 20);
   EXPECT_EQ(points("train/lr").front(), std::pair(int64_t{1}, 0.01));
   EXPECT_EQ(result.metrics.at("train/loss").last, points("train/loss").back().second);
+}
+
+TEST_F(RunTest, CountsEpochsThatAreFinishedAsItsStatesDo) {
+  for (const auto& [steps, epochs] : {std::pair{4, 0}, {5, 1}, {9, 1}}) {
+    const RunResult result = train(kSmall, {.overrides = {fmt::format("train.steps={}", steps)}});
+    EXPECT_EQ(result.epochs, epochs);
+    store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+    const store::RunRow run = store::find_run(store, result.run);
+    EXPECT_EQ(store::list_states(store, run.id).front().epoch, epochs);
+  }
+}
+
+// The other processes say that they are there, and never come.
+TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
+  for (const char* fifo : {"started", "never"}) ASSERT_EQ(::mkfifo(path(fifo).c_str(), 0600), 0);
+  write("wait",
+        fmt::format("#!/bin/sh\necho > {}\nread -r nothing < {}\n", path("started").string(), path("never").string()));
+  std::filesystem::permissions(path("wait"), std::filesystem::perms::owner_all);
+  std::atomic<int> stop{0};
+  std::thread asks([&] {
+    std::ifstream(path("started")).get();
+    stop = 1;
+  });
+  const auto interrupted = [&](const std::string& program) {
+    try {
+      train(kSmall, {.overrides = {"num_processes=2"}, .stop = &stop, .replica_program = program});
+      return std::string("it ran");
+    } catch (const Error& error) {
+      EXPECT_EQ(exit_code(error.kind()), 4);
+      return error.message();
+    }
+  };
+  EXPECT_EQ(interrupted(path("wait")), "interrupted while 2 processes were started; nothing is recorded");
+  asks.join();
+  EXPECT_EQ(interrupted("/no/program"), "interrupted while 2 processes were started; nothing is recorded");
+  EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
 
 TEST_F(RunTest, LossesBetweenPointsAreMeans) {
