@@ -222,6 +222,13 @@ struct LogSpec {
   std::string jsonl, csv;
 };
 
+// As torch.amp.GradScaler.
+struct ScalerSpec {
+  bool enabled = true;
+  double init_scale = 65536, growth_factor = 2, backoff_factor = 0.5;
+  int64_t growth_interval = 2000;  // optimizer steps
+};
+
 struct Recipe {
   int64_t schema_version = 1;
   std::string name;  // default: the recipe file's stem
@@ -244,6 +251,7 @@ struct Recipe {
   EvalSpec eval;
   CheckpointSpec checkpoint;
   LogSpec log;
+  ScalerSpec scaler;
 };
 
 }  // namespace runner::schema

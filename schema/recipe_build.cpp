@@ -194,6 +194,11 @@ void build(const Section& s, CheckpointSpec& checkpoint) {
   keep.maximize = best.is("mode", "max");
 }
 
+void build(const Section& s, ScalerSpec& scaler) {
+  s.get("enabled", scaler.enabled).get("init_scale", scaler.init_scale).get("growth_factor", scaler.growth_factor);
+  s.get("backoff_factor", scaler.backoff_factor).get("growth_interval", scaler.growth_interval);
+}
+
 }  // namespace
 
 Length parse_length(std::string_view text) {
@@ -221,6 +226,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   build(s.sub("scheduler"), r.scheduler);
   build(s.sub("train"), r.train);
   build(s.sub("checkpoint"), r.checkpoint);
+  build(s.sub("scaler"), r.scaler);
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);
   s.sub("log").get_path("jsonl", r.log.jsonl).get_path("csv", r.log.csv);

@@ -313,7 +313,7 @@ constexpr AcceleratorField kFields[] = {
      [](lua_State* state, Accelerator& a) {
        return lua_pushboolean(state, loop_of(a, "optimizer_step_was_skipped").step_was_skipped()), 1;
      },
-     "Whether the newest step was left out (train.on_nan: skip); reads a value then."},
+     "Whether the newest step was left out (train.on_nan: skip, fp16's scaler); reads a value then."},
 };
 
 constexpr AcceleratorMethod kMethods[] = {

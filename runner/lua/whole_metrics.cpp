@@ -20,7 +20,7 @@ constexpr int64_t list_bytes(int64_t entries) {
 
 int64_t bytes_of(const train::EvaluatedSet& set) {
   const int64_t label = set.classes.empty() ? list_bytes(set.outputs) : 0;
-  return set.samples * (list_bytes(set.outputs) + label + 2 * 16);
+  return set.samples * (list_bytes(set.outputs) + label + int64_t{2} * 16);
 }
 
 // rows: (samples, width)

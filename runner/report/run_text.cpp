@@ -247,7 +247,7 @@ Table selection_table(const store::RunSelection& selection) {
   for (size_t i = 0; i < selection.runs.size(); ++i) {
     std::vector<Cell> cells{selection.runs[i].uid};
     for (const store::Param::Value& value : selection.values[i]) cells.emplace_back(value_text(value));
-    table.add(std::move(cells));
+    table.add(cells);
   }
   return table;
 }

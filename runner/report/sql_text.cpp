@@ -46,7 +46,7 @@ Table sql_table(const store::SqlResult& result) {
   for (const auto& row : result.rows) {
     std::vector<Cell> cells;
     for (const store::SqlValue& value : row) cells.emplace_back(cell_text(value));
-    table.add(std::move(cells));
+    table.add(cells);
   }
   return table;
 }

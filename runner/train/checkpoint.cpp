@@ -12,6 +12,7 @@
 
 #include "runner/data/dataset.h"
 #include "runner/formats/safetensors.h"
+#include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -23,6 +24,7 @@ constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
 constexpr std::string_view kGradient = "gradient/";  // of a loop that carries gradients on
 constexpr std::string_view kSums = "sums";
+constexpr std::string_view kScaler = "scaler";  // by ScalerState
 constexpr std::string_view kRun = "run";
 constexpr int kRunVersion = 2;  // of the document in that section
 
@@ -192,6 +194,15 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.set_gradients(std::move(held));
 }
 
+std::vector<std::byte> scaler_bytes(Trainer& trainer) {
+  std::vector<std::byte> bytes;
+  for (int32_t index = 0; index < kScalerStateCount; ++index) {
+    const std::vector<std::byte> value = trainer.read(trainer.layout().find(Role::kScaler, 0, index));
+    bytes.insert(bytes.end(), value.begin(), value.end());
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
@@ -204,6 +215,8 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
     sums.insert(sums.end(), value.begin(), value.end());
   }
   snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
+  if (first_scale(trainer.recipe()))
+    snapshot.add(kScaler, meta_of({backends::DType::kF32, backends::Shape{kScalerStateCount}}), scaler_bytes(trainer));
 
   int32_t read_array = -1;
   std::vector<std::byte> contents;
@@ -273,6 +286,22 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
   }
 }
 
+namespace {
+
+// A state of a run without a loss scale leaves it as it begins.
+void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
+  const store::Section* const scaler = loaded.find(kScaler);
+  if (!first_scale(trainer.recipe()) || scaler == nullptr) return;
+  RUN_CHECK(scaler->bytes.size() == kScalerStateCount * sizeof(float), ErrorKind::kStore,
+            "state {}: the section scaler is damaged", loaded.info.id);
+  for (int32_t state = 0; state < kScalerStateCount; ++state)
+    trainer.write(
+        trainer.layout().find(Role::kScaler, 0, state),
+        std::span<const std::byte>(scaler->bytes).subspan(static_cast<size_t>(state) * sizeof(float), sizeof(float)));
+}
+
+}  // namespace
+
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
   const int64_t id = loaded.info.id;
   keep_gradients_of(loaded, trainer);
@@ -295,8 +324,10 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
               "state {} is of another model: it has {}, which the recipe's model lacks", id, section.name);
 
-  for (size_t i = 0; i < arrays.size(); ++i) trainer.write(static_cast<int32_t>(i), arrays[i]);
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (trainer.layout().arrays()[i].role != Role::kScaler) trainer.write(static_cast<int32_t>(i), arrays[i]);
   restore_sums(loaded, trainer);
+  restore_scaler(loaded, trainer);
   trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
 }
 

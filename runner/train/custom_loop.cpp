@@ -8,6 +8,7 @@
 
 #include "backends/graph/type_text.h"
 #include "runner/train/evaluator.h"
+#include "runner/train/loss_scaler.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 
@@ -95,7 +96,10 @@ void CustomLoop::run_segment() {
   trainer_.run_segment(*segment_, batch());
   const auto holds = [&](int output) { return output < 0 || trainer_.read_output(*segment_, output) != 0; };
   const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
-  const bool finite = take_steps() && reduced;
+  // The loss scaler leaves out steps of losses that are finite.
+  const bool applied = take_steps();
+  const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
+  window_.overflowed |= finite && !applied;
   for (const Segment::Logged& logged : segment_->logged())
     host_.point(logged.name, trainer_.read_output(*segment_, logged.output));
   // What follows runs something else: what is to be read has been read.
@@ -312,7 +316,8 @@ void CustomLoop::end_batch() {
   take_in(batch, window_.seen);
   ++window_.batches;
   if (!last) return;
-  const Window window = std::exchange(window_, {});
+  Window window = std::exchange(window_, {});
+  window.seen.applied = !window.overflowed || !window.untouched;
   host_.end_window(window.seen, window.rate.value_or(rate(0)));
 }
 
@@ -431,7 +436,7 @@ void CustomLoop::step_schedule() {
 }
 
 bool CustomLoop::may_skip() const {
-  return session_.recipe.train.on_nan == schema::OnNan::kSkip;
+  return session_.recipe.train.on_nan == schema::OnNan::kSkip || first_scale(session_.recipe).has_value();
 }
 
 // Costs a read where the newest step is in the segment under way.

@@ -123,6 +123,7 @@ class CustomLoop {
     int64_t batches = 0;             // that are over
     bool losses = false;             // some are in no point yet
     bool untouched = true;           // nothing has been updated
+    bool overflowed = false;         // the loss scaler has left a step out
     std::optional<double> rate;      // of the newest step
     std::optional<NotFinite> found;  // on this replica
   };

@@ -8,10 +8,12 @@ namespace runner::train {
 namespace {
 
 constexpr std::string_view kSumNames[kSumCount] = {"window sum", "logged sum"};
+constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good steps"};
 
 }  // namespace
 
-DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients) {
+DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
+                           std::optional<double> first_scale) {
   const auto buffers = parameters.buffers();
   const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
     const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
@@ -37,6 +39,13 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .index = sum,
                        .name = std::string(kSumNames[sum]),
                        .type = {backends::DType::kF64, backends::Shape{2}}});
+  for (int32_t state = 0; first_scale && state < kScalerStateCount; ++state)
+    arrays_.push_back({.role = Role::kScaler,
+                       .buffer = 0,
+                       .index = state,
+                       .name = std::string(kScalerNames[state]),
+                       .type = {backends::DType::kF32, {}},
+                       .initial = state == kScale ? *first_scale : 0});
 }
 
 int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {

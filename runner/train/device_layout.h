@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ enum class Role {
   kSlot,        // optimizer slot `index` of it
   kGradients,   // sum over the window so far; where gradients are kept
   kSum,         // (2) f64, {Σ loss, Σ weight} over what enum Sum says
+  kScaler,      // () f32, what enum ScalerState says; where the loss is scaled
 };
 
 enum Sum : int32_t {
@@ -27,10 +29,16 @@ enum Sum : int32_t {
   kSumCount
 };
 
+enum ScalerState : int32_t {
+  kScale,
+  kGoodSteps,  // since it changed, or since gradients overflowed
+  kScalerStateCount
+};
+
 struct DeviceArray {
   Role role;
   int32_t buffer = 0;  // of the ParameterSet
-  int32_t index = 0;   // slot, or Sum
+  int32_t index = 0;   // slot, Sum or ScalerState
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
@@ -39,7 +47,9 @@ struct DeviceArray {
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, or a loop of a hook carries gradients on.
-  DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients);
+  // `first_scale`: none, or the loss is scaled.
+  DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
+               std::optional<double> first_scale = {});
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   // Position of an array in arrays(); it must exist.

@@ -6,6 +6,7 @@
 
 #include "backends/kernels/kernel_choices.h"
 #include "backends/runtime/cpu_features.h"
+#include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 #include "schema/json.h"
 
@@ -177,7 +178,7 @@ void RunRecord::finish() {
   result.metrics = recorder_->ranges();
   if (result.error) result.reason = result.error->message;
   result.seconds = seconds_since_process_start();
-  if (result.skipped_steps > 0)
+  if (result.skipped_steps > 0 && !first_scale(request_.recipe))  // a loss scaler looks for its scale in this way
     warn(fmt::format("{} of {} steps were skipped: not finite", result.skipped_steps, result.optimizer_steps));
   provenance_.finish(*writer_);
   if (logs_) logs_->finish();

@@ -6,6 +6,7 @@
 
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
+#include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -67,17 +68,19 @@ void Segment::backward(Value loss, double share, double samples, double counted)
     loss = ops::mean(loss, axes);
   }
   const Value factor = scalar("share", share);
-  Value seed = factor;
+  const Value scale = loss_scale(arrays_);
+  Value seed = scale ? ops::mul(factor, scale) : factor;
   if (loss.shape().rank() > 0) {
     if (inputs_.mask) loss = ops::mul(loss, inputs_.mask);
-    seed = ops::mul(ops::full_like(loss, 1.0), factor);
+    seed = ops::mul(ops::full_like(loss, 1.0), seed);
   }
   const Value total = loss.shape().rank() > 0 ? ops::sum(loss) : ops::mul(loss, scalar("samples", samples));
   loss_end_ = total.id + 1;
   const Value finite = ops::is_finite(ops::detach(total));
   losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
 
-  const Gradients added = gradients_of(loss, seed, frame_.parameters, builder_.model().parameters);
+  Gradients added = gradients_of(loss, seed, frame_.parameters, builder_.model().parameters);
+  unscale(added, scale);
   for (size_t b = 0; b < added.size(); ++b)
     if (added[b]) add_gradient(b, added[b]);
 
@@ -158,13 +161,16 @@ void Segment::zero_grad(int32_t optimizer) {
 
 // ---- updates -------------------------------------------------------------------------------------------------------
 
-// An infinite gradient of a finite loss is a step that on_nan: skip leaves out.
+// An infinite gradient of a finite loss is a step that the loss scaler leaves out, or on_nan: skip.
 void Segment::begin_step(int32_t optimizer) {
   const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
   RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "step: there are no gradients; call acc:backward first");
-  if (builder_.recipe().train.on_nan != schema::OnNan::kSkip) return;
-  const Value finite = ops::is_finite(ops::sqrt(sum_of_squares(gradients)));
-  finite_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+  const bool scaled = static_cast<bool>(loss_scale(arrays_));
+  applied_ = finite_;
+  if (!scaled && builder_.recipe().train.on_nan != schema::OnNan::kSkip) return;
+  const Value finite = all_finite(gradients);
+  applied_ = finite_ ? ops::logical_and(finite_, finite) : finite;
+  if (!scaled) finite_ = applied_;
 }
 
 void Segment::update(int32_t buffer, const std::vector<double>& values) {
@@ -175,7 +181,7 @@ void Segment::update(int32_t buffer, const std::vector<double>& values) {
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), values[i]));
   // No derivative goes through an update.
-  apply_update(arrays_, rule, buffer, ops::detach(gradient), scalars, finite_);
+  apply_update(arrays_, rule, buffer, ops::detach(gradient), scalars, applied_);
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
     Value& parameter = frame_.parameters[static_cast<size_t>(id)];
     outdated_.push_back(parameter.id);
@@ -184,7 +190,7 @@ void Segment::update(int32_t buffer, const std::vector<double>& values) {
 }
 
 void Segment::end_step(int32_t optimizer) {
-  applied_ = finite_;
+  if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
   if (applied_) steps_.push_back({.optimizer = optimizer, .applied = applied_});
 }
 

@@ -52,7 +52,8 @@ Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers,
 }
 
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {
-  if (array.role == Role::kSum || shares.of(array.buffer).count == 0) return array.type;
+  const bool is_of_buffer = is_common(array) || array.role == Role::kGradients;
+  if (!is_of_buffer || shares.of(array.buffer).count == 0) return array.type;
   return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
 }
 

@@ -4,6 +4,7 @@
 
 #include "backends/graph/ops.h"
 #include "runner/train/loss.h"
+#include "runner/train/loss_scaler.h"
 #include "runner/train/step_completion.h"
 #include "schema/error.h"
 
@@ -34,6 +35,15 @@ TensorType label_type(const data::Encoding& encoding, int64_t batch) {
 
 Value input_value(Program& program, size_t index) {
   return {&program, program.inputs()[index].value};
+}
+
+DType dtype_of(schema::Precision precision) {
+  switch (precision) {
+    case schema::Precision::kNo: return DType::kF32;
+    case schema::Precision::kFp16: return DType::kF16;
+    case schema::Precision::kBf16: return DType::kBf16;
+  }
+  return DType::kF32;
 }
 
 // ---- words of a specification --------------------------------------------------------------------------------------
@@ -155,10 +165,9 @@ Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
 }
 
 nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training) const {
-  const bool bf16 = recipe_.mixed_precision == schema::Precision::kBf16;
   return {.program = program,
           .parameters = frame.parameters,
-          .autocast = {bf16 ? DType::kBf16 : DType::kF32},
+          .autocast = {dtype_of(recipe_.mixed_precision)},
           .training = training,
           .dropout_key = frame.batch_inputs[kRandomKey],
           .sample_ids = frame.batch_inputs[kSampleIds],
@@ -316,6 +325,11 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
                                        static_cast<int64_t>(recipe_.train.on_nan)};
   append(words, recipe_.train.clip_grad_norm);
   append(words, recipe_.train.clip_grad_value);
+  if (first_scale(recipe_)) {
+    for (const double number : {recipe_.scaler.growth_factor, recipe_.scaler.backoff_factor})
+      words.push_back(backends::pack_f64(number));
+    words.push_back(recipe_.scaler.growth_interval);
+  }
   words.insert(words.end(), recorded.parameters.begin(), recorded.parameters.end());
   append(words, recorded.metrics);
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {

@@ -50,6 +50,7 @@ enum StepOutput : int {
   kFinite = 0,    // () bool: the loss (with on_nan skip: and every gradient) is finite; else nothing was updated
   kGradNorm = 1,  // () f32, of the window's gradient before clipping; with clip_grad_norm only
 };
+// Next, where the loss is scaled: () bool, finite, and no gradient overflowed; else nothing was updated.
 
 // Those of a forward Program; without labels only the first.
 enum ForwardOutput : int {

@@ -6,6 +6,7 @@
 
 #include "backends/graph/ops.h"
 #include "runner/train/gradients.h"
+#include "runner/train/loss_scaler.h"
 
 namespace runner::train {
 namespace {
@@ -75,7 +76,18 @@ class StepCompletion {
   void differentiate(const StepBuilder::Recorded& recorded) {
     std::vector<Value> parameters;
     for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
-    gradients_ = gradients_of(value(recorded.losses), value(recorded.counted), parameters, parameters_);
+    const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape());
+    const Value seed = scale ? ops::mul(counted, scale) : counted;
+    gradients_ = gradients_of(value(recorded.losses), seed, parameters, parameters_);
+    unscale(gradients_, scale);
+  }
+
+  // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
+  // here losses are summed.
+  Value scale_of_batch(const backends::Shape& losses) {
+    const Value scale = loss_scale(arrays_);
+    const int64_t parts = losses.elements() * builder_.recipe().gradient_accumulation_steps;
+    return scale ? ops::div(scale, static_cast<double>(parts)) : scale;
   }
 
   // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
@@ -129,14 +141,19 @@ class StepCompletion {
     const Value mean = ops::where(ops::eq(weight, zero), zero, ops::div(1.0, weight));
     factor_ = ops::cast(mean, DType::kF32);
     finite_ = ops::is_finite(loss);
-    const bool check_gradients = train_.on_nan == schema::OnNan::kSkip;
+    const bool scaled = static_cast<bool>(loss_scale(arrays_));
+    const bool check_gradients = train_.on_nan == schema::OnNan::kSkip || scaled;
     Value norm;
     if (train_.clip_grad_norm || check_gradients) norm = ops::mul(norm_of_sum(), factor_);
-    if (check_gradients) finite_ = ops::logical_and(finite_, ops::is_finite(norm));
+    applied_ = check_gradients ? ops::logical_and(finite_, ops::is_finite(norm)) : finite_;
+    // A gradient that overflowed is the scaler's business.
+    if (!scaled) finite_ = applied_;
     program_.output("finite", finite_.id);
-    if (!train_.clip_grad_norm) return;
-    program_.output("grad_norm", norm.id);
-    factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
+    if (train_.clip_grad_norm) {
+      program_.output("grad_norm", norm.id);
+      factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
+    }
+    if (scaled) program_.output("applied", applied_.id);
   }
 
   // Windows whose step is skipped do not count in train/loss.
@@ -144,13 +161,14 @@ class StepCompletion {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
     add_to_sum(arrays_, kLoggedSum, sums_, finite_);
+    if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
   }
 
   void update(int32_t buffer, Value gradient) {
     gradient = ops::mul(gradient, factor_);
     if (const auto limit = train_.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
     const int32_t group = parameters_.buffers()[static_cast<size_t>(buffer)].group;
-    apply_update(arrays_, builder_.optimizers().rule(group), buffer, gradient, scalars_of(buffer), finite_);
+    apply_update(arrays_, builder_.optimizers().rule(group), buffer, gradient, scalars_of(buffer), applied_);
   }
 
   // The scalar inputs of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
@@ -175,13 +193,17 @@ class StepCompletion {
   Gradients gradients_;
   bool is_share_ = false;  // they are a share of all
   Value sums_;             // (2) f64, {Σ loss, Σ weight} of the window so far
-  Value factor_, finite_;
+  Value factor_, finite_, applied_;
 };
 
 }  // namespace
 
 ArrayValues::ArrayValues(const DeviceLayout& layout, std::vector<Value> values)
     : layout_(layout), values_(std::move(values)) {}
+
+bool ArrayValues::has(Role role) const {
+  return std::ranges::any_of(layout_.arrays(), [&](const DeviceArray& array) { return array.role == role; });
+}
 
 Value ArrayValues::get(Role role, int32_t buffer, int32_t index) const {
   return values_[static_cast<size_t>(layout_.find(role, buffer, index))];

@@ -12,6 +12,7 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
+#include "runner/train/loss_scaler.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/reduction.h"
 #include "runner/train/step_completion.h"
@@ -81,7 +82,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       weights_(recipe.model.init_from, model_.parameters),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
       layout_(model_.parameters, optimizers_,
-              recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain)),
+              recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain),
+              first_scale(recipe)),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
   if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
@@ -233,6 +235,18 @@ uint64_t Trainer::WindowRates::digest() const {
   return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
 }
 
+int Trainer::applied_output() const {
+  return kGradNorm + recipe_.train.clip_grad_norm.has_value();
+}
+
+std::optional<double> Trainer::loss_scale() {
+  if (!first_scale(recipe_)) return std::nullopt;
+  float scale = 0;
+  device_.read(*arrays_[static_cast<size_t>(layout_.find(Role::kScaler, 0, kScale))], 0,
+               std::as_writable_bytes(std::span(&scale, 1)));
+  return scale;
+}
+
 void Trainer::set_scalars(const WindowRates& rates) {
   size_t next = 0;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
@@ -301,7 +315,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricS
     const bool completes = last && ranks_ == nullptr;
     step = training_step({.batch = batch.size, .first = step == nullptr, .last = completes}, &batch);
     device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
-    const int first_metric = completes ? kGradNorm + recipe_.train.clip_grad_norm.has_value() : 0;
+    const int first_metric = completes ? applied_output() + first_scale(recipe_).has_value() : 0;
     if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
   }
   return step;
@@ -347,8 +361,12 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     device_.read_output(*step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
     window.grad_norm = norm;
   }
+  uint8_t applied = finite;
+  if (first_scale(recipe_))
+    device_.read_output(*step, applied_output(), std::as_writable_bytes(std::span(&applied, 1)));
+  window.applied = applied != 0 || !window.finite;
   count(window);
-  if (!window.finite) return window;
+  if (!window.finite || !window.applied) return window;
   ++counters.scheduled;
   for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
   return window;
@@ -371,7 +389,7 @@ NotFinite Trainer::first_found(const std::optional<NotFinite>& mine, const std::
 void Trainer::count(const Window& window) {
   if (!window.finite && recipe_.train.on_nan == schema::OnNan::kStop) return;
   ++counters.windows;
-  counters.applied += window.finite;
+  counters.applied += window.finite && window.applied;
   counters.samples += window.samples;
   counters.repeats += window.repeats;
 }

@@ -86,6 +86,7 @@ class Trainer {
 
   struct Window {
     bool finite = true;         // false: nothing was updated behind what is not
+    bool applied = true;        // false: a gradient overflowed, and the loss scaler left the step out
     double grad_norm = 0;       // with clip_grad_norm
     int64_t samples = 0;        // of all replicas
     int64_t repeats = 0;        // of all replicas
@@ -100,6 +101,9 @@ class Trainer {
   Window run_window(data::Loader& loader, const WindowRates& rates);
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
+
+  // That of the next step; none: the loss is not scaled.
+  std::optional<double> loss_scale();
 
   // Those of a hook's training step since they were taken.
   const MetricSums& metrics() const { return metrics_; }
@@ -200,6 +204,7 @@ class Trainer {
   void read_metrics(const Step& step, int first, MetricSums& sums);
   bool writes(const DeviceArray& array) const;
   void write_initial_weights();
+  int applied_output() const;
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
     return arguments(&batch, scalars_, lines);

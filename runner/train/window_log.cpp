@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/loss_scaler.h"
+#include "schema/error.h"
 #include "schema/json.h"
 #include "schema/suggest.h"
 
@@ -53,7 +55,15 @@ void WindowLog::log() {
                                  ? "acc:backward has had no loss since the point before it"
                                  : fmt::format("no sample since the point before it has a weight; {}", what_weighs())));
   points.add("train/lr", step(), lr_);
-  if (session_.recipe.train.clip_grad_norm) points.add("train/grad_norm", step(), window_.grad_norm);
+  if (session_.recipe.train.clip_grad_norm && window_.applied) points.add("train/grad_norm", step(), window_.grad_norm);
+  if (const auto scale = session_.trainer.loss_scale()) {
+    points.add("train/scale", step(), *scale);
+    RUN_CHECK(
+        window_.applied || *scale >= kSmallestScale, ErrorKind::kRun,
+        "gradients overflow in fp16 at any loss scale, which has fallen to {:.3g} at step {}; use mixed_precision: "
+        "bf16, or a smaller learning rate",
+        *scale, step());
+  }
   const auto now = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(now - logged_at_).count();
   points.add("train/samples_per_s", step(), static_cast<double>(samples_ - logged_samples_) / seconds);

@@ -44,7 +44,7 @@ TEST(RandomTensors, UniformNumbersAreTheWordsOfTheirStream) {
     for (const int64_t n : kSizes) {
       const std::vector<float> got = drawn(Op::kRandomUniform, from, n, 2);
       for (int64_t e = 0; e < n; ++e)
-        ASSERT_EQ(got[static_cast<size_t>(e)], static_cast<float>(word(from, e, 0x72616e01) / 256) / 16777216.0f) << e;
+        ASSERT_EQ(got[static_cast<size_t>(e)], static_cast<float>(word(from, e, 0x72616e01) >> 8) / 16777216.0f) << e;
     }
 }
 
@@ -54,7 +54,7 @@ TEST(RandomTensors, NormalNumbersArePairsOfBoxAndMuller) {
     for (const int64_t n : kSizes) {
       const std::vector<float> got = drawn(Op::kRandomNormal, from, n, 2);
       for (int64_t e = 0; e < n; ++e) {
-        const auto half = static_cast<float>(word(from, e - e % 2, 0x72616e02) / 2);
+        const auto half = static_cast<float>(word(from, e - e % 2, 0x72616e02) >> 1);
         const double u = half / 2147483648.0f + 1.0f / 4294967296.0f;
         const double angle = 2 * kPi * word(from, e - e % 2 + 1, 0x72616e02) / 4294967296.0;
         const double want = std::sqrt(-2 * std::log(u)) * (e % 2 == 0 ? std::cos(angle) : std::sin(angle));

@@ -97,7 +97,7 @@ TEST_F(LoaderTest, SkipsWithoutWalking) {
   Loader loader(data, plan, where);
   const Copy batch = copy_of(loader.next());
   EXPECT_EQ(batch.position, where.from);
-  EXPECT_EQ(batch.ids.front(), last * 512 + 7 * 64);
+  EXPECT_EQ(batch.ids.front(), last * 512 + int64_t{7} * 64);
   EXPECT_EQ(batch.ids[62], INT32_MAX - 1);
   EXPECT_EQ(batch.ids[63], 0) << "a repeat";
   EXPECT_EQ(batch.weights[63], 0.0f);

@@ -6,6 +6,7 @@ recipe (training/NAME.yaml with its data and initial weights beside it), so that
 """
 
 import json
+import math
 import os
 
 import safetensors
@@ -132,7 +133,18 @@ CASES = {
         "optimizer": {"type": "sgd", "lr": 0.3},
         "train": {"clip_grad_norm": 0.4, "clip_grad_value": 0.05},
     },
+    # Gradients overflow until the scale has fallen, and again after it has grown.
+    "fp16_scaler": {
+        "data": ("classes", 8),
+        "mixed_precision": "fp16",
+        "scaler": {"init_scale": 4194304.0, "growth_interval": 3},
+        "model": {"hidden": [16], "activation": "relu"},
+        "optimizer": {"type": "adamw", "lr": 0.01},
+        "scheduler": {"type": "linear", "warmup": "4 steps"},
+        "train": {"clip_grad_norm": 0.8},
+    },
 }
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 OPTIMIZERS |= {"rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}
 
@@ -186,7 +198,8 @@ def windows(count, batch_size, accumulation):
     return [batches[i : i + accumulation] for i in range(0, len(batches), accumulation)]
 
 
-def train(spec, data, initial, dtype, autocast):
+def train(spec, data, initial, dtype, autocast=None, applied=()):
+    """With autocast fp16 under a loss scaler, which decides what is applied; otherwise all is, or what `applied` says."""
     name, batch_size = spec["data"]
     x, labels = data[name]["features"].to(dtype), data[name]["labels"]
     settings = spec.get("train", {})
@@ -195,27 +208,35 @@ def train(spec, data, initial, dtype, autocast):
     optimizer = make_optimizer(model, spec["optimizer"])
     epoch = windows(len(x), batch_size, spec.get("gradient_accumulation_steps", 1))
     scheduler = make_scheduler(optimizer, spec.get("scheduler", {"type": "constant"}), EPOCHS * len(epoch))
-    losses, norms, rates = [], [], []
-    for window in EPOCHS * epoch:
+    scaler = torch.amp.GradScaler("cpu", enabled=autocast == torch.float16, **spec.get("scaler", {}))
+    losses, norms, rates, scales = [], [], [], []
+    for step, window in enumerate(EPOCHS * epoch):
         optimizer.zero_grad()
         loss_sum, weight_sum = 0.0, 0.0
         for begin, end in window:
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            with torch.autocast("cpu", dtype=autocast or torch.bfloat16, enabled=autocast is not None):
                 output = model(x[begin:end])
             each, weights = sample_losses(output.to(dtype), labels[begin:end], settings)
-            each.sum().backward()
+            parts = end - begin if scaler.is_enabled() else 1  # what is scaled is the mean of a batch
+            scaler.scale(each.sum() / parts).backward()
             loss_sum, weight_sum = loss_sum + each.detach().sum(), weight_sum + weights.sum()
+        scaler.unscale_(optimizer)
         parameters = list(model.parameters())
         for p in parameters:
+            p.grad *= parts
             p.grad /= weight_sum
         norms.append(torch.nn.utils.clip_grad_norm_(parameters, settings.get("clip_grad_norm", float("inf"))).item())
         if "clip_grad_value" in settings:
             torch.nn.utils.clip_grad_value_(parameters, settings["clip_grad_value"])
         losses.append((loss_sum / weight_sum).item())
         rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        scheduler.step()
-    return losses, norms, rates, model.state_dict()
+        if step >= len(applied) or applied[step]:
+            scaler.step(optimizer)
+        scaler.update()
+        if applied[step] if applied else math.isfinite(norms[-1]):
+            scheduler.step()
+        scales.append(scaler.get_scale())
+    return losses, norms, rates, scales, model.state_dict()
 
 
 def build(spec, data):
@@ -228,7 +249,7 @@ def build(spec, data):
 def recipe_of(name, spec):
     data, batch_size = spec["data"]
     recipe = {"schema_version": 1, "name": name}
-    recipe |= {k: v for k, v in spec.items() if k in ("mixed_precision", "gradient_accumulation_steps")}
+    recipe |= {k: v for k, v in spec.items() if k in ("mixed_precision", "scaler", "gradient_accumulation_steps")}
     recipe["model"] = {"type": "mlp"} | spec["model"] | {"init_from": f"{name}.safetensors"}
     recipe["data"] = {
         "train": {"format": "safetensors", "path": f"{data}.safetensors"},
@@ -275,15 +296,17 @@ def case(index, name, spec, data):
     initial = build(spec, data).state_dict()
     recipe = recipe_of(name, spec)
     write_recipe(name, recipe, initial)
-    autocast = spec.get("mixed_precision") == "bf16"
-    losses, norms, rates, final = train(spec, data, initial, torch.float32, autocast)
-    exact_losses, _, _, exact = train(spec, data, initial, torch.float64, False)
+    autocast = AUTOCAST.get(spec.get("mixed_precision"))
+    losses, norms, rates, scales, final = train(spec, data, initial, torch.float32, autocast)
+    applied = [math.isfinite(norm) for norm in norms]
+    exact_losses, _, _, _, exact = train(spec, data, initial, torch.float64, applied=applied)
     return {
         "name": name,
         "recipe": recipe,
         "loss": numbers(losses),
         "grad_norm": numbers(norms),
         "lr": numbers(rates),
+        **({"scale": numbers(scales)} if "scaler" in spec else {}),
         "noise": {
             "loss": number(max(abs(a - b) for a, b in zip(losses, exact_losses))),
             "final": number(largest_difference(final.values(), exact.values())),

@@ -90,8 +90,8 @@ TEST_F(Queries, AListHasTheNewestAttemptOfEachRun) {
       for (int i = 1; i < attempts; ++i) {
         AttemptInfo info = sample_run().attempt;
         info.backend = fmt::format("backend {}", i + 1);
-        info.start_step = 10 * i;
-        info.planned_steps = 100 * i;
+        info.start_step = int64_t{10} * i;
+        info.planned_steps = int64_t{100} * i;
         const RunHandle handle = begin_attempt(store, uid, info);
         heartbeat(store, handle, i);
         finish_run(store, handle, {RunStatus::kInterrupted, 4, fmt::format("stop {}", i), "{}"});

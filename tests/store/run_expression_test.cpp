@@ -25,9 +25,35 @@ void expect_tree_or_error(const std::string& text) {
 }
 
 TEST(RunExpression, AnyBytesAreATreeOrAnError) {
-  const std::vector<std::string> pieces{"best(", "eval/loss", ")",   "(", "and", " or ", "not ", "<",    "=",  "in",
-                                        "\"",    "'",         "1e9", "-", ",",   " ",    "\xff", "\xc3", "\n", "~",
-                                        "like",  "has(",      "é",   "!", "&&",  "x",    "..",   "9",    "\0"};
+  const std::vector<std::string> pieces{"best(",
+                                        "eval/loss",
+                                        ")",
+                                        "(",
+                                        "and",
+                                        " or ",
+                                        "not ",
+                                        "<",
+                                        "=",
+                                        "in",
+                                        "\"",
+                                        "'",
+                                        "1e9",
+                                        "-",
+                                        ",",
+                                        " ",
+                                        "\xff",
+                                        "\xc3",
+                                        "\n",
+                                        "~",
+                                        "like",
+                                        "has(",
+                                        "é",
+                                        "!",
+                                        "&&",
+                                        "x",
+                                        "..",
+                                        "9",
+                                        std::string(1, '\0')};
   std::mt19937 random(7);
   for (int i = 0; i < 20'000; ++i) {
     std::string text;
