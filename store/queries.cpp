@@ -37,7 +37,7 @@ RunStatus status_of(std::string_view text) {
 
 void read_run(RunRow& run, const Statement& row) {
   run.id = row.int64(0);
-  run.uid = row.text(1);
+  run.uid = row.known_text(1);
   run.name = row.text(2);
   run.seed = row.int64(3);
   run.attempts = row.int64(4);
@@ -48,7 +48,7 @@ void read_run(RunRow& run, const Statement& row) {
 
 // `at`: the first of its columns.
 void read_attempt(RunRow& run, const Statement& row, int at) {
-  run.status = status_of(row.text(at));
+  run.status = status_of(row.known_text(at));
   if (!row.is_null(at + 1)) run.exit_code = static_cast<int>(row.int64(at + 1));
   run.reason = row.text(at + 2);
   run.backend = row.text(at + 3);
@@ -68,9 +68,9 @@ void read_long(RunRow& run, const Statement& row) {
   run.dropped_points = row.int64(kLongAt);
   run.planned_steps = row.optional_int64(kLongAt + 1);
   run.cpu_features = row.text(kLongAt + 2);
-  run.kernels_json = row.text(kLongAt + 3);
+  run.kernels_json = row.json(kLongAt + 3);
   run.binary_version = row.text(kLongAt + 4);
-  run.summary_json = row.text(kLongAt + 5);
+  run.summary_json = row.json(kLongAt + 5);
 }
 
 std::vector<std::string> texts(Statement& rows) {
@@ -100,7 +100,7 @@ void read_tags(Database& database, std::vector<RunRow>& runs) {
 // The runs that `where` (with ?1, ?2 …) selects, with everything about them.
 template <class... Args>
 std::vector<RunRow> read_runs(Database& database, std::string_view where, const Args&... args) {
-  Statement rows(database, fmt::format("SELECT {}, {}, {} FROM run JOIN attempt AS a ON a.run_id = run.id AND "
+  Statement rows(database, fmt::format("SELECT {}, {}, {} FROM run LEFT JOIN attempt AS a ON a.run_id = run.id AND "
                                        "a.no = run.attempts LEFT JOIN run AS parent ON parent.id = run.parent_id {}",
                                        kRunColumns, kAttemptColumns, kLongColumns, where));
   std::vector<RunRow> runs;
@@ -139,6 +139,7 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
 }
 
 [[noreturn]] void fail_no_run(Database& database, std::string_view selector) {
+  database.check_tables({"run"});
   Statement names(database, "SELECT name FROM run UNION SELECT uid FROM run");
   fail(ErrorKind::kNotFound, "there is no run {} in {}; {}", selector, database.path().string(),
        schema::did_you_mean(selector, texts(names), "`runner ls` lists the runs"));
@@ -148,6 +149,7 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
 RunRow find_last(Database& database, int64_t back) {
   auto runs = read_runs(database, "WHERE run.trashed_ms IS NULL ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
   if (!runs.empty()) return std::move(runs[0]);
+  database.check_tables({"run"});
   const int64_t count = database.query_int64("SELECT count(*) FROM run WHERE trashed_ms IS NULL");
   RUN_CHECK(count > 0, ErrorKind::kNotFound, "there is no run in {} yet; `runner exec RECIPE` makes one",
             database.path().string());
@@ -163,6 +165,7 @@ RunRow find_best(Database& database, const std::string& metric) {
                              "max_value IS NOT NULL AND trashed_ms IS NULL ORDER BY {}, run_id DESC LIMIT 1",
                              order));
   if (best.bind(metric).step()) return std::move(read_runs(database, "WHERE run.id = ?1", best.int64(0))[0]);
+  database.check_tables({"run", "series"});
   Statement names(database,
                   "SELECT DISTINCT series.name FROM series JOIN run ON run.id = run_id WHERE trashed_ms IS NULL "
                   "ORDER BY series.name");
@@ -240,7 +243,7 @@ std::vector<EventRow> read_events(Database& database, int64_t run_id) {
   Statement rows(database, "SELECT time_ms, attempt, level, kind, json FROM event WHERE run_id = ?1 ORDER BY id");
   std::vector<EventRow> events;
   for (rows.bind(run_id); rows.step();) {
-    events.push_back({rows.int64(0), rows.int64(1), rows.text(2), rows.text(3), rows.text(4)});
+    events.push_back({rows.int64(0), rows.int64(1), rows.text(2), rows.text(3), rows.json(4)});
   }
   return events;
 }
@@ -255,6 +258,8 @@ std::vector<Note> read_notes(Database& database, int64_t run_id) {
 [[noreturn]] void fail_no_metric(Store& store, const RunRow& run, std::string_view name) {
   std::vector<std::string> names;
   for (const MetricSummary& metric : list_metrics(store, run.id)) names.push_back(metric.name);
+  const bool is_known = std::find(names.begin(), names.end(), name) != names.end();
+  is_known ? store.database().check_tables({"chunk"}) : store.database().check_tables({"series"});
   const std::string hint =
       names.empty() ? "it has no metrics yet" : schema::did_you_mean(name, names, "it has " + joined(names));
   fail(ErrorKind::kNotFound, "run {} has no metric {}; {}", run.uid, name, hint);
@@ -277,11 +282,12 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
   for (rows.bind(limit > 0 ? limit : int64_t{-1}); rows.step();) {
     const int64_t id = rows.int64(0);
     while (attempt_of > id) attempt_of = attempts.step() ? attempts.int64(0) : 0;
-    if (attempt_of != id) continue;  // no run of ours is without an attempt
+    if (attempt_of != id) database.fail_damaged(fmt::format("run {} has no attempt", rows.text(1)));
     RunRow& run = runs.emplace_back();
     read_run(run, rows);
     read_attempt(run, attempts, 1);
   }
+  if (runs.empty()) database.check_tables({"run"});
   read_tags(database, runs);
   return runs;
 }
@@ -314,7 +320,7 @@ RunDetails show_run(Store& store, const RunRow& run) {
   details.params = read_params(database, run.id);
   details.attempts = read_attempts(database, run);
   details.provenance = read_provenance(store, run.id);
-  details.metrics = read_summaries(database, run.id);
+  details.metrics = list_metrics(store, run.id);
   details.states = list_states(store, run.id);
   details.artifacts = list_artifacts(store, run.id);
   details.events = read_events(database, run.id);
@@ -323,7 +329,9 @@ RunDetails show_run(Store& store, const RunRow& run) {
 }
 
 std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id) {
-  return read_summaries(store.database(), run_id);
+  std::vector<MetricSummary> metrics = read_summaries(store.database(), run_id);
+  if (metrics.empty()) store.database().check_tables({"series"});
+  return metrics;
 }
 
 std::vector<Point> metric_points(Store& store, const RunRow& run, std::string_view name) {

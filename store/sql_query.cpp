@@ -127,6 +127,13 @@ Query prepare(const Database& database, std::string_view sql, std::chrono::milli
   return query;
 }
 
+// Nothing, and a count of nothing, is also what a lost page looks like.
+void check_what_views_read(Database& database) {
+  sqlite3_set_authorizer(database.handle(), nullptr, nullptr);
+  sqlite3_progress_handler(database.handle(), 0, nullptr, nullptr);
+  database.check_tables({"run", "attempt", "series", "state"});
+}
+
 }  // namespace
 
 SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std::chrono::milliseconds limit) {
@@ -155,6 +162,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
     for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
   }
   if (code != SQLITE_DONE) fail_query(database, code, limit);
+  if (result.rows.size() <= 1) check_what_views_read(database);
   return result;
 }
 

@@ -43,12 +43,20 @@ bool is_too_large(int code, int error) {
 
 constexpr Meaning kUnexpected = {0, "refused a request", "please report this"};
 
+const Meaning& meaning_of(int primary) {
+  const auto* found =
+      std::find_if(std::begin(kMeanings), std::end(kMeanings), [&](const Meaning& m) { return m.code == primary; });
+  return found == std::end(kMeanings) ? kUnexpected : *found;
+}
+
+std::string message_of(const std::filesystem::path& path, const Meaning& meaning, std::string_view detail) {
+  return fmt::format("the store {} {}: {}; {}", path.string(), meaning.what, detail, meaning.advice);
+}
+
 // `handle`: null for an operation on the file itself.
 SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int code) {
   const int primary = code & 0xff;
-  const auto* found =
-      std::find_if(std::begin(kMeanings), std::end(kMeanings), [&](const Meaning& m) { return m.code == primary; });
-  const Meaning& meaning = found == std::end(kMeanings) ? kUnexpected : *found;
+  const Meaning& meaning = meaning_of(primary);
   std::string detail = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
   if (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) {
     const int error = handle ? sqlite3_system_errno(handle) : errno;
@@ -57,8 +65,9 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
     if (error != 0) detail += fmt::format(", {}", std::strerror(error));
   }
   // Of a full disk SQLite says the same again.
-  const std::string what = primary == SQLITE_FULL ? meaning.what : fmt::format("{}: {}", meaning.what, detail);
-  return {primary, fmt::format("the store {} {}; {}", path.string(), what, meaning.advice)};
+  if (primary == SQLITE_FULL)
+    return {primary, fmt::format("the store {} {}; {}", path.string(), meaning.what, meaning.advice)};
+  return {primary, message_of(path, meaning, detail)};
 }
 
 // A URI because only a URI can say that the file is immutable.
@@ -209,6 +218,17 @@ void Database::fail(int code) const {
   throw make_error(path_, handle_, code);
 }
 
+void Database::fail_damaged(std::string_view detail) const {
+  throw SqliteError(SQLITE_CORRUPT, message_of(path_, meaning_of(SQLITE_CORRUPT), detail));
+}
+
+void Database::check_tables(std::initializer_list<std::string_view> tables) {
+  for (const std::string_view table : tables) {
+    const std::string found = query_text(fmt::format("PRAGMA integrity_check('{}')", table));
+    if (found != "ok") fail_damaged(found);
+  }
+}
+
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {
   const int code = sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &handle_, nullptr);
   if (code != SQLITE_OK) database.fail(code);
@@ -264,6 +284,17 @@ double Statement::real(int column) const {
 std::string Statement::text(int column) const {
   const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(handle_, column));
   return data ? std::string(data, static_cast<size_t>(sqlite3_column_bytes(handle_, column))) : std::string();
+}
+
+std::string Statement::known_text(int column) const {
+  if (is_null(column)) database_.fail_damaged("a row has lost what every row has");
+  return text(column);
+}
+
+std::string Statement::json(int column) const {
+  std::string found = text(column);
+  if (found.find('\0') != std::string::npos) database_.fail_damaged("a text has lost its bytes");
+  return found;
 }
 
 std::span<const std::byte> Statement::bytes(int column) const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +79,10 @@ class Database {
 
   // Throws what SQLite's result code means here: which file, what happened, what to do.
   [[noreturn]] void fail(int code) const;
+  // Throws that the store is damaged, which shows in `detail`.
+  [[noreturn]] void fail_damaged(std::string_view detail) const;
+  // For who finds nothing: throws where one of these tables, or an index of it, is damaged.  Reads all of them.
+  void check_tables(std::initializer_list<std::string_view> tables);
 
  private:
   static int wait_for_lock(void* database, int tries);
@@ -125,6 +130,9 @@ class Statement {
   std::optional<int64_t> optional_int64(int column) const;
   double real(int column) const;
   std::string text(int column) const;
+  // What no row is without, and a text of JSON: throw where it is NULL or holds a zero byte, as where bytes are lost.
+  std::string known_text(int column) const;
+  std::string json(int column) const;
   std::span<const std::byte> bytes(int column) const;  // valid until the next step
 
   sqlite3_stmt* handle() const { return handle_; }

@@ -245,6 +245,7 @@ std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume
                      "WHERE state.run_id = ?1 AND (NOT ?2 OR NOT state.superseded) ORDER BY state.id DESC");
   std::vector<StateInfo> states;
   for (rows.bind(run_id, for_resume); rows.step();) states.push_back(read_state_row(rows));
+  if (states.empty()) store.database().check_tables({"state"});
   for (StateInfo& state : states) read_metrics(store.database(), state);
   return states;
 }

@@ -51,6 +51,10 @@ uint32_t big_endian(const char* bytes) {
 void check_header(const Database& database) {
   const std::string header = database.first_bytes(kHeaderBytes);
   if (header.empty()) return;  // what SQLite calls an empty database
+  if (header.find_first_not_of('\0') == std::string::npos) {
+    fail(ErrorKind::kStore, "the store {} is damaged, its beginning is lost; restore a copy, or name another with --db",
+         database.path().string());
+  }
   if (header.size() < kHeaderBytes || !header.starts_with(kMagic)) {
     fail(ErrorKind::kStore, "{} is no SQLite database, so it cannot be a store; name another file with --db",
          database.path().string());

@@ -217,6 +217,7 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
   gather(record, std::as_bytes(std::span(&size, 1)), std::as_writable_bytes(std::span(sizes)));
 
   std::vector<std::string> all(sizes.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) all[rank].reserve(sizes[rank]);
   const auto rest = [](size_t bytes, size_t offset) { return std::min(kPiece, bytes - std::min(bytes, offset)); };
   pass(
       record, *std::max_element(sizes.begin(), sizes.end()),

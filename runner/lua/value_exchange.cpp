@@ -9,6 +9,7 @@
 
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
+#include "backends/tensor/float16.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
 #include "runner/lua/tensor_arguments.h"
@@ -21,6 +22,7 @@ namespace {
 namespace ops = backends::ops;
 using train::CustomLoop;
 using train::HostTensor;
+using train::SentTensor;
 
 constexpr size_t kMostTables = 32;  // one in another
 constexpr int kStackSlots = 8;      // that one of them takes at most
@@ -48,7 +50,7 @@ void leave_out_repeats(HostTensor& tensor, const CustomLoop::Rows& rows) {
   const bool by_sample = shape.rank() > 0 && shape[0] == rows.all;
   if (!by_sample && rows.samples > 0) return;
   shape = shape.rank() > 0 ? shape.with(0, rows.samples) : backends::Shape{0};
-  tensor.values.resize(static_cast<size_t>(shape.elements()));
+  tensor.bytes.resize(tensor.type.bytes());
 }
 
 }  // namespace
@@ -60,25 +62,27 @@ std::string ValueExchange::name() const {
 std::vector<std::string> ValueExchange::texts(int index) const {
   RUN_CHECK(!holds_tensor(index), ErrorKind::kRun,
             "{}: a tensor does not travel as an object; use acc:gather, or send its numbers, tensor:tolist()", name());
-  return sent_by_all("plain data", text_of(index));
+  const Sent sent = sent_by_all("plain data", [&](std::string& text) { text += text_of(index); });
+  return {sent.contents.begin(), sent.contents.end()};
 }
 
 std::string ValueExchange::text_of(int index) const {
   return plain_text(state_, index, fmt::format("{}: the value", name()), PlainUse::kExchange);
 }
 
-std::vector<std::string> ValueExchange::sent_by_all(std::string_view kind, std::string_view mine) const {
+template <class Add>
+ValueExchange::Sent ValueExchange::sent_by_all(std::string_view kind, const Add& add) const {
   const std::string place = fmt::format("{}{}{}", kind, path_.empty() ? "" : " at ", fmt::join(path_, "."));
   std::string text;
   train::append(text, place);
-  train::append(text, mine);
-  std::vector<std::string> contents, places;
-  for (const std::string& sent : replicas_->gather_objects(text, site_of(state_, accelerator_, what_))) {
-    std::string_view rest = sent;
+  add(text);
+  Sent sent{replicas_->gather_objects(text, site_of(state_, accelerator_, what_)), {}};
+  std::vector<std::string> places;
+  for (std::string_view rest : sent.texts) {
     places.emplace_back(train::take(rest));
-    contents.emplace_back(train::take(rest));
+    sent.contents.push_back(rest);
   }
-  if (std::ranges::count(places, place) == std::ssize(places)) return contents;
+  if (std::ranges::count(places, place) == std::ssize(places)) return sent;
   for (size_t rank = 0; rank < places.size(); ++rank) places[rank] = fmt::format("rank {} has {}", rank, places[rank]);
   fail(ErrorKind::kRun, "{}: the values do not fit: {}", name(), fmt::join(places, ", "));
 }
@@ -155,17 +159,20 @@ HostTensor ValueExchange::read(int index) const {
       "tables of them do, and metrics that a step returns are merged",
       name());
   const Value x = tensor_argument(state_, index);
-  return {x.type(), record_here(state_).read(x)};
+  record_here(state_);
+  return accelerator_.loop->read(x);
 }
 
-std::vector<HostTensor> ValueExchange::of_all(const HostTensor& mine, std::string_view kind) const {
-  std::vector<HostTensor> all;
-  for (const std::string& text : sent_by_all(kind, mine.packed())) all.push_back(HostTensor::of_packed(text));
-  return all;
+template <class Make>
+HostTensor ValueExchange::of_all(const HostTensor& mine, std::string_view kind, const Make& make) const {
+  const Sent sent = sent_by_all(kind, [&](std::string& text) { mine.pack_into(text); });
+  std::vector<SentTensor> all;
+  for (const std::string_view text : sent.contents) all.push_back(SentTensor::of_packed(text));
+  return make(all);
 }
 
-void ValueExchange::push(const HostTensor& tensor) {
-  push_tensor(state_, accelerator_.loop->give(tensor));
+void ValueExchange::push(HostTensor tensor) {
+  push_tensor(state_, accelerator_.loop->give(std::move(tensor)));
 }
 
 // ---- gather --------------------------------------------------------------------------------------------------------
@@ -184,7 +191,7 @@ void ValueExchange::gather_tensor(int index, bool for_metrics) {
   }
   HostTensor mine = read(index);
   if (const auto rows = accelerator_.loop->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);
-  push(train::joined(of_all(mine, "a tensor"), name()));
+  push(of_all(mine, "a tensor", [&](const auto& all) { return train::joined(all, name()); }));
 }
 
 void ValueExchange::gather_list(int index, bool for_metrics) {
@@ -215,15 +222,21 @@ void ValueExchange::reduce(int index, train::Fold fold) {
       [&](int at) {
         if (replicas_ == nullptr) return lua_pushvalue(state_, at);
         if (!is_tensor(state_, at)) return reduce_number(at, fold);
-        push(train::folded(of_all(read(at), fmt::format("a tensor to {}", name_of(fold))), fold, name()));
+        push(fold_all(read(at), "a tensor", fold));
       });
+}
+
+HostTensor ValueExchange::fold_all(const HostTensor& mine, std::string_view kind, train::Fold fold) const {
+  return of_all(mine, fmt::format("{} to {}", kind, name_of(fold)),
+                [&](const auto& all) { return train::folded(all, fold, name()); });
 }
 
 void ValueExchange::reduce_number(int index, train::Fold fold) {
   if (lua_type(state_, index) != LUA_TNUMBER) bad_argument(state_, 2, "a number, a tensor, or a table of them");
-  const HostTensor mine{{backends::DType::kF64, {}}, {lua_tonumber(state_, index)}};
-  lua_pushnumber(
-      state_, train::folded(of_all(mine, fmt::format("a number to {}", name_of(fold))), fold, name()).values.front());
+  const double number = lua_tonumber(state_, index);
+  const auto bytes = std::as_bytes(std::span(&number, 1));
+  const HostTensor mine{{backends::DType::kF64, {}}, {bytes.begin(), bytes.end()}};
+  lua_pushnumber(state_, backends::load_element(backends::DType::kF64, fold_all(mine, "a number", fold).bytes.data()));
 }
 
 void ValueExchange::broadcast(int index) {
@@ -237,10 +250,14 @@ void ValueExchange::broadcast(int index) {
 
 // The others may have anything.
 void ValueExchange::push_first(int index) {
-  const std::string mine = is_tensor(state_, index) ? 't' + read(index).packed() : 'p' + text_of(index);
-  const std::string first = sent_by_all("a value", mine).front();
-  first.front() == 't' ? push(HostTensor::of_packed(std::string_view(first).substr(1)))
-                       : push_plain(state_, first.substr(1));
+  const bool is_mine = is_tensor(state_, index);
+  const Sent sent = sent_by_all("a value", [&](std::string& text) {
+    text += is_mine ? 't' : 'p';
+    is_mine ? read(index).pack_into(text) : void(text += text_of(index));
+  });
+  const std::string_view first = sent.contents.front();
+  first.front() == 't' ? push(SentTensor::of_packed(first.substr(1)).copy())
+                       : push_plain(state_, std::string(first.substr(1)));
 }
 
 void ValueExchange::pad_across_processes(int index, double pad, int64_t axis) {

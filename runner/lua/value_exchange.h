@@ -41,18 +41,27 @@ class ValueExchange {
   void gather_tensor(int index, bool for_metrics);
   void gather_list(int index, bool for_metrics);
   void reduce_number(int index, train::Fold fold);
+  train::HostTensor fold_all(const train::HostTensor& mine, std::string_view kind, train::Fold fold) const;
   void pad_tensor(int index, double pad, int64_t axis);
   void pad_list(int index, double pad);
   int64_t longest(int64_t mine) const;
   std::vector<std::string> names_in(int index) const;
-  // What all processes send at this place of their values; `kind`: what it is, for messages.
-  std::vector<std::string> sent_by_all(std::string_view kind, std::string_view mine) const;
+  // What all processes send at this place of their values; `kind`: what it is, for messages.  `add`: appends what this
+  // one sends.
+  struct Sent {
+    std::vector<std::string> texts;
+    std::vector<std::string_view> contents;  // into them
+  };
+  template <class Add>
+  Sent sent_by_all(std::string_view kind, const Add& add) const;
   void push_first(int index);
   std::string text_of(int index) const;
   // The tensor at `index`.
   train::HostTensor read(int index) const;
-  std::vector<train::HostTensor> of_all(const train::HostTensor& mine, std::string_view kind) const;
-  void push(const train::HostTensor& tensor);
+  // What `make` makes of those of all.
+  template <class Make>
+  train::HostTensor of_all(const train::HostTensor& mine, std::string_view kind, const Make& make) const;
+  void push(train::HostTensor tensor);
   std::string name() const;
 
   lua_State* const state_;

@@ -67,17 +67,26 @@ void CustomLoop::begin_segment() {
   reads_ = 0;
   caught_up_ = 0;
   segment_->inputs().read = [this, on](Value value) {
-    constexpr int kMostReads = 1000;
-    RUN_CHECK(
-        ++reads_ <= kMostReads, ErrorKind::kRun,
-        "more than {} values are read in one step: tensor:item() and tensor:tolist(), and what acc:gather and its "
-        "like do with tensors, compute what they need each time; stack what is to be read, or call acc:mark_step() "
-        "in between",
-        kMostReads);
-    caught_up_ = segment_->meetings();
+    count_reading();
     return trainer_.read_value(*segment_, value.id, on);
   };
   hooks_.record(&segment_->inputs());
+}
+
+void CustomLoop::count_reading() {
+  constexpr int kMostReads = 1000;
+  RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
+            "more than {} values are read in one step: tensor:item() and tensor:tolist(), and what acc:gather and its "
+            "like do with tensors, compute what they need each time; stack what is to be read, or call acc:mark_step() "
+            "in between",
+            kMostReads);
+  caught_up_ = segment_->meetings();
+}
+
+HostTensor CustomLoop::read(Value value) {
+  RUN_ASSERT(segment_.has_value());
+  count_reading();
+  return {value.type(), trainer_.read_bytes(*segment_, value.id, batch())};
 }
 
 // `run`: false drops what was recorded.

@@ -101,8 +101,9 @@ class CustomLoop {
     int64_t all = 0, samples = 0;
   };
   std::optional<Rows> rows() const;
-  // A tensor of the segment under way with these contents.
-  Value give(const HostTensor& tensor) { return segment().give(tensor); }
+  // A tensor of the segment under way with these contents, and what one holds, computed now.
+  Value give(HostTensor tensor) { return segment().give(std::move(tensor)); }
+  HostTensor read(Value value);
   // Replicas are about to meet outside the segment: what they do together in it, this one does now.
   void catch_up();
   void mark_step();                         // ends the segment
@@ -144,6 +145,7 @@ class CustomLoop {
   const Batches& current() const { return eval_.batch != nullptr ? eval_ : train_; }
   Segment& segment();
   void begin_segment();
+  void count_reading();
   void end_segment(bool run = true);
   void run_segment();
   bool take_steps();

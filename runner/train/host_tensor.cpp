@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ TensorType row_of(const TensorType& type) {
   return {type.dtype, type.shape.rank() == 0 ? type.shape : type.shape.without(0)};
 }
 
-std::string types_of_all(const std::vector<HostTensor>& all) {
+std::string types_of_all(const std::vector<SentTensor>& all) {
   std::string text;
   for (size_t rank = 0; rank < all.size(); ++rank)
     text += fmt::format("{}rank {} has {}", rank == 0 ? "" : ", ", rank, all[rank].type);
@@ -35,44 +36,53 @@ double rounded(backends::DType dtype, double value) {
   return backends::load_element(dtype, element.data());
 }
 
-}  // namespace
-
-std::vector<std::byte> HostTensor::bytes() const {
-  std::vector<std::byte> bytes(type.bytes());
-  const size_t size = backends::size_of(type.dtype);
-  for (size_t i = 0; i < values.size(); ++i) backends::store_element(type.dtype, values[i], bytes.data() + i * size);
-  return bytes;
+// What folded() does with most tensors, without a switch for each element.
+void add_floats(const std::vector<SentTensor>& all, std::vector<std::byte>& sums) {
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    for (size_t at = 0; at < sums.size(); at += sizeof(float)) {
+      float sum = 0, next = 0;  // what was sent may lie anywhere
+      std::memcpy(&sum, sums.data() + at, sizeof sum);
+      std::memcpy(&next, all[rank].bytes.data() + at, sizeof next);
+      sum += next;
+      std::memcpy(sums.data() + at, &sum, sizeof sum);
+    }
+  }
 }
 
-std::string HostTensor::packed() const {
-  std::string text;
+}  // namespace
+
+void HostTensor::pack_into(std::string& text) const {
   append_number(text, static_cast<double>(type.dtype));
   append_number(text, type.shape.rank());
   for (const int64_t size : type.shape.dims()) append_number(text, static_cast<double>(size));
-  for (const double value : values) append_number(text, value);
-  return text;
+  text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-HostTensor HostTensor::of_packed(std::string_view text) {
-  HostTensor tensor;
+SentTensor SentTensor::of_packed(std::string_view text) {
+  SentTensor tensor;
   tensor.type.dtype = static_cast<backends::DType>(take_number(text));
   std::vector<int64_t> sizes(static_cast<size_t>(take_number(text)));
   for (int64_t& size : sizes) size = static_cast<int64_t>(take_number(text));
   tensor.type.shape = Shape(sizes);
-  while (!text.empty()) tensor.values.push_back(take_number(text));
+  tensor.bytes = std::as_bytes(std::span(text));
+  RUN_CHECK(tensor.bytes.size() == tensor.type.bytes(), ErrorKind::kRun,
+            "what another replica has sent is not what was expected");
   return tensor;
 }
 
-HostTensor joined(const std::vector<HostTensor>& all, std::string_view what) {
+HostTensor joined(const std::vector<SentTensor>& all, std::string_view what) {
   const TensorType row = row_of(all.front().type);
-  const bool fit = std::ranges::all_of(all, [&](const HostTensor& each) { return row_of(each.type) == row; });
+  const bool fit = std::ranges::all_of(all, [&](const SentTensor& each) { return row_of(each.type) == row; });
   RUN_CHECK(fit, ErrorKind::kRun, "{}: the tensors do not fit: {}; only their first sizes may differ", what,
             types_of_all(all));
   HostTensor result;
   int64_t rows = 0;
-  for (const HostTensor& each : all) {
+  size_t bytes = 0;
+  for (const SentTensor& each : all) bytes += each.bytes.size();
+  result.bytes.reserve(bytes);
+  for (const SentTensor& each : all) {
     rows += each.type.shape.rank() == 0 ? 1 : each.type.shape[0];
-    result.values.insert(result.values.end(), each.values.begin(), each.values.end());
+    result.bytes.insert(result.bytes.end(), each.bytes.begin(), each.bytes.end());
   }
   std::vector<int64_t> sizes{rows};
   if (all.front().type.shape.rank() > 0) sizes.insert(sizes.end(), row.shape.dims().begin(), row.shape.dims().end());
@@ -80,22 +90,28 @@ HostTensor joined(const std::vector<HostTensor>& all, std::string_view what) {
   return result;
 }
 
-HostTensor folded(const std::vector<HostTensor>& all, Fold fold, std::string_view what) {
-  HostTensor result = all.front();
+HostTensor folded(const std::vector<SentTensor>& all, Fold fold, std::string_view what) {
+  HostTensor result = all.front().copy();
   const backends::DType dtype = result.type.dtype;
-  const bool fit = std::ranges::all_of(all, [&](const HostTensor& each) { return each.type == result.type; });
+  const bool fit = std::ranges::all_of(all, [&](const SentTensor& each) { return each.type == result.type; });
   RUN_CHECK(fit, ErrorKind::kRun, "{}: the tensors do not fit: {}", what, types_of_all(all));
   RUN_CHECK(fold != Fold::kMean || is_float(dtype), ErrorKind::kRun,
             "{}: a mean wants a tensor of floats, got {}; cast it", what, result.type);
-  for (size_t rank = 1; rank < all.size(); ++rank)
-    for (size_t i = 0; i < result.values.size(); ++i) {
-      const double next = all[rank].values[i];
-      double& value = result.values[i];
+  if (dtype == backends::DType::kF32 && fold == Fold::kSum) {
+    add_floats(all, result.bytes);
+    return result;
+  }
+  const size_t size = backends::size_of(dtype);
+  for (size_t at = 0; at < result.bytes.size(); at += size) {
+    double value = backends::load_element(dtype, result.bytes.data() + at);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      const double next = backends::load_element(dtype, all[rank].bytes.data() + at);
       const bool larger = std::isnan(next) || next > value;
       value = fold != Fold::kMax ? rounded(dtype, value + next) : larger ? next : value;
     }
-  if (fold == Fold::kMean)
-    for (double& value : result.values) value = rounded(dtype, value / static_cast<double>(all.size()));
+    if (fold == Fold::kMean) value /= static_cast<double>(all.size());
+    backends::store_element(dtype, value, result.bytes.data() + at);
+  }
   return result;
 }
 

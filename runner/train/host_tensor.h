@@ -1,6 +1,10 @@
 // Tensors in host memory that replicas exchange by value, in a loop of a hook's.
+//
+// Elements lie as in an input of a Program: row by row, in the dtype.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,22 +15,29 @@ namespace runner::train {
 
 struct HostTensor {
   backends::TensorType type;
-  std::vector<double> values;  // row by row; what an element of the dtype holds
+  std::vector<std::byte> bytes;
 
-  // As an input of a Program takes it.
-  std::vector<std::byte> bytes() const;
-  // As it travels.  of_packed() throws Error(kRun) for anything else.
-  std::string packed() const;
-  static HostTensor of_packed(std::string_view text);
+  // Appends it as it travels.
+  void pack_into(std::string& text) const;
+};
+
+// One that has travelled; what it was read from must outlive it.
+struct SentTensor {
+  backends::TensorType type;
+  std::span<const std::byte> bytes;
+
+  // Throws Error(kRun) for a text that pack_into() has not written.
+  static SentTensor of_packed(std::string_view text);
+  HostTensor copy() const { return {type, {bytes.begin(), bytes.end()}}; }
 };
 
 // Joined along the first axis; of scalars, a vector.  Throws Error(kRun) with the types of all where they differ in
 // more than their first sizes; `what` begins the message.
-HostTensor joined(const std::vector<HostTensor>& all, std::string_view what);
+HostTensor joined(const std::vector<SentTensor>& all, std::string_view what);
 
 enum class Fold { kSum, kMean, kMax };
 // Their left fold, each step rounded to the dtype; NaN is largest.  Throws Error(kRun) with the types of all where they
 // differ, and for the mean of integers.
-HostTensor folded(const std::vector<HostTensor>& all, Fold fold, std::string_view what);
+HostTensor folded(const std::vector<SentTensor>& all, Fold fold, std::string_view what);
 
 }  // namespace runner::train

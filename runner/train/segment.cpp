@@ -50,8 +50,8 @@ Value Segment::scalar(std::string name, double value) {
   return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
 }
 
-Value Segment::give(const HostTensor& tensor) {
-  given_.push_back(tensor.bytes());
+Value Segment::give(HostTensor tensor) {
+  given_.push_back(std::move(tensor.bytes));
   return {&program_, program_.input(backends::InputKind::kBatch, "given", tensor.type)};
 }
 

@@ -36,7 +36,7 @@ class Segment {
 
   StepInputs& inputs() { return inputs_; }
   // A tensor with these contents.
-  Value give(const HostTensor& tensor);
+  Value give(HostTensor tensor);
   const backends::Program& program() const { return program_; }
 
   // Adds the gradients of share · loss.  loss: (), or (B, …) of which the sum over the samples counts, padding

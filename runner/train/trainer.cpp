@@ -169,8 +169,12 @@ std::vector<double> Trainer::read_value(const Segment& segment, backends::ValueI
   return read_value(segment.program(), value, arguments(segment, batch));
 }
 
-std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
-                                        const backends::Arguments& arguments) {
+std::vector<std::byte> Trainer::read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch) {
+  return read_bytes(segment.program(), value, arguments(segment, batch));
+}
+
+std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, backends::ValueId value,
+                                           const backends::Arguments& arguments) {
   const Step step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
     wanted.output("item", value);
@@ -178,12 +182,19 @@ std::vector<double> Trainer::read_value(const backends::Program& program, backen
   });
   begin_exchange(/*again=*/true);
   device_.wait(device_.submit(*step, arguments));
-  const backends::TensorType type = program.type(value);
-  std::vector<std::byte> bytes(type.bytes());
+  std::vector<std::byte> bytes(program.type(value).bytes());
   device_.read_output(*step, 0, bytes);
+  return bytes;
+}
+
+std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
+                                        const backends::Arguments& arguments) {
+  const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
+  const backends::DType dtype = program.type(value).dtype;
   std::vector<double> elements;
-  for (size_t at = 0; at < bytes.size(); at += backends::size_of(type.dtype))
-    elements.push_back(backends::load_element(type.dtype, bytes.data() + at));
+  elements.reserve(bytes.size() / backends::size_of(dtype));
+  for (size_t at = 0; at < bytes.size(); at += backends::size_of(dtype))
+    elements.push_back(backends::load_element(dtype, bytes.data() + at));
   return elements;
 }
 

@@ -138,6 +138,8 @@ class Trainer {
   NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const;
   // The elements of a value of a segment under way, computed from the arrays and the batch.
   std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+  // The same as they lie in memory.
+  std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
   // What the gradient array of each flat buffer holds between two segments; at the end of a window no shares, so that
   // it can be in a state.
   const std::vector<Held>& gradients() const { return gradients_; }
@@ -192,6 +194,8 @@ class Trainer {
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
   std::optional<NotFinite> find_not_finite(data::Loader& loader);
+  std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
+                                    const backends::Arguments& arguments);
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
                                  const backends::Arguments& arguments);
   // Of a step or a segment, on a batch or without one (null).

@@ -1,0 +1,121 @@
+// A store in which bytes are lost: whoever reads it gets what was there, or hears that it is damaged.
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "store/run_selection.h"
+#include "store/run_writer.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+class Damage : public StoreTest {
+ protected:
+  // Three runs with points, states and long summaries.
+  Damage() {
+    for (int i = 0; i < 3; ++i) {
+      RunInfo info = sample_run("run" + std::to_string(i));
+      info.attempt.provenance = Provenance{};
+      RunWriter writer(open_to_write(), info);
+      for (const char* metric : {"train/loss", "eval/loss"})
+        for (int64_t step = 1; step <= 50; ++step)
+          writer.push(writer.series(metric), step, 1.0 / static_cast<double>(step + i));
+      StateSnapshot snapshot;
+      snapshot.header = {50, 2, "end", false, {{"eval/loss", 0.5}}};
+      snapshot.add("weights", "{}", as_bytes(std::string(20'000, static_cast<char>('a' + i))));
+      writer.save_state(std::move(snapshot), {}).get();
+      writer.flush();
+      writer.finish({RunStatus::kDone, 0, "", R"({"text": ")" + std::string(9'000, 'x') + "\"}"});
+    }
+  }
+
+  // What readers ask, each as a text that is empty where nothing was found.
+  static std::map<std::string, std::function<std::string(const fs::path&)>> questions() {
+    using S = Store&;
+    const auto with = [](auto ask) {
+      return [ask](const fs::path& file) {
+        Store store = Store::open(file, Access::kRead);
+        return ask(store);
+      };
+    };
+    return {{"ls", with([](S store) { return names(list_runs(store)); })},
+            {"ls where", with([](S store) { return names(select_runs(store, {.where = "name = run1"}).runs); })},
+            {"last", with([](S store) { return find_run(store, "@last").uid; })},
+            {"by name", with([](S store) { return find_run(store, "run1").uid; })},
+            {"show", with([](S store) {
+               const RunDetails details = show_run(store, find_run(store, "@last"));
+               return fmt::format("{} {} {} {}", details.run.summary_json, details.recipe.text, details.params.size(),
+                                  details.metrics.size());
+             })},
+            {"states",
+             with([](S store) { return std::to_string(list_states(store, find_run(store, "@last").id).size()); })},
+            {"metrics",
+             with([](S store) { return std::to_string(list_metrics(store, find_run(store, "@last").id).size()); })},
+            {"points", with([](S store) {
+               return std::to_string(metric_points(store, find_run(store, "@last"), "train/loss").size());
+             })},
+            {"state", with([](S store) {
+               const auto states = list_states(store, find_run(store, "@last").id);
+               return std::to_string(load_state(store, states.at(0).id).sections.at(0).bytes.size());
+             })},
+            {"sql", [](const fs::path& file) { return rows(sql_query(file, "SELECT run, name FROM runs")); }},
+            {"sql count", [](const fs::path& file) { return rows(sql_query(file, "SELECT count(*) FROM states")); }}};
+  }
+
+  static std::string names(const std::vector<RunRow>& runs) {
+    std::string text;
+    for (const RunRow& run : runs) text += run.uid + ' ' + run.name + ' ';
+    return text;
+  }
+
+  static std::string rows(const SqlResult& result) {
+    std::string text;
+    for (const auto& row : result.rows)
+      text += std::holds_alternative<int64_t>(row[0]) ? std::to_string(std::get<int64_t>(row[0]))
+                                                      : std::get<std::string>(row.back());
+    return text;
+  }
+};
+
+TEST_F(Damage, IsToldWhereverItIs) {
+  constexpr size_t kLost = 8192, kStep = 1024;
+  const std::string whole = read_file(path);
+  const fs::path file = folder / "damaged.db";
+  std::map<std::string, std::string> good;
+  for (const auto& [name, ask] : questions()) good[name] = ask(path);
+  int64_t read = 0, told = 0;
+  for (size_t at = 0; at < whole.size(); at += kStep) {
+    std::string bytes = whole;
+    bytes.replace(at, std::min(kLost, bytes.size() - at), std::min(kLost, bytes.size() - at), '\0');
+    write_file(file, bytes);
+    for (const auto& [name, ask] : questions()) {
+      std::string found;
+      const std::string error = error_of([&, &question = ask] { found = question(file); });
+      if (error == "no error") {
+        EXPECT_EQ(found, good[name]) << name << ", bytes lost at " << at;
+        ++read;
+      } else {
+        EXPECT_TRUE(error.starts_with("store: ") && error.find("damaged") != std::string::npos &&
+                    error.find(file.string()) != std::string::npos)
+            << name << ", bytes lost at " << at << ": " << error;
+        ++told;
+      }
+    }
+  }
+  EXPECT_GT(read, told);
+  EXPECT_GT(told, 50);
+}
+
+TEST_F(Damage, OfTheBeginningIsNoForeignFile) {
+  std::string bytes = read_file(path);
+  bytes.replace(0, 8192, 8192, '\0');
+  write_file(path, bytes);
+  EXPECT_EQ(
+      error_of([&] { open_to_read(); }),
+      fmt::format("store: the store {} is damaged, its beginning is lost; restore a copy, or name another with --db",
+                  path.string()));
+}
+
+}  // namespace
+}  // namespace runner::store
