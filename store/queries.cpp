@@ -296,17 +296,14 @@ RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   if (selector.starts_with('@') && trash != Trash::kOnly) return find_chosen(database, selector);
-  auto live = find_by_name(database, selector, "NULL"), thrown = find_by_name(database, selector, "NOT NULL");
-  if (trash == Trash::kIncluded && !live) std::swap(live, thrown);
-  if (trash == Trash::kOnly) {
-    RUN_CHECK(thrown || !live, ErrorKind::kNotFound, "run {} is not in the trash; `runner ls --trash` lists what is",
-              live->uid);
-    std::swap(live, thrown);
-  } else if (!live && thrown) {
-    fail(ErrorKind::kNotFound, "run {} is in the trash; `runner restore {}` brings it back", thrown->uid, thrown->uid);
-  }
-  if (!live) fail_no_run(database, selector);
-  return std::move(*live);
+  const char* const places[] = {"NULL", "NOT NULL"};
+  const bool thrown = trash == Trash::kOnly;
+  if (auto run = find_by_name(database, selector, places[thrown])) return std::move(*run);
+  auto run = find_by_name(database, selector, places[!thrown]);
+  if (!run) fail_no_run(database, selector);
+  RUN_CHECK(!thrown, ErrorKind::kNotFound, "run {} is not in the trash; `runner ls --trash` lists what is", run->uid);
+  if (trash == Trash::kHidden) fail_trashed(run->uid);
+  return std::move(*run);
 }
 
 RunDetails show_run(Store& store, const RunRow& run) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "store/content.h"
@@ -42,6 +43,23 @@ std::vector<int64_t> needed_by_forks(Database& database, int64_t run_id) {
       "SELECT state.id FROM state JOIN attempt ON attempt.from_state = state.id AND attempt.run_id <> state.run_id "
       "WHERE state.run_id = ?1 AND NOT EXISTS (SELECT 1 FROM state AS own WHERE own.run_id = attempt.run_id)");
   return ids(rows.bind(run_id));
+}
+
+// Without that state the fork could neither be resumed nor be told what it began with.
+void check_not_needed(Database& database, int64_t run_id) {
+  const std::vector<int64_t> needed = needed_by_forks(database, run_id);
+  if (needed.empty()) return;
+  Statement row(database,
+                "SELECT parent.uid, fork.uid FROM attempt JOIN run AS fork ON fork.id = attempt.run_id "
+                "JOIN run AS parent ON parent.id = ?1 WHERE attempt.from_state = ?2 AND fork.id <> ?1 AND "
+                "NOT EXISTS (SELECT 1 FROM state WHERE run_id = fork.id) ORDER BY fork.id LIMIT 1");
+  row.bind(run_id, needed[0]).step();
+  const std::string parent = row.text(0), fork = row.text(1);
+  fail(
+      ErrorKind::kUsage,
+      "run {} cannot be removed: run {} starts from its state {} and has saved none of its own; `runner rm --purge {}` "
+      "removes that one first, `runner resume {}` lets it save one",
+      parent, fork, needed[0], fork, fork);
 }
 
 // The metric's value in a state; NaN where there is none.
@@ -107,6 +125,7 @@ void remove_run(Store& store, int64_t run_id) {
     Database& database = store.database();
     Transaction transaction(database, Transaction::Kind::kWrite);
     check_not_running(store, run_id, "remove");
+    check_not_needed(database, run_id);
     const std::set<int64_t> content = content_of_run(database, run_id);
     Statement(database, "DELETE FROM run WHERE id = ?1").bind(run_id).run();
     remove_unused_content(database, content);
@@ -127,18 +146,24 @@ void restore_run(Store& store, int64_t run_id) {
   Statement(store.database(), "UPDATE run SET trashed_ms = NULL WHERE id = ?1").bind(run_id).run();
 }
 
-std::vector<std::string> empty_trash(Store& store, int64_t grace_ms) {
-  std::vector<int64_t> due;
-  std::vector<std::string> uids;
+// Newest first: a fork goes before the run that it needs.
+Emptied empty_trash(Store& store, int64_t grace_ms) {
+  std::vector<std::pair<int64_t, std::string>> due;
   {
-    Statement rows(store.database(), "SELECT id, uid FROM run WHERE trashed_ms <= ?1 ORDER BY id");
-    for (rows.bind(now_ms() - grace_ms); rows.step();) {
-      due.push_back(rows.int64(0));
-      uids.push_back(rows.text(1));
+    Statement rows(store.database(), "SELECT id, uid FROM run WHERE trashed_ms <= ?1 ORDER BY id DESC");
+    for (rows.bind(now_ms() - grace_ms); rows.step();) due.emplace_back(rows.int64(0), rows.text(1));
+  }
+  Emptied emptied;
+  for (auto& [id, uid] : due) {
+    try {
+      remove_run(store, id);
+      emptied.removed.push_back(std::move(uid));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUsage) throw;
+      emptied.kept.push_back({std::move(uid), error.message()});
     }
   }
-  for (const int64_t run : due) remove_run(store, run);
-  return uids;
+  return emptied;
 }
 
 int64_t collect_garbage(Store& store) {

@@ -34,11 +34,22 @@ void trash_run(Store& store, int64_t run_id);
 // Takes it out again.
 void restore_run(Store& store, int64_t run_id);
 
-// Removes the runs that have been in the trash for at least `grace_ms`.  Returns their ids.
-std::vector<std::string> empty_trash(Store& store, int64_t grace_ms);
+// What emptying the trash has done.
+struct Emptied {
+  std::vector<std::string> removed;  // ids
+  struct Kept {
+    std::string uid, reason;  // what remove_run() says
+  };
+  std::vector<Kept> kept;
+};
+
+// Removes the runs that have been in the trash for at least `grace_ms`, newest first, but for those that remove_run()
+// refuses.  Throws Error(kStore).
+Emptied empty_trash(Store& store, int64_t grace_ms);
 
 // Removes a run with all its points, states, artifacts and events; its children keep theirs and lose the parent. Throws
-// Error(kUsage) if a process is still running it.
+// Error(kUsage) if a process is still running it, or if a forked run without a state of its own still starts from one
+// of its states (docs/decisions/026-removing-parents.md).
 void remove_run(Store& store, int64_t run_id);
 
 // Removes bytes and recipes that nothing uses and gives the file's free pages back to the file system.  Returns by how

@@ -123,8 +123,9 @@ RunHandle create_run(Store& store, const RunInfo& info) {
 RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& info) {
   Database& database = store.database();
   Transaction transaction(database, Transaction::Kind::kWrite);
-  Statement row(database, "SELECT id, attempts FROM run WHERE uid = ?1");
+  Statement row(database, "SELECT id, attempts, trashed_ms FROM run WHERE uid = ?1");
   if (!row.bind(uid).step()) fail(ErrorKind::kNotFound, "there is no run {} in {}", uid, database.path().string());
+  if (!row.is_null(2)) fail_trashed(uid);  // since it was looked for
   RunHandle run{row.int64(0), row.int64(1) + 1, std::string(uid)};
   row.reset();
   check_not_running(store, run.id, "resume");
@@ -137,6 +138,10 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
   }
   commit_with_room(database, transaction);
   return run;
+}
+
+void fail_trashed(std::string_view uid) {
+  fail(ErrorKind::kNotFound, "run {} is in the trash; `runner restore {}` brings it back", uid, uid);
 }
 
 void finish_run(Store& store, const RunHandle& run, const RunEnd& end, std::optional<int64_t> dropped_points) {

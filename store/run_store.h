@@ -86,9 +86,12 @@ RunHandle create_run(Store& store, const RunInfo& info);
 
 // Records that this process resumes run `uid` after step info.start_step, and takes back what older attempts wrote
 // beyond it: points are removed and summaries become exactly those of the points that remain; states and
-// artifacts are marked superseded.  Throws Error(kUsage) if another process is still running it, Error(kNotFound),
-// Error(kStore).
+// artifacts are marked superseded.  Throws Error(kUsage) if another process is still running it, Error(kNotFound) if it
+// is not there or in the trash, Error(kStore).
 RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& info);
+
+// Throws the Error(kNotFound) that tells how a run comes back from the trash.
+[[noreturn]] void fail_trashed(std::string_view uid);
 
 // Records how the attempt and the run ended, and how many points the attempt has dropped unless a heartbeat() has;
 // synced when it returns.

@@ -170,6 +170,13 @@ std::unique_ptr<Database> open_for_writing(const fs::path& path) {
   return database;
 }
 
+std::unique_ptr<Database> open_guard(const fs::path& path) {
+  auto guard = std::make_unique<Database>(path, OpenMode::kReadWrite);
+  guard->configure();
+  guard->set_patience(0);
+  return guard;
+}
+
 }  // namespace
 
 bool store_exists(const fs::path& path) {
@@ -209,17 +216,14 @@ void Store::checkpoint(int64_t min_pages) {
   if (pages < checkpointed_at_) checkpointed_at_ = 0;  // the log was started anew
   if (pages - checkpointed_at_ < min_pages) return;
   checkpointed_at_ = pages;
-  if (!guard_) {
-    guard_ = std::make_unique<Database>(path_, OpenMode::kReadWrite);
-    guard_->configure();
-    guard_->set_patience(0);
-  }
   try {
+    if (!guard_) guard_ = open_guard(path_);
     // Nothing is written by it; it keeps everyone else from committing while the log is copied.
     const Transaction exclusion(*guard_, Transaction::Kind::kWrite);
     database_->query_int64("PRAGMA wal_checkpoint(PASSIVE)");
   } catch (const SqliteError&) {
-    // Someone is writing, or the disk fails: the log is whole, the next checkpoint tries again.
+    // Someone is writing, the disk fails, or the file cannot be opened once more (no descriptor is left, it was
+    // renamed): the log is whole, the next checkpoint tries again.
   }
 }
 

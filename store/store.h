@@ -40,7 +40,8 @@ class Store {
   void settle();
 
   // Folds the write-ahead log into the file if it holds at least `min_pages` pages and no one else is writing; else
-  // does nothing.  Cost: two syncs and the pages.
+  // does nothing.  What was committed is safe without it, so that a failure of the disk's is none of it.  Cost: two
+  // syncs and the pages.
   void checkpoint(int64_t min_pages);
 
  private:

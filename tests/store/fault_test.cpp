@@ -175,6 +175,39 @@ TEST_F(Faults, ADiskOfAnySizeKeepsWhatWasCommitted) {
   }
 }
 
+// A checkpoint opens the file a second time; what was committed before it is safe without.
+TEST_F(Faults, ACheckpointThatFailsIsNoFailure) {
+  Store store = Store::open(path, Access::kWrite);
+  int64_t n = 0;
+  for (bool fired = true; fired;) {
+    SCOPED_TRACE(fmt::format("operation {} fails", ++n));
+    Store fresh = Store::open(path, Access::kWrite);
+    create_run(fresh, sample_run());
+    vfs.arm({.fail_at = n, .code = SQLITE_IOERR});
+    EXPECT_EQ(error_of([&] { fresh.checkpoint(1); }), "no error");
+    fired = vfs.fired();
+    vfs.disarm();
+  }
+  EXPECT_GT(n, 4);
+  EXPECT_EQ(list_runs(store).size(), static_cast<size_t>(n));
+}
+
+TEST_F(Faults, AStateIsSavedWhereItsCheckpointFails) {
+  info = sample_run();
+  RunWriter writer(Store::open(path, Access::kWrite), info, {.flush_every = 1h, .checkpoint_pages = 1});
+  writer.wait_until_recorded();
+  vfs.arm({.fail_at = 1, .code = SQLITE_IOERR, .for_good = true, .count = FaultVfs::Count::kOpens});
+  StateSnapshot snapshot = writer.snapshot();
+  snapshot.header.step = 5;
+  snapshot.add("w", "", as_bytes("weights"));
+  EXPECT_EQ(error_of([&] { EXPECT_EQ(writer.save_state(std::move(snapshot)).get().step, 5); }), "no error");
+  EXPECT_TRUE(vfs.fired());
+  vfs.disarm();
+  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{});
+  EXPECT_EQ(writer.counters().failures, 0);
+  writer.finish({RunStatus::kDone, 0, "", "{}"});
+}
+
 // Every question either is answered in full or fails with an Error.
 TEST_F(Faults, AReadErrorIsReported) {
   info = sample_run();

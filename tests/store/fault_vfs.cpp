@@ -141,7 +141,9 @@ constexpr sqlite3_io_methods kMethods{
 
 int open_file(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   file->pMethods = nullptr;
-  if (const int code = change(SQLITE_CANTOPEN)) return code;
+  for (const auto count : {FaultVfs::Count::kChanges, FaultVfs::Count::kOpens}) {
+    if (const int code = next(count, SQLITE_CANTOPEN)) return code;
+  }
   const int code = real_vfs->xOpen(real_vfs, name, real_of(file), flags, out_flags);
   if (code == SQLITE_OK) file->pMethods = &kMethods;
   return code;

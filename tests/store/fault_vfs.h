@@ -2,7 +2,7 @@
 // lives.
 //
 // It counts operations that change files (open, write, sync, truncate, delete, shared memory) or that read them, and
-// fails the n-th; or it gives files a budget of bytes, which is a disk that fills up.  Nothing is synced: the tests
+// fails the n-th, or the n-th opening; or it gives files a budget of bytes, which is a disk that fills up.  Nothing is synced: the tests
 // kill no machine.
 // Thread-safe.
 #pragma once
@@ -13,7 +13,7 @@ namespace runner::store {
 
 class FaultVfs {
  public:
-  enum class Count { kChanges, kReads };
+  enum class Count { kChanges, kReads, kOpens };
 
   struct Plan {
     int64_t fail_at = 0;    // the operation that fails, from 1; 0: none

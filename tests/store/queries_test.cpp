@@ -138,6 +138,22 @@ TEST_F(Queries, SaysWhyNoRunIsFound) {
             fmt::format("not found: there is no run  in {}; `runner ls` lists the runs", path.string()));
 }
 
+// What is in the other place counts only where nothing is found in the first.
+TEST_F(Queries, AStartOfAnIdIsAmbiguousInOnePlace) {
+  for (const char* uid : {"0000000ab1", "0000000ab2", "0000000ab3", "0000000cd1", "0000000cd2", "0000000cd3"}) {
+    run("digits", uid);
+  }
+  Store store = open_to_write();
+  for (const char* uid : {"0000000ab2", "0000000ab3", "0000000cd3"}) trash_run(store, find_run(store, uid).id);
+  EXPECT_EQ(find_run(store, "0000000ab").uid, "0000000ab1");
+  EXPECT_EQ(find_run(store, "0000000ab", Trash::kIncluded).uid, "0000000ab1");
+  EXPECT_EQ(find_run(store, "0000000cd", Trash::kOnly).uid, "0000000cd3");
+  EXPECT_EQ(error_of([&] { find_run(store, "0000000ab", Trash::kOnly); }),
+            "not found: 2 runs start with 0000000ab: 0000000ab2, 0000000ab3; give more characters");
+  EXPECT_EQ(find_error("0000000cd"),
+            "not found: 2 runs start with 0000000cd: 0000000cd1, 0000000cd2; give more characters");
+}
+
 TEST_F(Queries, ReturnsEveryPointOfAMetricInStepOrder) {
   Store store = open_to_write();
   const RunInfo info = sample_run();

@@ -260,6 +260,35 @@ TEST(RunLife, ARunWhoseProcessIsGoneReadsAsCrashed) {
   EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);
 }
 
+// As a run that another process began while it was on its way to the trash.
+TEST(RunLife, EmptyingTheTrashPassesOverWhatRuns) {
+  TempFolder folder;
+  const fs::path path = folder / "runner.db";
+  const RunInfo before = sample_run(), running = sample_run(), after = sample_run();
+  Child child([&] {
+    Store store = Store::open(path, Access::kWrite);
+    create_run(store, running);
+  });
+  Store store = Store::open(path, Access::kWrite);
+  for (const RunInfo* info : {&before, &after}) create_run(store, *info);
+  store.database().exec("UPDATE run SET trashed_ms = 1");
+  const Emptied emptied = empty_trash(store, 0);
+  EXPECT_EQ(emptied.removed, (std::vector<std::string>{after.uid, before.uid}));
+  ASSERT_EQ(emptied.kept.size(), 1u);
+  EXPECT_EQ(emptied.kept[0].uid, running.uid);
+  EXPECT_TRUE(emptied.kept[0].reason.starts_with(fmt::format("run {} is still running", running.uid)));
+}
+
+TEST_F(RunStore, ARunInTheTrashIsNotBegunAgain) {
+  const RunHandle run = create_run(store, sample_run());
+  trash_run(store, run.id);
+  EXPECT_EQ(error_of([&] { begin_attempt(store, run.uid, sample_run().attempt); }),
+            fmt::format("not found: run {} is in the trash; `runner restore {}` brings it back", run.uid, run.uid));
+  EXPECT_EQ(count("attempt"), 1);
+  restore_run(store, run.id);
+  EXPECT_EQ(begin_attempt(store, run.uid, sample_run().attempt).attempt, 2);
+}
+
 TEST(RunLife, AProcessIsItsBootItsNumberAndItsStart) {
   const Process self = this_process();
   const int64_t now = now_ms();

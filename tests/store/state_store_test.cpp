@@ -262,6 +262,40 @@ TEST_F(StateStore, RetentionKeepsWhatAForkStartsFrom) {
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = 1}), 1);
 }
 
+TEST_F(StateStore, ARunThatAForkStartsFromIsNotRemoved) {
+  const int64_t first = save_metric(1, 1);
+  RunInfo info = sample_run("fork");
+  info.parent = run.uid;
+  info.attempt.from_state = first;
+  const RunHandle fork = create_run(store, info);
+  const std::string reason = fmt::format(
+      "run {} cannot be removed: run {} starts from its state {} and has saved none of its own; `runner rm --purge "
+      "{}` removes that one first, `runner resume {}` lets it save one",
+      run.uid, fork.uid, first, fork.uid, fork.uid);
+  EXPECT_EQ(error_of([&] { remove_run(store, run.id); }), "usage: " + reason);
+  EXPECT_EQ(load_state(store, first).info.id, first);
+  trash_run(store, run.id);
+  Emptied emptied = empty_trash(store, 0);
+  EXPECT_TRUE(emptied.removed.empty());
+  ASSERT_EQ(emptied.kept.size(), 1u);
+  EXPECT_EQ(emptied.kept[0].uid, run.uid);
+  EXPECT_EQ(emptied.kept[0].reason, reason);
+  // With the fork in the trash too, both go.
+  trash_run(store, fork.id);
+  emptied = empty_trash(store, 0);
+  EXPECT_EQ(emptied.removed, (std::vector<std::string>{fork.uid, run.uid}));
+  EXPECT_TRUE(emptied.kept.empty());
+}
+
+TEST_F(StateStore, AForkWithAStateOfItsOwnNeedsNoOther) {
+  RunInfo info = sample_run("fork");
+  info.parent = run.uid;
+  info.attempt.from_state = save_metric(1, 1);
+  save_state(store, create_run(store, info), {}, {});
+  remove_run(store, run.id);
+  EXPECT_EQ(list_runs(store).size(), 1u);
+}
+
 TEST_F(StateStore, SharedChunksOutliveTheStateThatBroughtThem) {
   const std::string shared = random_bytes(4000, 1), own = random_bytes(4000, 2);
   save(1, {{"a", "", as_bytes(shared)}, {"b", "", as_bytes(own)}});

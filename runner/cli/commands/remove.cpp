@@ -34,7 +34,9 @@ json::List ids_of(const std::vector<store::RunRow>& runs) {
 
 int rm(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kWrite);
-  const auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
+  auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
+  // Newest first: a fork goes before the run that it needs.
+  if (options.purge) std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id > b.id; });
   for (const store::RunRow& run : runs) {
     options.purge ? store::remove_run(store, run.id) : store::trash_run(store, run.id);
     out.talk(options.purge ? fmt::format("removed run {} ({})\n", run.uid, run.name)
@@ -58,13 +60,17 @@ int restore(const Options& options, report::Output& out) {
 
 int gc(const Options& options, report::Output& out) {
   store::Store store = open_store(options, store::Access::kWrite);
-  const std::vector<std::string> purged =
-      store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
-  for (const std::string& run : purged) out.talk(fmt::format("removed run {}\n", run));
+  const store::Emptied emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
+  for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
+  for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("{} stays in the trash: {}\n", run, reason));
   const int64_t bytes = store::collect_garbage(store);
   out.talk(bytes > 0 ? fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes))
                      : fmt::format("{} has no space to give back\n", store.path().string()));
-  if (options.json) out.data(json::text(json::Object{{"bytes", bytes}, {"purged", json::list_of(purged)}}));
+  if (options.json)
+    out.data(json::text(
+        json::Object{{"bytes", bytes},
+                     {"purged", json::list_of(emptied.removed)},
+                     {"kept", json::list_of(emptied.kept, [](const auto& kept) { return json::Value(kept.uid); })}}));
   return 0;
 }
 
