@@ -36,6 +36,14 @@ int push_text(lua_State* state, std::string_view text) {
 
 // ---- fields --------------------------------------------------------------------------------------------------------
 
+// The metatable at the top of the stack is that of a table that takes no new entries.
+void refuse_entries(lua_State* state, const char* name) {
+  lua_pushstring(state, name);
+  lua_pushcclosure(state, bound<refuse_entry>, 1);
+  lua_setfield(state, -2, "__newindex");
+  protect_metatable(state);
+}
+
 // acc.metrics[name]: the newest value, nil before the first.
 int metric(lua_State* state) {
   const Accelerator& accelerator = **static_cast<Accelerator**>(lua_touserdata(state, lua_upvalueindex(1)));
@@ -51,7 +59,16 @@ int push_metrics(lua_State* state, Accelerator&) {
   lua_pushvalue(state, 1);
   lua_pushcclosure(state, bound<metric>, 1);
   lua_setfield(state, -2, "__index");
-  protect_metatable(state);
+  refuse_entries(state, "acc.metrics");
+  lua_setmetatable(state, -2);
+  return 1;
+}
+
+// A table of this call alone: what were set in it would be lost.
+int push_vars(lua_State* state, Accelerator& accelerator) {
+  push_map(state, accelerator.recipe.vars);
+  lua_createtable(state, 0, 2);
+  refuse_entries(state, "acc.vars");
   lua_setmetatable(state, -2);
   return 1;
 }
@@ -74,8 +91,7 @@ constexpr AcceleratorField kFields[] = {
     {"run", [](lua_State* state, Accelerator& a) { return push_text(state, run_of(a, "run").run()); },
      "Id of the run."},
     {"name", [](lua_State* state, Accelerator& a) { return push_text(state, a.recipe.name); }, "Name of the run."},
-    {"vars", [](lua_State* state, Accelerator& a) { return push_map(state, a.recipe.vars), 1; },
-     "Values under `vars` in the recipe."},
+    {"vars", push_vars, "Values under `vars` in the recipe."},
     {"num_processes", [](lua_State* state, Accelerator& a) { return push_integer(state, a.recipe.num_processes); },
      "How many processes train."},
     {"process_index", [](lua_State* state, Accelerator& a) { return push_integer(state, process_index(a)); },
@@ -94,7 +110,8 @@ int print(lua_State* state) {
   std::string line;
   for (int i = 2; i <= lua_gettop(state); ++i) {
     size_t size = 0;
-    const char* text = luaL_tolstring(state, i, &size);
+    push_text_of(state, i);
+    const char* text = lua_tolstring(state, -1, &size);
     if (i > 2) line += '\t';
     line.append(text, size);
     lua_pop(state, 1);
@@ -292,7 +309,10 @@ int unknown_name(lua_State* state) {
 }  // namespace
 
 void refuse_unknown(lua_State* state, const char* name) {
-  if (luaL_newmetatable(state, name) != 0) set_function(state, "__index", bound<unknown_name>);
+  if (luaL_newmetatable(state, name) != 0) {
+    set_function(state, "__index", bound<unknown_name>);
+    protect_metatable(state);
+  }
   lua_setmetatable(state, -2);
 }
 

@@ -102,12 +102,26 @@ int raise_exception(lua_State* state, const std::exception_ptr& exception, Raise
 }
 
 std::string_view type_name(lua_State* state, int index) {
-  if (luaL_getmetafield(state, index, "__name") == LUA_TSTRING) {
-    const std::string_view name = lua_tostring(state, -1);  // the metatable keeps it
+  const int type = luaL_getmetafield(state, index, "__name");
+  if (type != LUA_TNIL) {
+    const char* const name = type == LUA_TSTRING ? lua_tostring(state, -1) : nullptr;  // the metatable keeps it
     lua_pop(state, 1);
-    return name;
+    if (name != nullptr) return name;
   }
   return lua_isnone(state, index) ? "missing" : luaL_typename(state, index);
+}
+
+void push_text_of(lua_State* state, int index) {
+  const int type = lua_type(state, index);
+  const bool is_plain = type == LUA_TNIL || type == LUA_TBOOLEAN || type == LUA_TNUMBER || type == LUA_TSTRING;
+  const bool has_text = luaL_getmetafield(state, index, "__tostring") != LUA_TNIL;
+  if (has_text) lua_pop(state, 1);
+  if (is_plain || has_text) {
+    luaL_tolstring(state, index, nullptr);
+    return;
+  }
+  const std::string_view name = type_name(state, index);
+  lua_pushlstring(state, name.data(), name.size());
 }
 
 std::string shown(double number) {
@@ -230,6 +244,39 @@ void set_function(lua_State* state, const char* name, int (*function)(lua_State*
   name_function(state, name, function);
   lua_pushcfunction(state, function);
   lua_setfield(state, -2, name);
+}
+
+int refuse_entry(lua_State* state) {
+  fail(ErrorKind::kRun, "{}.{} cannot be set; keep values of your own in a local table",
+       lua_tostring(state, lua_upvalueindex(1)), luaL_tolstring(state, 2, nullptr));
+}
+
+namespace {
+
+// __pairs; upvalue 1: the library.
+int pairs_of_library(lua_State* state) {
+  lua_getglobal(state, "pairs");
+  lua_pushvalue(state, lua_upvalueindex(1));
+  lua_call(state, 1, 3);
+  return 3;
+}
+
+}  // namespace
+
+void seal(lua_State* state, const char* name) {
+  lua_newtable(state);
+  lua_createtable(state, 0, 4);
+  lua_pushvalue(state, -3);
+  lua_setfield(state, -2, "__index");
+  lua_pushvalue(state, -3);
+  lua_pushcclosure(state, bound<pairs_of_library>, 1);
+  lua_setfield(state, -2, "__pairs");
+  lua_pushstring(state, name);
+  lua_pushcclosure(state, bound<refuse_entry>, 1);
+  lua_setfield(state, -2, "__newindex");
+  protect_metatable(state);
+  lua_setmetatable(state, -2);
+  lua_replace(state, -2);
 }
 
 void protect_metatable(lua_State* state) {

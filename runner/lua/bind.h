@@ -59,6 +59,10 @@ int bound(lua_State* state) {
 // "number", "string", "nil", "tensor", "nn.Linear": the type of a value as messages name it.
 std::string_view type_name(lua_State* state, int index);
 
+// Pushes the text of the value at `index` as tostring() and print() give it.  It has no address in it, other than Lua's
+// own, as equal runs would print different ones.
+void push_text_of(lua_State* state, int index);
+
 // A number as messages show it.
 std::string shown(double number);
 
@@ -115,6 +119,13 @@ template <class Rows>
 void set_functions(lua_State* state, const Rows& rows) {
   set_functions(state, rows, [](const auto&) { return true; });
 }
+
+// Puts a table in the place of the library at the top of the stack, which messages call `name`, that has its entries
+// and takes no others.  The library itself is the __index of its metatable.
+void seal(lua_State* state, const char* name);
+
+// __newindex of a table that takes no entries; upvalue 1: its name.
+int refuse_entry(lua_State* state);
 
 // Hides the metatable at the top of the stack from Lua code: getmetatable gives false and setmetatable is an error.
 void protect_metatable(lua_State* state);

@@ -55,15 +55,17 @@ int triangle_of(lua_State* state) {
 int reshape(lua_State* state) {
   const Value x = operand(state);
   Integers sizes = integers_from(state, 2);
-  int64_t known = 1;
   int64_t* open = nullptr;
   for (int64_t& size : std::span(sizes.values).first(sizes.count)) {
     RUN_CHECK(size >= 0 || (size == -1 && open == nullptr), ErrorKind::kRun, "reshape: bad size {}; one may be -1",
               size);
     if (size == -1) open = &size;
-    if (size != -1) known *= size;
   }
-  if (open != nullptr) *open = known == 0 ? 0 : x.shape().elements() / known;
+  if (open != nullptr) {
+    *open = 1;
+    const int64_t known = Shape(sizes.span()).elements();  // or it is too large
+    *open = known == 0 ? 0 : x.shape().elements() / known;
+  }
   const Shape shape(sizes.span());
   RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun, "reshape: {} has {} elements, {} has {}",
             x.type(), x.shape().elements(), shape, shape.elements());
@@ -87,7 +89,7 @@ int permute(lua_State* state) {
   const Integers axes = axes_from(state, 2, x);
   RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: {} axes for {}", axes.count,
             x.type());
-  return push(state, ops::permute(x, axes.span()));
+  return push(state, from_one([&] { return ops::permute(x, axes.span()); }));
 }
 
 int expand(lua_State* state) {
@@ -133,13 +135,14 @@ int concat(lua_State* state) {
   record_here(state);
   const std::vector<Value> parts = tensors_in(state, 1);
   const int64_t axis = lua_isnoneornil(state, 2) ? 0 : axis_of(state, 2, parts.front());
-  return push(state, ops::concat(parts, axis));
+  return push(state, from_one([&] { return ops::concat(parts, axis); }));
 }
 
 int stack(lua_State* state) {
   record_here(state);
   const std::vector<Value> parts = tensors_in(state, 1);
-  return push(state, ops::stack(parts, lua_isnoneornil(state, 2) ? 0 : place_of(state, 2, parts.front(), "stack")));
+  const int64_t place = lua_isnoneornil(state, 2) ? 0 : place_of(state, 2, parts.front(), "stack");
+  return push(state, from_one([&] { return ops::stack(parts, place); }));
 }
 
 // The list of x's parts: `count` of equal size along an axis, the last smaller where that does not go.
@@ -162,7 +165,8 @@ int chunk(lua_State* state) {
 int pad(lua_State* state) {
   const Value x = operand(state);
   const int64_t axis = axis_of(state, 2, x);
-  return push(state, ops::pad(x, axis, integer_argument(state, 3), integer_argument(state, 4)));
+  const int64_t before = integer_argument(state, 3), after = integer_argument(state, 4);
+  return push(state, from_one([&] { return ops::pad(x, axis, before, after); }));
 }
 
 int tril(lua_State* state) {

@@ -31,6 +31,15 @@ double number_option(lua_State* state, const char* name, double otherwise) {
   return value;
 }
 
+int64_t integer_option(lua_State* state, const char* name, int64_t otherwise) {
+  if (lua_isnoneornil(state, kOptions) || !push_field(state, kOptions, name)) return otherwise;
+  int exact = 0;
+  const lua_Integer value = lua_tointegerx(state, -1, &exact);
+  if (exact == 0 || lua_type(state, -1) != LUA_TNUMBER) bad_option(state, name, "an integer");
+  lua_pop(state, 1);
+  return value;
+}
+
 enum class Reduced { kNone, kMean, kSum };
 
 Reduced reduction_option(lua_State* state) {
@@ -75,8 +84,10 @@ int cross_entropy(lua_State* state) {
   check_options(state, "cross_entropy", {"reduction", "ignore_index", "label_smoothing", "weight"});
   const Reduced how = reduction_option(state);
   ops::CrossEntropyOptions options;
-  options.ignore_index = static_cast<int64_t>(number_option(state, "ignore_index", -100));
+  options.ignore_index = integer_option(state, "ignore_index", -100);
   options.label_smoothing = number_option(state, "label_smoothing", 0);
+  RUN_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1, ErrorKind::kRun,
+            "cross_entropy: label_smoothing must be in [0, 1], got {}", shown(options.label_smoothing));
   if (lua_istable(state, kOptions) && push_field(state, kOptions, "weight")) {
     options.class_weights =
         lua_istable(state, -1) ? vector_of(state, lua_gettop(state)) : tensor_value(state, -1, "weight");

@@ -6,6 +6,7 @@
 #include <new>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -150,6 +151,44 @@ int takes(lua_State* state) {
   return function(state);
 }
 
+// The name in `nn` of a constructor.
+std::string_view name_of(int (*function)(lua_State*));
+
+// Appends the argument at `index` as it stood in the call.
+void append_argument(lua_State* state, int index, std::string& text) {
+  if (!lua_istable(state, index)) {
+    push_text_of(state, index);
+    text += text_argument(state, -1);
+    lua_pop(state, 1);
+    return;
+  }
+  std::string_view separator = "{";
+  for (const std::string& key : text_keys(state, index)) {
+    text += fmt::format("{}{} = ", std::exchange(separator, ", "), key);
+    push_field(state, index, key.c_str());
+    push_text_of(state, -1);
+    text += text_argument(state, -1);
+    lua_pop(state, 2);
+  }
+  text += separator == "{" ? "{}" : "}";
+}
+
+// A constructor as takes() has it, whose module prints as the call: nn.Linear(2, 3).
+template <int (*function)(lua_State*), int most>
+int made(lua_State* state) {
+  const int given = std::min(lua_gettop(state), most);
+  takes<function, most>(state);
+  std::string text = fmt::format("nn.{}(", name_of(bound<made<function, most>>));
+  for (int i = 1; i <= given && !lua_isnil(state, i); ++i) {
+    if (i > 1) text += ", ";
+    append_argument(state, i, text);
+  }
+  text += ')';
+  lua_pushlstring(state, text.data(), text.size());
+  lua_setiuservalue(state, -2, 1);
+  return 1;
+}
+
 int linear(lua_State* state) {
   const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
   return push(state, nn::linear(in, out, flag_option(state, 3, "nn.Linear", "bias", true)));
@@ -252,28 +291,32 @@ int lua_module(lua_State* state) {
 }
 
 constexpr ModuleFunction kModules[] = {
-    {"Linear", bound<takes<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
+    {"Linear", bound<made<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
      "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised as torch's."},
-    {"Embedding", bound<takes<embedding, 2>>, "nn.Embedding(rows, width)",
+    {"Embedding", bound<made<embedding, 2>>, "nn.Embedding(rows, width)",
      "Row x of weight (rows, width), for labels from 0."},
-    {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
-    {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
-    {"ReLU", bound<takes<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
-    {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
-    {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
-    {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
-    {"LeakyReLU", bound<takes<leaky_relu, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
-    {"ELU", bound<takes<elu, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
-    {"Softplus", bound<takes<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
-    {"Tanh", bound<takes<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
-    {"Sigmoid", bound<takes<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
-    {"Identity", bound<takes<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
-    {"Flatten", bound<takes<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
+    {"LayerNorm", bound<made<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
+    {"Dropout", bound<made<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
+    {"ReLU", bound<made<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
+    {"GELU", bound<made<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
+    {"GELUTanh", bound<made<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
+    {"SiLU", bound<made<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
+    {"LeakyReLU", bound<made<leaky_relu, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"ELU", bound<made<elu, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"Softplus", bound<made<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
+    {"Tanh", bound<made<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
+    {"Sigmoid", bound<made<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
+    {"Identity", bound<made<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
+    {"Flatten", bound<made<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
     {"Sequential", bound<sequential>, "nn.Sequential{module...}",
      "One after the other; functions of a tensor count too."},
     {"Module", bound<takes<lua_module, 1>>, "nn.Module{name = module..., forward = function(self, x) ... end}",
      "A module of your own; its modules are named by their keys."},
 };
+
+std::string_view name_of(int (*function)(lua_State*)) {
+  return std::ranges::find(kModules, function, &ModuleFunction::function)->name;
+}
 
 // ---- what a module answers -----------------------------------------------------------------------------------------
 
@@ -362,6 +405,17 @@ int index(lua_State* state) {
   fail(ErrorKind::kRun, "the module has no '{}'; {}", name, schema::did_you_mean(name, names, otherwise));
 }
 
+int to_string(lua_State* state) {
+  const nn::Module& module = *module_argument(state, 1);
+  if (lua_getiuservalue(state, 1, 1) == LUA_TSTRING) return 1;
+  const std::string text = dynamic_cast<const LuaModule*>(&module) != nullptr ? "nn.Module"
+                           : module.members().empty()
+                               ? kModuleName
+                               : fmt::format("nn.Sequential of {} modules", module.members().size());
+  lua_pushlstring(state, text.data(), text.size());
+  return 1;
+}
+
 int collect(lua_State* state) {
   module_argument(state, 1).~shared_ptr();
   return 0;
@@ -383,7 +437,7 @@ std::span<const ModuleFunction> module_functions() {
 }
 
 void push_module(lua_State* state, nn::ModulePtr module) {
-  void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 0);
+  void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 1);
   new (place) nn::ModulePtr(std::move(module));
   luaL_setmetatable(state, kModuleName);
 }
@@ -407,11 +461,9 @@ nn::ModulePtr model_at_top(lua_State* state) {
 
 void open_modules(lua_State* state) {
   luaL_newmetatable(state, kModuleName);
-  constexpr NamedFunction kEntries[] = {{"__call", bound<call>},
-                                        {"__index", bound<index>},
-                                        {"__newindex", bound<no_assignment>},
-                                        {"__len", bound<length>},
-                                        {"__gc", collect}};
+  constexpr NamedFunction kEntries[] = {
+      {"__call", bound<call>},  {"__index", bound<index>},        {"__newindex", bound<no_assignment>},
+      {"__len", bound<length>}, {"__tostring", bound<to_string>}, {"__gc", collect}};
   set_functions(state, kEntries);
   protect_metatable(state);
   lua_pop(state, 1);
@@ -425,6 +477,7 @@ int open_nn(lua_State* state) {
   set_function(state, "__index", bound<missing>);
   protect_metatable(state);
   lua_setmetatable(state, -2);
+  seal(state, "nn");
   return 1;
 }
 

@@ -109,6 +109,12 @@ class LuaRule : public optim::CustomRule {
 
 // ---- constructors --------------------------------------------------------------------------------------------------
 
+// Throws where the list at `index` has a key that is none of 1 … size: it would be left out.
+void check_list(lua_State* state, int index, lua_Integer size, std::string_view what) {
+  if (!push_stray_key(state, index, size)) return;
+  fail(ErrorKind::kRun, "{} is a list without gaps, got the key {}", what, luaL_tolstring(state, -1, nullptr));
+}
+
 // A number, a boolean, or a list of numbers.
 schema::Value option_value(lua_State* state, const std::string& name) {
   if (lua_type(state, -1) == LUA_TNUMBER && !lua_isinteger(state, -1))
@@ -121,6 +127,7 @@ schema::Value option_value(lua_State* state, const std::string& name) {
   RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun, "{} is {}, expected a number", name, type_name(state, -1));
   schema::ValueList list;
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  check_list(state, -1, size, name);
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
     const std::string element = fmt::format("{}[{}]", name, i);
@@ -162,6 +169,7 @@ std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State
     return ranges;
   }
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, index));
+  check_list(state, index, size, "what an optimizer updates");
   RUN_CHECK(size > 0, ErrorKind::kRun, "an optimizer needs a module, or a list of them");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, index, i);
@@ -219,6 +227,7 @@ std::vector<std::string> slot_names(lua_State* state, int index) {
   if (!push_field(state, index, "slots")) return names;
   RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun, "slots is {}, expected a list of names", type_name(state, -1));
   const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  check_list(state, -1, size, "slots");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
     if (lua_type(state, -1) != LUA_TSTRING) bad_option(state, fmt::format("slots[{}]", i), "a name");
@@ -322,6 +331,7 @@ int open_optim(lua_State* state) {
   set_function(state, "__index", bound<missing>);
   protect_metatable(state);
   lua_setmetatable(state, -2);
+  seal(state, "optim");
   return 1;
 }
 

@@ -16,6 +16,8 @@ namespace runner::lua {
 namespace {
 
 constexpr int kMaxDepth = 32;
+// What writing an entry costs, in instructions: a table that stands in others many times is written as often.
+constexpr int64_t kEntry = 50;
 
 std::string literal(std::string_view text) {
   std::string result = "\"";
@@ -65,6 +67,10 @@ class Writer {
 
   // The value at the top.
   void write(const std::string& name, int depth) {
+    const size_t limit = Runtime::of(state_).options().budget.memory_bytes;
+    RUN_CHECK(text.size() <= limit, ErrorKind::kRun,
+              "{}: as text this is more than the {} MiB that a hook may use; does a table stand in it many times?",
+              name, limit >> 20);
     switch (lua_type(state_, -1)) {
       case LUA_TNIL: text += "nil"; return;
       case LUA_TBOOLEAN: text += lua_toboolean(state_, -1) != 0 ? "true" : "false"; return;
@@ -88,7 +94,9 @@ class Writer {
               kMaxDepth);
     RUN_CHECK(lua_checkstack(state_, 4) != 0, ErrorKind::kRun, "{}: no room on the stack", name);
     text += '{';
-    for (const Key& key : keys(name)) {
+    const std::vector<Key> all = keys(name);
+    Runtime::of(state_).spend(state_, kEntry * std::ssize(all));
+    for (const Key& key : all) {
       const std::string inner =
           key.is_text ? fmt::format("{}.{}", name, key.text) : fmt::format("{}[{}]", name, key.number);
       text += key.is_text ? fmt::format("[{}]=", literal(key.text)) : fmt::format("[{}]=", key.number);

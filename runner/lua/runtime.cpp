@@ -46,6 +46,15 @@ std::string read_source(const std::filesystem::path& file, const std::string& na
   return source;
 }
 
+// What Lua is to read of a file, as the program lua does: no byte order mark, and no first line that begins with #; its
+// newline stays, so that lines keep their numbers.
+std::string_view code_of(std::string_view source) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
+  if (source.starts_with('#')) source.remove_prefix(std::min(source.find('\n'), source.size()));
+  return source;
+}
+
 // "a.b" -> "a/b.lua"; empty where it is no module name.
 std::filesystem::path file_of_module(std::string_view name) {
   std::string path;
@@ -117,6 +126,7 @@ class Runtime::Impl {
   void refill() {
     if (ending_) return;
     budget_ = left_ = options_.budget.instructions;
+    collected_ = 0;
     next_look_ = left_ - kHookInterval;
     lua_sethook(state_, on_count, LUA_MASKCOUNT, kHookInterval);
   }
@@ -151,6 +161,7 @@ class Runtime::Impl {
   }
 
   void protect(const std::function<void()>& body) {
+    if (depth_ == 0) refill();
     Job job{body, nullptr};
     lua_pushcfunction(state_, run_job);
     lua_pushlightuserdata(state_, &job);
@@ -166,7 +177,7 @@ class Runtime::Impl {
     const std::string name = file.string();
     const Source* const known = recorded(file);
     sources_.push_back({name, known != nullptr ? known->text : read_source(file, name)});
-    const std::string& text = sources_.back().text;
+    const std::string_view text = code_of(sources_.back().text);
     const std::string chunk = "@" + name;
     if (luaL_loadbufferx(state, text.data(), text.size(), chunk.c_str(), "t") != LUA_OK) throw_error(state, LUA_ERRRUN);
     call(state, 0, 1);
@@ -216,7 +227,10 @@ class Runtime::Impl {
   // Lua collects and asks once more; where that does not help, the budget is spent.
   void* refuse(size_t size) {
     const bool spent = std::exchange(refused_, size) == size;
-    if (!spent) spend_bytes(used_);
+    if (!spent) {
+      spend_bytes(used_);
+      collected_ += static_cast<int64_t>(used_) / kBytesPerInstruction;
+    }
     if (spent && depth_ > 0 && !ending_) {
       raised_ = {nullptr, kNoMemory};
       ending_ = true;
@@ -250,6 +264,11 @@ class Runtime::Impl {
     lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
     if (ending_) {
       push_raised(state);
+      lua_error(state);
+    }
+    // Collections find less and less before there is no memory left at all, and each costs the same.
+    if (collected_ > options_.budget.instructions / 4) {
+      lua_pushstring(state, kNoMemory);
       lua_error(state);
     }
     luaL_error(state, "the hook has run for %d million Lua instructions%s: an endless loop?",
@@ -372,6 +391,7 @@ class Runtime::Impl {
   int64_t budget_ = 0;     // of the call, in instructions
   int64_t left_ = 0;       // of it
   int64_t next_look_ = 0;  // at so many left
+  int64_t collected_ = 0;  // spent on collections for want of memory, in instructions
   int depth_ = 0;          // of calls
   std::vector<Source> sources_;
   std::vector<Caller> callers_;  // of the newest error

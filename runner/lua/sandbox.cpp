@@ -89,7 +89,8 @@ int next_entry(lua_State* state) {
   return 2;
 }
 
-// The iterator of pairs: upvalue 1 holds the keys in order, upvalue 2 how many were given out.
+// The iterator of pairs: upvalue 1 holds the keys in order, upvalue 2 how many were given out, upvalue 3 the table, as
+// whoever calls it may pass anything.
 int next_of_keys(lua_State* state) {
   for (;;) {
     const lua_Integer at = lua_tointeger(state, lua_upvalueindex(2)) + 1;
@@ -97,7 +98,7 @@ int next_of_keys(lua_State* state) {
     lua_replace(state, lua_upvalueindex(2));
     if (lua_rawgeti(state, lua_upvalueindex(1), at) == LUA_TNIL) return 1;
     lua_pushvalue(state, -1);
-    if (lua_rawget(state, 1) != LUA_TNIL) return 2;
+    if (lua_rawget(state, lua_upvalueindex(3)) != LUA_TNIL) return 2;
     lua_pop(state, 2);  // taken away since
   }
 }
@@ -134,7 +135,8 @@ int pairs(lua_State* state) {
   }
   lua_pushvalue(state, 2);
   lua_pushinteger(state, 0);
-  lua_pushcclosure(state, next_of_keys, 2);
+  lua_pushvalue(state, 1);
+  lua_pushcclosure(state, next_of_keys, 3);
   lua_pushvalue(state, 1);
   return 2;
 }
@@ -147,7 +149,7 @@ int print(lua_State* state) {
   luaL_buffinit(state, &line);
   for (int i = 1; i <= count; ++i) {
     if (i > 1) luaL_addchar(&line, '\t');
-    luaL_tolstring(state, i, nullptr);
+    push_text_of(state, i);
     luaL_addvalue(&line);
   }
   luaL_pushresult(&line);
@@ -156,6 +158,12 @@ int print(lua_State* state) {
   const auto& write = Runtime::of(state).options().print;
   if (write) write({text, size});
   return 0;
+}
+
+int to_string(lua_State* state) {
+  luaL_checkany(state, 1);
+  push_text_of(state, 1);
+  return 1;
 }
 
 // A finalizer would run at moments of the collector's choosing, without a budget.
@@ -412,6 +420,7 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   replace(state, "math", "random", bound<random>);
   replace(state, "math", "randomseed", bound<random_seed>);
   replace(state, LUA_GNAME, "print", print);
+  replace(state, LUA_GNAME, "tostring", to_string);
   replace(state, LUA_GNAME, "pcall", pcall);
   replace(state, LUA_GNAME, "xpcall", protected_call);
   replace(state, LUA_GNAME, "setmetatable", bound<set_metatable>);

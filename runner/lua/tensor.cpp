@@ -149,7 +149,7 @@ template <Reduce reduce>
 int reduction(lua_State* state) {
   const Value x = operand(state);
   const Reduction over = reduction_of(state, x);
-  return push(state, reduce(x, over.axes.span(), over.keep));
+  return push(state, from_one([&] { return reduce(x, over.axes.span(), over.keep); }));
 }
 
 Value deviation(Value x, std::span<const int64_t> axes, bool keep) {
@@ -164,7 +164,8 @@ template <Value (*where)(Value, int64_t, bool)>
 int place(lua_State* state) {
   const Value x = operand(state);
   const int64_t axis = lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x);
-  return push(state, where(x, axis, boolean_argument(state, 3, false)));
+  const bool keep = boolean_argument(state, 3, false);
+  return push(state, from_one([&] { return where(x, axis, keep); }));
 }
 
 using OverAxis = Value (*)(Value, int64_t);
@@ -180,13 +181,15 @@ int over_axis(lua_State* state) {
 int gather(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3);
   record_here(state);
-  return push(state, ops::gather(x, axis_of(state, 2, x), index));
+  const int64_t axis = axis_of(state, 2, x);
+  return push(state, from_one([&] { return ops::gather(x, axis, index); }));
 }
 
 int scatter_add(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3), source = tensor_argument(state, 4);
   record_here(state);
-  return push(state, ops::scatter_add(x, axis_of(state, 2, x), index, source));
+  const int64_t axis = axis_of(state, 2, x);
+  return push(state, from_one([&] { return ops::scatter_add(x, axis, index, source); }));
 }
 
 int one_hot(lua_State* state) {
@@ -225,6 +228,9 @@ int clamp(lua_State* state) {
   std::optional<double> low, high;
   if (!lua_isnoneornil(state, 2)) low = number_argument(state, 2);
   if (!lua_isnoneornil(state, 3)) high = number_argument(state, 3);
+  RUN_CHECK(low || high, ErrorKind::kRun, "clamp: wants the least, the greatest or both: x:clamp(low, high)");
+  RUN_CHECK(!low || !high || *low <= *high, ErrorKind::kRun, "clamp: the least, {}, is more than the greatest, {}",
+            shown(*low), shown(*high));
   return push(state, ops::clamp(x, low, high));
 }
 

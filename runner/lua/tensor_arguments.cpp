@@ -1,5 +1,6 @@
 #include "runner/lua/tensor_arguments.h"
 
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,23 @@ int64_t checked_axis(int64_t axis, Value x) {
 }
 
 }  // namespace
+
+Error with_axes_from_one(const Error& error) {
+  constexpr std::string_view kWord = "axis ";
+  std::string result;
+  std::string_view text = error.message();
+  for (size_t at = text.find(kWord); at != std::string_view::npos; at = text.find(kWord)) {
+    at += kWord.size();
+    result += text.substr(0, at);
+    text.remove_prefix(at);
+    uint64_t axis = 0;  // one from the end has a minus
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), axis);
+    if (failure != std::errc()) continue;
+    result += std::to_string(axis + 1);
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+  }
+  return {error.kind(), result.append(text), error.where()};
+}
 
 Recording& record_here(lua_State* state) {
   Recording& now = recording_of(state, "a tensor");

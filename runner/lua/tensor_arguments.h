@@ -7,6 +7,7 @@
 #include <span>
 
 #include "runner/lua/recording.h"
+#include "schema/error.h"
 
 namespace runner::lua {
 
@@ -18,6 +19,17 @@ Value operand(lua_State* state);
 
 // The integer at `index` among 1…rank or −rank…−1, as the engine counts axes: from 0, or from −1 at the end.
 int64_t axis_of(lua_State* state, int index, Value x);
+
+// What `record` gives.  The engine's messages count axes from 0, those of Lua from 1.
+Error with_axes_from_one(const Error& error);
+template <class Record>
+Value from_one(const Record& record) {
+  try {
+    return record();
+  } catch (const Error& error) {
+    throw with_axes_from_one(error);
+  }
+}
 
 // Up to eight axes or sizes, without an allocation.
 struct Integers {

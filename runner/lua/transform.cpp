@@ -59,12 +59,14 @@ int no_tensors(lua_State* state) {
 
 int open_nn_without_tensors(lua_State* state) {
   open_nn(state);
+  luaL_getmetafield(state, -1, "__index");  // what is behind the table that takes no entries
   for (const TensorFunction& entry : tensor_functions()) {
     if (!entry.is_function) continue;
     lua_pushstring(state, entry.name);
     lua_pushcclosure(state, bound<no_tensors>, 1);
     lua_setfield(state, -2, entry.name);
   }
+  lua_pop(state, 1);
   return 1;
 }
 

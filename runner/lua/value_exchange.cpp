@@ -12,6 +12,7 @@
 #include "backends/tensor/float16.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
+#include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/train/custom_loop.h"
 #include "runner/train/packing.h"
@@ -27,6 +28,7 @@ using train::SentTensor;
 constexpr size_t kMostTables = 32;  // one in another
 constexpr int kStackSlots = 8;      // that one of them takes at most
 constexpr int kMostSlots = 1000;
+constexpr int64_t kEntry = 20;  // what looking at an entry costs, in instructions
 
 std::string_view name_of(train::Fold fold) {
   return fold == train::Fold::kSum ? "sum" : fold == train::Fold::kMean ? "take the mean of" : "take the maximum of";
@@ -104,6 +106,7 @@ bool ValueExchange::holds_tensor(int index) const {
   bool found = false;
   lua_pushnil(state_);
   while (!found && lua_next(state_, index) != 0) {
+    Runtime::of(state_).spend(state_, kEntry);  // a table may stand in others many times
     found = holds_tensor(lua_gettop(state_));
     lua_pop(state_, found ? 2 : 1);
   }
@@ -118,6 +121,7 @@ std::vector<std::string> ValueExchange::names_in(int index) const {
   size_t entries = 0;
   lua_pushnil(state_);
   for (; lua_next(state_, index) != 0; ++entries) lua_pop(state_, 1);
+  Runtime::of(state_).spend(state_, kEntry * static_cast<int64_t>(entries));
   std::vector<std::string> names = text_keys(state_, index);
   RUN_CHECK(entries == size + names.size(), ErrorKind::kRun,
             "{}: a table has a key that is neither a name nor one of 1, 2, … without a gap", name());
@@ -142,9 +146,13 @@ void ValueExchange::each(int index, const IsLeaf& is_leaf, const Leaf& leaf) {
   }
   for (const std::string& key : names) {
     path_.push_back(key);
-    lua_getfield(state_, index, key.c_str());
+    lua_pushlstring(state_, key.data(), key.size());
+    lua_pushvalue(state_, -1);
+    lua_rawget(state_, index);
     each(lua_gettop(state_), is_leaf, leaf);
-    lua_setfield(state_, result, key.c_str());
+    lua_replace(state_, result + 2);
+    lua_settop(state_, result + 2);
+    lua_rawset(state_, result);
     lua_settop(state_, result);
     path_.pop_back();
   }

@@ -54,6 +54,8 @@ class Exceptions : public ::testing::Test {
     return "no error";
   }
 
+  lua_State* state() const { return runtime_.state(); }
+
   std::function<void()> throw_ = [] { fail(ErrorKind::kNotFound, "nothing is there"); };
   int reached_ = 0;  // how often Lua has come to throw
   int alive_ = 0;
@@ -153,6 +155,17 @@ TEST_F(Exceptions, OfTheStoreAndInterruptionsComeOutAsTheyAre) {
 TEST_F(Exceptions, OfLuaUnwindBoundCode) {
   EXPECT_EQ(outcome("throw_while_alive()"), "1: h.lua:1: Lua's own");
   EXPECT_EQ(alive_, 0);
+}
+
+TEST_F(Exceptions, NamesTypesWithoutTouchingTheStack) {
+  for (const char* name : {"12", "{}", "true"}) {
+    ASSERT_EQ(luaL_loadstring(state(), (std::string("return setmetatable({}, {__name = ") + name + "})").c_str()),
+              LUA_OK);
+    runtime_.call(state(), 0, 1);
+    EXPECT_EQ(type_name(state(), -1), "table") << name;
+    EXPECT_EQ(lua_gettop(state()), 1) << name;
+    lua_settop(state(), 0);
+  }
 }
 
 }  // namespace

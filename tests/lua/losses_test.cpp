@@ -153,5 +153,23 @@ TEST(LuaLosses, ComputeInF32) {
   EXPECT_EQ(step.record("nn.mse(x, y)").dtype(), DType::kF32);
 }
 
+TEST(LuaLosses, RefuseOptionsThatMeanNothing) {
+  Classification step;
+  const std::pair<const char*, const char*> cases[] = {
+      {"ignore_index = 0.5", "cross_entropy: ignore_index is number, expected an integer"},
+      {"ignore_index = 0/0", "cross_entropy: ignore_index is number, expected an integer"},
+      {"ignore_index = 1e300", "cross_entropy: ignore_index is number, expected an integer"},
+      {"ignore_index = '1'", "cross_entropy: ignore_index is string, expected an integer"},
+      {"label_smoothing = -0.1", "cross_entropy: label_smoothing must be in [0, 1], got -0.1"},
+      {"label_smoothing = 1.5", "cross_entropy: label_smoothing must be in [0, 1], got 1.5"},
+      {"label_smoothing = 0/0", "cross_entropy: label_smoothing must be in [0, 1], got NaN"},
+      {"ignore_index = 1.0, label_smoothing = 1", "no error"},
+  };
+  for (const auto& [options, message] : cases) {
+    const std::string error = step.error(std::string("nn.cross_entropy(logits, labels, {") + options + "})");
+    EXPECT_EQ(error.substr(error.starts_with("step:1: ") ? 8 : 0), message) << options;
+  }
+}
+
 }  // namespace
 }  // namespace runner::lua

@@ -130,5 +130,44 @@ TEST_F(PlainData, TextsThatAreNoneAreRefused) {
   EXPECT_TRUE(lua_isnil(state(), -1)) << "names are there to be read";
 }
 
+// A table that stands in others many times is written as often: 30 tables in pairs are 2^30 entries.
+class SharedTables : public PlainData {
+ protected:
+  static constexpr const char* kShared = "(function() local t = {%s} for i = 1, 30 do t = {t, t} end return t end)()";
+  std::string outcome(const std::string& leaf, Budget budget) {
+    Runtime runtime(RuntimeOptions{.folder = "", .budget = budget, .print = {}});
+    std::string code = kShared;
+    code.replace(code.find("%s"), 2, leaf);
+    lua_State* const lua = runtime.state();
+    EXPECT_EQ(luaL_loadstring(lua, ("return " + code).c_str()), LUA_OK);
+    runtime.call(lua, 0, 1);
+    lua_setglobal(lua, "data");
+    try {
+      runtime.protect([&] {
+        lua_getglobal(lua, "data");
+        plain_text(lua, -1, "data");
+        lua_pop(lua, 1);
+      });
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(SharedTables, CountAgainstTheBudgetOfWork) {
+  EXPECT_EQ(outcome("1", {.instructions = 10'000'000}),
+            "the hook has run for 10 million Lua instructions: an endless loop?");
+}
+
+TEST_F(SharedTables, CountAgainstTheBudgetOfMemory) {
+  const std::string message = outcome("('x'):rep(2^16)", {.memory_bytes = size_t{4} << 20});
+  EXPECT_TRUE(
+      message.ends_with(": as text this is more than the 4 MiB that a hook may use; does a table stand in it "
+                        "many times?"))
+      << message;
+  EXPECT_TRUE(message.starts_with("data[")) << message;
+}
+
 }  // namespace
 }  // namespace runner::lua

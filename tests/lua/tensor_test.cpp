@@ -393,7 +393,18 @@ TEST(LuaTensors, SayWhatIsWrong) {
       {"nn.stack({})", "step:1: the list of tensors is empty"},
       {"nn.stack(x)", "step:1: stack: argument 1 is tensor, expected a list of tensors"},
       {"x:chunk(3)", "step:1: chunk: cannot cut 2 elements of (2, 3) f32 into 3 parts"},
-      {"x:pad(1, -1, 0)", "step:1: pad: -1 and 0 at axis 0 must not be negative"},
+      {"x:pad(1, -1, 0)", "step:1: pad: -1 and 0 at axis 1 must not be negative"},
+      {"x:pad(-1, -1, 0)", "step:1: pad: -1 and 0 at axis 2 must not be negative"},
+      {"nn.concat({x, x:slice(1, 1, 1)}, 2)", "step:1: concat: (1, 3) f32 does not join (2, 3) f32 at axis 2"},
+      {"x:gather(2, nn.zeros(3, 3, 'i64'))", "step:1: gather: index (3, 3) i64 does not fit (2, 3) f32 at axis 2"},
+      {"x:scatter_add(1, nn.zeros(2, 4, 'i64'), nn.zeros(2, 4))",
+       "step:1: scatter_add: index (2, 4) i64 does not fit (2, 3) f32 at axis 1"},
+      {"x:slice(1, 1, 0):max(1)", "step:1: reduce_max: axis 1 of (0, 3) f32 is empty"},
+      {"x:permute(2, 2)", "step:1: permute: axis 2 is given twice"},
+      {"x:reshape(-1, 2^32 // 1 | 0, 2^31 // 1 | 0)",
+       "step:1: a tensor of shape (1, 4294967296, 2147483648) is too large"},
+      {"x:clamp()", "step:1: clamp: wants the least, the greatest or both: x:clamp(low, high)"},
+      {"x:clamp(5, 1)", "step:1: clamp: the least, 5, is more than the greatest, 1"},
       {"i:tril()", "step:1: tril: wants at least two axes, got (2) i64"},
       {"x:masked_fill(y, 0)", "step:1: where: the condition must be bool, got (2, 3) f32"},
       {"nn.zeros(2, 'f8')", "step:1: unknown dtype 'f8'; it is one of f32, f64, bf16, f16, i32, i64, bool"},
@@ -420,6 +431,27 @@ TEST(LuaTensors, GiveNodesTheLineOfTheCall) {
     lines.push_back(fmt::format("{} {}", name_of(step.program().node(id).op), step.program().mark_of(id).to_string()));
   EXPECT_EQ(lines, (std::vector<std::string>{"exp step:1", "cast step:2", "sub step:2", "mul step:2", "sum step:2",
                                              "constant step:2", "div step:2"}));
+}
+
+TEST(LuaModules, PrintAsTheCallThatMadeThem) {
+  LuaStep step;
+  for (const char* call : {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()",
+                           "nn.LeakyReLU(0.5)", "nn.LayerNorm(4)", "nn.Embedding(3, 4)"})
+    EXPECT_EQ(step.text(std::string("tostring(") + call + ")"), call);
+  EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU(), nn.ReLU()})"), "nn.Sequential of 2 modules");
+  EXPECT_EQ(step.text("tostring(nn.Module{forward = print, a = setmetatable({}, {__tostring = error})})"), "nn.Module");
+  EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU()}[1])"), "nn module");
+}
+
+TEST(LuaModules, LibraryTakesNoEntries) {
+  LuaStep step;
+  const std::string wanted = " cannot be set; keep values of your own in a local table";
+  EXPECT_EQ(step.error("(function() nn.relu = 5 end)()"), "step:1: nn.relu" + wanted);
+  EXPECT_EQ(step.error("(function() nn.mine = 5 end)()"), "step:1: nn.mine" + wanted);
+  EXPECT_EQ(step.text("getmetatable(nn)"), "false");
+  EXPECT_EQ(step.text("(function() local n = 0 for k, v in pairs(nn) do n = n + 1 assert(nn[k] == v) end "
+                      "return n > 50 end)()"),
+            "true");
 }
 
 }  // namespace
