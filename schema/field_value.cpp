@@ -199,6 +199,13 @@ class ValueReader {
     if (path_ == "name" && node_.text.starts_with('@')) {
       return fault(ErrorId::kOutOfRange, "name must not begin with @, as @last does", "write " + node_.text.substr(1));
     }
+    constexpr int kLongestName = 200;
+    if (path_ == "name" && count_characters(node_.text) > kLongestName) {
+      return fault(
+          ErrorId::kOutOfRange,
+          fmt::format("name has {} characters, at most {} can be shown", count_characters(node_.text), kLongestName),
+          "a shorter one and `runner note` say as much");
+    }
     return node_.text;
   }
 

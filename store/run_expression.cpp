@@ -458,9 +458,27 @@ class Parser {
     const bool wants_number = field.field.source == RunField::Source::kMetric || is_number(field.field.column);
     if (!wants_number) {
       value.value = value.text;
+      if (field.field.column == Column::kStatus) check_status(value);
     } else if (std::holds_alternative<std::string>(value.value)) {
+      if (value.text.find('/') != std::string::npos) {
+        fail_at(text_, option_, value.at,
+                fmt::format("{} is compared with a number, and {} names a metric", field.field.text, value.text),
+                fmt::format("write last({}) for its newest value", value.text));
+      }
       fail_at(text_, option_, value.at, fmt::format("{} is a number, and {} is a text", field.field.text, value.text));
     }
+  }
+
+  // Any other text would fit no run.
+  void check_status(const Operand& value) const {
+    std::vector<std::string> names;
+    for (const auto status :
+         {RunStatus::kRunning, RunStatus::kDone, RunStatus::kFailed, RunStatus::kInterrupted, RunStatus::kCrashed}) {
+      names.emplace_back(to_string(status));
+    }
+    if (std::find(names.begin(), names.end(), value.text) != names.end()) return;
+    fail_at(text_, option_, value.at, fmt::format("there is no status {}", value.text),
+            schema::did_you_mean(value.text, names, fmt::format("there are {}", fmt::join(names, ", "))));
   }
 
   std::string_view text_;

@@ -70,10 +70,16 @@ int order_of(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
+// Integers as such: a double has those beyond 2^53 only roughly.
+int order_of_numbers(const Value& a, const Value& b) {
+  const auto *x = std::get_if<int64_t>(&a), *y = std::get_if<int64_t>(&b);
+  return x != nullptr && y != nullptr ? order_of(*x, *y) : order_of(number_of(a), number_of(b));
+}
+
 // Numbers as numbers, everything else as text.  A number and a text are different, and neither is the smaller one.
 Truth compare(Compare how, const Value& a, const Value& b) {
   if (is_missing(a) || is_missing(b)) return Truth::kUnknown;
-  if (is_number(a) && is_number(b)) return truth_of(decide(how, order_of(number_of(a), number_of(b))));
+  if (is_number(a) && is_number(b)) return truth_of(decide(how, order_of_numbers(a, b)));
   if (!is_number(a) && !is_number(b)) return truth_of(decide(how, order_of(text_of(a), text_of(b))));
   if (how == Compare::kEqual) return Truth::kFalse;
   return how == Compare::kNotEqual ? Truth::kTrue : Truth::kUnknown;
@@ -356,7 +362,7 @@ int rank(const Value& value) {
 // What a run lacks comes last, whatever the direction.
 int order_of_values(const Value& a, const Value& b, bool descending) {
   if (rank(a) != rank(b) || is_missing(a)) return order_of(rank(a), rank(b));
-  const int order = is_number(a) ? order_of(number_of(a), number_of(b)) : order_of(text_of(a), text_of(b));
+  const int order = is_number(a) ? order_of_numbers(a, b) : order_of(text_of(a), text_of(b));
   return descending ? -order : order;
 }
 

@@ -162,8 +162,10 @@ std::unique_ptr<Database> open_for_reading(const fs::path& path) {
   return database;
 }
 
-std::unique_ptr<Database> open_for_writing(const fs::path& path) {
-  auto database = std::make_unique<Database>(path, OpenMode::kCreate);
+std::unique_ptr<Database> open_for_writing(const fs::path& path, Access access) {
+  if (access == Access::kEdit) check_exists(path);
+  const OpenMode mode = access == Access::kEdit ? OpenMode::kReadWrite : OpenMode::kCreate;
+  auto database = std::make_unique<Database>(path, mode);
   check_header(*database);
   if (!is_writable(path) || !is_writable(folder_of(path))) fail_unwritable(path);
   database->configure();
@@ -196,11 +198,12 @@ Store Store::open(const fs::path& path, Access access) {
     fail(ErrorKind::kStore, "{} is a folder, not a store; name a file with --db", path.string());
   }
   Store store(path, access);
-  store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path);
-  if (access == Access::kWrite) {
+  store.database_ = access == Access::kRead ? open_for_reading(path) : open_for_writing(path, access);
+  if (access != Access::kRead) {
     store.is_new_ = migrate(*store.database_);
     use_write_ahead_log(*store.database_);
   }
+  if (access == Access::kEdit) store.settle();  // it may finish one that was never finished
   register_sql_functions(*store.database_);
   return store;
 }

@@ -18,12 +18,13 @@ class Database;
 enum class Access {
   kRead,   // never writes, not even to bring an older store up to date; works in a read-only folder
   kWrite,  // makes the file where there is none, and brings an older one up to date
+  kEdit,   // as kWrite, but the file must be there: for what only changes runs
 };
 
 class Store {
  public:
-  // Opens `path`.  Throws Error(kStore): the file is missing (kRead), no database, another program's, damaged, newer
-  // than this binary, or cannot be written (kWrite).
+  // Opens `path`.  Throws Error(kStore): the file is missing (kRead, kEdit), no database, another program's, damaged,
+  // newer than this binary, or cannot be written (kWrite, kEdit).
   static Store open(const std::filesystem::path& path, Access access);
 
   Store(Store&&) noexcept;

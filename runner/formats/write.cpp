@@ -5,6 +5,7 @@
 #include <string>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "schema/error.h"
@@ -34,10 +35,19 @@ int write_parts(const char* path, int flags, Parts parts) {
   return error;
 }
 
-// Makes a file that does not exist yet.  Returns 0, or errno; what could not be written whole is removed.
-int create(const char* path, Parts parts) {
-  const int error = write_parts(path, O_CREAT | O_EXCL, parts);
-  if (error != 0 && error != EEXIST) ::unlink(path);
+// Makes a file that does not exist yet, as readable as `like` unless that is null, on the disk when it returns.
+// Returns 0, or errno; what could not be written whole is removed.
+int create(const char* path, Parts parts, const struct stat* like = nullptr) {
+  const mode_t mode = like != nullptr ? like->st_mode & 0777 : kMode;
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+  if (fd < 0) return errno;
+  // What the umask has taken; a file system without modes has none to lose.
+  if (like != nullptr) static_cast<void>(!::fchmod(fd, mode));
+  int error = write_parts(fd, parts);
+  // Before it gets its name, or after a power cut the name could be there without the bytes.
+  if (error == 0 && ::fsync(fd) != 0) error = errno;
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error != 0) ::unlink(path);
   return error;
 }
 
@@ -49,10 +59,12 @@ void check(int error, const fs::path& path) {
 std::string write_beside(const fs::path& path, Parts parts) {
   constexpr int kMostNames = 1000;
   std::string beside;
+  struct stat old {};
+  const bool replaces = ::stat(path.c_str(), &old) == 0;
   int error = EEXIST;
   for (int i = 0; i < kMostNames && error == EEXIST; ++i) {
     beside = fmt::format("{}.{}.{}.tmp", path.string(), ::getpid(), i);
-    error = create(beside.c_str(), parts);
+    error = create(beside.c_str(), parts, replaces ? &old : nullptr);
   }
   check(error, path);
   return beside;

@@ -238,7 +238,10 @@ Table runs_table(std::span<const store::RunRow> runs) {
 
 Table selection_table(const store::RunSelection& selection) {
   std::vector<Column> titles{{"run"}};
+  std::vector<size_t> shown;
   for (size_t c = 0; c < selection.columns.size(); ++c) {
+    if (selection.columns[c] == "run") continue;  // it is the first in any case
+    shown.push_back(c);
     const auto is_number = [&](const auto& row) { return row[c].index() == 2 || row[c].index() == 3; };
     const bool numbers = std::any_of(selection.values.begin(), selection.values.end(), is_number);
     titles.push_back({selection.columns[c], numbers ? Align::kRight : Align::kLeft});
@@ -246,7 +249,7 @@ Table selection_table(const store::RunSelection& selection) {
   Table table(std::move(titles));
   for (size_t i = 0; i < selection.runs.size(); ++i) {
     std::vector<Cell> cells{selection.runs[i].uid};
-    for (const store::Param::Value& value : selection.values[i]) cells.emplace_back(value_text(value));
+    for (const size_t c : shown) cells.emplace_back(value_text(selection.values[i][c]));
     table.add(cells);
   }
   return table;

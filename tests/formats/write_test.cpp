@@ -2,12 +2,26 @@
 
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/formats/files.h"
+
+namespace {
+
+std::vector<std::string> synced;  // the files, as often as they were
+
+}  // namespace
+
+// Stands for the system's.
+extern "C" int fsync(int fd) {
+  synced.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).filename());
+  return 0;
+}
 
 namespace runner::formats {
 namespace {
@@ -32,6 +46,26 @@ TEST_F(WriteTest, ReplacesAFileAsAWhole) {
   write_file(path("x"), "");
   EXPECT_EQ(contents("x"), "");
   EXPECT_EQ(files(), 1);
+}
+
+// Under the name that it has before it takes the old one's place.
+TEST_F(WriteTest, SyncsAFileBeforeItHasItsName) {
+  synced.clear();
+  write_file(path("x"), "one");
+  write_file(path("x"), "two");
+  const std::string beside = fmt::format("x.{}.0.tmp", ::getpid());
+  EXPECT_EQ(synced, (std::vector<std::string>{beside, beside}));
+}
+
+TEST_F(WriteTest, KeepsThePermissionsOfWhatItReplaces) {
+  for (const mode_t mode : {0600, 0666, 0751}) {
+    write_file(path("x"), "old");
+    ASSERT_EQ(::chmod(path("x").c_str(), mode), 0);
+    write_file(path("x"), "new");
+    struct stat now {};
+    ASSERT_EQ(::stat(path("x").c_str(), &now), 0);
+    EXPECT_EQ(now.st_mode & 07777, mode);
+  }
 }
 
 TEST_F(WriteTest, TouchesNoOtherFile) {

@@ -138,6 +138,24 @@ TEST_F(Queries, SaysWhyNoRunIsFound) {
             fmt::format("not found: there is no run  in {}; `runner ls` lists the runs", path.string()));
 }
 
+// A double has no 2^53 + 1.
+TEST_F(Queries, LargeIntegersAreComparedExactly) {
+  Store store = open_to_write();
+  for (const int64_t last : {2, 3, 1}) {
+    RunInfo info = sample_run(fmt::format("r{}", last));
+    info.seed = 9'007'199'254'740'990 + last;
+    create_run(store, info);
+  }
+  const auto names = [&](const RunQuery& query) {
+    std::string text;
+    for (const RunRow& run : select_runs(store, query).runs) text += run.name + " ";
+    return text;
+  };
+  EXPECT_EQ(names({.where = "seed = 9007199254740993"}), "r3 ");
+  EXPECT_EQ(names({.where = "seed > 9007199254740992"}), "r3 ");
+  EXPECT_EQ(names({.sort = "seed"}), "r1 r2 r3 ");
+}
+
 // What is in the other place counts only where nothing is found in the first.
 TEST_F(Queries, AStartOfAnIdIsAmbiguousInOnePlace) {
   for (const char* uid : {"0000000ab1", "0000000ab2", "0000000ab3", "0000000cd1", "0000000cd2", "0000000cd3"}) {

@@ -37,7 +37,11 @@ void untag(store::Store& store, const store::RunRow& run, const std::string& tag
 int tag(const Options& options, report::Output& out) {
   RUN_CHECK(options.remove || is_word(options.tag), ErrorKind::kUsage,
             "a tag is one word in UTF-8, without blanks and control characters; `runner note` keeps a text");
-  store::Store store = open_store(options, store::Access::kWrite);
+  constexpr int kLongest = 200;
+  const int length = schema::count_characters(options.tag);
+  RUN_CHECK(options.remove || length <= kLongest, ErrorKind::kUsage,
+            "a tag has at most {} characters, and this one has {}; `runner note` keeps a text", kLongest, length);
+  store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   options.remove ? untag(store, run, options.tag) : store::add_tag(store, run.id, options.tag);
   out.talk(fmt::format("run {} {} {}\n", run.uid, options.remove ? "lost the tag" : "is tagged", options.tag));
@@ -47,7 +51,7 @@ int tag(const Options& options, report::Output& out) {
 
 int note(const Options& options, report::Output& out) {
   RUN_CHECK(is_utf8(options.text), ErrorKind::kUsage, "the note is not UTF-8; write it in UTF-8");
-  store::Store store = open_store(options, store::Access::kWrite);
+  store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);
   out.talk(fmt::format("noted with run {}\n", run.uid));

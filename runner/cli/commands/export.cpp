@@ -46,8 +46,6 @@ std::string points_jsonl(const report::MetricPoints& metrics) {
 
 void export_metrics(store::Store& store, const store::RunRow& run, const std::string& file) {
   const bool csv = file.ends_with(".csv"), lines = file.ends_with(".jsonl");
-  RUN_CHECK(csv || lines || file.ends_with(".json"), ErrorKind::kUsage,
-            "--metrics writes .csv, .json or .jsonl, and {} is none of them; rename it", file);
   const report::MetricPoints metrics = all_points(store, run);
   formats::write_file(file, csv     ? points_csv(metrics)
                             : lines ? points_jsonl(metrics)
@@ -85,8 +83,6 @@ std::string events_jsonl(const store::RunDetails& details) {
 
 // Everything but states and artifacts, as files that any program reads.
 void export_folder(store::Store& store, const store::RunRow& run, const fs::path& folder) {
-  RUN_CHECK(!fs::exists(folder) || fs::is_empty(folder), ErrorKind::kUsage,
-            "{} is there already and is no empty folder; name another one", folder.string());
   const store::RunDetails details = store::show_run(store, run);
   make_folder(folder);
   json::Object params;
@@ -111,6 +107,19 @@ std::string export_artifact(store::Store& store, const store::RunRow& run, const
   return file;
 }
 
+void check_targets(const Options& options) {
+  const std::string& metrics = options.metrics_file;
+  const auto ends = [&](const char* ending) { return metrics.ends_with(ending); };
+  RUN_CHECK(metrics.empty() || ends(".csv") || ends(".jsonl") || ends(".json"), ErrorKind::kUsage,
+            "--metrics writes .csv, .json or .jsonl, and {} is none of them; rename it", metrics);
+  const fs::path folder = options.folder;
+  RUN_CHECK(folder.empty() || !fs::exists(folder) || fs::is_empty(folder), ErrorKind::kUsage,
+            "{} is there already and is no empty folder; name another one", folder.string());
+  RUN_CHECK(options.model_file != "-" || options.file != "-", ErrorKind::kUsage,
+            "the model and the artifact cannot both go to standard output; name a file");
+}
+
+// Before anything is written.
 void check_wanted(const Options& options) {
   RUN_CHECK(
       !options.model_file.empty() || !options.metrics_file.empty() || !options.artifact.empty() ||
@@ -122,6 +131,9 @@ void check_wanted(const Options& options) {
       options.file.empty() || !options.artifact.empty(), ErrorKind::kUsage,
       "{} is where --artifact NAME would write; which file is the model's or the metrics', --model and --metrics say",
       options.file);
+  RUN_CHECK(options.state == Options::kNotGiven || !options.model_file.empty(), ErrorKind::kUsage,
+            "--state says whose model --model FILE writes, and there is no --model; name its file");
+  check_targets(options);
   RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
             "--json and the model cannot both go to standard output; name a file with --model");
   RUN_CHECK(!options.json || options.file != "-", ErrorKind::kUsage,

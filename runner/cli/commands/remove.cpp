@@ -33,7 +33,7 @@ json::List ids_of(const std::vector<store::RunRow>& runs) {
 }  // namespace
 
 int rm(const Options& options, report::Output& out) {
-  store::Store store = open_store(options, store::Access::kWrite);
+  store::Store store = open_store(options, store::Access::kEdit);
   auto runs = find_all(store, options.runs, options.purge ? store::Trash::kIncluded : store::Trash::kHidden);
   // Newest first: a fork goes before the run that it needs.
   if (options.purge) std::sort(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.id > b.id; });
@@ -48,7 +48,7 @@ int rm(const Options& options, report::Output& out) {
 }
 
 int restore(const Options& options, report::Output& out) {
-  store::Store store = open_store(options, store::Access::kWrite);
+  store::Store store = open_store(options, store::Access::kEdit);
   const auto runs = find_all(store, options.runs, store::Trash::kOnly);
   for (const store::RunRow& run : runs) {
     store::restore_run(store, run.id);
@@ -59,7 +59,7 @@ int restore(const Options& options, report::Output& out) {
 }
 
 int gc(const Options& options, report::Output& out) {
-  store::Store store = open_store(options, store::Access::kWrite);
+  store::Store store = open_store(options, store::Access::kEdit);
   const store::Emptied emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
   for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("{} stays in the trash: {}\n", run, reason));
