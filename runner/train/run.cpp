@@ -21,6 +21,7 @@
 #include "schema/error.h"
 #include "schema/system_limits.h"
 #include "store/process.h"
+#include "store/turn.h"
 
 namespace runner::train {
 namespace {
@@ -60,6 +61,7 @@ class Run : private RunControl, private LoopHost {
     record_.open_log_files();
     // Opened, and made where it is missing, only when recipe and data are known to be good.
     store::Store store = store::Store::open(request_.store, store::Access::kWrite);
+    store::await_turn(store, request_.stop);
     request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
     : request_.resume.empty() ? record_.begin(std::move(store))
                               : resume(std::move(store));

@@ -1,0 +1,39 @@
+#include "store/turn.h"
+
+#include <chrono>
+
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+// In short waits, between which `stop` is looked at.  The first is long enough for the notice of a wait.
+constexpr int kFirstWaitMs = 1'100, kLaterWaitMs = 500, kPatienceMs = 10'000;
+
+struct PatienceRestored {
+  Database& database;
+  ~PatienceRestored() { database.set_patience(kPatienceMs); }
+};
+
+}  // namespace
+
+void await_turn(Store& store, const std::atomic<int>& stop) {
+  Database& database = store.database();
+  const PatienceRestored restored{database};
+  const auto start = std::chrono::steady_clock::now();
+  for (int wait = kFirstWaitMs;; wait = kLaterWaitMs) {
+    database.set_patience(wait);
+    try {
+      const Transaction turn(database, Transaction::Kind::kWrite);
+      return;
+    } catch (const SqliteError& error) {
+      if (!error.is_busy()) throw;
+      RUN_CHECK(stop.load() == 0, ErrorKind::kInterrupted,
+                "interrupted while another program had the store {} locked; nothing was recorded",
+                store.path().string());
+      if (std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(kPatienceMs)) throw;
+    }
+  }
+}
+
+}  // namespace runner::store

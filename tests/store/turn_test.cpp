@@ -1,0 +1,64 @@
+#include "store/turn.h"
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <semaphore>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+class Turn : public StoreTest {};
+
+std::binary_semaphore noticed{0};
+
+TEST_F(Turn, ComesAtOnceWhereNobodyWrites) {
+  Store store = open_to_write();
+  const std::atomic<int> stop = 1;
+  await_turn(store, stop);
+  create_run(store, sample_run());
+}
+
+TEST_F(Turn, IsWaitedForAndThenGivenUp) {
+  Store store = open_to_write(), other = open_to_write();
+  const Transaction writing(other.database(), Transaction::Kind::kWrite);
+  const std::atomic<int> stop = 0;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(
+      error_of([&] { await_turn(store, stop); }),
+      fmt::format("store: the store {} is locked by another process: database is locked; end that process or wait "
+                  "for it, then try again",
+                  path.string()));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(9));
+}
+
+TEST_F(Turn, WaitingEndsWithASignal) {
+  Store store = open_to_write(), other = open_to_write();
+  const Transaction writing(other.database(), Transaction::Kind::kWrite);
+  const std::atomic<int> stop = 1;
+  EXPECT_EQ(error_of([&] { await_turn(store, stop); }),
+            fmt::format("interrupted: interrupted while another program had the store {} locked; nothing was recorded",
+                        path.string()));
+}
+
+TEST_F(Turn, ComesWhenTheOtherHasFinished) {
+  Store store = open_to_write();
+  std::optional<Store> other = open_to_write();
+  std::optional<Transaction> writing(std::in_place, other->database(), Transaction::Kind::kWrite);
+  set_lock_notice([](const fs::path&) { noticed.release(); });
+  const std::atomic<int> stop = 0;
+  std::thread waiting([&] { await_turn(store, stop); });
+  noticed.acquire();
+  writing.reset();
+  waiting.join();
+  set_lock_notice(nullptr);
+}
+
+}  // namespace
+}  // namespace runner::store
