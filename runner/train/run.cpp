@@ -19,6 +19,7 @@
 #include "runner/train/state_sharing.h"
 #include "runner/train/window_log.h"
 #include "schema/error.h"
+#include "schema/field_words.h"
 #include "schema/system_limits.h"
 #include "store/process.h"
 #include "store/turn.h"
@@ -415,7 +416,21 @@ class Run : private RunControl, private LoopHost {
       result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                   recipe_.train.early_stopping->metric, log_->patience().evaluations);
     if (stopped_by_hook_) result.reason = fmt::format("stopped by the hook at step {}", step());
+    if (has_own_loop()) tell_of_little_training(result);
     record_.finish();
+  }
+
+  // A loop of a hook's decides what it does; that it left out what one expects of it is worth a word.
+  void tell_of_little_training(RunResult& result) {
+    if (!finished() && !interrupted())
+      result.reason = fmt::format("the hook's train has returned at step {} of {}", step(), session_.scale.total_steps);
+    const Counters& counters = session_.trainer.counters;
+    const bool updated = std::ranges::any_of(counters.updates, [](const auto& one) { return one.second > 0; });
+    if (counters.applied > 0 && !updated)
+      record_.warn(
+          fmt::format("no optimizer has stepped in {}: the weights are as they were; call "
+                      "acc.optimizer:step() behind acc:backward(loss)",
+                      schema::length_text(step(), "steps")));
   }
 
   const RunRequest& request_;
