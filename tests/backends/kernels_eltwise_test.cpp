@@ -74,8 +74,8 @@ double special(int64_t i) {
   return kValues[static_cast<size_t>(i) % std::size(kValues)];
 }
 
-class EltwiseOps : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(DTypes, EltwiseOps, testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
+class EltwiseOps : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(DTypes, EltwiseOps, ::testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
 void compare_group(const EltwiseGroup& group, std::span<const TestTensor> operands, double ulps,
@@ -288,8 +288,8 @@ std::vector<TestTensor> run_unfused(const Case& c) {
   return results;
 }
 
-class RandomGroups : public testing::TestWithParam<Compute> {};
-INSTANTIATE_TEST_SUITE_P(Computes, RandomGroups, testing::Values(Compute::kF32, Compute::kF64, Compute::kI64));
+class RandomGroups : public ::testing::TestWithParam<Compute> {};
+INSTANTIATE_TEST_SUITE_P(Computes, RandomGroups, ::testing::Values(Compute::kF32, Compute::kF64, Compute::kI64));
 
 TEST_P(RandomGroups, FusedEqualsUnfusedBitForBit) {
   for (uint64_t seed = 0; seed < 300; ++seed) {

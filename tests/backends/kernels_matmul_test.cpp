@@ -51,8 +51,8 @@ void check(const Product& p) {
   }
 }
 
-class Matmul : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(DTypes, Matmul, testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
+class Matmul : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(DTypes, Matmul, ::testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
 TEST_P(Matmul, MatchesTheReference) {

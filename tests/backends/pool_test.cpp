@@ -11,8 +11,8 @@
 namespace runner::backends {
 namespace {
 
-class Pool : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Threads, Pool, testing::Values(1, 2, 3, 4));
+class Pool : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Threads, Pool, ::testing::Values(1, 2, 3, 4));
 
 TEST_P(Pool, RunsEveryChunkOnce) {
   WorkerPool pool(GetParam());

@@ -36,7 +36,7 @@ class Documents : public ::testing::Test {
   Folder folder_;
 };
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kTiny = R"(schema_version: 1
 name: tiny
 model: {type: linear}
 data: {train: {format: synthetic, samples: 40, features: [4], classes: 2}, split: {eval: 0.2}, batch_size: 8}
@@ -56,7 +56,7 @@ TEST(RunDocument, HasNullForNan) {
 }
 
 TEST_F(Documents, ExecAndResume) {
-  write_text(folder_.path() / "tiny.yaml", kRecipe);
+  write_text(folder_.path() / "tiny.yaml", kTiny);
   const Json wanted = Json::parse(R"({
     "run": "", "name": "", "status": "", "exit_code": 0, "backend": "", "num_processes": 1, "epochs": 1,
     "optimizer_steps": 1, "skipped_steps": 0, "samples": 1, "seconds": 0.1, "first_step_seconds": 0.1,
@@ -81,7 +81,7 @@ TEST_F(Documents, ExecAndResume) {
 
   const Json shown = run("show tiny --json");
   EXPECT_EQ(shown["params"]["train.epochs"], 3);
-  EXPECT_EQ(shown["recipe"], kRecipe);
+  EXPECT_EQ(shown["recipe"], kTiny);
   EXPECT_EQ(shown["origins"]["train.epochs"]["kind"], "command line");
   EXPECT_EQ(shown["origins"]["optimizer.lr"],
             Json::parse(R"({"kind": "recipe", "file": "tiny.yaml", "line": 5, "column": 28})"));
@@ -197,8 +197,8 @@ TEST_F(Documents, Diff) {
 }
 
 TEST_F(Documents, CheckAndExplainAndPlan) {
-  write_text(folder_.path() / "tiny.yaml", kRecipe);
-  write_text(folder_.path() / "bad.yaml", std::string(kRecipe) + "sede: 1\n");
+  write_text(folder_.path() / "tiny.yaml", kTiny);
+  write_text(folder_.path() / "bad.yaml", std::string(kTiny) + "sede: 1\n");
   EXPECT_EQ(run("check tiny.yaml --json"), Json::parse(R"({"ok": true, "errors": []})"));
   const Json bad = run("check bad.yaml --json", 2);
   EXPECT_EQ(bad["ok"], false);
@@ -282,7 +282,7 @@ TEST_F(Documents, Doctor) {
 }
 
 TEST_F(Documents, Export) {
-  write_text(folder_.path() / "tiny.yaml", kRecipe);
+  write_text(folder_.path() / "tiny.yaml", kTiny);
   const Json trained = run("exec tiny.yaml --json");
   const Json document = run("export tiny --model m.safetensors --metrics m.json --json");
   EXPECT_EQ(document["run"], trained["run"]);

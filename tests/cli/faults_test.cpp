@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // 8 windows, a state after every second.
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kSmall = R"(schema_version: 1
 name: small
 model: {type: mlp, hidden: [8], dropout: 0.25}
 data: {train: {format: synthetic, samples: 32, features: [4], classes: 2}, batch_size: 4}
@@ -43,7 +43,7 @@ constexpr int64_t kSteps = 8;
 
 class Faults : public ::testing::Test {
  protected:
-  void SetUp() override { write_text(file("r.yaml"), kRecipe); }
+  void SetUp() override { write_text(file("r.yaml"), kSmall); }
 
   fs::path file(const std::string& name) const { return folder_.path() / name; }
   Result run(const std::string& command) const { return run_command(command, folder_.path()); }
@@ -58,7 +58,7 @@ class Faults : public ::testing::Test {
   // Those of a training without faults; `overrides`: more of the command line.
   std::string reference_model(const std::string& overrides = "") const {
     const Folder other;
-    write_text(other.path() / "r.yaml", kRecipe);
+    write_text(other.path() / "r.yaml", kSmall);
     EXPECT_EQ(run_command("runner exec r.yaml --quiet " + overrides, other.path()).exit_code, 0);
     EXPECT_EQ(run_command("runner export @last --model m.safetensors", other.path()).exit_code, 0);
     return read_text(other.path() / "m.safetensors");

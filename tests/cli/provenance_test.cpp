@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kUntracked = R"(schema_version: 1
 name: small
 model: {type: linear}
 data: {train: {format: synthetic, samples: 8, features: [2], classes: 2}, batch_size: 4}
@@ -59,7 +59,7 @@ class Git : public ::testing::Test {
 
   void make_repository() const {
     git("init -q");
-    write_text(path() / "r.yaml", kRecipe);
+    write_text(path() / "r.yaml", kUntracked);
     git("add r.yaml");
     git("commit -q -m first");
   }
@@ -92,7 +92,7 @@ TEST_F(Git, ACleanRepository) {
 
 TEST_F(Git, UncommittedChangesAndUntrackedFiles) {
   make_repository();
-  write_text(path() / "r.yaml", std::string(kRecipe) + "seed: 7\n");
+  write_text(path() / "r.yaml", std::string(kUntracked) + "seed: 7\n");
   write_text(path() / "a b.txt", "x");
   fs::create_directory(path() / "sub");
   write_text(path() / "sub/c.txt", "x");
@@ -115,7 +115,7 @@ TEST_F(Git, ChangesNothingAndRunsNothing) {
   for (const char* program : {"diff.external", "core.fsmonitor", "core.pager", "diff.x.textconv"})
     git(fmt::format("config {} 'touch {}/ran'", program, path().string()));
   write_text(path() / ".gitattributes", "*.yaml diff=x\n");
-  write_text(path() / "r.yaml", std::string(kRecipe) + "seed: 7\n");
+  write_text(path() / "r.yaml", std::string(kUntracked) + "seed: 7\n");
   const std::string index = read_text(path() / ".git/index");
   EXPECT_NE(inspect().diff, "");
   EXPECT_FALSE(fs::exists(path() / "ran"));
@@ -124,7 +124,7 @@ TEST_F(Git, ChangesNothingAndRunsNothing) {
 
 TEST_F(Git, ADetachedHeadAndNoCommit) {
   git("init -q");
-  write_text(path() / "r.yaml", kRecipe);
+  write_text(path() / "r.yaml", kUntracked);
   EXPECT_EQ(inspect().state.commit, "");
   EXPECT_EQ(inspect().state.note, "no commit yet");
   EXPECT_EQ(inspect().state.branch, "main");
@@ -138,7 +138,7 @@ TEST_F(Git, ADetachedHeadAndNoCommit) {
 TEST_F(Git, BoundsWhatItKeeps) {
   make_repository();
   for (int i = 0; i < 103; ++i) write_text(path() / fmt::format("u{}", i), "x");
-  std::string large = kRecipe;
+  std::string large = kUntracked;
   while (large.size() < 2 * report::kLargestDiff) large += "# a line of which there are many\n";
   write_text(path() / "r.yaml", large);
   const auto [state, diff] = inspect();
@@ -198,11 +198,11 @@ TEST_F(ProvenanceOfRuns, AreRecordedShownAndCompared) {
   make_repository();
   write_text(path() / ".git/info/exclude", "runner.db*\n");  // the log comes and goes
   fs::create_directory(path() / "recipes");
-  write_text(path() / "recipes/base.yaml", kRecipe);
+  write_text(path() / "recipes/base.yaml", kUntracked);
   write_text(path() / "recipes/child.yaml", "include: base.yaml\nseed: 3\n");
   ASSERT_EQ(run("OMP_NUM_THREADS=1 runner exec recipes/child.yaml --quiet").exit_code, 0);
-  write_text(path() / "recipes/base.yaml", std::string(kRecipe) + "# changed\n");
-  write_text(path() / "r.yaml", std::string(kRecipe) + "# changed\n");
+  write_text(path() / "recipes/base.yaml", std::string(kUntracked) + "# changed\n");
+  write_text(path() / "r.yaml", std::string(kUntracked) + "# changed\n");
   ASSERT_EQ(run("OMP_NUM_THREADS=2 runner exec recipes/child.yaml --quiet").exit_code, 0);
 
   EXPECT_EQ(sql("SELECT git_commit, git_branch, git_dirty, git_untracked, git_note FROM attempts ORDER BY started"),
@@ -235,7 +235,7 @@ TEST_F(ProvenanceOfRuns, AreRecordedShownAndCompared) {
 TEST_F(ProvenanceOfRuns, AreRecordedOfARunThatFailsBeforeItsFirstStep) {
   make_repository();
   write_text(path() / "huge.csv", "x,y,label\n3e38,1,0\n3e38,-1,1\n-3e38,1,0\n3e38,2,1\n");
-  std::string recipe = kRecipe;
+  std::string recipe = kUntracked;
   const std::string synthetic = "{format: synthetic, samples: 8, features: [2], classes: 2}";
   recipe.replace(recipe.find(synthetic), synthetic.size(), "{format: csv, path: huge.csv, label: label}");
   write_text(path() / "r.yaml", recipe);

@@ -11,7 +11,7 @@ namespace {
 
 using support::Json;
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kExplained = R"(schema_version: 1
 name: ${env:SCHEMA_TEST_NAME}
 model: {type: mlp, hidden: [8]}
 data: {train: {format: csv, path: d.csv}, batch_size: 4, split: {eval: 0.1}}
@@ -24,7 +24,7 @@ vars: {width: 8, net: {depth: 2}}
 
 ReadResult read() {
   setenv("SCHEMA_TEST_NAME", "from-env", 1);
-  ReadResult result = read_recipe_text(kRecipe, "r.yaml", std::vector<std::string>{"data.batch_size=8"});
+  ReadResult result = read_recipe_text(kExplained, "r.yaml", std::vector<std::string>{"data.batch_size=8"});
   unsetenv("SCHEMA_TEST_NAME");
   return result;
 }

@@ -11,7 +11,7 @@ namespace {
 
 using support::Json;
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kOriginal = R"(schema_version: 1
 model: {type: mlp, hidden: [8]}
 data:
   train: {format: csv, path: d.csv}
@@ -43,7 +43,7 @@ ReadResult read(const std::string& text, std::vector<std::string> overrides = {}
 }
 
 TEST(RecipeIdentity, CanonicalFormHoldsWhatDiffersFromDefaults) {
-  EXPECT_EQ(canonical_form(read(kRecipe)),
+  EXPECT_EQ(canonical_form(read(kOriginal)),
             "model\n"
             "data.batch_size = 4\n"
             "data.train.format = \"csv\"\n"
@@ -59,29 +59,29 @@ TEST(RecipeIdentity, CanonicalFormHoldsWhatDiffersFromDefaults) {
 }
 
 TEST(RecipeIdentity, HashDoesNotChangeFromVersionToVersion) {
-  EXPECT_EQ(recipe_hash(read(kRecipe)), "6546dfe23b50344887f8a879fd2067d572c26e37a182cfb59a8a3149ad80b346");
+  EXPECT_EQ(recipe_hash(read(kOriginal)), "6546dfe23b50344887f8a879fd2067d572c26e37a182cfb59a8a3149ad80b346");
 }
 
 TEST(RecipeIdentity, SpellingDoesNotMatter) {
   EXPECT_EQ(canonical_form(read(kTwin, {"vars.rate=null", "optimizer.lr=0.001"})),
-            canonical_form(read(kRecipe, {"vars.rate=null"})));
-  EXPECT_EQ(recipe_hash(read(kRecipe)), recipe_hash(read(kRecipe, {"name=other"}, "folder/other.yaml")));
-  EXPECT_EQ(recipe_hash(read(kRecipe)), recipe_hash(read(kRecipe, {"log.every=10 steps", "optimizer.eps=1e-8"})));
+            canonical_form(read(kOriginal, {"vars.rate=null"})));
+  EXPECT_EQ(recipe_hash(read(kOriginal)), recipe_hash(read(kOriginal, {"name=other"}, "folder/other.yaml")));
+  EXPECT_EQ(recipe_hash(read(kOriginal)), recipe_hash(read(kOriginal, {"log.every=10 steps", "optimizer.eps=1e-8"})));
 }
 
 TEST(RecipeIdentity, EverythingElseDoes) {
-  const std::string hash = recipe_hash(read(kRecipe));
+  const std::string hash = recipe_hash(read(kOriginal));
   for (const char* change : {"optimizer.lr=0.0010000000000000002", "seed=1", "model.hidden=[8, 8]", "model.freeze=[]",
                              "data.train.path=e.csv", "vars.a=2.5", "vars.a=\"2\"", "log.every=9 steps",
                              "gpu.memory=1 GiB", "optimizer.groups=[{params: [a]}]"}) {
-    EXPECT_NE(recipe_hash(read(kRecipe, {change})), hash) << change;
+    EXPECT_NE(recipe_hash(read(kOriginal, {change})), hash) << change;
   }
   const std::string split = "data.split.eval=0.5";
-  EXPECT_NE(recipe_hash(read(kRecipe, {split})), recipe_hash(read(kRecipe, {split, "train.early_stopping={}"})));
+  EXPECT_NE(recipe_hash(read(kOriginal, {split})), recipe_hash(read(kOriginal, {split, "train.early_stopping={}"})));
 }
 
 TEST(RecipeIdentity, ResolvedFormHasEveryDefault) {
-  const Json json = Json::parse(resolved_json(read(kRecipe, {"gpu.memory=16GiB"}, "/folder/r.yaml")));
+  const Json json = Json::parse(resolved_json(read(kOriginal, {"gpu.memory=16GiB"}, "/folder/r.yaml")));
   EXPECT_EQ(json["optimizer"]["betas"], Json::parse("[0.9, 0.999]"));
   EXPECT_EQ(json["optimizer"]["lr"], 0.001);
   EXPECT_EQ(json["data"]["train"]["path"], "/folder/d.csv");
@@ -96,12 +96,12 @@ TEST(RecipeIdentity, ResolvedFormHasEveryDefault) {
 }
 
 TEST(RecipeIdentity, RelativePathsBecomeAbsolute) {
-  const Json json = Json::parse(resolved_json(read(kRecipe, {}, "folder/r.yaml")));
+  const Json json = Json::parse(resolved_json(read(kOriginal, {}, "folder/r.yaml")));
   EXPECT_EQ(json["data"]["train"]["path"], (std::filesystem::current_path() / "folder/d.csv").string());
 }
 
 TEST(RecipeIdentity, OriginsOfEveryLeaf) {
-  const ReadResult result = read(kRecipe, {"seed=3"});
+  const ReadResult result = read(kOriginal, {"seed=3"});
   const Json json = Json::parse(origins_json(result));
   EXPECT_EQ(json["optimizer.lr"], Json::parse(R"({"kind": "recipe", "file": "r.yaml", "line": 6, "column": 30})"));
   EXPECT_EQ(json["seed"], Json::parse(R"({"kind": "command line", "file": null, "line": null, "column": null})"));
@@ -113,7 +113,7 @@ TEST(RecipeIdentity, OriginsOfEveryLeaf) {
 
 TEST(RecipeIdentity, FlatSettingsTakeListsApart) {
   std::string text;
-  for (const FlatSetting& setting : flat_settings(read(kRecipe))) {
+  for (const FlatSetting& setting : flat_settings(read(kOriginal))) {
     const bool interesting = setting.path.starts_with("vars") || setting.path.starts_with("optimizer.betas") ||
                              setting.path.starts_with("model.hidden");
     if (interesting) text += setting.path + "=" + canonical_text(setting.value) + " ";

@@ -8,7 +8,7 @@
 namespace runner::schema {
 namespace {
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kEverything = R"(schema_version: 1
 name: everything
 seed: 5
 threads: 2
@@ -48,7 +48,7 @@ log: {every: 1 epoch}
 )";
 
 TEST(RecipeReader, FillsEveryMember) {
-  const Recipe r = read_recipe_text(kRecipe, "folder/recipe.yaml").recipe;
+  const Recipe r = read_recipe_text(kEverything, "folder/recipe.yaml").recipe;
   EXPECT_EQ(r.schema_version, 1);
   EXPECT_EQ(r.name, "everything");
   EXPECT_EQ(r.seed, 5);
@@ -143,7 +143,7 @@ TEST(RecipeReader, FillsEveryMember) {
 }
 
 TEST(RecipeReader, GroupsStartFromTheOptimizersValues) {
-  const OptimizerSpec optimizer = read_recipe_text(kRecipe, "r.yaml").recipe.optimizer;
+  const OptimizerSpec optimizer = read_recipe_text(kEverything, "r.yaml").recipe.optimizer;
   ASSERT_EQ(optimizer.groups.size(), 2u);
   EXPECT_EQ(optimizer.groups[0].params, (std::vector<std::string>{"*.bias"}));
   EXPECT_EQ(optimizer.groups[0].hyper.lr, 0.5);
@@ -190,7 +190,7 @@ TEST(RecipeReader, FillsOneCycleAndSyntheticData) {
 
 TEST(RecipeReader, KnowsWhereEachValueStands) {
   const std::vector<std::string> overrides = {"seed=9", "optimizer.lr=2"};
-  const ReadResult result = read_recipe_text(kRecipe, "folder/recipe.yaml", overrides);
+  const ReadResult result = read_recipe_text(kEverything, "folder/recipe.yaml", overrides);
   EXPECT_EQ(result.mark_of("data.train.path").to_string(), "folder/recipe.yaml:11:30");
   EXPECT_EQ(result.mark_of("data.eval.labels").to_string(), "folder/recipe.yaml:12:47");
   EXPECT_EQ(result.mark_of("optimizer.groups[1].lr").to_string(), "folder/recipe.yaml:29:28");
@@ -222,7 +222,7 @@ TEST(RecipeReader, UnreadableFile) {
 
 TEST(RecipeReader, NamesARunAfterItsFile) {
   const std::string unnamed =
-      std::string(kRecipe).replace(0, std::string(kRecipe).find("seed:"), "schema_version: 1\n");
+      std::string(kEverything).replace(0, std::string(kEverything).find("seed:"), "schema_version: 1\n");
   const auto name_in = [&](const char* file) { return read_recipe_text(unnamed, file).recipe.name; };
   EXPECT_EQ(name_in("folder.d/digits.v2.yaml"), "digits.v2");
   EXPECT_EQ(name_in("folder/@digits.yaml"), "digits") << "what begins with @ is a selector";
@@ -246,7 +246,8 @@ TEST(RecipeReader, ResolvedFormsReadBack) {
 }
 
 TEST(RecipeReader, ResolvedFormsTakeOverrides) {
-  const ReadResult before = read_recipe_text(kRecipe, "folder/recipe.yaml", std::vector<std::string>{"name=a$${b}"});
+  const ReadResult before =
+      read_recipe_text(kEverything, "folder/recipe.yaml", std::vector<std::string>{"name=a$${b}"});
   EXPECT_EQ(before.recipe.name, "a${b}");
   const std::vector<std::string> overrides = {"vars.w=3", "log.every=${vars.w} steps"};
   const ReadResult after = read_resolved(resolved_json(before), overrides);

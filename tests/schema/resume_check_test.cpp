@@ -7,7 +7,7 @@
 namespace runner::schema {
 namespace {
 
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kStored = R"(schema_version: 1
 model: {type: linear}
 data: {train: {format: csv, path: d.csv}, batch_size: 4, split: {eval: 0.1}}
 optimizer: {type: sgd}
@@ -15,7 +15,7 @@ train: {epochs: 3}
 )";
 
 std::string refused(const std::vector<std::string>& overrides) {
-  const std::string stored = resolved_json(read_recipe_text(kRecipe, "r.yaml"));
+  const std::string stored = resolved_json(read_recipe_text(kStored, "r.yaml"));
   return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
 }
 

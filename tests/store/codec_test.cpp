@@ -7,10 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/store/sample_values.h"
+
 namespace runner::store {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr int64_t kSmallest = std::numeric_limits<int64_t>::min(), kLargest = std::numeric_limits<int64_t>::max();
 

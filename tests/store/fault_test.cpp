@@ -1,8 +1,6 @@
 // What is committed stays, whatever the disk does: a recording run is repeated with its 1st, 2nd, … file operation
 // failing.
 
-#include <random>
-
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -10,23 +8,13 @@
 #include "store/run_writer.h"
 #include "store/sqlite.h"
 #include "tests/store/fault_vfs.h"
+#include "tests/store/sample_values.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string weights_of(int64_t step) {
-  std::mt19937_64 random(static_cast<uint64_t>(step));
-  std::string bytes(6000, 0);
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
-
-double loss_of(int64_t step) {
-  return 1.0 / static_cast<double>(step);
-}
 
 // What a caller was told to be in the store.
 struct Promised {

@@ -13,6 +13,7 @@
 #include "store/queries.h"
 #include "store/run_writer.h"
 #include "store/sqlite.h"
+#include "tests/store/sample_values.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {
@@ -25,17 +26,6 @@ struct Report {
   int64_t points = 0;  // of the metric, from step 1 on
   int64_t state = 0;   // id; 0: none yet
 };
-
-double loss_of(int64_t step) {
-  return std::sqrt(static_cast<double>(step));
-}
-
-std::string weights_of(int64_t step) {
-  std::mt19937_64 random(static_cast<uint64_t>(step));
-  std::string bytes(20'000, 0);
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
 
 class Kills : public StoreTest {
  protected:
@@ -63,7 +53,7 @@ class Kills : public StoreTest {
       if (step % 200 == 0) {
         StateSnapshot snapshot = writer.snapshot();
         snapshot.header.step = step;
-        snapshot.add("w", "", as_bytes(weights_of(step)));
+        snapshot.add("w", "", as_bytes(weights_of(step, 20'000)));
         snapshot.add("frozen", "", as_bytes(weights_of(0)));
         report.state = writer.save_state(std::move(snapshot), {.keep_last = 2}).get().id;
       } else {
@@ -128,7 +118,7 @@ class Kills : public StoreTest {
     }
     for (const StateInfo& state : states) {
       const LoadedState loaded = load_state(store, state.id);
-      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, as_bytes(weights_of(state.step))));
+      EXPECT_TRUE(std::ranges::equal(loaded.at("w").bytes, as_bytes(weights_of(state.step, 20'000))));
       EXPECT_TRUE(std::ranges::equal(loaded.at("frozen").bytes, as_bytes(weights_of(0))));
     }
   }

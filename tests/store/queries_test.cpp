@@ -1,7 +1,6 @@
 #include "store/queries.h"
 
 #include <cmath>
-#include <limits>
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -11,6 +10,7 @@
 #include "store/run_writer.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
+#include "tests/store/sample_values.h"
 #include "tests/store/temp_store.h"
 #include "tests/support/allocations.h"
 
@@ -21,7 +21,6 @@ using namespace std::chrono_literals;
 
 const std::string kViews =
     "the views are runs, attempts, params, metrics, points, states, artifacts, events, sources, environments and trash";
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class Queries : public StoreTest {
  protected:

@@ -1,7 +1,6 @@
 #include "store/run_store.h"
 
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -13,12 +12,11 @@
 #include "store/removal.h"
 #include "store/series_writer.h"
 #include "store/sqlite.h"
+#include "tests/store/sample_values.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class RunStore : public StoreTest {
  protected:

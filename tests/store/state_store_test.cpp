@@ -1,18 +1,16 @@
 #include "store/state_store.h"
 
-#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "store/removal.h"
 #include "store/sqlite.h"
+#include "tests/store/sample_values.h"
 #include "tests/store/temp_store.h"
 
 namespace runner::store {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::string random_bytes(size_t size, uint64_t seed) {
   std::mt19937_64 random(seed);

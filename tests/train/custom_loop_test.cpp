@@ -21,7 +21,7 @@ namespace ops = backends::ops;
 using support::Json;
 
 // Five batches an epoch: with two to a window the third window is short.
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kLoop = R"(schema_version: 1
 seed: 5
 gradient_accumulation_steps: 2
 model: {type: linear}
@@ -57,7 +57,7 @@ class CustomLoopTest : public RunFixture {
     options.make_hooks =
         hooks_with({.train = [body](CustomLoop& loop, RunControl& run) { each_batch(loop, [&] { body(loop, run); }); },
                     .optimizers = optimizers});
-    return train(kRecipe, options);
+    return train(kLoop, options);
   }
 
   Json document(const std::string& store = "runner.db") const { return document_of(last_state(store)); }
@@ -202,7 +202,7 @@ TEST_F(CustomLoopTest, GoesOnWhereItWasInterruptedAtAnyStep) {
 
 // Clocks follow the names of optimizers into a fork; under other names there is nothing to follow.
 TEST_F(CustomLoopTest, AForkKeepsTheClocksOfOptimizersThatItKnows) {
-  std::string recipe = kRecipe;
+  std::string recipe = kLoop;
   recipe.replace(recipe.find("type: sgd"), 9, "type: hook");
   recipe.erase(recipe.find("gradient_accumulation_steps: 2"), 31);
   const auto with = [](const char* epochs, const std::function<Optimizers()>& optimizers) {
@@ -348,13 +348,13 @@ class Doubling : public data::Transform {
 TEST_F(CustomLoopTest, ATransformDoesNotChangeWhatTheDataIs) {
   const std::vector<std::string> overrides = {"gradient_accumulation_steps=1"};
   const auto doubled = hooks_with({.transform = [] { return std::make_shared<Doubling>(); }});
-  ASSERT_EQ(train(kRecipe, {.store = "plain.db", .overrides = overrides}).exit_code, 0);
-  ASSERT_EQ(train(kRecipe, {.store = "doubled.db", .overrides = overrides, .make_hooks = doubled}).exit_code, 0);
+  ASSERT_EQ(train(kLoop, {.store = "plain.db", .overrides = overrides}).exit_code, 0);
+  ASSERT_EQ(train(kLoop, {.store = "doubled.db", .overrides = overrides, .make_hooks = doubled}).exit_code, 0);
   EXPECT_NE(tensors(last_state("doubled.db")), tensors(last_state("plain.db")));
   EXPECT_EQ(document("doubled.db")["train_data"], document("plain.db")["train_data"]);
   // So a run goes on with another one.
-  ASSERT_EQ(train(kRecipe, {.overrides = overrides, .stop_after = 3, .make_hooks = doubled}).exit_code, 4);
-  EXPECT_EQ(train(kRecipe, {.resume = "@last", .overrides = overrides}).exit_code, 0);
+  ASSERT_EQ(train(kLoop, {.overrides = overrides, .stop_after = 3, .make_hooks = doubled}).exit_code, 4);
+  EXPECT_EQ(train(kLoop, {.resume = "@last", .overrides = overrides}).exit_code, 0);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace runner::train {
 namespace {
 
 // Everything that carries state: dropout, moments, short windows, plateau, early stopping, clipping.
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kParent = R"(schema_version: 1
 name: parent
 seed: 11
 gradient_accumulation_steps: 3
@@ -35,7 +35,7 @@ class ForkTest : public RunFixture {
     Options options = more;
     options.fork = parent.run;
     options.overrides = overrides;
-    return train(kRecipe, options);
+    return train(kParent, options);
   }
 
   static std::vector<float> floats(const std::vector<std::byte>& bytes) {
@@ -53,7 +53,7 @@ class ForkTest : public RunFixture {
 };
 
 TEST_F(ForkTest, UnderTheSameRecipeItIsTheParentBitForBit) {
-  parent = train(kRecipe);
+  parent = train(kParent);
   ASSERT_EQ(parent.optimizer_steps, 15);
   const auto want = last_state();
   std::map<std::string, std::vector<std::pair<int64_t, double>>> curves;
@@ -77,18 +77,18 @@ TEST_F(ForkTest, UnderTheSameRecipeItIsTheParentBitForBit) {
 }
 
 TEST_F(ForkTest, AChildWithoutAChangeOfItsOwnResumesToo) {
-  parent = train(kRecipe);
+  parent = train(kParent);
   const auto want = last_state();
   const RunResult part = fork({}, {.state = parent.states[2], .stop_after = 9});
   EXPECT_EQ(part.exit_code, 4);
-  EXPECT_EQ(train(kRecipe, {.resume = part.run}).exit_code, 0);
+  EXPECT_EQ(train(kParent, {.resume = part.run}).exit_code, 0);
   EXPECT_EQ(last_state(), want);
 }
 
 // The first step of Adam moves each weight by its rate, whatever the gradient, if and only if moments and bias
 // correction begin together.
 TEST_F(ForkTest, AnotherOptimizerBeginsWithItsFirstStep) {
-  parent = train(kRecipe, {.overrides = {"optimizer.type=sgd", "model.dropout=0"}});
+  parent = train(kParent, {.overrides = {"optimizer.type=sgd", "model.dropout=0"}});
   const auto before = last_state();
   const RunResult child = fork({"optimizer.type=adam", "optimizer.lr=0.001", "train.steps=16", "model.dropout=0"}, {});
   ASSERT_EQ(child.exit_code, 0);
@@ -102,7 +102,7 @@ TEST_F(ForkTest, AnotherOptimizerBeginsWithItsFirstStep) {
 }
 
 TEST_F(ForkTest, WarnsOfWhatStartsAfresh) {
-  parent = train(kRecipe);
+  parent = train(kParent);
   EXPECT_EQ(fork({"optimizer.type=sgd", "train.epochs=6"}).warnings,
             (std::vector<std::string>{"the optimizer starts afresh: it was another optimizer's"}));
   EXPECT_EQ(fork({"optimizer.amsgrad=true", "train.epochs=6"}, {.state = parent.states[1]}).warnings,
@@ -121,7 +121,7 @@ TEST_F(ForkTest, WarnsOfWhatStartsAfresh) {
 }
 
 TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
-  parent = train(kRecipe);
+  parent = train(kParent);
   const auto before = last_state();
   for (const bool restart : {false, true}) {
     const RunResult child = fork({"model.freeze=[0.*]", "train.epochs=7"}, {.restart = restart});
@@ -139,7 +139,7 @@ TEST_F(ForkTest, FrozenWeightsKeepTheirBits) {
 }
 
 TEST_F(ForkTest, RefusesWhatCannotBe) {
-  parent = train(kRecipe);
+  parent = train(kParent);
   const auto error = [&](const std::vector<std::string>& overrides, int64_t state = -1) {
     try {
       fork(overrides, {.state = state});

@@ -24,7 +24,7 @@
 namespace runner::train {
 namespace {
 
-const std::string kRecipe = R"(schema_version: 1
+const std::string kLogged = R"(schema_version: 1
 name: small
 model: {type: mlp, hidden: [8]}
 data:
@@ -95,7 +95,7 @@ class LogFilesTest : public RunFixture {
 };
 
 TEST_F(LogFilesTest, HoldEveryPointOfTheStore) {
-  const RunResult result = train(kRecipe);
+  const RunResult result = train(kLogged);
   ASSERT_EQ(result.exit_code, 0);
   EXPECT_TRUE(result.warnings.empty());
   EXPECT_EQ(lines("logs/points.csv").at(0), "run,attempt,metric,step,time,value");
@@ -135,16 +135,16 @@ TEST_F(LogFilesTest, PointsCanBeReadWhileTheRunGoesOn) {
       std::this_thread::yield();
     seen = progress.step;
   };
-  ASSERT_EQ(train(kRecipe, {.on_step = wait_for}).exit_code, 0);
+  ASSERT_EQ(train(kLogged, {.on_step = wait_for}).exit_code, 0);
   EXPECT_EQ(seen, 20);
 }
 
 TEST_F(LogFilesTest, RunsShareFilesAndAnAttemptSaysWhatItRepeats) {
-  const RunResult first = train(kRecipe), second = train(kRecipe, {.stop_after = 8});
+  const RunResult first = train(kLogged), second = train(kLogged, {.stop_after = 8});
   ASSERT_EQ(second.exit_code, 4);
   const std::string before = text("logs/points.csv");
   EXPECT_EQ(series("logs/points.csv", second.run, "1").at("train/loss").size(), 8u);
-  const RunResult resumed = train(kRecipe, {.resume = second.run});
+  const RunResult resumed = train(kLogged, {.resume = second.run});
   ASSERT_EQ(resumed.exit_code, 0);
   EXPECT_TRUE(resumed.warnings.empty()) << resumed.warnings.at(0);
   EXPECT_TRUE(text("logs/points.csv").starts_with(before));
@@ -168,7 +168,7 @@ TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    train(kRecipe, {.on_step = [&](const Observer::Progress& progress) {
+    train(kLogged, {.on_step = [&](const Observer::Progress& progress) {
             if (progress.step < 13) return;
             while (text("logs/points.csv").find("train/loss,13,") == std::string::npos) std::this_thread::yield();
             while (points("train/loss").size() < 13) std::this_thread::yield();
@@ -180,7 +180,7 @@ TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
   std::ofstream(path("logs/points.csv"), std::ios::app) << "half a li";  // what a crash of the machine may leave
-  const RunResult resumed = train(kRecipe, {.resume = "@last"});
+  const RunResult resumed = train(kLogged, {.resume = "@last"});
   ASSERT_EQ(resumed.exit_code, 0);
   const Series repeated = series("logs/points.csv", resumed.run, "2");
   const int64_t first = repeated.at("train/loss").front().first;
@@ -200,7 +200,7 @@ TEST_F(LogFilesTest, AnAttemptBehindACrashWarnsOfWhatItRepeats) {
 }
 
 TEST_F(LogFilesTest, AreNotMadeWhereNotNamed) {
-  std::string recipe = kRecipe;
+  std::string recipe = kLogged;
   recipe.erase(recipe.find(", csv:"), recipe.find("}\ncheckpoint") - recipe.find(", csv:"));
   ASSERT_EQ(train(recipe).exit_code, 0);
   EXPECT_FALSE(std::filesystem::exists(path("logs")));
@@ -211,7 +211,7 @@ TEST_F(LogFilesTest, FilesThatCannotBeWrittenAreFoundBeforeTheRun) {
   write("file", "x");
   std::filesystem::create_directory(path("folder"));
   const auto refused = [&](const std::string& override, const std::string& text) {
-    EXPECT_EQ(message_of([&] { train(kRecipe, {.overrides = {override}}); }), text);
+    EXPECT_EQ(message_of([&] { train(kLogged, {.overrides = {override}}); }), text);
   };
   refused("log.csv=folder", "log.csv: cannot write " + at("folder") + ": Is a directory");
   refused("log.jsonl=file/a/b", "log.jsonl: cannot write " + at("file/a/b") + ": Not a directory");
@@ -229,7 +229,7 @@ TEST_F(LogFilesTest, FilesThatCannotBeWrittenAreFoundBeforeTheRun) {
 }
 
 TEST_F(LogFilesTest, AFullDiskCostsTheFileItsPointsAndTheRunNothing) {
-  const RunResult result = train(kRecipe, {.overrides = {"log.csv=/dev/full"}});
+  const RunResult result = train(kLogged, {.overrides = {"log.csv=/dev/full"}});
   ASSERT_EQ(result.exit_code, 0);
   const size_t count = lines("logs/points.jsonl").size();
   EXPECT_GT(count, 80u);

@@ -22,7 +22,7 @@ namespace runner::train {
 namespace {
 
 // An epoch is four batches, the last one of 3 samples, in windows of three and one.
-const std::string kRecipe = R"(schema_version: 1
+const std::string kPlansOnly = R"(schema_version: 1
 name: plans
 seed: 5
 gradient_accumulation_steps: 3
@@ -121,7 +121,7 @@ void expect_batch_is_data(const data::Dataset& dataset, const Event& submission)
 
 void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
   SCOPED_TRACE(overrides.empty() ? "as written" : overrides[0]);
-  ASSERT_EQ(train(kRecipe, {.overrides = overrides}).exit_code, 0);
+  ASSERT_EQ(train(kPlansOnly, {.overrides = overrides}).exit_code, 0);
   const auto losses = points("train/loss"), norms = points("train/grad_norm");
 
   const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), overrides);

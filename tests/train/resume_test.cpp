@@ -15,7 +15,7 @@ namespace runner::train {
 namespace {
 
 // Everything that carries state: dropout, momentum, accumulation with short windows, plateau, early stopping, clipping.
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kEverything = R"(schema_version: 1
 name: everything
 seed: 11
 gradient_accumulation_steps: 3
@@ -43,17 +43,17 @@ constexpr const char* kMetrics[] = {"train/loss", "train/lr",      "train/grad_n
 using ResumeTest = RunFixture;
 
 TEST_F(ResumeTest, AfterAnInterruptAtAnyStep) {
-  const RunResult whole = train(kRecipe, {.store = "whole.db"});
+  const RunResult whole = train(kEverything, {.store = "whole.db"});
   ASSERT_EQ(whole.exit_code, 0);
   ASSERT_EQ(whole.optimizer_steps, 15);
   const auto want = last_state("whole.db");
   for (int64_t stop = 1; stop < whole.optimizer_steps; ++stop) {
     SCOPED_TRACE("interrupted after step " + std::to_string(stop));
     const std::string store = "parts" + std::to_string(stop) + ".db";
-    const RunResult part = train(kRecipe, {.store = store, .stop_after = stop});
+    const RunResult part = train(kEverything, {.store = store, .stop_after = stop});
     EXPECT_EQ(part.exit_code, 4);
     EXPECT_EQ(part.optimizer_steps, stop);
-    const RunResult rest = train(kRecipe, {.store = store, .resume = "@last"});
+    const RunResult rest = train(kEverything, {.store = store, .resume = "@last"});
     EXPECT_EQ(rest.exit_code, 0);
     EXPECT_EQ(rest.run, part.run);
     EXPECT_EQ(last_state(store), want);
@@ -74,7 +74,7 @@ int64_t kills() {
 }
 
 TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
-  ASSERT_EQ(train(kRecipe, {.store = "whole.db"}).exit_code, 0);
+  ASSERT_EQ(train(kEverything, {.store = "whole.db"}).exit_code, 0);
   const auto want = last_state("whole.db");
   // Trains, from the newest state where there is one.
   const auto go_on = [this](const std::string& store) {
@@ -83,7 +83,7 @@ TEST_F(ResumeTest, AfterBeingKilledAtRandomMoments) {
       resumes = !last_state(store).empty();
     } catch (const std::exception&) {  // no store, no run or no state yet
     }
-    return train(kRecipe, {.store = store, .resume = resumes ? "@last" : ""}).exit_code;
+    return train(kEverything, {.store = store, .resume = resumes ? "@last" : ""}).exit_code;
   };
   std::mt19937 random(2024);
   for (int64_t killed = 0, round = 0; killed < kills(); ++round) {

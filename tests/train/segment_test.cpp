@@ -18,7 +18,7 @@ namespace {
 namespace ops = backends::ops;
 
 // With accumulation there are arrays for gradients.
-constexpr const char* kRecipe = R"(schema_version: 1
+constexpr const char* kSegments = R"(schema_version: 1
 seed: 5
 gradient_accumulation_steps: 2
 model: {type: linear}
@@ -33,7 +33,7 @@ constexpr size_t kInputs = 4, kOutputs = 3, kBatch = 8;
 class SegmentTest : public RunFixture {
  protected:
   SegmentTest() {
-    write("recipe.yaml", kRecipe);
+    write("recipe.yaml", kSegments);
     read_ = schema::read_recipe(path("recipe.yaml").string());
     session_.emplace(read_.recipe);
     trainer().allocate();

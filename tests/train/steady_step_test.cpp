@@ -24,7 +24,7 @@ struct Counts {
 };
 
 // An epoch is seven batches, the last one of 8 samples, in windows of three, three and one.
-const std::string kRecipe = R"(schema_version: 1
+const std::string kSteady = R"(schema_version: 1
 name: steady
 gradient_accumulation_steps: 3
 model: {type: mlp, hidden: [300, 100], activation: gelu, layer_norm: true, dropout: 0.1}
@@ -48,7 +48,7 @@ class SteadyStep : public RunFixture {
     counts.reserve(kSteps);
     const int64_t onednn = support::onednn_allocations();
     const auto count = [&](const Observer::Progress&) { counts.push_back(Counts::now()); };
-    ASSERT_EQ(train(kRecipe, {.overrides = overrides, .on_step = count}).exit_code, 0);
+    ASSERT_EQ(train(kSteady, {.overrides = overrides, .on_step = count}).exit_code, 0);
     ASSERT_EQ(points("train/loss").size(), kSteps);
     ASSERT_EQ(counts.size(), kSteps);
     RecordProperty("onednn_allocations", std::to_string(support::onednn_allocations() - onednn));

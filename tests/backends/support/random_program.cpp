@@ -121,7 +121,7 @@ class Generator {
   // ---- steps -------------------------------------------------------------------------------------------------------
 
   void add_step() {
-    constexpr Step kSteps[] = {
+    constexpr Step kAnyStep[] = {
         &Generator::unary,      &Generator::unary,     &Generator::unary,      &Generator::unary,
         &Generator::unary,      &Generator::sign_like, &Generator::binary,     &Generator::binary,
         &Generator::binary,     &Generator::binary,    &Generator::binary,     &Generator::binary,
@@ -134,7 +134,7 @@ class Generator {
         &Generator::matmul,     &Generator::softmax,   &Generator::layer_norm, &Generator::cross_entropy,
         &Generator::dropout,    &Generator::noise,     &Generator::twin,       &Generator::constant,
         &Generator::derivative, &Generator::derivative};
-    (this->*kSteps[up_to(std::ssize(kSteps) - 1)])();
+    (this->*kAnyStep[up_to(std::ssize(kAnyStep) - 1)])();
   }
 
   void keep(Value value) { pool_.push_back(value); }
