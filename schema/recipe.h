@@ -235,7 +235,9 @@ struct Recipe {
   int64_t seed = 0;
   Backend backend = Backend::kCpu;
   int64_t num_processes = 1;
+  bool device_specific_seed = false;
   double collective_timeout = 600;  // seconds
+  int64_t max_restarts = 0;
   int64_t threads = 0;              // of the worker pool; 0: all cores
   Precision mixed_precision = Precision::kNo;
   bool downcast_bf16 = false;

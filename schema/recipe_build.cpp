@@ -214,7 +214,8 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   Recipe r;
   const Section s(settings, "", folder);
   s.get("schema_version", r.schema_version).get("name", r.name).get("seed", r.seed).get("backend", r.backend);
-  s.get("collective_timeout", r.collective_timeout);
+  s.get("device_specific_seed", r.device_specific_seed);
+  s.get("collective_timeout", r.collective_timeout).get("max_restarts", r.max_restarts);
   s.get("num_processes", r.num_processes).get("threads", r.threads).get("mixed_precision", r.mixed_precision);
   s.get("downcast_bf16", r.downcast_bf16).get("split_batches", r.split_batches);
   s.get("gradient_accumulation_steps", r.gradient_accumulation_steps).get_path("hooks", r.hooks);

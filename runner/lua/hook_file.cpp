@@ -214,7 +214,10 @@ class LuaHooks : public train::Hooks {
     return transform_ ? std::exchange(transform_, nullptr) : new_transform();
   }
 
-  void attach(train::RunControl* run) override { accelerator_.run = run; }
+  void attach(train::RunControl* run) override {
+    accelerator_.run = run;
+    runtime_.set_seed(train::hook_seed(recipe_, run->replicas()));
+  }
 
   // The random numbers drawn, and the registered objects.
   std::string state() override {

@@ -90,6 +90,7 @@ class Runtime::Impl {
       : owner_(owner), options_(std::move(options)), state_(lua_newstate(allocate, this)) {
     RUN_CHECK(state_ != nullptr, ErrorKind::kRun, "hooks: not enough memory");
     *static_cast<Impl**>(lua_getextraspace(state_)) = this;  // coroutines take it over
+    seed = options_.seed;
     lua_atpanic(state_, [](lua_State*) -> int { assertion_failed("a Lua error reached nobody", __FILE__, __LINE__); });
     lua_pushcfunction(state_, [](lua_State* state) {
       open_sandbox(state, of(state).options_.budget.pattern_steps);
@@ -110,7 +111,7 @@ class Runtime::Impl {
   lua_State* state() const { return state_; }
   const RuntimeOptions& options() const { return options_; }
   const std::vector<Source>& sources() const { return sources_; }
-  uint64_t draws = 0;
+  uint64_t seed = 0, draws = 0;  // of math.random
   std::function<uint64_t()> random_source;
   std::function<bool()> interrupted;
 
@@ -488,6 +489,10 @@ void Runtime::set_interrupted(std::function<bool()> interrupted) {
   impl_->interrupted = std::move(interrupted);
 }
 
+void Runtime::set_seed(uint64_t seed) {
+  impl_->seed = seed;
+}
+
 uint64_t Runtime::random_draws() const {
   return impl_->draws;
 }
@@ -513,7 +518,7 @@ uint64_t Runtime::draw() {
   // Counter word 3 names the use: dropout's layers and the data path have numbers of their own.
   constexpr uint32_t kUse = 0x6c756101;
   const uint64_t at = impl_->draws++;
-  const uint64_t seed = impl_->options().seed;
+  const uint64_t seed = impl_->seed;
   const auto block = backends::philox4x32({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), 0, kUse},
                                           {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return block[0] | static_cast<uint64_t>(block[1]) << 32;

@@ -87,6 +87,8 @@ class Runtime {
   // Asked while a call is under way: whether it should come to its end, for which it has a tenth of its budget then.
   void set_interrupted(std::function<bool()> interrupted);
 
+  // That of math.random from now on.
+  void set_seed(uint64_t seed);
   // How often math.random has drawn: with the seed, all that it is.
   uint64_t random_draws() const;
   void set_random_draws(uint64_t draws);

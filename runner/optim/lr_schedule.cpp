@@ -43,13 +43,13 @@ LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& sca
   warmup_ = spec.warmup ? to_steps(*spec.warmup, scale) : 0;
   length_ = spec.length ? to_steps(*spec.length, scale) : scale.total_steps;
   every_ = std::max<int64_t>(1, to_steps(spec.every.value_or(schema::Length{1, schema::Unit::kEpochs}), scale));
-  steps_per_call_ = spec.compat_accelerate ? scale.num_processes : 1;
+  steps_per_update_ = spec.compat_accelerate ? scale.num_processes : 1;
 }
 
-int64_t LrSchedule::position(int64_t step) const {
-  if (spec_.type != SchedulerType::kOneCycle) return step * steps_per_call_;
+// A cycle that has ended stays where it is.
+int64_t LrSchedule::in_cycle(int64_t step) const {
   // AcceleratedScheduler goes on until its count exceeds the total: one step beyond the cycle's last.
-  return std::min(step * steps_per_call_, spec_.compat_accelerate ? length_ : length_ - 1);
+  return std::min(step, spec_.compat_accelerate ? length_ : length_ - 1);
 }
 
 namespace {
@@ -99,28 +99,28 @@ double half_wave(double turns) {
 
 double LrSchedule::factor(int64_t step) const {
   if (function_) return function_(step);
-  const int64_t at = position(step);
-  const double decayed = at < warmup_ ? static_cast<double>(at) / static_cast<double>(warmup_) : decay(at);
+  const double decayed = step < warmup_ ? static_cast<double>(step) / static_cast<double>(warmup_) : decay(step);
   return decayed * plateau_.factor;
 }
 
-double LrSchedule::decay(int64_t position) const {
-  const int64_t after_warmup = position - warmup_;
+double LrSchedule::decay(int64_t step) const {
+  const int64_t after_warmup = step - warmup_;
   const double decay_steps = static_cast<double>(std::max<int64_t>(1, length_ - warmup_));
   const double progress = static_cast<double>(after_warmup) / decay_steps;
   switch (spec_.type) {
     case SchedulerType::kConstant:
     case SchedulerType::kHook:
     case SchedulerType::kPlateau: return 1.0;
-    case SchedulerType::kLinear: return std::max(0.0, static_cast<double>(length_ - position) / decay_steps);
+    case SchedulerType::kLinear: return std::max(0.0, static_cast<double>(length_ - step) / decay_steps);
     case SchedulerType::kCosine: return half_wave(2.0 * spec_.cycles * progress);  // beyond its length it rises again
     case SchedulerType::kCosineRestarts:
       return progress < 1.0 ? half_wave(std::fmod(spec_.cycles * progress, 1.0)) : 0.0;
     case SchedulerType::kPolynomial: {
-      const double left = position < length_ ? std::pow(1.0 - progress, spec_.power) : 0.0;
+      const double left = step < length_ ? std::pow(1.0 - progress, spec_.power) : 0.0;
       return ((lr_ - spec_.end) * left + spec_.end) / lr_;
     }
-    case SchedulerType::kOneCycle: return one_cycle(spec_, spec_.max_lr.value_or(lr_) / lr_, length_, position).factor;
+    case SchedulerType::kOneCycle:
+      return one_cycle(spec_, spec_.max_lr.value_or(lr_) / lr_, length_, in_cycle(step)).factor;
     case SchedulerType::kStep:
     case SchedulerType::kExponential: {
       const int64_t decays = after_warmup / every_;
@@ -132,13 +132,13 @@ double LrSchedule::decay(int64_t position) const {
 
 std::optional<double> LrSchedule::momentum(int64_t step) const {
   if (!moves_momentum(spec_)) return std::nullopt;
-  return one_cycle(spec_, 1.0, length_, position(step)).momentum;
+  return one_cycle(spec_, 1.0, length_, in_cycle(step)).momentum;
 }
 
 bool LrSchedule::observe(double metric) {
   if (spec_.type != SchedulerType::kPlateau) return false;
   bool lowered = false;
-  for (int64_t call = 0; call < steps_per_call_; ++call) lowered |= observe_once(metric);
+  for (int64_t call = 0; call < steps_per_update_; ++call) lowered |= observe_once(metric);
   return lowered;
 }
 

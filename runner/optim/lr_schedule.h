@@ -50,9 +50,12 @@ class LrSchedule {
   // Of type hook: what gives the factor; a function of the step as any other.
   void set_function(std::function<double(int64_t step)> function) { function_ = std::move(function); }
 
-  // The factor of a step, counted from 0: the number of steps finished before it.
+  // How far an optimizer step moves the schedule: 1; with `compat: accelerate`, num_processes (AcceleratedScheduler).
+  int64_t steps_per_update() const { return steps_per_update_; }
+
+  // The factor of a step of the schedule, counted from 0: the number of its steps before that.
   // Formulas: the functions of the same names in transformers.optimization; OneCycleLR, StepLR and ExponentialLR in
-  // torch.optim.lr_scheduler; with `compat: accelerate`, num_processes of their steps per step (AcceleratedScheduler).
+  // torch.optim.lr_scheduler.
   double factor(int64_t step) const;
 
   // The momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step; none where the schedule leaves it alone.
@@ -65,15 +68,15 @@ class LrSchedule {
   void restore(const PlateauState& state) { plateau_ = state; }
 
  private:
-  int64_t position(int64_t step) const;  // in the schedule
-  double decay(int64_t position) const;  // the factor after the warm-up
+  int64_t in_cycle(int64_t step) const;
+  double decay(int64_t step) const;  // the factor after the warm-up
   bool observe_once(double metric);
   bool improves(double metric) const;
 
   schema::SchedulerSpec spec_;
   double lr_;
   int64_t warmup_ = 0, length_ = 0, every_ = 1;
-  int64_t steps_per_call_ = 1;
+  int64_t steps_per_update_ = 1;
   PlateauState plateau_;
   std::function<double(int64_t step)> function_;
 };

@@ -46,7 +46,9 @@ struct Rates {
 };
 
 Rates rates_of(const train::Session& session) {
-  const auto rate = [&](int64_t step) { return session.trainer.optimizers().lr * session.schedule.factor(step); };
+  const auto rate = [&](int64_t step) {
+    return session.trainer.optimizers().lr * session.schedule.factor(step * session.schedule.steps_per_update());
+  };
   const int64_t last = session.scale.total_steps - 1;
   const int64_t top = highest(rate, 0, last);
   return {.first = rate(0), .highest = rate(top), .last = rate(last), .highest_step = top + 1};

@@ -437,11 +437,11 @@ int64_t CustomLoop::scheduled() {
 void CustomLoop::step_schedule() {
   if (!sync_gradients()) return;
   if (segment().applied()) {
-    segment().step_schedule();
+    segment().step_schedule(session_.schedule.steps_per_update());
   } else if (trainer_.counters.update_was_skipped) {
     return;
   }
-  ++trainer_.counters.scheduled;
+  trainer_.counters.scheduled += session_.schedule.steps_per_update();
 }
 
 bool CustomLoop::may_skip() const {

@@ -161,6 +161,12 @@ inline bool has(const Hooks* hooks, HookEntry entry) {
   return hooks != nullptr && hooks->has(entry);
 }
 
+// That of the random numbers which a hook draws in a replica; `ranks`: null, or the replicas.
+inline uint64_t hook_seed(const schema::Recipe& recipe, const backends::Collectives* ranks) {
+  const bool own = recipe.device_specific_seed && ranks != nullptr;
+  return static_cast<uint64_t>(recipe.seed) + static_cast<uint64_t>(own ? ranks->rank() : 0);
+}
+
 // Null where the recipe names no hook.  Throws Error(kRecipe) with the line where the file cannot be used.
 using MakeHooks = std::function<std::unique_ptr<Hooks>(const schema::Recipe& recipe)>;
 

@@ -141,6 +141,11 @@ class Replicas::Impl {
     return stopped_at_start_;
   }
 
+  bool lost_one() const {
+    const std::lock_guard lock(mutex_);
+    return lost_one_;
+  }
+
   void finish() {
     constexpr auto kPatience = std::chrono::seconds(10);
     std::unique_lock lock(mutex_);
@@ -228,6 +233,7 @@ class Replicas::Impl {
     child.ended = true;
     ended_.notify_all();
     if (ending_) return;
+    lost_one_ |= WIFSIGNALED(status);
     // Nobody waits any more where the run is done; otherwise nobody waits in vain.
     collectives_.fail(
         fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, fate_of(status),
@@ -250,7 +256,7 @@ class Replicas::Impl {
   std::condition_variable ended_;
   mutable std::mutex mutex_;  // of what follows, and of Child::ended
   bool ending_ = false;       // they are killed on purpose
-  bool begun_ = false, stopped_at_start_ = false;
+  bool begun_ = false, stopped_at_start_ = false, lost_one_ = false;
   std::thread watcher_;
 };
 
@@ -267,6 +273,10 @@ bool Replicas::begin() {
 
 bool Replicas::stopped_at_start() const {
   return impl_->stopped_at_start();
+}
+
+bool Replicas::lost_one() const {
+  return impl_->lost_one();
 }
 
 void Replicas::finish() {

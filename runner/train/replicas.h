@@ -37,6 +37,8 @@ class Replicas {
   // All are there: from now on the loop looks at `stop`.  False: it was asked to stop before.
   bool begin();
   bool stopped_at_start() const;
+  // A signal has ended one of the others: memory that ran out, a crash, somebody's kill.
+  bool lost_one() const;
   // All are done: lets the others come to their end, for a while.
   void finish();
 

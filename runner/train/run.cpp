@@ -80,7 +80,7 @@ class Run : private RunControl, private LoopHost {
                         .records_batches = records_batches_,
                         .metrics = record_.points().ranges(),
                         .state = restored_,
-                        .resumed = !request_.resume.empty()});
+                        .resumed = resumed_});
       train();
     } catch (const Error& error) {
       record_.fail_with(error);
@@ -105,19 +105,32 @@ class Run : private RunControl, private LoopHost {
 
   void resume(store::Store store) {
     const store::RunRow row = store::find_run(store, request_.resume);
+    if (request_.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
+      return begin_again(std::move(store), row);
     const Resumed found = restore_newest(store, row, session_);
     go_on_from(found.state, /*resumed=*/true);
     const std::vector<store::MetricSummary> metrics = metrics_until(store, row, found.info.step);
     const int64_t last_step = last_recorded_step(store, row);
-    record_.begin_attempt(std::move(store), row, found.info, metrics, last_step);
+    record_.begin_attempt(std::move(store), row, &found.info, metrics, last_step);
     record_.warn_of_all(found.warnings);
     if (other_batches_) record_.warn(*other_batches_);
     if (!request_.longer) return;
     if (const auto text = stretched_schedule(session_, metrics)) record_.warn(*text);
   }
 
+  void begin_again(store::Store store, const store::RunRow& row) {
+    std::optional<Forked> found;
+    if (request_.fork != nullptr) {
+      found = restore_fork(store, store::find_run(store, request_.fork->run), *request_.fork, session_);
+      go_on_from(found->state, /*resumed=*/false);
+    }
+    const int64_t last_step = last_recorded_step(store, row);
+    record_.begin_attempt(std::move(store), row, found ? &found->info : nullptr, {}, last_step);
+  }
+
   // What restoring a state leaves to the loop.
   void go_on_from(const RunState& state, bool resumed) {
+    resumed_ = resumed;
     position_ = place_of(state, session_, other_batches_);
     log_->set_patience(state.patience);
     session_.trainer.set_metrics(state.metrics);
@@ -445,6 +458,7 @@ class Run : private RunControl, private LoopHost {
   data::Position position_;
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
+  bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;
   bool stop_wanted_ = false;              // by this replica's hook
   bool agreed_to_stop_ = false;           // all replicas have heard of an interruption
@@ -466,6 +480,7 @@ RunResult run(const RunRequest& request) {
     Run run(request, &replicas.collectives());
     RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, "interrupted before the run began");
     RunResult result = run.execute();
+    result.lost_process = result.error && replicas.lost_one();
     if (!result.error) replicas.finish();
     return result;
   } catch (const Error&) {

@@ -80,6 +80,7 @@ struct RunResult {
   std::vector<std::string> warnings;
   std::string reason;  // why it ended before its last step; empty otherwise
   std::optional<RunError> error;
+  bool lost_process = false;  // a signal has ended one of the replicas: the run failed by no fault of its own
 };
 
 struct ForkRequest;  // forking.h
@@ -94,7 +95,9 @@ struct RunRequest {
   std::string resume;                 // id of the run to continue; empty: a new run
   const ForkRequest* fork = nullptr;  // a new run that starts from a state of another; null: none
   bool longer = false;                // resumed, and train.epochs or train.steps is larger than before
-  MakeHooks make_hooks = nullptr;     // of the recipe; null: it has none
+  // Resumed since a process was lost: where the run has no state yet, it begins once more, as `fork` says.
+  bool may_begin_again = false;
+  MakeHooks make_hooks = nullptr;  // of the recipe; null: it has none
   Observer& observer;
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
   const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted

@@ -30,8 +30,9 @@ class RunRecord {
 
   void begin(store::Store store);
   void begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from);
-  // A further attempt of `run`, which has these metrics; earlier attempts got to `last_step`.
-  void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo& from,
+  // A further attempt of `run`, which has these metrics, from where the session stands; `from`: the state that it
+  // stands at, or null: at the beginning.  Earlier attempts got to `last_step`.
+  void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo* from,
                      const std::vector<store::MetricSummary>& metrics, int64_t last_step);
   // Nothing is recorded: that is for another process, rank 0, whose run this is.
   void begin_without_store(const std::string& run, const std::string& name,

@@ -61,7 +61,7 @@ class Segment {
   // Whether the last step of an optimizer in this segment was applied, () bool; unset: there was none.
   Value applied() const { return applied_; }
   // The schedule moves on with that step.
-  void step_schedule() { ++steps_.back().scheduled; }
+  void step_schedule(int64_t steps) { steps_.back().scheduled += steps; }
   // A number that the loop wants to see when the segment has run.
   void log(std::string name, Value scalar);
 
@@ -70,7 +70,7 @@ class Segment {
   struct Step {
     int32_t optimizer;
     Value applied;          // () bool
-    int64_t scheduled = 0;  // how often the schedule moves on with it
+    int64_t scheduled = 0;  // steps that the schedule moves on with it
     int output = -1;        // `applied`
   };
   struct Logged {

@@ -75,7 +75,7 @@ void Session::set_extra_steps(int64_t extra) {
 
 Trainer::WindowRates Session::rates() const {
   const int64_t step = trainer.counters.scheduled;
-  return {schedule.factor(step), schedule.momentum(step)};
+  return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
 }
 
 double Session::of_main(double value) const {

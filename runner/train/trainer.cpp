@@ -88,7 +88,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
   if (ranks != nullptr) exchange_.emplace(*ranks);
   if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size());
-  random_key_[0] = draw_key_[0] = recipe.seed;
+  random_key_[0] = recipe.seed;
+  draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));
   gradients_.resize(model_.parameters.buffers().size());
 }
 
@@ -378,7 +379,7 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
   window.applied = applied != 0 || !window.finite;
   count(window);
   if (!window.finite || !window.applied) return window;
-  ++counters.scheduled;
+  counters.scheduled += rates.schedule_steps;
   for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
   return window;
 }

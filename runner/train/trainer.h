@@ -79,6 +79,7 @@ class Trainer {
   struct WindowRates {
     double factor = 1;               // of every group's learning rate
     std::optional<double> momentum;  // where the schedule moves it
+    int64_t schedule_steps = 1;      // that the schedule moves on with the window
 
     optim::StepRates of(const optim::Rule& rule) const;
     uint64_t digest() const;

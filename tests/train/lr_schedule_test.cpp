@@ -112,10 +112,10 @@ TEST(LrSchedule, EqualsTheReferencesStepByStep) {
     const std::vector<double> rates = item["rates"].numbers();
     const std::vector<double> momenta = item.has("momenta") ? item["momenta"].numbers() : std::vector<double>();
     for (size_t i = 0; i < rates.size(); ++i) {
-      const int64_t step = static_cast<int64_t>(i);
-      expect_close(lr * schedule.factor(step), rates[i], lr, step);
-      ASSERT_EQ(schedule.momentum(step).has_value(), !momenta.empty());
-      if (!momenta.empty()) expect_close(*schedule.momentum(step), momenta[i], 1.0, step);
+      const int64_t step = static_cast<int64_t>(i), at = step * schedule.steps_per_update();
+      expect_close(lr * schedule.factor(at), rates[i], lr, step);
+      ASSERT_EQ(schedule.momentum(at).has_value(), !momenta.empty());
+      if (!momenta.empty()) expect_close(*schedule.momentum(at), momenta[i], 1.0, step);
     }
   }
   EXPECT_EQ(tables, 37);

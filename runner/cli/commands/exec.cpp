@@ -54,43 +54,16 @@ struct Beginning {
   std::string resume = {};
   bool longer = false;
   const train::ForkRequest* fork = nullptr;
+  bool may_begin_again = false;
 };
 
-int run_and_report(const schema::ReadResult& recipe, store::RecipeRecord record, std::vector<store::Param> params,
-                   const Beginning& beginning, const Options& options, report::Output& out) {
-  std::vector<std::string> warnings = schema::recipe_warnings(recipe);
-  warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
-  train::RunResult result;
-  {
-    report::ProgressReporter observer(out, options.quiet);
-    const Interrupt interrupt(out.live());
-    std::string job = replica_job(recipe.recipe, record.resolved_json, beginning.hook);
-    result =
-        train::run({.recipe = recipe.recipe,
-                    .record = std::move(record),
-                    .params = std::move(params),
-                    .warnings = std::move(warnings),
-                    .store = store_path(options),
-                    .resume = beginning.resume,
-                    .fork = beginning.fork,
-                    .longer = beginning.longer,
-                    .make_hooks = lua::hooks_maker(beginning.hook),
-                    .observer = observer,
-                    .summary = report::run_document,
-                    .stop = interrupt.count(),
-                    .binary_version = version(),
-                    .provenance = report::provenance_at_start(beginning.includes),
-                    .complete_provenance =
-                        [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
-                    .job = std::move(job)});
-  }
-  if (result.error) {
-    out.talk(report::error_text(result.error->text, out.talk_color()));
-  }
-  out.data(options.json ? report::run_document(result)
-                        : report::summary_text(result, out.data_width(), out.data_color()));
-  return result.exit_code;
-}
+// All that an attempt of a run is made of.
+struct Attempt {
+  schema::ReadResult recipe;
+  store::RecipeRecord record;
+  std::vector<store::Param> params;
+  Beginning beginning;
+};
 
 // Whether the command line says which hook it is, or that there is none.
 bool names_hook(const schema::ReadResult& before, const schema::ReadResult& after) {
@@ -131,16 +104,92 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
   return after.epochs > before.epochs || after.steps > before.steps;
 }
 
-int resume_run(const store::RunDetails& details, const Options& options, report::Output& out) {
+Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<std::string>& overrides) {
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
-  const schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, options.overrides);
+  schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, overrides);
   std::vector<schema::Diagnostic> refused = schema::check_resume_overrides(before, after);
   if (!refused.empty()) throw schema::RecipeError(std::move(refused));
   RUN_CHECK(before.recipe.hooks.empty() == after.recipe.hooks.empty(), ErrorKind::kUsage,
             "a run cannot {} when it is resumed; `runner fork {} hooks=…` can",
             after.recipe.hooks.empty() ? "lose its hook" : "get a hook", details.run.uid);
-  const bool longer = is_longer(before.recipe.train, after.recipe.train);
-  if (details.run.status == store::RunStatus::kDone && !longer) {
+  Beginning beginning{.folder = folder_of_recipe(details.recipe),
+                      .includes = recorded_includes(details),
+                      .resume = details.run.uid,
+                      .longer = is_longer(before.recipe.train, after.recipe.train)};
+  go_on_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
+  store::RecipeRecord record = record_of_resumed(details.recipe, after);
+  std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, after));
+  return {std::move(after), std::move(record), std::move(params), std::move(beginning)};
+}
+
+// ---- training ------------------------------------------------------------------------------------------------------
+
+train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
+                               const std::atomic<int>& stop) {
+  const schema::Recipe& recipe = attempt.recipe.recipe;
+  const Beginning& beginning = attempt.beginning;
+  std::vector<std::string> warnings = schema::recipe_warnings(attempt.recipe);
+  warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
+  std::string job = replica_job(recipe, attempt.record.resolved_json, beginning.hook);
+  return train::run({.recipe = recipe,
+                     .record = std::move(attempt.record),
+                     .params = std::move(attempt.params),
+                     .warnings = std::move(warnings),
+                     .store = store_path(options),
+                     .resume = beginning.resume,
+                     .fork = beginning.fork,
+                     .longer = beginning.longer,
+                     .may_begin_again = beginning.may_begin_again,
+                     .make_hooks = lua::hooks_maker(beginning.hook),
+                     .observer = observer,
+                     .summary = report::run_document,
+                     .stop = stop,
+                     .binary_version = version(),
+                     .provenance = report::provenance_at_start(beginning.includes),
+                     .complete_provenance =
+                         [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
+                     .job = std::move(job)});
+}
+
+// A run that has lost a process goes on as `runner resume` would; max_restarts times.
+train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
+                                     const std::atomic<int>& stop) {
+  const int64_t restarts = attempt.recipe.recipe.max_restarts;
+  const train::ForkRequest* const fork = attempt.beginning.fork;
+  train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
+  std::vector<std::string> lost;
+  for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
+    store::Store store = open_store(options);
+    const store::RunRow run = store::find_run(store, result.run);
+    Attempt next = attempt_to_resume(store::show_run(store, run), {});
+    next.beginning.fork = fork;
+    next.beginning.may_begin_again = true;
+    lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
+    next.beginning.warnings.push_back(lost.back());
+    result = train_attempt(std::move(next), options, observer, stop);
+  }
+  if (lost.size() > 1) result.warnings.insert(result.warnings.begin(), lost.begin(), lost.end() - 1);
+  return result;
+}
+
+int run_and_report(Attempt attempt, const Options& options, report::Output& out) {
+  train::RunResult result;
+  {
+    report::ProgressReporter observer(out, options.quiet);
+    const Interrupt interrupt(out.live());
+    result = train_with_restarts(std::move(attempt), options, observer, interrupt.count());
+  }
+  if (result.error) {
+    out.talk(report::error_text(result.error->text, out.talk_color()));
+  }
+  out.data(options.json ? report::run_document(result)
+                        : report::summary_text(result, out.data_width(), out.data_color()));
+  return result.exit_code;
+}
+
+int resume_run(const store::RunDetails& details, const Options& options, report::Output& out) {
+  Attempt attempt = attempt_to_resume(details, options.overrides);
+  if (details.run.status == store::RunStatus::kDone && !attempt.beginning.longer) {
     out.talk(fmt::format("run {} is finished already{}\n", details.run.uid,
                          options.overrides.empty()
                              ? std::string()
@@ -148,13 +197,7 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
     out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
     return 0;
   }
-  Beginning beginning{.folder = folder_of_recipe(details.recipe),
-                      .includes = recorded_includes(details),
-                      .resume = details.run.uid,
-                      .longer = longer};
-  go_on_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
-  return run_and_report(after, record_of_resumed(details.recipe, after),
-                        params_of(with_paths_as_written(details.recipe, after)), beginning, options, out);
+  return run_and_report(std::move(attempt), options, out);
 }
 
 int fork_run(const store::RunDetails& details, const Options& options, report::Output& out) {
@@ -169,8 +212,9 @@ int fork_run(const store::RunDetails& details, const Options& options, report::O
   if (!names_hook(before, after)) {
     fork_with_hook(beginning, recorded_hook(details, request.before), details.run.uid);
   }
-  return run_and_report(after, record_of_resumed(details.recipe, after),
-                        params_of(with_paths_as_written(details.recipe, after)), beginning, options, out);
+  store::RecipeRecord record = record_of_resumed(details.recipe, after);
+  std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, after));
+  return run_and_report({std::move(after), std::move(record), std::move(params), std::move(beginning)}, options, out);
 }
 
 // `run` is set as soon as it is found.
@@ -183,9 +227,11 @@ store::RunDetails details_of(const Options& options, store::RunRow& run) {
 }  // namespace
 
 int exec(const Options& options, report::Output& out) {
-  const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  return run_and_report(recipe, record_of(recipe), params_of(recipe),
-                        {.folder = recipe.folder, .includes = includes_of(recipe)}, options, out);
+  schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
+  Beginning beginning{.folder = recipe.folder, .includes = includes_of(recipe)};
+  store::RecipeRecord record = record_of(recipe);
+  std::vector<store::Param> params = params_of(recipe);
+  return run_and_report({std::move(recipe), std::move(record), std::move(params), std::move(beginning)}, options, out);
 }
 
 int resume(const Options& options, report::Output& out) {
