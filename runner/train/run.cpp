@@ -37,7 +37,7 @@ class Run : private RunControl, private LoopHost {
         hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
         records_batches_(request.record_batches),
         session_(recipe_, hooks_.get(), ranks),
-        save_every_(interval(recipe_.checkpoint.every, session_.scale)),
+        save_every_(recipe_.checkpoint.every),
         record_(request, session_, hooks_.get()) {
     if (hooks_) hooks_->attach(this);
     const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
@@ -132,6 +132,7 @@ class Run : private RunControl, private LoopHost {
   void go_on_from(const RunState& state, bool resumed) {
     resumed_ = resumed;
     position_ = place_of(state, session_, other_batches_);
+    reached_ = {step(), position_.epoch, session_.trainer.counters.samples};
     log_->set_patience(state.patience);
     session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
@@ -216,8 +217,11 @@ class Run : private RunControl, private LoopHost {
 
   void after_window(const Trainer::Window& window, double lr) {
     if (hooks_) agree(window.decisions);
+    const Progress before = reached_;
+    reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
     position_ = window.next;
-    log_->take(window, lr);
+    log_->take(window, lr, before, reached_);
+    save_due_ = save_every_.due(before, reached_);
     if (records_batches_) record_batches(window.batch_digest);
     if (!record_.result.first_step_seconds) record_.first_window();
     const bool logged = log_->logging_due() || finished();
@@ -270,7 +274,7 @@ class Run : private RunControl, private LoopHost {
   const char* reason_to_save() {
     if (finished()) return nullptr;
     if (std::exchange(save_wanted_, false)) return "hook";
-    if (due(step(), save_every_)) return "schedule";
+    if (save_due_) return "schedule";
     return log_->evaluated() && record_.is_recorded_here() &&
                    record_.states().is_among_best(record_.points().at(step()))
                ? "best"
@@ -451,11 +455,12 @@ class Run : private RunControl, private LoopHost {
   const std::unique_ptr<Hooks> hooks_;
   bool records_batches_;
   Session session_;
-  const int64_t save_every_;
+  const Interval save_every_;
   RunRecord record_;
   std::optional<WindowLog> log_;  // always there, once the steps are known to be good
 
   data::Position position_;
+  Progress reached_;
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
   bool resumed_ = false;                      // restored_ is of this run itself
@@ -463,6 +468,7 @@ class Run : private RunControl, private LoopHost {
   bool stop_wanted_ = false;              // by this replica's hook
   bool agreed_to_stop_ = false;           // all replicas have heard of an interruption
   bool save_wanted_ = false;              // by the hook
+  bool save_due_ = false;                 // behind the newest window
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
   std::optional<NotFinite> not_finite_;   // the first, of the recipe's loop

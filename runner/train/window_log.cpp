@@ -14,32 +14,25 @@
 
 namespace runner::train {
 
-int64_t interval(const std::optional<schema::Length>& length, const optim::RunScale& scale) {
-  return length ? std::max<int64_t>(1, optim::to_steps(*length, scale)) : 0;
-}
-
-bool due(int64_t step, int64_t every) {
-  return every > 0 && step % every == 0;
-}
-
 WindowLog::WindowLog(Session& session, RunRecord& record, Hooks* hooks)
     : session_(session),
       record_(record),
       own_loop_(has(hooks, HookEntry::kTrain)),
       own_step_(has(hooks, HookEntry::kTrainingStep)),
-      log_every_(interval(session.recipe.log.every, session.scale)) {
+      log_every_(session.recipe.log.every),
+      evaluate_every_(session.recipe.eval.every.value_or(schema::Length{1, schema::Unit::kEpochs})) {
   if (!session.data.eval) return;
   evaluator_.emplace(session.trainer, *session.data.eval, session.recipe, hooks, session.ranks);
-  const schema::Length each_epoch{1, schema::Unit::kEpochs};
-  evaluate_every_ = interval(session.recipe.eval.every.value_or(each_epoch), session.scale);
 }
 
 void WindowLog::stop_where_patience_is_over() {
   if (const auto& spec = session_.recipe.train.early_stopping) stopped_early_ = patience_.evaluations >= spec->patience;
 }
 
-void WindowLog::take(const Trainer::Window& window, double lr) {
+void WindowLog::take(const Trainer::Window& window, double lr, const Progress& before, const Progress& after) {
   evaluated_ = false;
+  logging_due_ = log_every_.due(before, after);
+  evaluation_due_ = evaluate_every_.due(before, after);
   window_ = window;
   lr_ = lr;
   samples_ += window.samples;

@@ -12,14 +12,11 @@
 
 #include "runner/train/checkpoint.h"
 #include "runner/train/evaluator.h"
+#include "runner/train/interval.h"
 #include "runner/train/run_record.h"
 #include "runner/train/session.h"
 
 namespace runner::train {
-
-// Windows between two events of one kind; 0: never.
-int64_t interval(const std::optional<schema::Length>& length, const optim::RunScale& scale);
-bool due(int64_t step, int64_t every);
 
 class WindowLog {
  public:
@@ -33,9 +30,9 @@ class WindowLog {
   void start() { logged_at_ = std::chrono::steady_clock::now(); }
 
   // A window is done, at rate `lr`.
-  void take(const Trainer::Window& window, double lr);
-  bool logging_due() const { return due(step(), log_every_); }
-  bool evaluation_due() const { return due(step(), evaluate_every_); }
+  void take(const Trainer::Window& window, double lr, const Progress& before, const Progress& after);
+  bool logging_due() const { return logging_due_; }
+  bool evaluation_due() const { return evaluation_due_; }
   bool evaluates() const { return evaluator_.has_value(); }
 
   // Records the points since the last call.
@@ -58,8 +55,7 @@ class WindowLog {
   Session& session_;
   RunRecord& record_;
   const bool own_loop_, own_step_;  // of the hook's
-  const int64_t log_every_;
-  int64_t evaluate_every_ = 0;
+  const Interval log_every_, evaluate_every_;
   std::optional<Evaluator> evaluator_;
 
   Trainer::Window window_;  // the newest
@@ -67,6 +63,7 @@ class WindowLog {
   int64_t samples_ = 0, logged_samples_ = 0;
   std::chrono::steady_clock::time_point logged_at_;
   Patience patience_;
+  bool logging_due_ = false, evaluation_due_ = false;  // behind that window
   bool evaluated_ = false, stopped_early_ = false;
   bool warned_of_no_weight_ = false, warned_of_nan_ = false;
   int64_t evaluations_ = 0;  // since the process started
