@@ -243,6 +243,7 @@ struct Recipe {
   bool downcast_bf16 = false;
   bool split_batches = false;
   int64_t gradient_accumulation_steps = 1;
+  bool sync_with_dataloader = true;
   std::string hooks;
   ValueMap vars;  // as substituted
   ModelSpec model;

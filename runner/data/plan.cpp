@@ -30,7 +30,8 @@ PlanSpec train_plan(const schema::Recipe& recipe, int64_t samples) {
           .drop_last = recipe.data.drop_last,
           .even_batches = recipe.data.even_batches,
           .dispatch_batches = recipe.data.dispatch_batches,
-          .accumulation = recipe.gradient_accumulation_steps};
+          .accumulation = recipe.gradient_accumulation_steps,
+          .windows_end_with_epoch = recipe.sync_with_dataloader};
 }
 
 PlanSpec eval_plan(const schema::Recipe& recipe, int64_t samples) {
@@ -57,8 +58,13 @@ DataPlan DataPlan::from(int64_t start) const {
   return DataPlan(spec);
 }
 
-int64_t DataPlan::optimizer_steps_per_epoch() const {
-  return ceil_div(steps_, spec_.accumulation);
+int64_t DataPlan::optimizer_steps(int64_t epochs) const {
+  return optimizer_steps(*this, epochs);
+}
+
+int64_t DataPlan::optimizer_steps(const DataPlan& rest, int64_t epochs) const {
+  if (!spec_.windows_end_with_epoch) return (rest.steps_ + (epochs - 1) * steps_) / spec_.accumulation;
+  return ceil_div(rest.steps_, spec_.accumulation) + (epochs - 1) * ceil_div(steps_, spec_.accumulation);
 }
 
 int64_t DataPlan::repeats_per_epoch() const {
@@ -104,8 +110,19 @@ int64_t DataPlan::consumed(int64_t step) const {
   return std::min(step * group_, used_);
 }
 
+int64_t DataPlan::samples_ahead(int64_t step, int64_t count) const {
+  const int64_t here = std::min(count, steps_ - step), later = count - here;
+  const int64_t samples = consumed(step + here) - consumed(step);
+  if (later == 0) return samples;
+  const DataPlan whole = from(0);
+  return samples + later / whole.steps_ * whole.used_ + whole.consumed(later % whole.steps_);
+}
+
 Window DataPlan::window(int64_t index) const {
   const int64_t first = index * spec_.accumulation;
+  if (!spec_.windows_end_with_epoch)
+    return {
+        .first_step = first, .steps = spec_.accumulation, .samples = samples_ahead(first % steps_, spec_.accumulation)};
   const int64_t end = std::min(first + spec_.accumulation, steps_);
   return {.first_step = first, .steps = end - first, .samples = consumed(end) - consumed(first)};
 }
@@ -116,7 +133,7 @@ std::vector<std::string> DataPlan::warnings() const {
     warnings.push_back(fmt::format("an epoch has {} samples for {} replicas: some have no sample of their own", used_,
                                    spec_.processes));
   }
-  if (spec_.accumulation > steps_) {
+  if (spec_.accumulation > steps_ && spec_.windows_end_with_epoch) {
     warnings.push_back(fmt::format(
         "gradient_accumulation_steps {} is more than the {} step{} of an epoch: each epoch is one optimizer "
         "step",

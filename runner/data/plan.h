@@ -33,7 +33,8 @@ struct PlanSpec {
   bool even_batches = true;
   bool dispatch_batches = false;
   int64_t accumulation = 1;  // micro-batches per optimizer window
-  int64_t start = 0;         // positions of the epoch that are done already (resuming with another P)
+  bool windows_end_with_epoch = true;
+  int64_t start = 0;  // positions of the epoch that are done already (resuming with another P)
 };
 
 // The plan of training (`samples` of data.train) and of evaluation (batch size of eval or data, nothing dropped or
@@ -54,7 +55,8 @@ struct Slice {
   int64_t position(int64_t i) const { return i < real ? begin + i : (repeat_from + i - real) % pool; }
 };
 
-// An optimizer window: steps [first_step, first_step + steps), `samples` without repeats over all replicas.
+// An optimizer window: steps [first_step, first_step + steps), `samples` without repeats over all replicas.  Where
+// windows go on over the end of an epoch, steps are counted on from epoch 0.
 struct Window {
   int64_t first_step = 0;
   int64_t steps = 0;
@@ -72,7 +74,10 @@ class DataPlan {
   const PlanSpec& spec() const { return spec_; }
   int64_t global_batch_size() const { return group_; }
   int64_t steps_per_epoch() const { return steps_; }
-  int64_t optimizer_steps_per_epoch() const;
+  // Windows of `epochs` epochs in a row; where windows do not end with them, without the batches that fill none.
+  int64_t optimizer_steps(int64_t epochs) const;
+  // The same where the first of them is what `rest` has left of it.
+  int64_t optimizer_steps(const DataPlan& rest, int64_t epochs) const;
   // Samples that an epoch uses, each once; the rest is dropped.
   int64_t samples_per_epoch() const { return used_; }
   int64_t repeats_per_epoch() const;
@@ -83,6 +88,8 @@ class DataPlan {
   Slice slice(int64_t replica, int64_t step) const;
   // Positions of the epoch that steps before `step` use; window and resume arithmetic.  O(1).
   int64_t consumed(int64_t step) const;
+  // Samples of the `count` steps from `step` on, into later epochs if there are not as many left.
+  int64_t samples_ahead(int64_t step, int64_t count) const;
   Window window(int64_t index) const;
 
   // What runs but deserves a word: fewer samples than replicas, more accumulation than steps.

@@ -51,6 +51,22 @@ void append_epoch(Text& out, const DataPlan& plan, const Order& order, int64_t e
   out.push_back('}');
 }
 
+double optimizer_steps_per_epoch(const DataPlan& plan) {
+  if (plan.spec().windows_end_with_epoch) return static_cast<double>(plan.optimizer_steps(1));
+  return static_cast<double>(plan.steps_per_epoch()) / static_cast<double>(plan.spec().accumulation);
+}
+
+std::string windows_text(const DataPlan& plan) {
+  const Window first = plan.window(0);
+  const std::string steps = fmt::format("{} step{}", first.steps, first.steps == 1 ? "" : "s");
+  if (!plan.spec().windows_end_with_epoch)
+    return fmt::format("{:.6g} per epoch, of {} each, which go on over the end of an epoch",
+                       optimizer_steps_per_epoch(plan), steps);
+  const Window last = plan.window(plan.optimizer_steps(1) - 1);
+  return fmt::format("{} per epoch, of {} and {} samples, the last of {} and {}", plan.optimizer_steps(1), steps,
+                     first.samples, last.steps, last.samples);
+}
+
 }  // namespace
 
 std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches) {
@@ -59,7 +75,7 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
                  "{{\"num_processes\": {}, \"global_batch_size\": {}, \"steps_per_epoch\": {}, "
                  "\"optimizer_steps_per_epoch\": {}, \"samples_per_epoch\": {}, \"repeats_per_epoch\": {}",
                  plan.spec().processes, plan.global_batch_size(), plan.steps_per_epoch(),
-                 plan.optimizer_steps_per_epoch(), plan.samples_per_epoch(), plan.repeats_per_epoch());
+                 optimizer_steps_per_epoch(plan), plan.samples_per_epoch(), plan.repeats_per_epoch());
   if (batches) {
     out.append(std::string_view(", \"epochs\": ["));
     for (int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -75,18 +91,15 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
 std::string plan_text(const DataPlan& plan) {
   const PlanSpec& spec = plan.spec();
   const int64_t last_step = plan.samples_per_epoch() - plan.consumed(plan.steps_per_epoch() - 1);
-  const int64_t windows = plan.optimizer_steps_per_epoch();
   return fmt::format(
       "samples          {}, of which an epoch uses {}\n"
       "replicas         {}\n"
       "batch size       {} per replica at most, {} over all\n"
       "steps            {} per epoch, the last of {} samples\n"
-      "optimizer steps  {} per epoch, of {} step{} and {} samples, the last of {} and {}\n"
+      "optimizer steps  {}\n"
       "repeats          {} per epoch, masked\n",
       spec.samples, plan.samples_per_epoch(), spec.processes, plan.max_batch(), plan.global_batch_size(),
-      plan.steps_per_epoch(), last_step, windows, plan.window(0).steps, plan.window(0).steps == 1 ? "" : "s",
-      plan.window(0).samples, plan.window(windows - 1).steps, plan.window(windows - 1).samples,
-      plan.repeats_per_epoch());
+      plan.steps_per_epoch(), last_step, windows_text(plan), plan.repeats_per_epoch());
 }
 
 }  // namespace runner::data

@@ -12,13 +12,21 @@ namespace runner::optim {
 using schema::SchedulerSpec;
 using schema::SchedulerType;
 
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
 int64_t to_steps(const schema::Length& length, const RunScale& scale) {
+  const auto [steps, of_epochs] = scale.steps_per_epoch;
   if (length.unit == schema::Unit::kSteps) return length.count;
-  if (length.unit == schema::Unit::kEpochs) return length.count * scale.steps_per_epoch;
+  if (length.unit == schema::Unit::kEpochs) return ceil_div(length.count * steps, of_epochs);
   const int64_t epochs = length.count / scale.samples_per_epoch;
   const int64_t rest = length.count % scale.samples_per_epoch;
-  const int64_t rest_steps = (rest + scale.samples_per_step - 1) / scale.samples_per_step;
-  return epochs * scale.steps_per_epoch + rest_steps;
+  return ceil_div(epochs * steps + ceil_div(rest * of_epochs, scale.samples_per_step), of_epochs);
 }
 
 namespace {

@@ -15,17 +15,24 @@
 
 namespace runner::optim {
 
+// So many steps in so many epochs: where windows go on over the end of an epoch, an epoch need not have a whole number.
+struct StepsPerEpoch {
+  int64_t steps = 0, epochs = 1;
+  StepsPerEpoch() = default;
+  StepsPerEpoch(int64_t steps_, int64_t epochs_ = 1) : steps(steps_), epochs(epochs_) {}
+};
+
 // The size of a run in optimizer steps (windows).
 struct RunScale {
   int64_t total_steps = 0;  // of the whole run
-  int64_t steps_per_epoch = 0;
+  StepsPerEpoch steps_per_epoch;
   int64_t samples_per_epoch = 0;  // that an epoch trains on: no padding, nothing that drop_last drops
   int64_t samples_per_step = 0;   // of every step but the last of an epoch
   int64_t num_processes = 1;      // of interest to `compat: accelerate` alone; 1 where split_batches is on
 };
 
-// The number of steps in a length: an epoch has steps_per_epoch; N samples end with the first step at which N have been
-// seen, counting each epoch's short last step.
+// The number of steps in a length.  N epochs and N samples end with the first step by whose end they have been seen,
+// counting each epoch's short last step.
 int64_t to_steps(const schema::Length& length, const RunScale& scale);
 
 // What a state has to keep of `plateau`.

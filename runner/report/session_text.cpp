@@ -87,7 +87,7 @@ std::string session_text(const train::Session& session) {
   facts.add("learning rate", rate_text(rates_of(session)));
   std::string text = facts.render();
   for (const std::string& warning : session.data.warnings) text += "warning: " + warning + '\n';
-  for (const std::string& warning : session.plan.warnings()) text += "warning: " + warning + '\n';
+  for (const std::string& warning : session.plan_warnings()) text += "warning: " + warning + '\n';
   return text;
 }
 

@@ -43,6 +43,7 @@ void CustomLoop::run() {
   }
   end_batch();
   end_segment();
+  drop_window();
   host_.settle();
 }
 
@@ -180,8 +181,8 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
             "acc:epochs: another loop over epochs is under way; go on when it is over, or leave it with break");
   const int64_t first = epochs_.before;
-  const int64_t steps = session_.scale.steps_per_epoch;
-  const int64_t all = (session_.scale.total_steps + steps - 1) / steps;
+  const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
+  const int64_t all = (session_.scale.total_steps * of_epochs + steps - 1) / steps;
   RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
             "acc:epochs: {} epochs after {} are more than the {} that the recipe trains for; make train.{} larger",
             *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
@@ -190,7 +191,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
   epochs_.under_way = true;
   epochs_.given.reset();
   // What the loops before it have left is not come back to; the state of their last window says so, too.
-  if (host_.position().epoch < first && first < end && !host_.finished()) {
+  if (place().epoch < first && first < end && !host_.finished()) {
     end_segment();
     skip_to(first);
     begin_segment();
@@ -208,8 +209,8 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   end_segment();
   leave_epoch();
   stop_where_interrupted();
-  host_.settle();
-  const int64_t epoch = host_.position().epoch;
+  if (window_.batches == 0) host_.settle();
+  const int64_t epoch = place().epoch;
   const bool over = host_.finished() || epoch >= epochs.end;
   epochs_.under_way = !over;
   epochs_.given = over ? std::nullopt : std::optional(epoch);
@@ -217,9 +218,14 @@ std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
   return epochs_.given;
 }
 
+// Of the next batch.
+data::Position CustomLoop::place() const {
+  return window_.batches > 0 ? window_.seen.next : host_.position();
+}
+
 // An epoch that the hook has left early is not come back to: states say so, too.
 void CustomLoop::leave_epoch() {
-  const int64_t epoch = host_.position().epoch;
+  const int64_t epoch = place().epoch;
   if (epochs_.given == epoch && !host_.finished()) skip_to(epoch + 1);
 }
 
@@ -247,11 +253,11 @@ void CustomLoop::drop_window() {
 void CustomLoop::begin_batches(Split split) {
   if (split == Split::kTrain) {
     end_left_batch();
-    RUN_CHECK(!epochs_.given || *epochs_.given == host_.position().epoch, ErrorKind::kRun,
+    RUN_CHECK(!epochs_.given || *epochs_.given == place().epoch, ErrorKind::kRun,
               "acc:batches: the batches of this epoch are over; the next ones come with the next epoch");
     end_segment();
     if (host_.finished()) stop();
-    epochs_.batches = host_.position().epoch;
+    epochs_.batches = place().epoch;
   } else {
     RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
@@ -274,7 +280,7 @@ std::optional<int64_t> CustomLoop::next_batch(Split split) {
 std::optional<int64_t> CustomLoop::next_train_batch() {
   end_batch();
   end_segment();
-  const bool over = host_.finished() || host_.position().epoch != epochs_.batches;
+  const bool over = host_.finished() || place().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
     if (window_.batches == 0) host_.begin_window();
@@ -362,8 +368,8 @@ void CustomLoop::backward(Value loss) {
               "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
               loss.type(), train_.batch->size);
     samples = static_cast<double>(samples_of(*train_.batch));
-    const int64_t index = train_.batch->position.step / session_.recipe.gradient_accumulation_steps;
-    window = static_cast<double>(session_.plan_at(train_.batch->position).window(index).samples);
+    window =
+        static_cast<double>(session_.samples_of_window(train_.batch->position, window_.batches, window_.seen.samples));
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     window = samples * (ranks_ != nullptr ? ranks_->size() : 1);

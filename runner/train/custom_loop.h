@@ -158,6 +158,7 @@ class CustomLoop {
   void close_evaluation();
   void leave_evaluation();
   void drop_window();
+  data::Position place() const;
   void leave_epoch();
   void skip_to(int64_t epoch);
   double base_rate(int32_t optimizer) const;

@@ -101,11 +101,11 @@ data::Position place_of(const RunState& state, Session& session, std::optional<s
     return place;
   }
   if (!place.begins_epoch()) place = {place.epoch, 0, state.used};
-  int64_t windows = session.plan_at(place).optimizer_steps_per_epoch();
-  if (windows == 0) place = {place.epoch + 1, 0};  // what is left is less than a batch, and dropped
+  const data::DataPlan rest = session.plan_at(place);
+  if (rest.steps_per_epoch() == 0) place = {place.epoch + 1, 0};  // what is left is less than a batch, and dropped
   if (const auto& epochs = session.recipe.train.epochs) {
-    windows += (*epochs - state.position.epoch - 1) * session.plan.optimizer_steps_per_epoch();
-    session.set_extra_steps(state.counters.windows + windows - *epochs * session.plan.optimizer_steps_per_epoch());
+    const int64_t windows = session.plan.optimizer_steps(rest, *epochs - state.position.epoch);
+    session.set_extra_steps(state.counters.windows + windows - session.plan.optimizer_steps(*epochs));
   }
   warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
                         state.global_batch, session.scale.total_steps);

@@ -69,7 +69,7 @@ class Run : private RunControl, private LoopHost {
     request_.observer.on_start(run(), name());
     record_.warn_of_all(request_.warnings);
     record_.warn_of_all(session_.data.warnings);
-    record_.warn_of_all(session_.plan.warnings());
+    record_.warn_of_all(session_.plan_warnings());
     if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
       record_.warn("all labels are of one class: there is nothing to learn");
     try {
@@ -228,7 +228,8 @@ class Run : private RunControl, private LoopHost {
     if (logged) log_->log();
     if (log_->evaluates() && (log_->evaluation_due() || finished())) evaluate();
     on(HookEvent::kStepEnd);
-    if (position_.begins_epoch()) on(HookEvent::kEpochEnd);
+    if (window.ends_epoch) on(HookEvent::kEpochEnd);
+    if (window.ends_epoch && !position_.begins_epoch()) on(HookEvent::kEpochBegin);
     agree();
     if (stops() && !logged) log_->log();
     if (tracked()) track();

@@ -30,8 +30,15 @@ int threads_of(const schema::Recipe& recipe) {
 
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
   optim::RunScale scale;
-  scale.steps_per_epoch = plan.optimizer_steps_per_epoch();
-  scale.total_steps = recipe.train.steps ? *recipe.train.steps : *recipe.train.epochs * scale.steps_per_epoch;
+  scale.steps_per_epoch = recipe.sync_with_dataloader
+                              ? optim::StepsPerEpoch(plan.optimizer_steps(1))
+                              : optim::StepsPerEpoch(plan.steps_per_epoch(), recipe.gradient_accumulation_steps);
+  scale.total_steps = recipe.train.steps ? *recipe.train.steps : plan.optimizer_steps(*recipe.train.epochs);
+  RUN_CHECK(scale.total_steps > 0, ErrorKind::kRecipe,
+            "gradient_accumulation_steps is {}, but the {} of the run are {}: no optimizer step is complete; make "
+            "train.epochs larger, or leave out sync_with_dataloader: false",
+            recipe.gradient_accumulation_steps, schema::length_text(*recipe.train.epochs, "epochs"),
+            schema::length_text(*recipe.train.epochs * plan.steps_per_epoch(), "steps"));
   scale.samples_per_epoch = plan.samples_per_epoch();
   scale.samples_per_step = plan.global_batch_size() * recipe.gradient_accumulation_steps;
   scale.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
@@ -62,6 +69,24 @@ void Session::ask_hook_for_schedule() {
 
 int64_t Session::used_before(const data::Position& position) const {
   return position.start + plan_at(position).consumed(position.step);
+}
+
+int64_t Session::samples_of_window(const data::Position& position, int64_t before, int64_t samples_before) const {
+  const data::DataPlan rest = plan_at(position);
+  const int64_t accumulation = recipe.gradient_accumulation_steps;
+  if (recipe.sync_with_dataloader) return rest.window(position.step / accumulation).samples;
+  return samples_before + rest.samples_ahead(position.step, accumulation - before);
+}
+
+std::vector<std::string> Session::plan_warnings() const {
+  std::vector<std::string> warnings = plan.warnings();
+  if (recipe.sync_with_dataloader || !recipe.train.epochs) return warnings;
+  const int64_t batches = *recipe.train.epochs * plan.steps_per_epoch();
+  if (const int64_t left = batches % recipe.gradient_accumulation_steps; left > 0)
+    warnings.push_back(fmt::format("sync_with_dataloader is false: the last {} of the run {} no optimizer step of {}",
+                                   left == 1 ? "step" : fmt::format("{} steps", left), left == 1 ? "fills" : "fill",
+                                   recipe.gradient_accumulation_steps));
+  return warnings;
 }
 
 void Session::set_extra_steps(int64_t extra) {

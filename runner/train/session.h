@@ -40,6 +40,12 @@ struct Session {
   int64_t extra_steps() const { return extra_steps_; }
   void set_extra_steps(int64_t extra);
 
+  // Samples of the window that holds the batch at `position`, `before` of whose batches are before that and had
+  // `samples_before`, of all replicas.
+  int64_t samples_of_window(const data::Position& position, int64_t before, int64_t samples_before) const;
+  // What of the plan deserves a word.
+  std::vector<std::string> plan_warnings() const;
+
   // Of the next step.
   Trainer::WindowRates rates() const;
 

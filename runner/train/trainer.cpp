@@ -274,7 +274,7 @@ void Trainer::set_scalars(const WindowRates& rates) {
 }
 
 bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
-  return batch.last_of_epoch || before + 1 == recipe_.gradient_accumulation_steps;
+  return (batch.last_of_epoch && recipe_.sync_with_dataloader) || before + 1 == recipe_.gradient_accumulation_steps;
 }
 
 backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
@@ -314,6 +314,7 @@ void take_in(const data::Batch& batch, Trainer::Window& window) {
   window.samples += batch.samples;
   window.repeats += batch.repeats;
   window.next = batch.next();
+  window.ends_epoch |= batch.last_of_epoch;
 }
 
 Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricSums& metrics) {

@@ -92,6 +92,7 @@ class Trainer {
     int64_t samples = 0;        // of all replicas
     int64_t repeats = 0;        // of all replicas
     data::Position next;        // of the batch after the window
+    bool ends_epoch = false;    // one of its batches was the last of an epoch
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
     uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
   };

@@ -229,7 +229,7 @@ TEST(DataPlan, WindowsCutTheEpochAndCountItsSamples) {
       spec.accumulation = accumulation;
       const DataPlan plan(spec);
       int64_t step = 0;
-      for (int64_t w = 0; w < plan.optimizer_steps_per_epoch(); ++w) {
+      for (int64_t w = 0; w < plan.optimizer_steps(1); ++w) {
         const Window window = plan.window(w);
         ASSERT_EQ(window.first_step, step);
         int64_t samples = 0;
@@ -240,6 +240,40 @@ TEST(DataPlan, WindowsCutTheEpochAndCountItsSamples) {
         ASSERT_TRUE(window.steps == accumulation || step == plan.steps_per_epoch());
       }
       ASSERT_EQ(step, plan.steps_per_epoch());
+    });
+  }
+}
+
+TEST(DataPlan, WindowsThatGoOnOverTheEndOfAnEpochAreAllFull) {
+  for (const int64_t accumulation : {1, 2, 3, 4, 7, 100}) {
+    for_each_point([&](PlanSpec spec) {
+      if (!has_batches(spec)) return;
+      spec.accumulation = accumulation;
+      spec.windows_end_with_epoch = false;
+      const DataPlan plan(spec);
+      const int64_t steps = plan.steps_per_epoch(), epochs = 5;
+      const auto samples_of = [&](int64_t step) {
+        return plan.consumed(step % steps + 1) - plan.consumed(step % steps);
+      };
+      ASSERT_EQ(plan.optimizer_steps(epochs), epochs * steps / accumulation);
+      for (int64_t w = 0; w < plan.optimizer_steps(epochs); ++w) {
+        const Window window = plan.window(w);
+        ASSERT_EQ(window.first_step, w * accumulation);
+        ASSERT_EQ(window.steps, accumulation);
+        int64_t samples = 0;
+        for (int64_t step = window.first_step; step < window.first_step + accumulation; ++step)
+          samples += samples_of(step);
+        ASSERT_EQ(window.samples, samples);
+      }
+      // What another plan has left of the first epoch, and so what is behind it.
+      const DataPlan rest = plan.from(plan.consumed(steps / 2));
+      ASSERT_EQ(plan.optimizer_steps(rest, epochs), (rest.steps_per_epoch() + (epochs - 1) * steps) / accumulation);
+      int64_t ahead = 0;
+      for (int64_t step = steps / 2; step < steps / 2 + accumulation; ++step) {
+        ASSERT_EQ(plan.samples_ahead(steps / 2, step - steps / 2), ahead);
+        ASSERT_EQ(rest.samples_ahead(0, step - steps / 2), ahead);
+        ahead += samples_of(step);
+      }
     });
   }
 }

@@ -143,6 +143,15 @@ CASES = {
         "scheduler": {"type": "linear", "warmup": "4 steps"},
         "train": {"clip_grad_norm": 0.8},
     },
+    "windows_over_epochs": {
+        "data": ("classes", 10),
+        "model": {"hidden": [16], "activation": "tanh"},
+        "optimizer": {"type": "adamw", "lr": 0.01},
+        "gradient_accumulation_steps": 4,
+        "sync_with_dataloader": False,
+        "scheduler": {"type": "linear"},
+        "train": {"clip_grad_norm": 0.3},
+    },
 }
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -192,10 +201,14 @@ def sample_losses(output, labels, train):
     return losses, torch.ones_like(losses)
 
 
-def windows(count, batch_size, accumulation):
-    """An epoch's windows: lists of (begin, end) of their micro-batches; a window ends with its epoch at the latest."""
-    batches = [(i, min(i + batch_size, count)) for i in range(0, count, batch_size)]
-    return [batches[i : i + accumulation] for i in range(0, len(batches), accumulation)]
+def windows(count, batch_size, accumulation, end_with_epoch):
+    """The windows of the epochs: lists of (begin, end) of their micro-batches.  One that ends with its epoch may be
+    short; one that goes on in the next is left out where it is not full in the end."""
+    epoch = [(i, min(i + batch_size, count)) for i in range(0, count, batch_size)]
+    if end_with_epoch:
+        return EPOCHS * [epoch[i : i + accumulation] for i in range(0, len(epoch), accumulation)]
+    batches = EPOCHS * epoch
+    return [batches[i : i + accumulation] for i in range(0, len(batches) - accumulation + 1, accumulation)]
 
 
 def train(spec, data, initial, dtype, autocast=None, applied=()):
@@ -206,11 +219,12 @@ def train(spec, data, initial, dtype, autocast=None, applied=()):
     model = build(spec, data).to(dtype)
     model.load_state_dict(initial)
     optimizer = make_optimizer(model, spec["optimizer"])
-    epoch = windows(len(x), batch_size, spec.get("gradient_accumulation_steps", 1))
-    scheduler = make_scheduler(optimizer, spec.get("scheduler", {"type": "constant"}), EPOCHS * len(epoch))
+    accumulation = spec.get("gradient_accumulation_steps", 1)
+    all_windows = windows(len(x), batch_size, accumulation, spec.get("sync_with_dataloader", True))
+    scheduler = make_scheduler(optimizer, spec.get("scheduler", {"type": "constant"}), len(all_windows))
     scaler = torch.amp.GradScaler("cpu", enabled=autocast == torch.float16, **spec.get("scaler", {}))
     losses, norms, rates, scales = [], [], [], []
-    for step, window in enumerate(EPOCHS * epoch):
+    for step, window in enumerate(all_windows):
         optimizer.zero_grad()
         loss_sum, weight_sum = 0.0, 0.0
         for begin, end in window:
@@ -249,7 +263,8 @@ def build(spec, data):
 def recipe_of(name, spec):
     data, batch_size = spec["data"]
     recipe = {"schema_version": 1, "name": name}
-    recipe |= {k: v for k, v in spec.items() if k in ("mixed_precision", "scaler", "gradient_accumulation_steps")}
+    keys = ("mixed_precision", "scaler", "gradient_accumulation_steps", "sync_with_dataloader")
+    recipe |= {k: v for k, v in spec.items() if k in keys}
     recipe["model"] = {"type": "mlp"} | spec["model"] | {"init_from": f"{name}.safetensors"}
     recipe["data"] = {
         "train": {"format": "safetensors", "path": f"{data}.safetensors"},

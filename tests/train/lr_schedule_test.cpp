@@ -160,8 +160,21 @@ TEST(LrSchedule, SamplesEndAtTheStepThatHasSeenThem) {
   int64_t seen = 0;
   for (int64_t step = 1; step <= 30; ++step) {
     const int64_t before = seen;
-    seen += step % kScale.steps_per_epoch == 0 ? 4 : 8;
+    seen += step % kScale.steps_per_epoch.steps == 0 ? 4 : 8;
     for (int64_t n = before + 1; n <= seen; ++n) EXPECT_EQ(to_steps({n, Unit::kSamples}, kScale), step) << n;
+  }
+}
+
+TEST(LrSchedule, LengthsWhereStepsGoOnOverTheEndOfAnEpoch) {
+  // Epochs of batches with 8, 8, 8, 8 and 4 samples, and steps of 3 batches.
+  const RunScale scale{.total_steps = 50, .steps_per_epoch = {5, 3}, .samples_per_epoch = 36, .samples_per_step = 24};
+  int64_t seen = 0, batches = 0;
+  for (int64_t step = 1; step <= 30; ++step) {
+    const int64_t before = seen, epochs_before = batches / 5;
+    for (int i = 0; i < 3; ++i) seen += ++batches % 5 == 0 ? 4 : 8;
+    for (int64_t n = before + 1; n <= seen; ++n) EXPECT_EQ(to_steps({n, Unit::kSamples}, scale), step) << n;
+    for (int64_t n = epochs_before + 1; n <= batches / 5; ++n)
+      EXPECT_EQ(to_steps({n, Unit::kEpochs}, scale), step) << n;
   }
 }
 
