@@ -59,7 +59,7 @@ void follow(train::Replica& replica) {
                       .observer = observer,
                       .summary = nullptr,
                       .stop = replica.stop()},
-                     replica);
+                     replica.collectives());
 }
 
 }  // namespace

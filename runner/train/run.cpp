@@ -497,8 +497,7 @@ RunResult run(const RunRequest& request) {
   }
 }
 
-void run_replica(const RunRequest& request, Replica& replica) {
-  backends::Collectives& ranks = replica.collectives();
+void run_replica(const RunRequest& request, backends::Collectives& ranks) {
   try {
     Run(request, &ranks).follow();
   } catch (const Error& error) {

@@ -84,7 +84,6 @@ struct RunResult {
 };
 
 struct ForkRequest;  // forking.h
-class Replica;       // replicas.h
 
 struct RunRequest {
   const schema::Recipe& recipe;
@@ -123,7 +122,7 @@ RunResult run(const RunRequest& request);
 
 // Trains as one of the other replicas: uses recipe, hooks and no more of the request.  Returns when rank 0 is done,
 // too. Whatever goes wrong is told to rank 0 and thrown.
-void run_replica(const RunRequest& request, Replica& replica);
+void run_replica(const RunRequest& request, backends::Collectives& ranks);
 
 // Seconds since the kernel started this process.
 double seconds_since_process_start();

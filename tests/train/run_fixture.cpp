@@ -1,6 +1,7 @@
 #include "tests/train/run_fixture.h"
 
 #include "runner/train/forking.h"
+#include "schema/recipe_identity.h"
 #include "schema/recipe_reader.h"
 #include "store/state_store.h"
 
@@ -51,6 +52,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .summary = [](const RunResult&) { return std::string("{}"); },
               .stop = stop,
               .record_batches = true,
+              .job = schema::resolved_json(read),
               .replica_program = options.replica_program});
 }
 

@@ -26,9 +26,9 @@ class RunFixture : public ::testing::Test {
     int64_t state = -1;     // of it; −1: the newest
     bool restart = false;
     std::vector<std::string> overrides = {};
-    int64_t stop_after = 0;            // asks to stop when this many windows are done
-    std::atomic<int>* stop = nullptr;  // what asks; null: one of the run's own
-    std::string replica_program = "/proc/self/exe";
+    int64_t stop_after = 0;                          // asks to stop when this many windows are done
+    std::atomic<int>* stop = nullptr;                // what asks; null: one of the run's own
+    std::string replica_program = "/proc/self/exe";  // is told the resolved recipe
     std::function<void(const Observer::Progress&)> on_step = {};
     MakeHooks make_hooks = nullptr;
   };
