@@ -28,9 +28,9 @@ enum class FieldType : uint8_t {
   kFree,
 };
 
-// kAlways: only the default works yet.  kReplicas, kAccumulation: the same, except with one process, with a window of
+// kAlways: only the default works yet.  kReplicas: the same, except with one process, with a window of
 // one batch.
-enum class Later : uint8_t { kNo, kAlways, kReplicas, kAccumulation };
+enum class Later : uint8_t { kNo, kAlways, kReplicas };
 
 // How a resumed run may change a field.
 enum class OnResume : uint8_t { kFixed, kAny, kLarger };

@@ -81,8 +81,10 @@ std::string availability_phrase(const Field& field) {
   std::vector<std::string_view> later;
   for (const Choice& choice : field.choices)
     if (!choice.works) later.push_back(choice.name);
-  if (!later.empty()) text += fmt::format(" Not yet: {}.", fmt::join(later, ", "));
-  if (field.later != Later::kNo)
+  if (!later.empty())
+    text += fmt::format(" Not yet{}: {}.", field.later == Later::kReplicas ? " with several processes" : "",
+                        fmt::join(later, ", "));
+  else if (field.later != Later::kNo)
     text += field.defaults.empty() ? " Does not work yet." : " Only the default works yet.";
   return text;
 }

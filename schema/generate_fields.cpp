@@ -139,8 +139,10 @@ class Generator {
 
   std::string choices(const Row& row) {
     std::set<std::string> later;
-    if (row.node["later"] && row.node["later"].IsSequence()) {
-      for (const std::string& name : names_of(row.node["later"])) later.insert(name);
+    YAML::Node names = row.node["later"];
+    if (names && names.IsMap()) names = names["replicas"];
+    if (names && names.IsSequence()) {
+      for (const std::string& name : names_of(names)) later.insert(name);
     }
     std::vector<std::string> elements;
     if (row.node["choices"]) {
@@ -154,11 +156,12 @@ class Generator {
 
   static std::string later(const Row& row) {
     const YAML::Node& node = row.node["later"];
-    if (!node || node.IsSequence()) return "Later::kNo";
+    if (!node) return "Later::kNo";
+    if (node.IsSequence()) return "Later::kAlways";
+    if (node.IsMap()) return "Later::kReplicas";
     const std::string name = node.as<std::string>();
     if (name == "true") return "Later::kAlways";
     if (name == "replicas") return "Later::kReplicas";
-    if (name == "accumulation") return "Later::kAccumulation";
     refuse(row, "unknown later " + name);
   }
 

@@ -229,6 +229,12 @@ struct ScalerSpec {
   int64_t growth_interval = 2000;  // optimizer steps
 };
 
+enum class CommHook { kNone, kFp16, kBf16, kPowerSgd, kBatchedPowerSgd };
+
+struct CommSpec {
+  CommHook hook = CommHook::kNone;
+};
+
 struct Recipe {
   int64_t schema_version = 1;
   std::string name;  // default: the recipe file's stem
@@ -255,6 +261,7 @@ struct Recipe {
   CheckpointSpec checkpoint;
   LogSpec log;
   ScalerSpec scaler;
+  CommSpec comm;
 };
 
 }  // namespace runner::schema

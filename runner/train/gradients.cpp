@@ -4,6 +4,7 @@
 
 #include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
+#include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -28,6 +29,17 @@ Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters
     gradients[b] = ops::concat(parts, 0);
   }
   return gradients;
+}
+
+Value on_its_way(Value gradient, schema::CommHook hook) {
+  if (hook == schema::CommHook::kNone) return gradient;
+  const auto half = hook == schema::CommHook::kFp16 ? backends::DType::kF16 : backends::DType::kBf16;
+  return ops::cast(ops::cast(gradient, half), backends::DType::kF32);
+}
+
+bool checks_gradients(const schema::Recipe& recipe) {
+  const bool in_fp16 = recipe.num_processes > 1 && recipe.comm.hook == schema::CommHook::kFp16;
+  return recipe.train.on_nan == schema::OnNan::kSkip || in_fp16 || first_scale(recipe).has_value();
 }
 
 Value sum_of_squares(std::span<const Value> gradients) {

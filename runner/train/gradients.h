@@ -7,6 +7,7 @@
 
 #include "backends/graph/program.h"
 #include "runner/nn/parameter_set.h"
+#include "schema/recipe.h"
 
 namespace runner::train {
 
@@ -23,6 +24,12 @@ enum class Held : uint8_t { kNothing, kShare, kSum };
 // that root does not depend on has zeros; a buffer that is not trained has none.  Throws Error(kRun) where root
 // depends on no parameter that is trained.
 Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
+
+// What other replicas see of a gradient under comm.hook, f32: it travels as fp16 or bf16.
+Value on_its_way(Value gradient, schema::CommHook hook);
+
+// Whether a step looks at its gradients: they may be infinite where the loss is not, and then it is left out.
+bool checks_gradients(const schema::Recipe& recipe);
 
 // Σ of the squares of all elements.
 Value sum_of_squares(std::span<const Value> gradients);

@@ -102,10 +102,15 @@ Value Segment::over_all(Value share, backends::Subject subject) {
   return ops::all_reduce(share, backends::Reduction::kSum, subject);
 }
 
+Value Segment::sum_of_gradients(Value share) {
+  const schema::CommHook hook = beginning_.rank ? builder_.recipe().comm.hook : schema::CommHook::kNone;
+  return on_its_way(over_all(on_its_way(share, hook), backends::Subject::kGradients), hook);
+}
+
 // A loss that is not finite makes the sum of all so.
 void Segment::reduce() {
   for (size_t b = 0; b < gradients_.size(); ++b)
-    if (gradients_[b] && shares_[b]) gradients_[b] = over_all(gradients_[b], backends::Subject::kGradients);
+    if (gradients_[b] && shares_[b]) gradients_[b] = sum_of_gradients(gradients_[b]);
   shares_.assign(shares_.size(), false);
   if (!losses_) return;
   const Value sums = over_all(losses_, backends::Subject::kLoss);
@@ -161,13 +166,12 @@ void Segment::zero_grad(int32_t optimizer) {
 
 // ---- updates -------------------------------------------------------------------------------------------------------
 
-// An infinite gradient of a finite loss is a step that the loss scaler leaves out, or on_nan: skip.
 void Segment::begin_step(int32_t optimizer) {
   const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
   RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "step: there are no gradients; call acc:backward first");
   const bool scaled = static_cast<bool>(loss_scale(arrays_));
   applied_ = finite_;
-  if (!scaled && builder_.recipe().train.on_nan != schema::OnNan::kSkip) return;
+  if (!checks_gradients(builder_.recipe())) return;
   const Value finite = all_finite(gradients);
   applied_ = finite_ ? ops::logical_and(finite_, finite) : finite;
   if (!scaled) finite_ = applied_;

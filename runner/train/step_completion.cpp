@@ -31,6 +31,12 @@ Value guarded(Value applied, Value now, Value before) {
   return applied ? ops::where(applied, now, before) : now;
 }
 
+Value left_fold(std::span<const Value> values) {
+  Value all = values.front();
+  for (const Value value : values.subspan(1)) all = ops::add(all, value);
+  return all;
+}
+
 // A step under construction.
 class StepCompletion {
  public:
@@ -94,21 +100,31 @@ class StepCompletion {
   void add_up_replicas(const Shares& shares) {
     is_share_ = true;
     gradients_.resize(parameters_.buffers().size());
+    std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // of a buffer, by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
-      Value all;
+      std::vector<Value> by_rank;
       for (int rank = 0; rank < shares.size(); ++rank) {
         const bool own = rank == shares.rank();
-        const Value one = own ? arrays_.get(array.role, array.buffer, array.index) : input_value(program_, next++);
-        all = all ? ops::add(all, one) : one;
+        by_rank.push_back(own ? arrays_.get(array.role, array.buffer, array.index) : input_value(program_, next++));
       }
       if (array.role == Role::kSum) {
-        sums_ = all;
+        sums_ = left_fold(by_rank);
       } else if (shares.of(array.buffer).count > 0) {
-        gradients_[static_cast<size_t>(array.buffer)] = all;
+        gradients.emplace_back(array.buffer, std::move(by_rank));
       }
     }
+    for (auto& [buffer, by_rank] : gradients) gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(by_rank);
+  }
+
+  // What is rounded on its way is the mean's part, as DDP's hooks have it: a sum over samples would soon overflow.
+  Value sum_of_gradients(std::vector<Value>& by_rank) {
+    const schema::CommHook hook = builder_.recipe().comm.hook;
+    if (hook == schema::CommHook::kNone) return left_fold(by_rank);
+    are_means_ = true;
+    for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor()), hook);
+    return on_its_way(left_fold(by_rank), hook);
   }
 
   // Of all gradients, where this replica has a share of them.
@@ -134,15 +150,19 @@ class StepCompletion {
     arrays_.set(sums_, Role::kSum, 0, kWindowSum);
   }
 
+  // 1 / Σ weight of the window.
+  Value mean_factor() {
+    const Value weight = number(sums_, 1), zero = ops::full_like(weight, 0.0);
+    return ops::cast(ops::where(ops::eq(weight, zero), zero, ops::div(1.0, weight)), DType::kF32);
+  }
+
   // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
   void scale_gradients() {
-    const Value loss = number(sums_, 0), weight = number(sums_, 1);
-    const Value zero = ops::full_like(weight, 0.0);
-    const Value mean = ops::where(ops::eq(weight, zero), zero, ops::div(1.0, weight));
-    factor_ = ops::cast(mean, DType::kF32);
-    finite_ = ops::is_finite(loss);
+    factor_ = mean_factor();
+    if (are_means_) factor_ = ops::full_like(factor_, 1.0);
+    finite_ = ops::is_finite(number(sums_, 0));
     const bool scaled = static_cast<bool>(loss_scale(arrays_));
-    const bool check_gradients = train_.on_nan == schema::OnNan::kSkip || scaled;
+    const bool check_gradients = checks_gradients(builder_.recipe());
     Value norm;
     if (train_.clip_grad_norm || check_gradients) norm = ops::mul(norm_of_sum(), factor_);
     applied_ = check_gradients ? ops::logical_and(finite_, ops::is_finite(norm)) : finite_;
@@ -191,8 +211,9 @@ class StepCompletion {
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
-  bool is_share_ = false;  // they are a share of all
-  Value sums_;             // (2) f64, {Σ loss, Σ weight} of the window so far
+  bool is_share_ = false;   // they are a share of all
+  bool are_means_ = false;  // divided by Σ weight already
+  Value sums_;              // (2) f64, {Σ loss, Σ weight} of the window so far
   Value factor_, finite_, applied_;
 };
 

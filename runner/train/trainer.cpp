@@ -424,7 +424,12 @@ double Trainer::take_logged_loss() {
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   // Recording once more must not move what a hook keeps.
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  NotFinite found = first_found(find_not_finite(loader), "the forward pass is finite, a gradient is not");
+  const bool in_fp16 = ranks_ != nullptr && recipe_.comm.hook == schema::CommHook::kFp16;
+  NotFinite found =
+      first_found(find_not_finite(loader), fmt::format("the forward pass is finite, a gradient is not{}",
+                                                       in_fp16 ? ", at the latest as fp16 on its way between the "
+                                                                 "replicas (comm.hook: bf16 has float32's range)"
+                                                               : ""));
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }

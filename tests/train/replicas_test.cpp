@@ -1,5 +1,6 @@
 // Training by several replicas, on threads: all of them hold the same bits, and what they compute is what one process
 // computes with the same global batches.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -15,6 +16,8 @@
 
 #include "backends/collectives/shared_collectives.h"
 #include "backends/runtime/arena.h"
+#include "backends/tensor/float16.h"
+#include "runner/formats/safetensors.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
@@ -169,6 +172,36 @@ TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
       EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-6);
       EXPECT_NEAR(ranks[0].losses[0], alone.losses[0], 1e-6);
     }
+}
+
+// From zeros, one step of plain gradient descent at rate 1 leaves the gradient itself.
+TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
+  const std::string zeros(18 * sizeof(float), 0);
+  const auto bytes = std::as_bytes(std::span(zeros));
+  formats::write_safetensors("zeros.safetensors", {{"0.weight", backends::DType::kF32, {3, 6}, bytes},
+                                                   {"0.bias", backends::DType::kF32, {3}, bytes.first(12)}});
+  const auto gradient = [](const char* hook) {
+    const std::vector<Trained> ranks =
+        train({"model.type=linear", "model.hidden=null", "model.dropout=null", "model.init_from=zeros.safetensors",
+               "optimizer={type: sgd, lr: 1.0}", "num_processes=3", "train.clip_grad_norm=null",
+               fmt::format("comm.hook={}", hook)},
+              1);
+    expect_same_on_all_ranks(ranks);
+    return ranks.front().parameters;
+  };
+  const std::vector<float> exact = gradient("none");
+  for (const auto& [hook, half, bits] :
+       {std::tuple{"fp16", backends::DType::kF16, 11}, {"bf16", backends::DType::kBf16, 8}}) {
+    SCOPED_TRACE(hook);
+    const std::vector<float> rounded = gradient(hook);
+    EXPECT_NE(rounded, exact);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      std::array<std::byte, 2> stored{};
+      backends::store_element(half, rounded[i], stored.data());
+      EXPECT_EQ(backends::load_element(half, stored.data()), rounded[i]) << i;
+      EXPECT_NEAR(rounded[i], exact[i], std::ldexp(1.0, 1 - bits)) << i;  // parts of three replicas, none beyond 1
+    }
+  }
 }
 
 TEST_F(ReplicasTest, MoreOfThemThanSamples) {
