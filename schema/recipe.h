@@ -214,6 +214,7 @@ struct CheckpointSpec {
   std::optional<Length> every;  // none: one state at the end
   std::optional<int64_t> keep_last;
   std::optional<KeepBest> keep_best;
+  std::optional<int64_t> keep_every;
 };
 
 struct LogSpec {

@@ -186,7 +186,7 @@ void build(const Section& s, TrainSpec& train) {
 }
 
 void build(const Section& s, CheckpointSpec& checkpoint) {
-  s.get("every", checkpoint.every).get("keep_last", checkpoint.keep_last);
+  s.get("every", checkpoint.every).get("keep_last", checkpoint.keep_last).get("keep_every", checkpoint.keep_every);
   const Section best = s.sub("keep_best");
   if (!best.exists()) return;
   KeepBest& keep = checkpoint.keep_best.emplace();

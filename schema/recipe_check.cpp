@@ -31,6 +31,7 @@ class Checker {
     for (int i = 0; settings_.section(group(i)) != nullptr; ++i) check_momentum(group(i));
     check_scheduler();
     check_warmup();
+    check_kept_states();
   }
 
  private:
@@ -261,6 +262,12 @@ class Checker {
     if (const auto epochs = settings_.integer("train.epochs")) return Length{*epochs, Unit::kEpochs};
     if (const auto steps = settings_.integer("train.steps")) return Length{*steps, Unit::kSteps};
     return std::nullopt;
+  }
+
+  void check_kept_states() {
+    constexpr std::string_view kEvery = "checkpoint.keep_every";
+    if (!complete_ || !has(kEvery) || has("checkpoint.every") || broken("checkpoint.every")) return;
+    fault(ErrorId::kNeedsOption, kEvery, "checkpoint.keep_every needs checkpoint.every", "set it, such as 1 epoch");
   }
 
   void check_warmup() {

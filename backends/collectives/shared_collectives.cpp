@@ -243,11 +243,12 @@ std::shared_ptr<std::byte> SharedCollectives::share_of_threads(size_t bytes) {
     auto arena = std::make_shared<Arena>(bytes);
     memory = {arena, arena->data()};
   }
-  const std::shared_ptr<std::byte>* first = &memory;
-  std::memcpy(stage(rank_), &first, sizeof first);
+  const auto place = reinterpret_cast<uintptr_t>(&memory);
+  std::memcpy(stage(rank_), &place, sizeof place);
   meet();
+  uintptr_t first = 0;
   std::memcpy(&first, stage(0), sizeof first);
-  if (rank_ != 0) memory = *first;
+  if (rank_ != 0) memory = *reinterpret_cast<const std::shared_ptr<std::byte>*>(first);
   meet();  // the first one stays until all have copied it
   side_ ^= 1;
   return memory;

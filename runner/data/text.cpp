@@ -199,12 +199,13 @@ Storage count_text(const schema::DatasetSpec& spec, int64_t shuffle_buffer) {
 }
 
 TextParts split_text(Storage whole, double fraction, const std::string& file) {
-  const auto [ids, stride] = std::exchange(whole.text, {});
+  const auto text = std::exchange(whole.text, {});
+  const auto& ids = text.ids;
   const auto held_out = static_cast<ptrdiff_t>(std::llround(fraction * static_cast<double>(ids.size())));
   const auto part = [&](auto begin, auto end) {
     Storage storage = whole;
-    storage.text = {{begin, end}, stride};
-    storage.samples = samples_in(end - begin, whole.sequence, stride);
+    storage.text = {{begin, end}, text.stride};
+    storage.samples = samples_in(end - begin, whole.sequence, text.stride);
     return storage;
   };
   TextParts parts{part(ids.begin(), ids.end() - held_out), part(ids.end() - held_out, ids.end())};

@@ -14,8 +14,12 @@ int64_t in(schema::Unit unit, const Progress& progress) {
 
 }  // namespace
 
+int64_t Interval::count(const Progress& reached) const {
+  return length_ ? in(length_->unit, reached) / length_->count : 0;
+}
+
 bool Interval::due(const Progress& before, const Progress& after) const {
-  return length_ && in(length_->unit, before) / length_->count < in(length_->unit, after) / length_->count;
+  return count(before) < count(after);
 }
 
 }  // namespace runner::train

@@ -23,6 +23,8 @@ class Interval {
   // Whether the window that led from `before` to `after` has reached the next multiple of the length.  It depends on
   // nothing else, so that a resumed run, with whatever replicas, goes on with the same rhythm.
   bool due(const Progress& before, const Progress& after) const;
+  // How many multiples of the length have been reached.
+  int64_t count(const Progress& reached) const;
 
  private:
   std::optional<schema::Length> length_;

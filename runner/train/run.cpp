@@ -1,5 +1,6 @@
 #include "runner/train/run.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
@@ -299,7 +300,13 @@ class Run : private RunControl, private LoopHost {
 
   void save(const char* reason) {
     if (record_.is_recorded_here())
-      record_.states().save(session_.trainer, state(), reason, record_.points().at(step()));
+      record_.states().save(session_.trainer, state(), reason, stays(), record_.points().at(step()));
+  }
+
+  // Whether checkpoint.keep_every pins the state behind the newest window.
+  bool stays() const {
+    const auto& every = recipe_.checkpoint.keep_every;
+    return save_due_ && every && save_every_.count(reached_) % *every == 0;
   }
 
   // ---- what is not finite -------------------------------------------------------------------------------------------

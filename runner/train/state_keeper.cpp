@@ -41,7 +41,7 @@ void StateKeeper::note(const std::map<std::string, double>& metrics) {
   best_.resize(std::min(best_.size(), static_cast<size_t>(spec_.keep_best->count)));
 }
 
-void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reason,
+void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
                        const std::map<std::string, double>& metrics) {
   const int64_t step = state.counters.windows;
   if (saved_at_ == step) return;
@@ -54,7 +54,7 @@ void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reas
   snapshot.header = {.step = step,
                      .epoch = state.position.epoch,
                      .reason = reason,
-                     .pinned = false,
+                     .pinned = pinned,
                      .metrics = {metrics.begin(), metrics.end()}};
   saves_.push_back(writer_.save_state(std::move(snapshot), retention_of(spec_)));
   saved_at_ = step;

@@ -27,8 +27,10 @@ class StateKeeper {
   bool is_among_best(const std::map<std::string, double>& metrics) const;
 
   // Saves the trainer after `step`, if that step has no state yet.  `metrics`: those recorded at this step, which
-  // keep_best ranks the state by.  Throws Error(kRun) where a parameter is not finite: such a state is never saved.
-  void save(Trainer& trainer, const RunState& state, const char* reason, const std::map<std::string, double>& metrics);
+  // keep_best ranks the state by.  `pinned`: retention leaves it alone.  Throws Error(kRun) where a parameter is not
+  // finite: such a state is never saved.
+  void save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
+            const std::map<std::string, double>& metrics);
 
   // What has been saved of this step is not what the trainer holds any more.
   void forget() { saved_at_ = -1; }

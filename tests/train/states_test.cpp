@@ -42,6 +42,18 @@ train: {steps: 60}
 log: {every: 1 step}
 )";
 
+TEST_F(StatesTest, EveryMthStaysAlsoBehindAResumption) {
+  std::atomic<int> stop{0};
+  const std::vector<std::string> overrides{"checkpoint={every: 4 steps, keep_last: 1, keep_every: 3}"};
+  const RunResult first = train(kOverfits, {.overrides = overrides, .stop_after = 30, .stop = &stop});
+  ASSERT_EQ(first.exit_code, 4);
+  ASSERT_EQ(train(kOverfits, {.resume = first.run, .overrides = overrides}).exit_code, 0);
+  std::vector<std::pair<int64_t, bool>> kept;
+  for (const store::StateInfo& state : states()) kept.emplace_back(state.step, state.pinned);
+  const std::vector<std::pair<int64_t, bool>> wanted{{60, true}, {48, true}, {36, true}, {24, true}, {12, true}};
+  EXPECT_EQ(kept, wanted);
+}
+
 TEST_F(StatesTest, TheBestIsTheOneThatWasEvaluatedBest) {
   ASSERT_EQ(
       train(kOverfits, {.overrides = {"eval={every: 10 steps}",
