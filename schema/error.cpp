@@ -20,6 +20,9 @@ int exit_code(ErrorKind kind) {
 
 Error::Error(ErrorKind kind, std::string message, SourceMark where)
     : kind_(kind), message_(std::move(message)), where_(std::move(where)) {
+  // what() ends where a NUL is, which a text of others may have in it.
+  for (size_t at = message_.find('\0'); at != std::string::npos; at = message_.find('\0', at))
+    message_.replace(at, 1, "\\x00");
   what_ = where_.file.empty() ? message_ : where_.to_string() + ": " + message_;
 }
 

@@ -1,4 +1,4 @@
-// The metrics that an evaluation can record, and the labels that each needs.  Constant data, thread-safe.
+// The metrics that a run records, and the labels that those of an evaluation need.  Constant data, thread-safe.
 #pragma once
 
 #include <array>
@@ -28,6 +28,9 @@ constexpr Labels labels_of(std::string_view metric) {
     if (known.name == metric) return known.labels;
   return Labels::kClasses;  // top_3
 }
+
+// What the run itself records of training, as train/NAME.
+inline constexpr std::array<std::string_view, 5> kTrainingMetrics{"loss", "lr", "grad_norm", "scale", "samples_per_s"};
 
 // Whether eval.metrics knows a name.
 constexpr bool is_metric_name(std::string_view name) {

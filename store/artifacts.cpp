@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "schema/suggest.h"
+#include "schema/visible_text.h"
 #include "store/content.h"
 #include "store/log_room.h"
 #include "store/process.h"
@@ -21,7 +22,9 @@ bool is_plain_part(std::string_view part) {
          std::none_of(part.begin(), part.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; });
 }
 
-void check_name(std::string_view name) {
+}  // namespace
+
+void check_artifact_name(std::string_view name) {
   bool good = name.size() <= 255;
   for (size_t at = 0; good && at <= name.size();) {
     const size_t end = std::min(name.find('/', at), name.size());
@@ -32,8 +35,10 @@ void check_name(std::string_view name) {
       good, ErrorKind::kRun,
       "'{}' cannot name an artifact: a name is a relative path of at most 255 bytes without empty parts, '.', '..' "
       "and control characters, such as plots/confusion.csv",
-      name);
+      schema::visible(name));
 }
+
+namespace {
 
 // The next piece, at most kStateChunkBytes of it; empty at the end.  Valid until the next call.
 using Pieces = std::function<Bytes()>;
@@ -112,7 +117,7 @@ void put_pieces(Database& database, const Pieces& next, ArtifactInfo& artifact) 
 
 ArtifactInfo save_artifact(Store& store, const RunHandle& run, const ArtifactHeader& header,
                            const ArtifactSource& source) {
-  check_name(header.name);
+  check_artifact_name(header.name);
   const Pieces next = pieces_of(header, source);
   ArtifactInfo artifact;
   artifact.run_id = run.id;

@@ -42,6 +42,9 @@ struct ArtifactInfo {
 // Bytes, or a file that is read piece by piece while it is saved.
 using ArtifactSource = std::variant<std::vector<std::byte>, std::filesystem::path>;
 
+// Throws Error(kRun) for a text that cannot be the name of one.
+void check_artifact_name(std::string_view name);
+
 // Saves in one transaction.  Throws Error(kRun): the name cannot be one, the file cannot be read, more than
 // kLargestArtifact bytes; Error(kStore).  Nothing is changed then.
 ArtifactInfo save_artifact(Store& store, const RunHandle& run, const ArtifactHeader& header,

@@ -178,12 +178,10 @@ class Names {
   }
 
   static bool is_own_metric(const std::string& name) {
-    for (const char* own : {"train/loss", "train/lr", "train/grad_norm", "train/scale", "train/samples_per_s"}) {
-      if (name == own) return true;
-    }
-    if (name.starts_with("eval/top_")) return true;
-    return std::any_of(schema::kMetricNames.begin(), schema::kMetricNames.end(),
-                       [&](const schema::MetricName& known) { return name == fmt::format("eval/{}", known.name); });
+    const std::string_view own = std::string_view(name).substr(name.find('/') + 1);
+    if (name.starts_with("train/"))
+      return std::ranges::find(schema::kTrainingMetrics, own) != schema::kTrainingMetrics.end();
+    return name.starts_with("eval/") && (own.starts_with("top_") || schema::is_metric_name(own));
   }
 
   std::vector<std::string> listed(const char* sql) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -9,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/tensor/alignment.h"
@@ -155,12 +157,14 @@ struct Loader::Ring {
     if (!rows.targets.empty()) dataset.gather_targets(rows.ids, rows.targets);
   }
 
-  // features: those of `batch`, the number-th.  Left half done where the loader is about to go: nobody takes the batch
-  // then.
-  void transform(int64_t number, std::span<float> features, const Batch& batch) const {
+  // Left half done, as nobody takes the batch: the loader is about to go, or who waits for it has given up.
+  bool leaves() { return stopping.load(std::memory_order_relaxed) || (given_up && (*given_up)()); }
+
+  // features: those of `batch`, the number-th.
+  void transform(int64_t number, std::span<float> features, const Batch& batch) {
     const auto width = static_cast<size_t>(dataset.feature_shape().elements());
     const auto targets = batch.targets.empty() ? 0 : static_cast<size_t>(dataset.outputs());
-    for (size_t i = 0; i < batch.ids.size() && !stopping.load(std::memory_order_relaxed); ++i)
+    for (size_t i = 0; i < batch.ids.size() && !leaves(); ++i)
       spec.transform->apply({.shape = dataset.feature_shape(),
                              .features = features.subspan(i * width, width),
                              .label = batch.classes.empty() ? 0 : batch.classes[i],
@@ -195,9 +199,39 @@ struct Loader::Ring {
     return !stopping;
   }
 
+  // Without a thread: take() is to give the batch, or what went wrong.
+  void assemble_early() {
+    assembled = true;
+    try {
+      assemble(taken);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+
+  bool wait(const std::function<bool()>& give_up) {
+    constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+    if (spec.prefetch == 0) {
+      if (assembled) return true;
+      given_up = &give_up;
+      assemble_early();
+      given_up = nullptr;
+      return failure != nullptr || !spec.transform || !give_up();
+    }
+    const auto is_there = [&] { return produced.load() > taken || failed.load(); };
+    if (is_there()) return true;
+    std::unique_lock lock(mutex);
+    consumer_waits.store(true);
+    while (!is_there() && !give_up()) wake_consumer.wait_for(lock, kBetweenLooks, is_there);
+    consumer_waits.store(false);
+    return is_there();
+  }
+
   const Batch& take() {
     if (spec.prefetch == 0) {
-      assemble(taken++);
+      if (!std::exchange(assembled, false)) assemble(taken);
+      if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+      ++taken;
       return batches[0];
     }
     released.store(taken);  // the previous batch's slot is free
@@ -234,6 +268,9 @@ struct Loader::Ring {
   std::exception_ptr failure;  // set before `failed`
 
   int64_t taken = 0;  // the consumer's
+  // Without a thread: what may end assemble() early, and whether the batch that is taken next is there.
+  const std::function<bool()>* given_up = nullptr;
+  bool assembled = false;
   alignas(kAlignment) std::atomic<int64_t> produced{0};
   alignas(kAlignment) std::atomic<int64_t> released{0};
   alignas(kAlignment) std::atomic<bool> consumer_waits{false};
@@ -249,6 +286,10 @@ Loader::Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& s
     : ring_(std::make_unique<Ring>(dataset, plan, spec)) {}
 
 Loader::~Loader() = default;
+
+bool Loader::wait(const std::function<bool()>& give_up) {
+  return ring_->wait(give_up);
+}
 
 const Batch& Loader::next() {
   Transform* const transform = ring_->spec.transform.get();

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -70,6 +71,10 @@ class Loader {
   // The next batch, valid until the following call.  Rethrows what went wrong while it was assembled; after that, and
   // past the last epoch, throws Error(kRun).
   const Batch& next();
+
+  // Waits until next() has a batch, or an error, to give at once: true.  False where `give_up`, which is asked from
+  // time to time meanwhile, has said so before: the loader is of no more use then.
+  bool wait(const std::function<bool()>& give_up);
 
  private:
   struct Ring;

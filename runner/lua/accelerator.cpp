@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kName = "acc";
 constexpr const char* kModel = "runner.model";  // registry
-constexpr char kAccelerator = 0;                // its address is a key in there
+constexpr const char* kVars = "runner.vars";
+constexpr char kAccelerator = 0;  // its address is a key in there
 
 int push_integer(lua_State* state, int64_t value) {
   lua_pushinteger(state, value);
@@ -64,12 +65,13 @@ int push_metrics(lua_State* state, Accelerator&) {
   return 1;
 }
 
-// A table of this call alone: what were set in it would be lost.
+// One table for all calls; what were set in it would be in no state.
 int push_vars(lua_State* state, Accelerator& accelerator) {
+  if (lua_getfield(state, LUA_REGISTRYINDEX, kVars) != LUA_TNIL) return 1;
   push_map(state, accelerator.recipe.vars);
-  lua_createtable(state, 0, 2);
-  refuse_entries(state, "acc.vars");
-  lua_setmetatable(state, -2);
+  seal_all(state, "acc.vars");
+  lua_pushvalue(state, -1);
+  lua_setfield(state, LUA_REGISTRYINDEX, kVars);
   return 1;
 }
 
@@ -206,6 +208,14 @@ constexpr AcceleratorMethod kMethods[] = {
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
 };
 
+constexpr BatchField kBatchFields[] = {
+    {"features", [](lua_State* state, const train::StepInputs& inputs) { push_tensor(state, inputs.features); }},
+    {"labels", [](lua_State* state, const train::StepInputs& inputs) { push_tensor(state, inputs.labels); }},
+    {"mask", [](lua_State* state, const train::StepInputs& inputs) { push_tensor(state, inputs.mask); }},
+    {"ids", [](lua_State* state, const train::StepInputs& inputs) { push_tensor(state, inputs.sample_ids); }},
+    {"size", [](lua_State* state, const train::StepInputs& inputs) { push_integer(state, inputs.mask.shape()[0]); }},
+};
+
 std::array<std::span<const AcceleratorField>, 2> field_tables() {
   return {kFields, loop_fields()};
 }
@@ -238,6 +248,10 @@ int no_assignment(lua_State* state) {
 }
 
 }  // namespace
+
+std::span<const BatchField> batch_fields() {
+  return kBatchFields;
+}
 
 std::span<const AcceleratorName> accelerator_names() {
   static const std::vector<AcceleratorName> names = [] {
@@ -295,25 +309,6 @@ void push_accelerator(lua_State* state, Accelerator& accelerator) {
   lua_setmetatable(state, -2);
   lua_pushlightuserdata(state, &accelerator);
   lua_rawsetp(state, LUA_REGISTRYINDEX, &kAccelerator);
-}
-
-namespace {
-
-int unknown_name(lua_State* state) {
-  const std::string_view name = luaL_tolstring(state, 2, nullptr);
-  const std::vector<std::string> names = text_keys(state, 1);
-  fail(ErrorKind::kRun, "{} has no '{}'; {}", type_name(state, 1), name,
-       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
-}
-
-}  // namespace
-
-void refuse_unknown(lua_State* state, const char* name) {
-  if (luaL_newmetatable(state, name) != 0) {
-    set_function(state, "__index", bound<unknown_name>);
-    protect_metatable(state);
-  }
-  lua_setmetatable(state, -2);
 }
 
 void push_map(lua_State* state, const schema::ValueMap& map) {

@@ -24,7 +24,12 @@ struct Accelerator {
   train::CustomLoop* loop = nullptr;  // null: no loop of the hook's is under way
   nn::ModulePtr model = nullptr;      // what set_model() has set
   bool triggered = false;             // acc:set_trigger() in a loop
-  int64_t newest[2] = {};             // numbers of the newest loops over batches, by train::Split
+  // The newest loops over batches, by train::Split.
+  struct Batches {
+    int64_t number = 0;
+    SourceMark begun;  // the line that called acc:batches
+  };
+  Batches newest[2] = {};
 };
 
 struct AcceleratorField {
@@ -43,6 +48,13 @@ struct AcceleratorMethod {
 std::span<const AcceleratorField> loop_fields();
 std::span<const AcceleratorMethod> loop_methods();
 std::span<const AcceleratorMethod> process_methods();
+
+// What a batch has, in a step as in a loop.
+struct BatchField {
+  const char* name;
+  void (*push)(lua_State*, const train::StepInputs&);
+};
+std::span<const BatchField> batch_fields();
 
 // All of them.
 struct AcceleratorName {
@@ -76,9 +88,6 @@ backends::Site site_of(lua_State* state, const Accelerator& accelerator, std::st
 Raise raise_in_loop(lua_State* state);
 template <int (*function)(lua_State*)>
 constexpr auto bound_in_loop = bound<function, raise_in_loop>;
-
-// The table at the top of the stack, which messages call `name`, answers names that it does not have with an error.
-void refuse_unknown(lua_State* state, const char* name);
 
 // The number of this process among those that train, from 0.
 int process_index(const Accelerator& accelerator);

@@ -54,7 +54,7 @@ SourceMark line_of_caller(lua_State* state) {
   lua_Debug frame{};
   for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level) {
     lua_getinfo(state, "Sl", &frame);
-    if (frame.currentline > 0) return {frame.short_src, frame.currentline, 0};
+    if (frame.currentline > 0) return {frame.source + 1, frame.currentline, 0};
   }
   return {};
 }
@@ -69,7 +69,7 @@ void bad_option(lua_State* state, std::string_view option, std::string_view want
 
 std::string_view key_argument(lua_State* state, std::string_view what) {
   if (lua_type(state, 2) == LUA_TSTRING) return text_argument(state, 2);
-  fail(ErrorKind::kRun, "{} has no entry [{}]; what it has goes by names", what, luaL_tolstring(state, 2, nullptr));
+  fail(ErrorKind::kRun, "{} has no entry [{}]; what it has goes by names", what, text_of(state, 2));
 }
 
 SourceMark place_of_function(lua_State* state) {
@@ -122,6 +122,13 @@ void push_text_of(lua_State* state, int index) {
   }
   const std::string_view name = type_name(state, index);
   lua_pushlstring(state, name.data(), name.size());
+}
+
+std::string text_of(lua_State* state, int index) {
+  push_text_of(state, index);
+  const std::string text(text_argument(state, -1));
+  lua_pop(state, 1);
+  return text;
 }
 
 std::string shown(double number) {
@@ -248,10 +255,18 @@ void set_function(lua_State* state, const char* name, int (*function)(lua_State*
 
 int refuse_entry(lua_State* state) {
   fail(ErrorKind::kRun, "{}.{} cannot be set; keep values of your own in a local table",
-       lua_tostring(state, lua_upvalueindex(1)), luaL_tolstring(state, 2, nullptr));
+       lua_tostring(state, lua_upvalueindex(1)), text_of(state, 2));
 }
 
 namespace {
+
+constexpr char kSealed = 0;  // its address is a key in the metatables that seal() makes
+
+// __len; upvalue 1: the library.
+int length_of_library(lua_State* state) {
+  lua_pushinteger(state, static_cast<lua_Integer>(lua_rawlen(state, lua_upvalueindex(1))));
+  return 1;
+}
 
 // __pairs; upvalue 1: the library.
 int pairs_of_library(lua_State* state) {
@@ -261,13 +276,34 @@ int pairs_of_library(lua_State* state) {
   return 3;
 }
 
+int unknown_name(lua_State* state) {
+  const std::string name = text_of(state, 2);
+  const std::vector<std::string> names = text_keys(state, 1);
+  fail(ErrorKind::kRun, "{} has no '{}'; {}", type_name(state, 1), name,
+       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+}
+
 }  // namespace
+
+void refuse_unknown(lua_State* state, const char* name, bool closed) {
+  if (luaL_newmetatable(state, name) != 0) {
+    set_function(state, "__index", bound<unknown_name>);
+    if (closed) set_function(state, "__newindex", bound<unknown_name>);
+    protect_metatable(state);
+  }
+  lua_setmetatable(state, -2);
+}
 
 void seal(lua_State* state, const char* name) {
   lua_newtable(state);
-  lua_createtable(state, 0, 4);
+  lua_createtable(state, 0, 6);
+  lua_pushboolean(state, 1);
+  lua_rawsetp(state, -2, &kSealed);
   lua_pushvalue(state, -3);
   lua_setfield(state, -2, "__index");
+  lua_pushvalue(state, -3);
+  lua_pushcclosure(state, length_of_library, 1);
+  lua_setfield(state, -2, "__len");
   lua_pushvalue(state, -3);
   lua_pushcclosure(state, bound<pairs_of_library>, 1);
   lua_setfield(state, -2, "__pairs");
@@ -277,6 +313,35 @@ void seal(lua_State* state, const char* name) {
   protect_metatable(state);
   lua_setmetatable(state, -2);
   lua_replace(state, -2);
+}
+
+void seal_all(lua_State* state, const std::string& name) {
+  luaL_checkstack(state, 10, "tables lie too deep in each other");
+  const int table = lua_gettop(state);
+  lua_pushnil(state);
+  while (lua_next(state, table) != 0) {
+    if (lua_istable(state, -1)) {
+      seal_all(state, fmt::format("{}.{}", name, text_of(state, -2)));
+      lua_pushvalue(state, -2);
+      lua_insert(state, -2);
+      lua_rawset(state, table);  // of a field that is there: lua_next may go on
+    } else {
+      lua_pop(state, 1);
+    }
+  }
+  seal(state, name.c_str());
+}
+
+void unseal(lua_State* state, int index) {
+  index = lua_absindex(state, index);
+  if (lua_getmetatable(state, index) == 0) return;
+  const bool is_sealed = lua_rawgetp(state, -1, &kSealed) != LUA_TNIL;
+  lua_pop(state, 1);
+  if (is_sealed) {
+    lua_getfield(state, -1, "__index");
+    lua_replace(state, index);
+  }
+  lua_pop(state, 1);
 }
 
 void protect_metatable(lua_State* state) {

@@ -63,6 +63,9 @@ std::string_view type_name(lua_State* state, int index);
 // own, as equal runs would print different ones.
 void push_text_of(lua_State* state, int index);
 
+// The same as a text for messages.
+std::string text_of(lua_State* state, int index);
+
 // A number as messages show it.
 std::string shown(double number);
 
@@ -123,9 +126,17 @@ void set_functions(lua_State* state, const Rows& rows) {
 // Puts a table in the place of the library at the top of the stack, which messages call `name`, that has its entries
 // and takes no others.  The library itself is the __index of its metatable.
 void seal(lua_State* state, const char* name);
+// The same for the tables in it.
+void seal_all(lua_State* state, const std::string& name);
+// Puts what stands behind a table that seal() has made in its place at `index`; other values stay.
+void unseal(lua_State* state, int index);
 
 // __newindex of a table that takes no entries; upvalue 1: its name.
 int refuse_entry(lua_State* state);
+
+// The table at the top of the stack, which messages call `name`, answers names that it does not have with an error;
+// those that are set as well where `closed`, which is one for each `name`.
+void refuse_unknown(lua_State* state, const char* name, bool closed = false);
 
 // Hides the metatable at the top of the stack from Lua code: getmetatable gives false and setmetatable is an error.
 void protect_metatable(lua_State* state);

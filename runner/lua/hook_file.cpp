@@ -15,6 +15,7 @@
 
 #include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/hook_table.h"
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/optimizers.h"
@@ -27,6 +28,7 @@
 #include "runner/lua/trackers.h"
 #include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
+#include "schema/visible_text.h"
 
 namespace runner::lua {
 namespace {
@@ -37,20 +39,6 @@ using train::StepInputs;
 
 constexpr const char* kHook = "runner.hook";  // registry: the table that the file returned
 constexpr const char* kAcc = "runner.acc";
-
-// Names in the table: in the order of enum HookEntry, then of enum HookEvent.
-constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",       "trackers",
-                                         "training_step", "evaluation_step", "transform",      "train",
-                                         "metrics",       "on_run_begin",    "on_epoch_begin", "on_step_end",
-                                         "on_evaluation", "on_epoch_end",    "on_run_end"};
-static_assert(std::size(kEntries) == train::kEntryCount + train::kEventCount);
-
-constexpr size_t place_of(HookEntry entry) {
-  return static_cast<size_t>(entry);
-}
-constexpr size_t place_of(HookEvent event) {
-  return train::kEntryCount + static_cast<size_t>(event);
-}
 
 // The value at the top, which is no number: "nil", "the string 'half'", "a table".
 std::string described(lua_State* state) {
@@ -81,7 +69,11 @@ class LuaHooks : public train::Hooks {
     open_libraries(runtime_);
     open_loop(state);
     runtime_.run_file(recipe.hooks);
-    check_table(state);
+    check_hook_table(state, runtime_.sources().front());
+    for (size_t i = 0; i < has_.size(); ++i) {
+      has_[i] = push_field(state, -1, hook_entries()[i].data());
+      if (has_[i]) lua_pop(state, 1);
+    }
     lua_setfield(state, LUA_REGISTRYINDEX, kHook);
     push_accelerator(state, accelerator_);
     lua_setfield(state, LUA_REGISTRYINDEX, kAcc);
@@ -90,6 +82,7 @@ class LuaHooks : public train::Hooks {
 
   bool has(HookEntry entry) const override { return has_[place_of(entry)]; }
   bool has(HookEvent event) const override { return has_[place_of(event)]; }
+  SourceMark line_of(HookEntry entry) const override { return line_of(hook_entries()[place_of(entry)]); }
 
   std::vector<train::HookSource> sources() const override {
     std::vector<train::HookSource> found;
@@ -139,7 +132,7 @@ class LuaHooks : public train::Hooks {
 
   void on(HookEvent event) override {
     const LoopHidden hidden(accelerator_);
-    call_with_accelerator(kEntries[place_of(event)]);
+    call_with_accelerator(hook_entries()[place_of(event)]);
   }
 
   std::map<std::string, double> metrics(const train::EvaluatedSet& set) override {
@@ -231,6 +224,8 @@ class LuaHooks : public train::Hooks {
   void restore(const std::string& state) override {
     runtime_.protect([&] { restore_text(state); });
   }
+
+ private:
   void restore_text(const std::string& state) {
     lua_State* const lua = runtime_.state();
     push_plain(lua, state);
@@ -246,7 +241,6 @@ class LuaHooks : public train::Hooks {
     lua_pop(lua, 1);
   }
 
- private:
   // Calls a function of each tracker that has it, with the tracker, acc and what `push` pushes.
   template <class Push>
   void each_tracker(const char* function, int arguments, const Push& push) {
@@ -297,13 +291,15 @@ class LuaHooks : public train::Hooks {
       }
     } catch (const Error& error) {
       if (error.where().known() || is_of_the_run(error)) throw;
-      push_entry(entry);
-      if (!lua_isfunction(runtime_.state(), -1)) {
-        lua_pop(runtime_.state(), 1);
-        throw;
-      }
-      throw Error(error).locate(place_of_function(runtime_.state()));
+      throw Error(error).locate(line_of(entry));
     }
+  }
+
+  SourceMark line_of(std::string_view entry) const {
+    push_entry(entry);
+    if (lua_isfunction(runtime_.state(), -1)) return place_of_function(runtime_.state());
+    lua_pop(runtime_.state(), 1);
+    return {};
   }
 
   train::StepLosses record_training_step(const StepInputs& inputs) {
@@ -337,41 +333,11 @@ class LuaHooks : public train::Hooks {
       accelerator_.run->print(replicas != nullptr ? fmt::format("rank {}: {}", replicas->rank(), line)
                                                   : std::string(line));
     } else if (!silent_) {
-      std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+      std::fprintf(stderr, "%s\n", schema::visible(line).c_str());
     }
   }
 
-  // Also notes which entries there are.
-  void check_table(lua_State* state) {
-    RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
-              "the hook {} returned {}, expected a table of functions: return {{ training_step = function(acc, batch) "
-              "… end }}",
-              recipe_.hooks, type_name(state, -1));
-    try {
-      check_keys(state, -1, "the hook", kEntries);
-    } catch (const Error& error) {
-      throw Error(ErrorKind::kRecipe, error.message(), {recipe_.hooks, 1, 0});
-    }
-    for (size_t i = 0; i < std::size(kEntries); ++i) {
-      has_[i] = push_field(state, -1, kEntries[i].data());
-      if (!has_[i]) continue;
-      if (i == place_of(HookEntry::kMetrics)) {
-        check_whole_metrics(state, recipe_.hooks);
-        lua_pop(state, 1);
-        continue;
-      }
-      if (i == place_of(HookEntry::kTrackers)) {
-        check_trackers(state, recipe_.hooks);
-        lua_pop(state, 1);
-        continue;
-      }
-      RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: {} is {}, expected a function",
-                recipe_.hooks, kEntries[i], type_name(state, -1));
-      lua_pop(state, 1);
-    }
-  }
-
-  void push_entry(std::string_view name) {
+  void push_entry(std::string_view name) const {
     lua_State* const state = runtime_.state();
     lua_getfield(state, LUA_REGISTRYINDEX, kHook);
     lua_getfield(state, -1, name.data());
@@ -404,26 +370,21 @@ class LuaHooks : public train::Hooks {
   void call_step(std::string_view name, const StepInputs& inputs) {
     lua_State* const state = runtime_.state();
     use_model(inputs.model);
+    inputs.forward.program.set_mark(line_of(name));  // of what is recorded before the first line that records
     push_entry(name);
     lua_getfield(state, LUA_REGISTRYINDEX, kAcc);
-    lua_createtable(state, 0, 5);
-    const auto set = [&](const char* key, Value value) {
-      push_tensor(state, value);
-      lua_setfield(state, -2, key);
-    };
-    set("features", inputs.features);
-    set("labels", inputs.labels);
-    set("mask", inputs.mask);
-    set("ids", inputs.sample_ids);
-    lua_pushinteger(state, inputs.features.shape()[0]);
-    lua_setfield(state, -2, "size");
+    lua_createtable(state, 0, static_cast<int>(batch_fields().size()));
+    for (const BatchField& field : batch_fields()) {
+      field.push(state, inputs);
+      lua_setfield(state, -2, field.name);
+    }
     refuse_unknown(state, "a batch");
     runtime_.call(state, 2, 1);
   }
 
   const schema::Recipe& recipe_;
   const bool silent_;
-  std::array<bool, std::size(kEntries)> has_{};
+  std::array<bool, train::kEntryCount + train::kEventCount> has_{};
   const std::filesystem::path folder_;  // of the hook file
   Recording recording_;
   Runtime runtime_;
@@ -437,10 +398,6 @@ std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe, const std
                                          bool silent) {
   if (recipe.hooks.empty()) return nullptr;
   return std::make_unique<LuaHooks>(recipe, recorded, silent);
-}
-
-std::span<const std::string_view> hook_entries() {
-  return kEntries;
 }
 
 train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded, bool silent) {

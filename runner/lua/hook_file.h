@@ -16,9 +16,6 @@ namespace runner::lua {
 std::unique_ptr<train::Hooks> load_hooks(const schema::Recipe& recipe,
                                          const std::vector<train::HookSource>& recorded = {}, bool silent = false);
 
-// The names of all entries.
-std::span<const std::string_view> hook_entries();
-
 // Such a maker for train::run().
 train::MakeHooks hooks_maker(std::vector<train::HookSource> recorded = {}, bool silent = false);
 

@@ -90,7 +90,7 @@ int end_epochs(lua_State* state) {
   return 0;
 }
 
-int64_t& newest_of(Accelerator& accelerator, Split split) {
+Accelerator::Batches& newest_of(Accelerator& accelerator, Split split) {
   return accelerator.newest[static_cast<size_t>(split)];
 }
 
@@ -98,13 +98,37 @@ int next_batch(lua_State* state) {
   Accelerator& accelerator = upvalue_accelerator(state);
   const auto split = static_cast<Split>(lua_tointeger(state, lua_upvalueindex(2)));
   train::CustomLoop& loop = loop_of(accelerator, "batches");
-  RUN_CHECK(newest_of(accelerator, split) == lua_tointeger(state, lua_upvalueindex(3)), ErrorKind::kRun,
-            "acc:batches: this loop is over, another one has begun");
+  RUN_CHECK(newest_of(accelerator, split).number == lua_tointeger(state, lua_upvalueindex(3)), ErrorKind::kRun,
+            "acc:batches: this loop is over, another one has begun at {}",
+            newest_of(accelerator, split).begun.to_string());
   Runtime::of(state).refill();
   const auto number = loop.next_batch(split);
   if (number) return push_part(state, accelerator, *number, kBatchName);
   lua_pushnil(state);
   return 1;
+}
+
+// Whether the value at the top, which is popped, is what the newest loop over batches asks for its next one.
+bool is_newest(lua_State* state, Accelerator& accelerator, Split split) {
+  bool is = lua_tocfunction(state, -1) == bound_in_loop<next_batch>;
+  for (const auto& [upvalue, number] :
+       {std::pair{2, static_cast<int64_t>(split)}, std::pair{3, newest_of(accelerator, split).number}}) {
+    if (!is || lua_getupvalue(state, -1, upvalue) == nullptr) continue;
+    is = lua_tointeger(state, -1) == number;
+    lua_pop(state, 1);
+  }
+  lua_pop(state, 1);
+  return is;
+}
+
+// Whether a `for` that one of the functions under way is in goes through the newest loop: it has that in a local
+// variable while it is not left.
+bool is_in_newest(lua_State* state, Accelerator& accelerator, Split split) {
+  lua_Debug frame{};
+  for (int level = 1; lua_getstack(state, level, &frame) != 0; ++level)
+    for (int local = 1; const char* name = lua_getlocal(state, &frame, local); ++local)
+      if (is_newest(state, accelerator, split) && std::string_view(name) == "(for state)") return true;
+  return false;
 }
 
 // The loop is not told when it is left: Lua 5.4.4 gives a value that is to be closed in a loop in a loop the place of
@@ -114,10 +138,16 @@ int batches(lua_State* state) {
   const std::string_view split = lua_isnoneornil(state, 2) ? "train" : text_argument(state, 2);
   RUN_CHECK(split == "train" || split == "eval", ErrorKind::kRun, "acc:batches: '{}' is neither train nor eval", split);
   const Split which = split == "eval" ? Split::kEval : Split::kTrain;
+  Accelerator::Batches& newest = newest_of(accelerator, which);
+  RUN_CHECK(!is_in_newest(state, accelerator, which), ErrorKind::kRun,
+            "acc:batches: the loop over {} batches of {} is still under way; go on when it is over, or leave it with "
+            "break",
+            split == "eval" ? "evaluation" : "training", newest.begun.to_string());
   loop_of(accelerator, "batches").begin_batches(which);
   lua_pushlightuserdata(state, &accelerator);
   lua_pushinteger(state, static_cast<lua_Integer>(which));
-  lua_pushinteger(state, ++newest_of(accelerator, which));
+  newest = {newest.number + 1, line_of_caller(state)};
+  lua_pushinteger(state, newest.number);
   lua_pushcclosure(state, bound_in_loop<next_batch>, 3);
   return 1;
 }
@@ -126,12 +156,12 @@ int batch_field(lua_State* state) {
   const Part<int64_t>& batch = part_argument<int64_t>(state, kBatchName);
   const std::string_view name = key_argument(state, "a batch");
   const train::StepInputs& inputs = loop_of(*batch.accelerator, "batches").inputs(batch.value);
-  if (name == "size") return lua_pushinteger(state, inputs.features.shape()[0]), 1;
-  const std::pair<std::string_view, Value> tensors[] = {
-      {"features", inputs.features}, {"labels", inputs.labels}, {"mask", inputs.mask}, {"ids", inputs.sample_ids}};
-  for (const auto& [known, value] : tensors)
-    if (name == known) return push_tensor(state, value), 1;
-  fail(ErrorKind::kRun, "a batch has no '{}'; it has features, labels, mask, ids and size", name);
+  for (const BatchField& field : batch_fields())
+    if (name == field.name) return field.push(state, inputs), 1;
+  std::vector<std::string> names;
+  for (const BatchField& field : batch_fields()) names.emplace_back(field.name);
+  fail(ErrorKind::kRun, "a batch has no '{}'; {}", name,
+       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
 }
 
 int mark_step(lua_State* state) {
@@ -337,7 +367,8 @@ constexpr AcceleratorMethod kMethods[] = {
 };
 
 int no_assignment(lua_State* state) {
-  const std::string_view kind = type_name(state, 1), name = luaL_tolstring(state, 2, nullptr);
+  const std::string_view kind = type_name(state, 1);
+  const std::string name = text_of(state, 2);
   const bool rate = kind == kOptimizerName && name == "lr";
   fail(ErrorKind::kRun, "{}.{} cannot be set; {}", kind, name,
        rate ? "rates follow the schedule: write scheduler.type: hook in the recipe, and in the hook a function "

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <functional>
 #include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,7 +38,7 @@ nn::ModulePtr* module_test(lua_State* state, int index) {
 class LuaModule : public nn::Module {
  public:
   // Takes the table or function at the top of the stack, and leaves it there.
-  explicit LuaModule(lua_State* state) : runtime_(Runtime::of(state)) {
+  explicit LuaModule(lua_State* state) : runtime_(Runtime::of(state)), is_function_(lua_isfunction(state, -1)) {
     std::set<const void*> seen;
     if (lua_istable(state, -1)) find_members(state, "", seen);
     lua_pushvalue(state, -1);
@@ -62,6 +63,10 @@ class LuaModule : public nn::Module {
 
   void push_table(lua_State* state) const { lua_rawgetp(state, LUA_REGISTRYINDEX, this); }
 
+  // By the names of their parameters: "blocks.0".
+  const std::vector<std::pair<std::string, nn::ModulePtr>>& named_members() const { return members_; }
+  std::string text() const override { return is_function_ ? "a function" : "nn.Module"; }
+
  private:
   Value record(nn::Forward& context, Value x) const override {
     const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
@@ -70,10 +75,23 @@ class LuaModule : public nn::Module {
     const int callee = push_callee(state);
     push_tensor(state, x);
     runtime_.call(state, callee, 1);
-    const Value y = tensor_value(state, -1, "what forward returned");
+    const Value y = returned(state);
     lua_pop(state, 1);
     recording.mark_line(state);  // what follows was called from there, not from the function that has returned
     return y;
+  }
+
+  // The tensor at the top.
+  Value returned(lua_State* state) const {
+    if (is_tensor(state, -1)) return tensor_value(state, -1, "a module's output");
+    const std::string type(type_name(state, -1));
+    push_callee(state);
+    const bool is_method = lua_istable(state, -1);
+    if (is_method) lua_pop(state, 1);
+    throw Error(
+        ErrorKind::kRun,
+        fmt::format("{} returned {}, expected a tensor", is_method ? "forward" : "a function of nn.Sequential", type),
+        place_of_function(state));
   }
 
   // Modules of the table at the top and of the tables in it by name, in the order of the names; numbers first.
@@ -110,12 +128,15 @@ class LuaModule : public nn::Module {
   }
 
   Runtime& runtime_;
+  const bool is_function_;
   std::vector<std::pair<std::string, nn::ModulePtr>> members_;
 };
 
 // ---- constructors --------------------------------------------------------------------------------------------------
 
+// What a constructor gives.
 int push(lua_State* state, nn::ModulePtr module) {
+  module->set_made_at(line_of_caller(state));
   push_module(state, std::move(module));
   return 1;
 }
@@ -151,44 +172,6 @@ int takes(lua_State* state) {
   return function(state);
 }
 
-// The name in `nn` of a constructor.
-std::string_view name_of(int (*function)(lua_State*));
-
-// Appends the argument at `index` as it stood in the call.
-void append_argument(lua_State* state, int index, std::string& text) {
-  if (!lua_istable(state, index)) {
-    push_text_of(state, index);
-    text += text_argument(state, -1);
-    lua_pop(state, 1);
-    return;
-  }
-  std::string_view separator = "{";
-  for (const std::string& key : text_keys(state, index)) {
-    text += fmt::format("{}{} = ", std::exchange(separator, ", "), key);
-    push_field(state, index, key.c_str());
-    push_text_of(state, -1);
-    text += text_argument(state, -1);
-    lua_pop(state, 2);
-  }
-  text += separator == "{" ? "{}" : "}";
-}
-
-// A constructor as takes() has it, whose module prints as the call: nn.Linear(2, 3).
-template <int (*function)(lua_State*), int most>
-int made(lua_State* state) {
-  const int given = std::min(lua_gettop(state), most);
-  takes<function, most>(state);
-  std::string text = fmt::format("nn.{}(", name_of(bound<made<function, most>>));
-  for (int i = 1; i <= given && !lua_isnil(state, i); ++i) {
-    if (i > 1) text += ", ";
-    append_argument(state, i, text);
-  }
-  text += ')';
-  lua_pushlstring(state, text.data(), text.size());
-  lua_setiuservalue(state, -2, 1);
-  return 1;
-}
-
 int linear(lua_State* state) {
   const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
   return push(state, nn::linear(in, out, flag_option(state, 3, "nn.Linear", "bias", true)));
@@ -218,25 +201,29 @@ int activation(lua_State* state) {
 class Pointwise : public nn::Module {
  public:
   using Function = std::function<Value(Value)>;
-  Pointwise(std::string_view type, Function function) : type_(type), function_(std::move(function)) {}
+  Pointwise(std::string_view type, Function function, std::optional<double> number = std::nullopt)
+      : type_(type), function_(std::move(function)), number_(number) {}
 
  private:
   Value record(nn::Forward&, Value x) const override { return function_(x); }
   std::string_view type() const override { return type_; }
+  std::string text() const override { return fmt::format("{}({})", type_, number_ ? fmt::to_string(*number_) : ""); }
 
   const std::string_view type_;  // a literal
   const Function function_;
+  const std::optional<double> number_;  // that the constructor takes
 };
 
 int leaky_relu(lua_State* state) {
   const double slope = lua_isnoneornil(state, 1) ? 0.01 : number_argument(state, 1);
-  return push(state,
-              std::make_shared<Pointwise>("nn.LeakyReLU", [slope](Value x) { return ops::leaky_relu(x, slope); }));
+  return push(state, std::make_shared<Pointwise>(
+                         "nn.LeakyReLU", [slope](Value x) { return ops::leaky_relu(x, slope); }, slope));
 }
 
 int elu(lua_State* state) {
   const double alpha = lua_isnoneornil(state, 1) ? 1 : number_argument(state, 1);
-  return push(state, std::make_shared<Pointwise>("nn.ELU", [alpha](Value x) { return ops::elu(x, alpha); }));
+  return push(state, std::make_shared<Pointwise>(
+                         "nn.ELU", [alpha](Value x) { return ops::elu(x, alpha); }, alpha));
 }
 
 int softplus(lua_State* state) {
@@ -252,7 +239,7 @@ void check_list(lua_State* state, lua_Integer size) {
   if (!push_stray_key(state, 1, size)) return;
   fail(ErrorKind::kRun,
        "nn.Sequential: its members are a list without gaps, got the key {}; members with names are nn.Module's",
-       luaL_tolstring(state, -1, nullptr));
+       text_of(state, -1));
 }
 
 // nn.Sequential{…} or nn.Sequential(a, b): modules, and functions of a tensor.
@@ -291,32 +278,28 @@ int lua_module(lua_State* state) {
 }
 
 constexpr ModuleFunction kModules[] = {
-    {"Linear", bound<made<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
+    {"Linear", bound<takes<linear, 3>>, "nn.Linear(inputs, outputs [, {bias = true}])",
      "x (..., inputs) to (..., outputs); weight (outputs, inputs) and bias, initialised as torch's."},
-    {"Embedding", bound<made<embedding, 2>>, "nn.Embedding(rows, width)",
+    {"Embedding", bound<takes<embedding, 2>>, "nn.Embedding(rows, width)",
      "Row x of weight (rows, width), for labels from 0."},
-    {"LayerNorm", bound<made<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
-    {"Dropout", bound<made<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
-    {"ReLU", bound<made<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
-    {"GELU", bound<made<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
-    {"GELUTanh", bound<made<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
-    {"SiLU", bound<made<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
-    {"LeakyReLU", bound<made<leaky_relu, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
-    {"ELU", bound<made<elu, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
-    {"Softplus", bound<made<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
-    {"Tanh", bound<made<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
-    {"Sigmoid", bound<made<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
-    {"Identity", bound<made<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
-    {"Flatten", bound<made<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
+    {"LayerNorm", bound<takes<layer_norm, 2>>, "nn.LayerNorm(width [, eps])", "Over the last axis; weight and bias."},
+    {"Dropout", bound<takes<dropout, 1>>, "nn.Dropout(p)", "Zeroes with probability p while training."},
+    {"ReLU", bound<takes<activation<schema::Activation::kRelu>, 0>>, "nn.ReLU()", "x, or 0 where negative."},
+    {"GELU", bound<takes<activation<schema::Activation::kGelu>, 0>>, "nn.GELU()", "The erf form."},
+    {"GELUTanh", bound<takes<activation<schema::Activation::kGeluTanh>, 0>>, "nn.GELUTanh()", "The tanh form."},
+    {"SiLU", bound<takes<activation<schema::Activation::kSilu>, 0>>, "nn.SiLU()", "x times its sigmoid."},
+    {"LeakyReLU", bound<takes<leaky_relu, 1>>, "nn.LeakyReLU([slope])", "x, or slope (0.01) times it where negative."},
+    {"ELU", bound<takes<elu, 1>>, "nn.ELU([alpha])", "x, or alpha (1) times exp(x) - 1 where negative."},
+    {"Softplus", bound<takes<softplus, 0>>, "nn.Softplus()", "log(1 + exp(x))."},
+    {"Tanh", bound<takes<activation<schema::Activation::kTanh>, 0>>, "nn.Tanh()", "Hyperbolic tangent."},
+    {"Sigmoid", bound<takes<activation<schema::Activation::kSigmoid>, 0>>, "nn.Sigmoid()", "1 / (1 + exp(-x))."},
+    {"Identity", bound<takes<activation<schema::Activation::kIdentity>, 0>>, "nn.Identity()", "x itself."},
+    {"Flatten", bound<takes<flatten, 0>>, "nn.Flatten()", "(B, ...) to (B, elements)."},
     {"Sequential", bound<sequential>, "nn.Sequential{module...}",
      "One after the other; functions of a tensor count too."},
     {"Module", bound<takes<lua_module, 1>>, "nn.Module{name = module..., forward = function(self, x) ... end}",
      "A module of your own; its modules are named by their keys."},
 };
-
-std::string_view name_of(int (*function)(lua_State*)) {
-  return std::ranges::find(kModules, function, &ModuleFunction::function)->name;
-}
 
 // ---- what a module answers -----------------------------------------------------------------------------------------
 
@@ -355,12 +338,12 @@ int member(lua_State* state, std::span<const nn::ModulePtr> members) {
   } else if (lua_isinteger(state, 2)) {
     number = lua_tointeger(state, 2);
   }
-  if (number >= 1 && number <= std::ssize(members)) return push(state, members[static_cast<size_t>(number - 1)]);
+  if (number >= 1 && number <= std::ssize(members))
+    return push_module(state, members[static_cast<size_t>(number - 1)]), 1;
   const bool is_name = lua_type(state, 2) == LUA_TSTRING;
   fail(ErrorKind::kRun,
        "this nn.Sequential has no member {}{}{}; it has [1] to [{}], by their names in states \"0\" to \"{}\"",
-       is_name ? "\"" : "[", luaL_tolstring(state, 2, nullptr), is_name ? "\"" : "]", members.size(),
-       members.size() - 1);
+       is_name ? "\"" : "[", text_of(state, 2), is_name ? "\"" : "]", members.size(), members.size() - 1);
 }
 
 // #sequential
@@ -376,7 +359,7 @@ int length(lua_State* state) {
 }
 
 int no_assignment(lua_State* state) {
-  fail(ErrorKind::kRun, "a module is as it was made: '{}' of it cannot be set", luaL_tolstring(state, 2, nullptr));
+  fail(ErrorKind::kRun, "a module is as it was made: '{}' of it cannot be set", text_of(state, 2));
 }
 
 // module.weight, a member of nn.Sequential, and what the table of a module in Lua holds.
@@ -390,8 +373,7 @@ int index(lua_State* state) {
   }
   if (!module.members().empty()) return member(state, module.members());
   if (lua_type(state, 2) != LUA_TSTRING)
-    fail(ErrorKind::kRun, "a module has no entry [{}]; nn.Sequential alone has members by number",
-         luaL_tolstring(state, 2, nullptr));
+    fail(ErrorKind::kRun, "a module has no entry [{}]; nn.Sequential alone has members by number", text_of(state, 2));
   const std::string_view name = text_argument(state, 2);
   for (const auto& [own, id] : module.own_parameters()) {
     if (own != name) continue;
@@ -405,13 +387,46 @@ int index(lua_State* state) {
   fail(ErrorKind::kRun, "the module has no '{}'; {}", name, schema::did_you_mean(name, names, otherwise));
 }
 
+// The module and those in it, one on each line: "nn.Sequential(\n  (0): nn.ReLU()\n)".
+class Structure {
+ public:
+  explicit Structure(const nn::Module& module) { add(module, ""); }
+
+  std::string text;
+
+ private:
+  void add(const nn::Module& module, const std::string& indent) {
+    text += module.text();
+    const auto* const in_lua = dynamic_cast<const LuaModule*>(&module);
+    const bool holds = in_lua != nullptr ? !in_lua->named_members().empty() : !module.members().empty();
+    if (!holds) return;
+    text += '(';
+    if (in_lua != nullptr) {
+      for (const auto& [name, member] : in_lua->named_members()) add_member(name, *member, indent);
+    } else {
+      for (size_t i = 0; i < module.members().size(); ++i) add_member(std::to_string(i), *module.members()[i], indent);
+    }
+    text += fmt::format("\n{})", indent);
+  }
+
+  // A module that stands in others many times would be shown as often.
+  void add_member(const std::string& name, const nn::Module& member, const std::string& indent) {
+    constexpr int kMostLines = 1000;
+    if (lines_ > kMostLines) return;
+    text += fmt::format("\n{}  ", indent);
+    if (++lines_ > kMostLines) {
+      text += "...";
+      return;
+    }
+    text += fmt::format("({}): ", name);
+    add(member, indent + "  ");
+  }
+
+  int lines_ = 0;
+};
+
 int to_string(lua_State* state) {
-  const nn::Module& module = *module_argument(state, 1);
-  if (lua_getiuservalue(state, 1, 1) == LUA_TSTRING) return 1;
-  const std::string text = dynamic_cast<const LuaModule*>(&module) != nullptr ? "nn.Module"
-                           : module.members().empty()
-                               ? kModuleName
-                               : fmt::format("nn.Sequential of {} modules", module.members().size());
+  const std::string text = Structure(*module_argument(state, 1)).text;
   lua_pushlstring(state, text.data(), text.size());
   return 1;
 }
@@ -437,7 +452,7 @@ std::span<const ModuleFunction> module_functions() {
 }
 
 void push_module(lua_State* state, nn::ModulePtr module) {
-  void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 1);
+  void* place = lua_newuserdatauv(state, sizeof(nn::ModulePtr), 0);
   new (place) nn::ModulePtr(std::move(module));
   luaL_setmetatable(state, kModuleName);
 }

@@ -70,6 +70,7 @@ class LuaRule : public optim::CustomRule {
       push_tensor(state, slots[i]);
       lua_setfield(state, -2, slots_[i].c_str());
     }
+    refuse_unknown(state, "slots", /*closed=*/true);
     lua_pushvalue(state, -1);
     lua_insert(state, -5);  // below the function, to be read afterwards
     push_tensor(state, lr);
@@ -77,10 +78,9 @@ class LuaRule : public optim::CustomRule {
     runtime_.call(state, 5, 1);
     optim::Updated now{checked(state, "what update returned", parameters), {}};
     lua_pop(state, 1);
-    const std::vector<std::string_view> known(slots_.begin(), slots_.end());
-    check_keys(state, -1, "slots", known);
     for (const std::string& name : slots_) {
-      lua_getfield(state, -1, name.c_str());
+      lua_pushlstring(state, name.data(), name.size());
+      lua_rawget(state, -2);
       now.slots.push_back(checked(state, fmt::format("slots.{}", name), parameters));
       lua_pop(state, 1);
     }
@@ -112,7 +112,7 @@ class LuaRule : public optim::CustomRule {
 // Throws where the list at `index` has a key that is none of 1 … size: it would be left out.
 void check_list(lua_State* state, int index, lua_Integer size, std::string_view what) {
   if (!push_stray_key(state, index, size)) return;
-  fail(ErrorKind::kRun, "{} is a list without gaps, got the key {}", what, luaL_tolstring(state, -1, nullptr));
+  fail(ErrorKind::kRun, "{} is a list without gaps, got the key {}", what, text_of(state, -1));
 }
 
 // A number, a boolean, or a list of numbers.
@@ -253,7 +253,7 @@ int custom(lua_State* state) {
   if (push_field(state, 2, "lr")) {
     option_value(state, "lr");
     RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER && lua_tonumber(state, -1) >= 0, ErrorKind::kRun,
-              "lr must be a number of at least 0, got {}", luaL_tolstring(state, -1, nullptr));
+              "lr must be a number of at least 0, got {}", text_of(state, -1));
     optimizer.rule.hyper.lr = lua_tonumber(state, -1);
     optimizer.has_rate = true;
     lua_pop(state, 1);
@@ -290,7 +290,7 @@ int no_entry(lua_State* state) {
   fail(ErrorKind::kRun,
        "an optimizer of optim has no '{}': the entry `optimizers` returns it, and in `train` it is acc.optimizer, or "
        "acc.optimizers.NAME",
-       luaL_tolstring(state, 2, nullptr));
+       text_of(state, 2));
 }
 
 int missing(lua_State* state) {

@@ -93,6 +93,7 @@ class Writer {
     RUN_CHECK(depth < kMaxDepth, ErrorKind::kRun, "{} lies more than {} tables deep: does a table hold itself?", name,
               kMaxDepth);
     RUN_CHECK(lua_checkstack(state_, 4) != 0, ErrorKind::kRun, "{}: no room on the stack", name);
+    unseal(state_, -1);
     text += '{';
     const std::vector<Key> all = keys(name);
     Runtime::of(state_).spend(state_, kEntry * std::ssize(all));

@@ -77,7 +77,7 @@ void check_file(const std::filesystem::path& file, const std::filesystem::path& 
   const std::filesystem::path real = std::filesystem::canonical(file);
   const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
   RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
-            "require: {} lies outside the recipe's folder", file.string());
+            "require: {} lies outside the hook's folder: a link leads there", file.string());
 }
 
 }  // namespace
@@ -402,7 +402,7 @@ class Runtime::Impl {
   lua_State* const state_;
 };
 
-// require "name": a built-in module, or the result of a file beside the recipe, run once.
+// require "name": a built-in module, or the result of a file beside the hook file, run once.
 int require(lua_State* state) {
   Runtime& runtime = Runtime::of(state);
   const std::string name(text_argument(state, 1));
@@ -414,7 +414,7 @@ int require(lua_State* state) {
   }
   const std::filesystem::path relative = file_of_module(name);
   RUN_CHECK(!relative.empty(), ErrorKind::kRun,
-            "require: '{}' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe", name);
+            "require: '{}' is no module name; write require \"lib.name\" for lib/name.lua beside the hook file", name);
   const std::filesystem::path& folder = runtime.options().folder;
   const std::filesystem::path file = (folder / relative).lexically_normal();
   if (runtime.impl_->recorded(file) == nullptr) check_file(file, folder, name);

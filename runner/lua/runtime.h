@@ -35,7 +35,7 @@ struct Source {
 };
 
 struct RuntimeOptions {
-  std::filesystem::path folder;  // where `require` finds files: beside the recipe
+  std::filesystem::path folder;  // of the hook file: where `require` finds files, and below it
   uint64_t seed = 0;             // of math.random
   Budget budget = {};
   std::function<void(std::string_view)> print;  // takes the lines that print() writes

@@ -13,7 +13,7 @@
 namespace runner::lua {
 namespace {
 
-// ---- an order of keys that does not depend on addresses or hash seeds ---------------------------------------------
+// ---- an order of keys that does not depend on addresses or hash seeds ----------------------------------------------
 
 // What going to the next entry of a table costs in here, and sorting one, in instructions.
 constexpr int64_t kWalk = 5, kSort = 20;
@@ -73,6 +73,7 @@ void push_next_unordered(lua_State* state) {
 int next_entry(lua_State* state) {
   lua_settop(state, 2);
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a table");
+  unseal(state, 1);
   if (lua_isnil(state, 2) || rank_of(state, 2) != 3) {
     push_next_key(state);
     if (!lua_isnil(state, -1)) {
@@ -164,6 +165,24 @@ int to_string(lua_State* state) {
   luaL_checkany(state, 1);
   push_text_of(state, 1);
   return 1;
+}
+
+// string.format, upvalue 1: Lua's own, whose %s and %p would show addresses.
+int format(lua_State* state) {
+  const std::string_view pattern = text_argument(state, 1);
+  int argument = 1;
+  for (size_t at = pattern.find('%'); at < pattern.size(); at = pattern.find('%', at + 1)) {
+    at = pattern.find_first_not_of("-+ #0123456789.", at + 1);
+    if (at == std::string_view::npos) break;
+    if (pattern[at] == '%') continue;
+    ++argument;
+    RUN_CHECK(pattern[at] != 'p', ErrorKind::kRun,
+              "string.format: %p would show an address, which is another in each run; %s shows what the value is");
+    if (pattern[at] != 's' || argument > lua_gettop(state)) continue;
+    push_text_of(state, argument);
+    lua_replace(state, argument);
+  }
+  return lua_tocfunction(state, lua_upvalueindex(1))(state);
 }
 
 // A finalizer would run at moments of the collector's choosing, without a budget.
@@ -281,7 +300,7 @@ int repeat(lua_State* state) {
   return 1;
 }
 
-// ---- functions that go through more than their call shows ---------------------------------------------------------
+// ---- functions that go through more than their call shows ----------------------------------------------------------
 
 // Functions of Lua's library, upvalue 1, that first count what they are going to do, `work`.
 template <int64_t (*work)(lua_State*)>
@@ -329,11 +348,11 @@ int64_t to_move(lua_State* state) {
   return times(static_cast<int64_t>(std::min<lua_Unsigned>(count, LUA_MAXINTEGER)), kWalk);
 }
 
-struct Counted {
+struct Wrapped {
   const char *table, *name;
   lua_CFunction function;
 };
-constexpr Counted kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
+constexpr Wrapped kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
                                 {"table", "insert", counted<to_shift<2>>},
                                 {"table", "move", counted<to_move>},
                                 {"table", "remove", counted<to_shift<1>>},
@@ -354,10 +373,10 @@ constexpr Missing kMissing[] = {
     {"io", "hooks read and write no files; acc:print and acc:log tell what happens"},
     {"os", "hooks do not reach the system"},
     {"debug", "hooks do not reach Lua's insides"},
-    {"package", "require finds built-in modules and files beside the recipe"},
+    {"package", "require finds built-in modules and files beside the hook file"},
     {"load", "hooks run no code that they make themselves"},
-    {"loadfile", "require finds files beside the recipe"},
-    {"dofile", "require finds files beside the recipe"},
+    {"loadfile", "require finds files beside the hook file"},
+    {"dofile", "require finds files beside the hook file"},
     {"loadstring", "hooks run no code that they make themselves"},
     {"collectgarbage", "memory is managed by the run"},
     {"warn", "use print"},
@@ -386,7 +405,7 @@ void remove(lua_State* state, const char* table, const char* name) {
 }
 
 // Puts a closure over the function in its place.
-void count_work(lua_State* state, const Counted& row) {
+void wrap(lua_State* state, const Wrapped& row) {
   lua_getglobal(state, row.table);
   lua_getfield(state, -1, row.name);
   lua_pushcclosure(state, row.function, 1);
@@ -413,7 +432,8 @@ void open_sandbox(lua_State* state, int64_t pattern_steps) {
   }
   for (const Missing& missing : kMissing) remove(state, LUA_GNAME, missing.name);
   remove(state, "string", "dump");
-  for (const Counted& row : kCounted) count_work(state, row);
+  for (const Wrapped& row : kCounted) wrap(state, row);
+  wrap(state, {"string", "format", bound<format>});
   protect_metatable_of_strings(state);
   replace_pattern_functions(state, pattern_steps);
   replace(state, "string", "rep", bound<repeat>);

@@ -14,6 +14,7 @@
 #include "backends/graph/type_text.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/recording.h"
+#include "schema/metric_names.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
@@ -32,9 +33,6 @@ Value by_sample(Value x) {
 }
 
 namespace {
-
-// Recorded as train/NAME by the run itself.
-constexpr std::string_view kOwnMetrics[] = {"loss", "lr", "grad_norm", "scale", "samples_per_s"};
 
 // A tensor in the table at the top; unset where there is none.
 Value field(lua_State* state, const char* name, std::string_view what) {
@@ -133,7 +131,7 @@ std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
   for (const std::string& name : metric_keys(state, -1, "what a step returned")) {
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     check_slip(name, taken);
-    RUN_CHECK(std::ranges::find(kOwnMetrics, name) == std::end(kOwnMetrics), ErrorKind::kRun,
+    RUN_CHECK(std::ranges::find(schema::kTrainingMetrics, name) == schema::kTrainingMetrics.end(), ErrorKind::kRun,
               "a step returned a metric '{}', which is a name of the run's own; return it under another", name);
     metrics.push_back(metric(inputs, name, field(state, name.c_str(), name)));
   }
@@ -179,6 +177,9 @@ train::StepPredictions take_predictions(lua_State* state, const StepInputs& inpu
     }
     step.metrics = metrics(state, inputs, {"predictions", "targets", "loss", "weight"});
   }
+  RUN_CHECK(step.predictions.shape() == inputs.outputs, ErrorKind::kRun,
+            "evaluation_step returned predictions {}, expected {} f32: {} outputs for each {}", step.predictions.type(),
+            inputs.outputs.to_string(), inputs.outputs.back(), inputs.outputs.rank() == 2 ? "sample" : "token");
   step.predictions = ops::cast(step.predictions, DType::kF32);
   lua_pop(state, 1);
   return step;

@@ -88,10 +88,26 @@ Operands operands_of(lua_State* state, Op op) {
   return {ops::cast(a, common), ops::cast(b, common)};
 }
 
+// What `record` gives for two operands that were cast to one type; an error names the types that the hook's have.
+template <class Record>
+Value recorded_for(lua_State* state, int a, int b, const Operands& cast, const Record& record) {
+  try {
+    return record(cast.a, cast.b);
+  } catch (const Error& error) {
+    if (!is_tensor(state, a) || !is_tensor(state, b)) throw;
+    const auto both = [](Value x, Value y) { return fmt::format("{} and {}", x.type(), y.type()); };
+    std::string message = error.message();
+    const std::string types = both(cast.a, cast.b);
+    if (const size_t at = message.find(types); at != std::string::npos)
+      message.replace(at, types.size(), both(tensor_argument(state, a), tensor_argument(state, b)));
+    throw Error(error.kind(), message, error.where());
+  }
+}
+
 template <Op op>
 int binary(lua_State* state) {
-  const Operands operands = operands_of(state, op);
-  return push(state, ops::binary(op, operands.a, operands.b));
+  const auto record = [](Value a, Value b) { return ops::binary(op, a, b); };
+  return push(state, recorded_for(state, 1, 2, operands_of(state, op), record));
 }
 
 template <Op op>
@@ -209,7 +225,9 @@ int where(lua_State* state) {
   if (!first) x = ops::full_like(y, number_argument(state, 2));
   if (!second) y = ops::full_like(x, number_argument(state, 3));
   const DType common = wider(x.dtype(), y.dtype());
-  return push(state, ops::where(condition, ops::cast(x, common), ops::cast(y, common)));
+  const Operands operands{ops::cast(x, common), ops::cast(y, common)};
+  return push(state,
+              recorded_for(state, 2, 3, operands, [&](Value a, Value b) { return ops::where(condition, a, b); }));
 }
 
 int masked_fill(lua_State* state) {

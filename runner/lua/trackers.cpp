@@ -36,22 +36,20 @@ void check_names(lua_State* state, lua_Integer number) {
   }
 }
 
-void check_tracker(lua_State* state, const std::string& file, lua_Integer number) {
-  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
-            "the hook {}: tracker {} is {}, expected a table with start, log or finish", file, number,
-            type_name(state, -1));
+void check_tracker(lua_State* state, lua_Integer number) {
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "tracker {} is {}, expected a table with start, log or finish",
+            number, type_name(state, -1));
   check_names(state, number);
   bool has_any = false;
   for (const std::string_view name : kFunctions) {
     if (!push_method(state, -1, name.data())) continue;
-    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: {} of tracker {} is {}, expected a function",
-              file, name, number, type_name(state, -1));
+    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "{} of tracker {} is {}, expected a function", name,
+              number, type_name(state, -1));
     has_any = true;
     lua_pop(state, 1);
   }
   RUN_CHECK(has_any, ErrorKind::kRecipe,
-            "the hook {}: tracker {} has none of the functions start, log and finish; nothing would call it", file,
-            number);
+            "tracker {} has none of the functions start, log and finish; nothing would call it", number);
 }
 
 // One function of a tracker, its arguments above it.
@@ -68,18 +66,18 @@ void call(Runtime& runtime, int arguments) {
 
 }  // namespace
 
-void check_trackers(lua_State* state, const std::string& file) {
-  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "the hook {}: trackers is {}, expected a list of tables", file,
+void check_trackers(lua_State* state) {
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "trackers is {}, expected a list of tables",
             type_name(state, -1));
   const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
   if (push_stray_key(state, -1, count))
     fail(ErrorKind::kRecipe,
-         "the hook {}: trackers has the key '{}', expected a list of tables: trackers = {{{{log = function(self, acc, "
+         "trackers has the key '{}', expected a list of tables: trackers = {{{{log = function(self, acc, "
          "values, step) … end}}}}",
-         file, luaL_tolstring(state, -1, nullptr));
+         text_of(state, -1));
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(state, -1, i);
-    check_tracker(state, file, i);
+    check_tracker(state, i);
     lua_pop(state, 1);
   }
 }

@@ -13,9 +13,8 @@ namespace runner::lua {
 
 class Runtime;
 
-// The value at the top of the stack, which stays there, is a list of trackers.  `file`: the hook, for messages.  Throws
-// Error(kRecipe).
-void check_trackers(lua_State* state, const std::string& file);
+// The value at the top of the stack, which stays there, is a list of trackers.  Throws Error(kRecipe).
+void check_trackers(lua_State* state);
 
 // Calls function `name` of each tracker that has it, with the tracker and `arguments` values that `push` pushes.  The
 // list is at the top of the stack, which is popped.  Throws Error(kRun) with the line.

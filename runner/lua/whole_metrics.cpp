@@ -11,9 +11,10 @@
 namespace runner::lua {
 namespace {
 
-// ---- lists, made in protected mode: they may be more than the memory that a hook has -------------------------------
+// ---- lists ---------------------------------------------------------------------------------------------------------
 
-// What Lua 5.4 takes for a list: a header, and 16 bytes an entry.
+// They are made in protected mode, as they may be more than the memory that a hook has.  What Lua 5.4 takes for a list:
+// a header, and 16 bytes an entry.
 constexpr int64_t list_bytes(int64_t entries) {
   return 56 + 16 * entries;
 }
@@ -90,26 +91,24 @@ void check_size(const Runtime& runtime, const train::EvaluatedSet& set) {
 
 }  // namespace
 
-void check_whole_metrics(lua_State* state, const std::string& file) {
-  RUN_CHECK(
-      lua_istable(state, -1), ErrorKind::kRecipe,
-      "the hook {}: metrics is {}, expected a table of functions by name: {{ auc = function(predictions, targets) "
-      "… end }}",
-      file, type_name(state, -1));
+void check_whole_metrics(lua_State* state) {
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
+            "metrics is {}, expected a table of functions by name: {{ auc = function(predictions, targets) "
+            "… end }}",
+            type_name(state, -1));
   std::vector<std::string> names;
   try {
     names = metric_keys(state, -1, "metrics");
   } catch (const Error& error) {
-    fail(ErrorKind::kRecipe, "the hook {}: {}", file, error.message());
+    throw Error(ErrorKind::kRecipe, error.message());
   }
   for (const std::string& name : names) {
     lua_getfield(state, -1, name.c_str());
-    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "the hook {}: metrics.{} is {}, expected a function", file,
-              name, type_name(state, -1));
+    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "metrics.{} is {}, expected a function", name,
+              type_name(state, -1));
     lua_pop(state, 1);
     RUN_CHECK(!schema::is_metric_name(name), ErrorKind::kRecipe,
-              "the hook {}: metrics.{} has the name of a built-in metric; choose another, or take that of eval.metrics",
-              file, name);
+              "metrics.{} has the name of a built-in metric; choose another, or take that of eval.metrics", name);
   }
 }
 

@@ -12,9 +12,9 @@ namespace runner::lua {
 
 class Runtime;
 
-// Throws Error(kRecipe), naming the hook `file`, where the value at the top of the stack is no table of functions by
-// name, or a name is that of a built-in metric.
-void check_whole_metrics(lua_State* state, const std::string& file);
+// Throws Error(kRecipe) where the value at the top of the stack is no table of functions by name, or a name is that of
+// a built-in metric.
+void check_whole_metrics(lua_State* state);
 
 // Takes such a table off the top of the stack and calls each function, in the order of the names, with the set as Lua
 // lists made for that call: what one does to them is not seen by the next.  Values by name.  Throws Error(kRun) with

@@ -17,6 +17,7 @@ class OverFlatSamples : public Module {
     return inner_->forward(context, flatten_->forward(context, x));
   }
   std::span<const ModulePtr> members() const override { return inner_->members(); }
+  std::string text() const override { return inner_->text(); }
 
  private:
   ModulePtr inner_, flatten_;

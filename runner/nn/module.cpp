@@ -34,6 +34,9 @@ class Linear : public Module {
   }
 
   std::string_view type() const override { return "nn.Linear"; }
+  std::string text() const override {
+    return fmt::format("nn.Linear({}, {}{})", in_, out_, has_bias_ ? "" : ", {bias = false}");
+  }
 
  private:
   const int64_t in_, out_;
@@ -54,6 +57,7 @@ class Embedding : public Module {
   std::vector<std::pair<std::string, ParameterId>> own_parameters() const override { return {{"weight", weight_}}; }
 
   std::string_view type() const override { return "nn.Embedding"; }
+  std::string text() const override { return fmt::format("nn.Embedding({}, {})", shape_[0], shape_[1]); }
 
  private:
   const Shape shape_;
@@ -78,6 +82,7 @@ class LayerNorm : public Module {
   }
 
   std::string_view type() const override { return "nn.LayerNorm"; }
+  std::string text() const override { return fmt::format("nn.LayerNorm({}, {})", width_, eps_); }
 
  private:
   const int64_t width_;
@@ -97,6 +102,7 @@ class Dropout : public Module {
   }
 
   std::string_view type() const override { return "nn.Dropout"; }
+  std::string text() const override { return fmt::format("nn.Dropout({})", p_); }
 
  private:
   const double p_;
@@ -131,6 +137,7 @@ class ActivationModule : public Module {
     }
     return {};
   }
+  std::string text() const override { return fmt::format("{}()", type()); }
 
  private:
   const schema::Activation kind_;
@@ -145,6 +152,7 @@ class Flatten : public Module {
   }
 
   std::string_view type() const override { return "nn.Flatten"; }
+  std::string text() const override { return "nn.Flatten()"; }
 };
 
 class Sequential : public Module {
@@ -163,6 +171,7 @@ class Sequential : public Module {
   }
 
   std::span<const ModulePtr> members() const override { return members_; }
+  std::string text() const override { return "nn.Sequential"; }
 
  private:
   std::vector<ModulePtr> members_;
@@ -193,7 +202,9 @@ Value Module::forward(Forward& context, Value x) const {
   try {
     return record(context, x);
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("in {}: {}", place(), error.message()), error.where());
+    Error placed(error.kind(), fmt::format("in {}: {}", place(), error.message()), error.where());
+    if (!context.program.mark().known()) placed.locate(made_at_);  // else whoever calls from there says so
+    throw placed;
   }
 }
 

@@ -61,8 +61,13 @@ class Module {
   // Adds the module's parameters under `prefix` ("", "0.", "blocks.3."), once to each set.
   void declare(ParameterSet& parameters, const std::string& prefix);
   // Records the module's computation.  An error says where in the model it arose, by the path of parameters' names:
-  // "in encoder.2 (nn.Linear) of the model: …".
+  // "in encoder.2 (nn.Linear) of the model: …"; where no line of a hook is in force, its line is made_at().
   Value forward(Forward& context, Value x) const;
+  // The line of a hook that made it; unknown where none did.
+  const SourceMark& made_at() const { return made_at_; }
+  void set_made_at(SourceMark line) { made_at_ = std::move(line); }
+  // As a hook writes the call that makes it, without the modules inside: "nn.Linear(2, 3)", "nn.Sequential".
+  virtual std::string text() const { return std::string(type()); }
   // The parameters that declare() has added, those of its modules included: [first, end).
   std::pair<ParameterId, ParameterId> declared() const { return {first_, end_}; }
   // The module's own parameters by name, declared already: "weight", "bias".
@@ -87,6 +92,7 @@ class Module {
   ParameterId first_ = 0, end_ = 0;
   int64_t depth_ = 0;  // of modules inside this one
   std::string path_;   // "encoder.2", empty for the whole model
+  SourceMark made_at_;
 };
 
 // x: (…, in) -> (…, out).  weight (out, in) and bias (out): U(±1/√in), as torch.nn.Linear.

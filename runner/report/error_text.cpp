@@ -4,11 +4,12 @@
 
 #include "runner/report/output.h"
 #include "schema/diagnostic.h"
+#include "schema/visible_text.h"
 
 namespace runner::report {
 
 std::string error_text(std::string_view text, bool color) {
-  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), text);
+  return fmt::format("{} {}\n", painted("error:", Color::kRed, color), schema::visible(text));
 }
 
 std::string error_text(const Error& error, bool color) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "schema/visible_text.h"
 
 namespace runner::report {
 namespace {
@@ -66,11 +67,11 @@ void ProgressReporter::on_evaluation(const Progress& progress, const std::map<st
 }
 
 void ProgressReporter::on_warning(std::string_view text) {
-  print(painted("warning:", Color::kYellow, out_.talk_color()) + ' ' + std::string(text));
+  print(painted("warning:", Color::kYellow, out_.talk_color()) + ' ' + schema::visible(text));
 }
 
 void ProgressReporter::on_print(std::string_view text) {
-  print(text);
+  print(schema::visible(text));
 }
 
 void ProgressReporter::measure(const Progress& progress, double now) {

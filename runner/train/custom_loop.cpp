@@ -285,6 +285,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
     stop_where_interrupted();
     if (window_.batches == 0) host_.begin_window();
     if (!train_.loader) train_.loader.emplace(session_.data.train, session_.plan, host_.loader_spec());
+    if (window_.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};

@@ -50,8 +50,8 @@ class CustomLoop {
   // Calls the hook's `train`, up to its end or to the end of the run.
   void run();
 
-  // ---- for the hook: tensors belong to the segment under way; calls that end it say so, and Hooks::record() tells the
-  // hook of the next one ----
+  // ---- for the hook ------------------------------------------------------------------------------------------------
+  // Tensors belong to the segment under way; calls that end it say so, and Hooks::record() tells the hook of the next.
 
   // The epochs [first, end) that the next loop over epochs goes through: `count` behind those of the loops before it,
   // or all that the recipe has left.

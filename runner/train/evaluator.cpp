@@ -44,9 +44,10 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
       dataset_(dataset),
       none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
       plan_(evaluation_plan(recipe, dataset.size(), ranks)),
-      with_metrics_(has(hooks, HookEntry::kMetrics) ? hooks : nullptr),
+      hooks_(hooks),
+      with_metrics_(has(hooks, HookEntry::kMetrics)),
       ranks_(ranks) {
-  RUN_CHECK(with_metrics_ == nullptr || trainer.encoding().sequence == 0, ErrorKind::kRecipe,
+  RUN_CHECK(!with_metrics_ || trainer.encoding().sequence == 0, ErrorKind::kRecipe,
             "`metrics` of a hook takes one label for each sample, and a text has one for each token; let "
             "evaluation_step return metrics instead");
 }
@@ -123,6 +124,10 @@ void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
                .weights = weights});
 }
 
+SourceMark Evaluator::line_of_step() const {
+  return hooks_ != nullptr ? hooks_->line_of(HookEntry::kEvaluationStep) : SourceMark();
+}
+
 std::map<std::string, double> Evaluator::run() {
   Metrics metrics = none_yet_;
   EvaluatedSet set;
@@ -130,28 +135,34 @@ std::map<std::string, double> Evaluator::run() {
   MetricSums of_hook;
   each_batch([&](const data::Batch& batch, size_t) {
     trainer_.evaluate(batch, evaluated_);
-    score(batch, metrics);
-    if (with_metrics_ != nullptr) gather(batch, set);
+    try {
+      score(batch, metrics);
+    } catch (const Error& error) {
+      throw Error(error).locate(line_of_step());
+    }
+    if (with_metrics_) gather(batch, set);
     for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
   });
   if (ranks_ != nullptr) {
     metrics.merge(*ranks_, site("eval metrics"));
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));
-    if (with_metrics_ != nullptr) set = merged(set);
+    if (with_metrics_) set = merged(set);
   }
   samples_ = metrics.samples();
   nan_samples_ = metrics.nan_samples();
   std::map<std::string, double> result = metrics.result();
   for (const auto& [name, sum] : of_hook) {
-    RUN_CHECK(!result.contains(name), ErrorKind::kRun,
-              "evaluation_step returns a metric {}, which eval.metrics has as well; rename one", name);
-    result[name] = sum.sum / sum.weight;
+    if (!result.emplace(name, sum.sum / sum.weight).second)
+      throw Error(ErrorKind::kRun,
+                  fmt::format("evaluation_step returns a metric {}, which eval.metrics has as well; rename one", name),
+                  line_of_step());
   }
-  if (with_metrics_ == nullptr) return result;
-  for (const auto& [name, value] : with_metrics_->metrics(set)) {
-    RUN_CHECK(!result.contains(name), ErrorKind::kRun,
-              "metrics.{}: evaluation_step returns a metric of that name as well; rename one", name);
-    result[name] = value;
+  if (!with_metrics_) return result;
+  for (const auto& [name, value] : hooks_->metrics(set)) {
+    if (!result.emplace(name, value).second)
+      throw Error(ErrorKind::kRun,
+                  fmt::format("metrics.{}: evaluation_step returns a metric of that name as well; rename one", name),
+                  line_of_step());
   }
   return result;
 }

@@ -38,13 +38,15 @@ class Evaluator {
   void score(const data::Batch& batch, Metrics& metrics) const;
   void gather(const data::Batch& batch, EvaluatedSet& set) const;
   EvaluatedSet merged(const EvaluatedSet& mine) const;
+  SourceMark line_of_step() const;
   backends::Site site(std::string_view what) const { return {what, trainer_.counters.windows}; }
 
   Trainer& trainer_;
   const data::Dataset& dataset_;
   const Metrics none_yet_;
   const data::DataPlan plan_;
-  Hooks* const with_metrics_;  // null: there are none over the whole set
+  Hooks* const hooks_;       // null: none
+  const bool with_metrics_;  // over the whole set
   backends::Collectives* const ranks_;
   std::vector<float> outputs_;  // of one batch
   Evaluated evaluated_;

@@ -17,7 +17,8 @@ Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters
     return p.trainable && each[static_cast<size_t>(&p - set.parameters().data())];
   };
   if (!std::any_of(set.parameters().begin(), set.parameters().end(), has_gradient))
-    throw Error(ErrorKind::kRun, "the loss depends on no parameter that is trained", root.program->mark_of(root.id));
+    throw Error(ErrorKind::kRun, "the loss depends on no parameter that is trained", root.program->mark_of(root.id))
+        .locate(root.program->mark());
   Gradients gradients(set.buffers().size());
   for (size_t b = 0; b < gradients.size(); ++b) {
     if (set.buffers()[b].group < 0) continue;

@@ -18,6 +18,7 @@
 #include "runner/nn/models.h"
 #include "runner/train/optimizers.h"
 #include "schema/recipe.h"
+#include "schema/source_mark.h"
 
 namespace runner::train {
 
@@ -32,6 +33,7 @@ struct StepInputs {
   Value mask;                                      // (B) f32: 1, or 0 for a repeated sample
   Value sample_ids;                                // (B) i64
   std::function<std::vector<double>(Value)> read;  // the elements of a value now, from the arrays as they are
+  backends::Shape outputs = {};                    // (B, N), of a text (B, T, N): what predictions have to be
 };
 
 // A metric that a step records: its value is Σ sum / Σ weight over the batches.
@@ -49,7 +51,7 @@ struct StepLosses {
 
 // What an evaluation step recorded.
 struct StepPredictions {
-  Value predictions;      // (B, N) f32, N as the data has classes or targets; of a text (B, T, N)
+  Value predictions;      // f32, of the shape StepInputs::outputs; N as the data has classes or targets
   Value targets;          // as StepInputs::labels; unset: those
   Value losses, weights;  // (B) f32, or unset: those of the recipe's loss
   std::vector<StepMetric> metrics;
@@ -117,6 +119,8 @@ class Hooks {
 
   virtual bool has(HookEntry entry) const = 0;
   virtual bool has(HookEvent event) const = 0;
+  // Where the function of an entry is defined, for errors that show when it has returned; unknown where it is none.
+  virtual SourceMark line_of(HookEntry entry) const = 0;
 
   // What has been read so far.
   virtual std::vector<HookSource> sources() const = 0;

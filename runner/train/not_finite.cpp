@@ -80,7 +80,8 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const Forwar
     const DType dtype = program.type(watched[i]).dtype;
     if (const auto found = find(dtype, contents, watched[i] == pass.weights)) {
       NotFinite result = describe(pass, parameters, watched[i], found->element, arguments);
-      result.what += fmt::format(" is {}", found->value);
+      result.what += fmt::format(" is {}", std::isnan(found->value) ? "nan" : fmt::to_string(found->value));
+      result.where = program.mark_of(watched[i]);
       return result;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "runner/nn/parameter_set.h"
+#include "schema/source_mark.h"
 
 namespace runner::train {
 
@@ -14,6 +15,7 @@ struct NotFinite {
   enum class Source { kData, kParameter, kComputed, kWeight };
   std::string what;  // "parameter 0.weight is inf"
   Source source = Source::kComputed;
+  SourceMark where = {};  // the line of a hook that recorded it; unknown: none did
 };
 
 // A recorded forward pass: its nodes up to `end`, the last of which is the sum of the losses.

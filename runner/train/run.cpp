@@ -203,6 +203,7 @@ class Run : private RunControl, private LoopHost {
   void declared_loop() {
     data::Loader loader(session_.data.train, session_.plan, loader_spec());
     while (!finished() && !interrupted()) {
+      if (!loader.wait([this] { return interrupted(); })) break;
       begin_window();
       const Trainer::WindowRates rates = session_.rates();
       const Trainer::Window window = session_.trainer.run_window(loader, rates);
@@ -324,7 +325,8 @@ class Run : private RunControl, private LoopHost {
   void not_finite(const NotFinite& found, bool untouched) override {
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
       if (++record_.result.skipped_steps == 1)
-        record_.warn(fmt::format("step {} was skipped: {}", step() + has_own_loop(), found.what));
+        record_.warn(fmt::format("step {} was skipped: {}{}", step() + has_own_loop(), found.what,
+                                 found.where.known() ? fmt::format(" ({})", found.where.to_string()) : ""));
       return;
     }
     const int64_t failed = step() + 1;
@@ -333,9 +335,11 @@ class Run : private RunControl, private LoopHost {
       if (step() > 0 && untouched) save("not finite");
     } catch (const Error&) {  // `found` says it
     }
-    RUN_CHECK(found.source != NotFinite::Source::kWeight, ErrorKind::kRun,
-              "step {}: {}; the weights that training_step returns must be at least 0", failed, found.what);
-    fail(ErrorKind::kRun, "the loss of step {} is not finite: {}; {}", failed, found.what, remedy_of(found));
+    const std::string text =
+        found.source == NotFinite::Source::kWeight
+            ? fmt::format("step {}: {}; the weights that training_step returns must be at least 0", failed, found.what)
+            : fmt::format("the loss of step {} is not finite: {}; {}", failed, found.what, remedy_of(found));
+    throw Error(ErrorKind::kRun, text, found.where);
   }
 
   // What the optimizer has done is to blame only if it has done something.

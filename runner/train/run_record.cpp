@@ -9,6 +9,7 @@
 #include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 #include "schema/json.h"
+#include "store/artifacts.h"
 
 namespace runner::train {
 namespace {
@@ -139,6 +140,7 @@ void RunRecord::collect() {
 
 void RunRecord::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {
   if (!writer_) return;
+  store::check_artifact_name(name);  // the writer would warn of it as well
   try {
     writer_->save_artifact({.name = name, .kind = std::string(kind), .meta = {}, .step = step()}, std::move(bytes))
         .get();

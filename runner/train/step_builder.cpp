@@ -182,7 +182,8 @@ StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) 
           .labels = batch[kLabels],
           .mask = batch[kMask],
           .sample_ids = batch[kSampleIds],
-          .read = nullptr};
+          .read = nullptr,
+          .outputs = outputs_of(batch[kMask] ? batch[kMask].shape()[0] : 0)};
 }
 
 StepBuilder::Recorded StepBuilder::record(int64_t batch, bool training, const Read& read) const {
@@ -228,12 +229,13 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
     StepPredictions step = hooks_->evaluation_step(inputs);
     recorded.outputs = step.predictions.id;
     recorded.targets = step.targets.id;
-    if (encoding_.sequence > 0) check_token_outputs(step.predictions, inputs.labels);
+    RUN_ASSERT(step.predictions.shape() == inputs.outputs);
     losses = step.losses ? SampleLosses{step.losses, step.weights}
                          : losses_of_recipe(step.predictions, step.targets ? step.targets : inputs.labels);
     add_metrics(recorded, std::move(step.metrics));
   } else {
     const Value outputs = nn::Autocast::raise(model_.module->forward(inputs.forward, inputs.features));
+    check_outputs(outputs, inputs.outputs);
     recorded.outputs = outputs.id;
     losses = losses_of_recipe(outputs, inputs.labels);
   }
@@ -242,28 +244,31 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
   recorded.counted = counted_by(losses.losses, inputs.mask).id;
 }
 
-// A hook's model may give outputs of any shape.
-SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
-  if (encoding_.sequence > 0) return losses_of_tokens(outputs, labels);
-  const Shape wanted{labels.shape()[0], encoding_.outputs};
-  RUN_CHECK(outputs.shape() == wanted, ErrorKind::kRecipe,
-            "the model gives {}, but the data has {} {}: expected {} f32", outputs.type().to_string(),
-            encoding_.outputs, encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets",
-            wanted.to_string());
-  return sample_losses(recipe_.train, loss_, outputs, labels);
+Shape StepBuilder::outputs_of(int64_t batch) const {
+  return encoding_.sequence > 0 ? Shape{batch, encoding_.sequence, encoding_.outputs} : Shape{batch, encoding_.outputs};
 }
 
-void StepBuilder::check_token_outputs(Value outputs, Value labels) const {
-  const Shape wanted{labels.shape()[0], encoding_.sequence, encoding_.outputs};
-  RUN_CHECK(outputs.shape() == wanted, ErrorKind::kRecipe,
-            "the model gives {}, but the data is text of {} different tokens: expected {} f32, for each token what "
-            "comes behind it",
-            outputs.type().to_string(), encoding_.outputs, wanted.to_string());
+// A hook's model may give outputs of any shape.
+void StepBuilder::check_outputs(Value outputs, const Shape& wanted) const {
+  if (outputs.shape() == wanted) return;
+  const std::string what =
+      encoding_.sequence > 0
+          ? fmt::format("is text of {} different tokens: expected {} f32, for each token what comes behind it",
+                        encoding_.outputs, wanted.to_string())
+          : fmt::format("has {} {}: expected {} f32", encoding_.outputs,
+                        encoding_.label_kind == data::LabelKind::kClass ? "classes" : "targets", wanted.to_string());
+  Error error(ErrorKind::kRecipe, fmt::format("the model gives {}, but the data {}", outputs.type().to_string(), what),
+              outputs.program->mark_of(outputs.id));
+  throw error.locate(model_.module->made_at());
+}
+
+SampleLosses StepBuilder::losses_of_recipe(Value outputs, Value labels) const {
+  if (encoding_.sequence > 0) return losses_of_tokens(outputs, labels);
+  return sample_losses(recipe_.train, loss_, outputs, labels);
 }
 
 // Each token counts as a sample of other data does: a sample's loss is the sum over its tokens, its weight theirs.
 SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
-  check_token_outputs(outputs, labels);
   const int64_t batch = labels.shape()[0], length = encoding_.sequence;
   const SampleLosses tokens =
       sample_losses(recipe_.train, loss_, ops::reshape(outputs, Shape{batch * length, encoding_.outputs}),
@@ -302,8 +307,10 @@ bool depends_on(const Program& program, ValueId value, ValueId on) {
 
 Program StepBuilder::forward(Recorded recorded, bool labelled) const {
   const ValueId labels = recorded.program.inputs()[layout_.arrays().size() + kLabels].value;
-  RUN_CHECK(labelled || !depends_on(recorded.program, recorded.outputs, labels), ErrorKind::kRun,
-            "the predictions of evaluation_step depend on batch.labels, which there are none of here");
+  if (!labelled && depends_on(recorded.program, recorded.outputs, labels))
+    throw Error(ErrorKind::kRun,
+                "the predictions of evaluation_step depend on batch.labels, which there are none of here",
+                hooks_->line_of(HookEntry::kEvaluationStep));
   recorded.program.output("outputs", recorded.outputs);
   if (labelled) {
     recorded.program.output("losses", recorded.losses);

@@ -150,7 +150,8 @@ class StepBuilder {
   void record_losses(Recorded& recorded, StepInputs& inputs, bool training) const;
   SampleLosses losses_of_recipe(Value outputs, Value labels) const;
   SampleLosses losses_of_tokens(Value outputs, Value labels) const;
-  void check_token_outputs(Value outputs, Value labels) const;
+  backends::Shape outputs_of(int64_t batch) const;
+  void check_outputs(Value outputs, const backends::Shape& wanted) const;
 
   Hooks* const hooks_;
   const schema::Loss loss_;

@@ -391,11 +391,27 @@ std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, con
   return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone);
 }
 
+namespace {
+
+// "source line file\0what": neither a path nor `what` has a NUL.
+std::string packed(const NotFinite& found) {
+  return fmt::format("{} {} {}", static_cast<int>(found.source), found.where.line, found.where.file) + '\0' +
+         found.what;
+}
+
+NotFinite unpacked(const std::string& text) {
+  const size_t line = text.find(' ') + 1, file = text.find(' ', line) + 1, what = text.find('\0') + 1;
+  return {text.substr(what),
+          static_cast<NotFinite::Source>(std::stoi(text)),
+          {text.substr(file, what - file - 1), std::stoi(text.substr(line)), 0}};
+}
+
+}  // namespace
+
 NotFinite Trainer::first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const {
   if (ranks_ == nullptr) return mine.value_or(NotFinite{otherwise});
-  const std::string packed = mine ? static_cast<char>('0' + static_cast<int>(mine->source)) + mine->what : "";
-  for (const std::string& found : ranks_->gather_objects(packed, site("what is not finite")))
-    if (!found.empty()) return {found.substr(1), static_cast<NotFinite::Source>(found[0] - '0')};
+  for (const std::string& found : ranks_->gather_objects(mine ? packed(*mine) : "", site("what is not finite")))
+    if (!found.empty()) return unpacked(found);
   return {otherwise};
 }
 

@@ -36,6 +36,37 @@ std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t 
   return batches;
 }
 
+// Counts the samples.
+class Counting : public Transform {
+ public:
+  void apply(const Sample&) override { ++samples; }
+  int64_t samples = 0;
+};
+
+TEST_F(LoaderTest, LeavesABatchHalfDoneWhereNobodyWaitsForIt) {
+  const Dataset data = counting(50);
+  const auto counted = std::make_shared<Counting>();
+  Loader loader(data, DataPlan({.samples = 50, .batch_size = 20}), {.prefetch = 0, .transform = counted});
+  EXPECT_TRUE(loader.wait([] { return false; }));
+  EXPECT_TRUE(loader.wait([] { return true; })) << "the batch is there";
+  EXPECT_EQ(loader.next().size, 20);
+  EXPECT_EQ(counted->samples, 20) << "each sample once";
+  EXPECT_EQ(loader.next().size, 20) << "without waiting";
+  EXPECT_FALSE(loader.wait([&] { return counted->samples == 43; }));
+  EXPECT_EQ(counted->samples, 43);
+}
+
+TEST_F(LoaderTest, WaitsForWhatAThreadPrepares) {
+  const Dataset data = counting(50);
+  Loader loader(data, DataPlan({.samples = 50, .batch_size = 20}), {.epochs = 1});
+  for (const int64_t size : {20, 20, 10}) {
+    EXPECT_TRUE(loader.wait([] { return false; }));
+    EXPECT_EQ(loader.next().size, size);
+  }
+  EXPECT_TRUE(loader.wait([] { return false; })) << "there is an error to give";
+  EXPECT_THROW(loader.next(), Error);
+}
+
 TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {
   const Dataset data = counting(53);
   for (const int64_t batch_size : {1, 4, 60}) {

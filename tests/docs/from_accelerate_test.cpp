@@ -11,7 +11,7 @@
 
 #include "runner/cli/command.h"
 #include "runner/lua/accelerator.h"
-#include "runner/lua/hook_file.h"
+#include "runner/lua/hook_table.h"
 #include "schema/accelerate_config.h"
 #include "schema/field_table.h"
 #include "tests/cli/command.h"

@@ -81,10 +81,10 @@ TEST_F(RuntimeTest, GivesNoWayOut) {
       {"return os.time()", "1: os is not available in hooks: hooks do not reach the system"},
       {"return debug.traceback()", "1: debug is not available in hooks: hooks do not reach Lua's insides"},
       {"return load('return 1')", "1: load is not available in hooks: hooks run no code that they make themselves"},
-      {"return loadfile('x')", "1: loadfile is not available in hooks: require finds files beside the recipe"},
-      {"return dofile('x')", "1: dofile is not available in hooks: require finds files beside the recipe"},
+      {"return loadfile('x')", "1: loadfile is not available in hooks: require finds files beside the hook file"},
+      {"return dofile('x')", "1: dofile is not available in hooks: require finds files beside the hook file"},
       {"return package.path",
-       "1: package is not available in hooks: require finds built-in modules and files beside the recipe"},
+       "1: package is not available in hooks: require finds built-in modules and files beside the hook file"},
       {"return collectgarbage('count')", "1: collectgarbage is not available in hooks: memory is managed by the run"},
       {"return string.dump(print)", "1: attempt to call a nil value (field 'dump')"},
       {"return _G.io",
@@ -97,10 +97,10 @@ TEST_F(RuntimeTest, GivesNoWayOut) {
       {"math.randomseed(1)", "1: math.randomseed: the seed is the run's; set `seed` in the recipe"},
       {"require 'os'", "1: require: there is no module 'os': neither built in nor os.lua"},
       {"require '../secret'",
-       "1: require: '../secret' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe"},
+       "1: require: '../secret' is no module name; write require \"lib.name\" for lib/name.lua beside the hook file"},
       {"require '/etc/passwd'",
-       "1: require: '/etc/passwd' is no module name; write require \"lib.name\" for lib/name.lua beside the recipe"},
-      {"require 'link'", "1: require: link.lua lies outside the recipe's folder"},
+       "1: require: '/etc/passwd' is no module name; write require \"lib.name\" for lib/name.lua beside the hook file"},
+      {"require 'link'", "1: require: link.lua lies outside the hook's folder: a link leads there"},
       {"require(3)", "1: require: argument 1 is number, expected a string"},
   };
   write("../secret.lua", "return 'secret'");
@@ -274,9 +274,8 @@ TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
 }
 
 TEST_F(RuntimeTest, SkipsAByteOrderMarkAndALineForTheShell) {
-  EXPECT_EQ(run("\xef\xbb\xbfreturn 1"), "1");
-  EXPECT_EQ(run("#!/usr/bin/lua\nreturn 2"), "2");
-  EXPECT_EQ(run("\xef\xbb\xbf#!/usr/bin/lua\nreturn 3"), "3");
+  for (const char* skipped : {"\xef\xbb\xbf", "#!/usr/bin/lua\n", "\xef\xbb\xbf#!/usr/bin/lua\n"})
+    EXPECT_EQ(run(std::string(skipped) + "return 1"), "1") << skipped;
   EXPECT_EQ(run("#!/usr/bin/lua"), "nil");
   EXPECT_EQ(error("#!/usr/bin/lua\nerror('here')"), "2: here");
   EXPECT_TRUE(error("return 1\n#!").starts_with("2: ")) << "only the first line";
@@ -287,6 +286,13 @@ TEST_F(RuntimeTest, PrintsNoAddress) {
   run("print({}, print, coroutine.create(print), function() end) print(nil, 1.5, 'a', true) return 1");
   EXPECT_EQ(printed_, "table\tfunction\tthread\tfunction\nnil\t1.5\ta\ttrue\n");
   EXPECT_EQ(run("return tostring({}) .. tostring(print) .. tostring(12)"), "tablefunction12");
+  EXPECT_EQ(
+      run("return ('%s|%5.3s|%-9s|%%s|%d'):format({}, print, setmetatable({}, {__tostring = function() return 'told' "
+          "end}), 7)"),
+      "table|  fun|told     |%s|7");
+  EXPECT_EQ(error("return ('%d %p'):format(1, {})"),
+            "1: string.format: %p would show an address, which is another in each run; %s shows what the value is");
+  EXPECT_EQ(error("return ('%s %s'):format(1)"), "1: bad argument #2 to 'format' (no value)");
   EXPECT_EQ(run("return tostring(setmetatable({}, {__tostring = function() return 'told' end}))"), "told");
   EXPECT_EQ(run("return tostring(setmetatable({}, {__name = 'Thing'}))"), "Thing");
   EXPECT_EQ(run("return tostring(setmetatable({}, {__name = {}}))"), "table");

@@ -42,7 +42,8 @@ class StepResult : public ::testing::Test {
             .labels = values_.at("labels"),
             .mask = values_.at("mask"),
             .sample_ids = values_.at("labels"),
-            .read = {}};
+            .read = {},
+            .outputs = Shape{3, 2}};
   }
   train::StepLosses losses(const std::string& code) {
     step_.run(code);
@@ -184,6 +185,16 @@ TEST_F(StepResult, BySampleSumsAllAxesButTheFirst) {
   EXPECT_EQ(of(by_sample(values_.at("both"))), (Values{3, 7, 110}));
   EXPECT_EQ(of(by_sample(step_.record("both:reshape(3, 2, 1)"))), (Values{3, 7, 110}));
   EXPECT_EQ(of(by_sample(values_.at("mean"))), Values{5});
+}
+
+// What is written for a (3, 2) would be read as one.
+TEST_F(StepResult, PredictionsHaveTheShapeOfTheData) {
+  const auto refusal = [&](const std::string& code) { return refused([&] { predictions(code); }); };
+  EXPECT_EQ(refusal("each"),
+            "evaluation_step returned predictions (3) f32, expected (3, 2) f32: 2 outputs for each sample");
+  EXPECT_EQ(refusal("{predictions = both:slice(2, 1, 1), loss = each}"),
+            "evaluation_step returned predictions (3, 1) f32, expected (3, 2) f32: 2 outputs for each sample");
+  EXPECT_EQ(refusal("{predictions = both, loss = each}"), "taken");
 }
 
 }  // namespace

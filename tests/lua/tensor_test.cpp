@@ -433,14 +433,54 @@ TEST(LuaTensors, GiveNodesTheLineOfTheCall) {
                                              "constant step:2", "div step:2"}));
 }
 
-TEST(LuaModules, PrintAsTheCallThatMadeThem) {
+TEST(LuaModules, PrintAsTheCallThatMakesThem) {
   LuaStep step;
   for (const char* call : {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()",
-                           "nn.LeakyReLU(0.5)", "nn.LayerNorm(4)", "nn.Embedding(3, 4)"})
+                           "nn.GELUTanh()", "nn.Identity()", "nn.Flatten()", "nn.Softplus()", "nn.LeakyReLU(0.5)",
+                           "nn.ELU(2)", "nn.LayerNorm(4, 0.5)", "nn.Embedding(3, 4)"})
     EXPECT_EQ(step.text(std::string("tostring(") + call + ")"), call);
-  EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU(), nn.ReLU()})"), "nn.Sequential of 2 modules");
+  EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU()}[1])"), "nn.ReLU()");
+}
+
+TEST(LuaModules, PrintTheModulesInThem) {
+  LuaStep step;
+  EXPECT_EQ(step.text("tostring(nn.Sequential{nn.Linear(2, 3), function(x) return x end, nn.Sequential{nn.ReLU()}})"),
+            "nn.Sequential(\n"
+            "  (0): nn.Linear(2, 3)\n"
+            "  (1): a function\n"
+            "  (2): nn.Sequential(\n"
+            "    (0): nn.ReLU()\n"
+            "  )\n"
+            ")");
+  EXPECT_EQ(step.text("tostring(nn.Module{forward = print, heads = {nn.ReLU()}, body = nn.Module{forward = print}})"),
+            "nn.Module(\n"
+            "  (body): nn.Module\n"
+            "  (heads.0): nn.ReLU()\n"
+            ")");
   EXPECT_EQ(step.text("tostring(nn.Module{forward = print, a = setmetatable({}, {__tostring = error})})"), "nn.Module");
-  EXPECT_EQ(step.text("tostring(nn.Sequential{nn.ReLU()}[1])"), "nn module");
+}
+
+// 2^40 of them.
+TEST(LuaModules, PrintAThousandModulesAtMost) {
+  LuaStep step;
+  EXPECT_EQ(
+      step.text("(function() local m = nn.ReLU() for i = 1, 40 do m = nn.Sequential{m, m} end "
+                "local _, lines = tostring(m):gsub('\\n', '') return lines < 2100 and tostring(m):find('...', 1, true) "
+                "~= nil end)()"),
+      "true");
+}
+
+TEST(LuaTensors, ErrorsNameTheTypesBeforeTheyMeet) {
+  LuaStep step;
+  const std::string made = "nn.ones(2, 3)";
+  EXPECT_EQ(step.error(made + " + nn.zeros(4, 'i64')"),
+            "step:1: add: (2, 3) f32 and (4) i64 do not broadcast: 3 against 4 at axis -1");
+  EXPECT_EQ(step.error("nn.zeros(4, 'i32') / nn.zeros(3, 'i64')"),
+            "step:1: div: (4) i32 and (3) i64 do not broadcast: 4 against 3 at axis -1");
+  EXPECT_EQ(step.error(made + " + nn.ones(4)"),
+            "step:1: add: (2, 3) f32 and (4) f32 do not broadcast: 3 against 4 at axis -1");
+  EXPECT_EQ(step.error("nn.where(nn.zeros(2, 'bool'), nn.ones(3), nn.zeros(4, 'i64'))"),
+            "step:1: where: (3) f32 and (4) i64 do not broadcast: 3 against 4 at axis -1");
 }
 
 TEST(LuaModules, LibraryTakesNoEntries) {

@@ -30,6 +30,7 @@ class TestHooks : public Hooks {
     }
   }
   bool has(HookEvent) const override { return false; }
+  SourceMark line_of(HookEntry) const override { return {}; }
   std::vector<HookSource> sources() const override { return {}; }
   nn::Model model(const data::Encoding&) override { return {}; }
   Optimizers optimizers(const nn::Model&, const data::Encoding&) override { return entries_.optimizers(); }

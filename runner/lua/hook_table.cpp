@@ -1,0 +1,171 @@
+#include "runner/lua/hook_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <lua.hpp>
+
+#include "runner/lua/bind.h"
+#include "runner/lua/trackers.h"
+#include "runner/lua/whole_metrics.h"
+#include "schema/diagnostic.h"
+#include "schema/source_text.h"
+#include "schema/suggest.h"
+#include "schema/visible_text.h"
+
+namespace runner::lua {
+namespace {
+
+using schema::Diagnostic;
+using schema::ErrorId;
+using train::HookEntry;
+
+constexpr std::string_view kEntries[] = {"model",         "optimizers",      "schedule",       "trackers",
+                                         "training_step", "evaluation_step", "transform",      "train",
+                                         "metrics",       "on_run_begin",    "on_epoch_begin", "on_step_end",
+                                         "on_evaluation", "on_epoch_end",    "on_run_end"};
+static_assert(std::size(kEntries) == train::kEntryCount + train::kEventCount);
+
+// Line `number`, from 1, without its end; empty where there is none.
+std::string_view line_at(std::string_view text, int number) {
+  for (int line = 1; line < number; ++line) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Where "name =" stands in a line, as the entry of a table is written; npos: nowhere.
+size_t entry_in(std::string_view line, std::string_view name) {
+  for (size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
+    const size_t next = line.find_first_not_of(" \t", at + name.size());
+    const bool is_set = next != std::string_view::npos && line[next] == '=' && line.substr(next, 2) != "==";
+    if (is_set && (at == 0 || !is_word(line[at - 1]))) return at;
+  }
+  return std::string_view::npos;
+}
+
+class TableCheck {
+ public:
+  TableCheck(lua_State* state, const Source& file) : state_(state), file_(file) {}
+
+  // The table is at the top.
+  void run() {
+    check_names();
+    for (size_t i = 0; i < std::size(kEntries); ++i) {
+      if (!push_field(state_, -1, kEntries[i].data())) continue;
+      check_entry(i);
+      lua_settop(state_, table_);
+    }
+    if (!problems_.empty()) throw schema::RecipeError(std::move(problems_));
+  }
+
+ private:
+  void check_names() {
+    for (const std::string& name : text_keys(state_, table_)) {
+      if (std::ranges::find(kEntries, name) != std::end(kEntries)) continue;
+      lua_pushlstring(state_, name.data(), name.size());
+      lua_rawget(state_, table_);
+      const std::vector<std::string> known(std::begin(kEntries), std::end(kEntries));
+      add(ErrorId::kUnknownKey, name, fmt::format("a hook has no entry '{}'", schema::visible(name)),
+          schema::did_you_mean(name, known, ""));
+    }
+    if (push_key_of_no_text()) {
+      const std::string key = fmt::format("[{}]", text_of(state_, -1));
+      add(ErrorId::kUnknownKey, key, fmt::format("a hook has no entry {}", key), "");
+    }
+    if (problems_.empty()) return;
+    std::string& hint = problems_.back().hint;
+    hint += fmt::format("{}the entries are {}", hint.empty() ? "" : " ", fmt::join(kEntries, ", "));
+  }
+
+  bool push_key_of_no_text() {
+    lua_pushnil(state_);
+    for (; lua_next(state_, table_) != 0; lua_pop(state_, 1)) {
+      if (lua_type(state_, -2) == LUA_TSTRING) continue;
+      lua_pop(state_, 1);
+      return true;
+    }
+    return false;
+  }
+
+  // The value is at the top.
+  void check_entry(size_t entry) {
+    const std::string name(kEntries[entry]);
+    try {
+      if (entry == place_of(HookEntry::kMetrics)) return check_whole_metrics(state_);
+      if (entry == place_of(HookEntry::kTrackers)) return check_trackers(state_);
+    } catch (const Error& error) {
+      lua_settop(state_, table_ + 1);
+      add(ErrorId::kWrongType, name, error.message(), "");
+      if (error.where().known()) move_to(problems_.back(), error.where());
+      return;
+    }
+    if (lua_isfunction(state_, -1)) return;
+    const std::string message = fmt::format("{} is {}, expected a function", name, type_name(state_, -1));
+    add(ErrorId::kWrongType, name, message, "");
+  }
+
+  // Of the entry whose value is at the top, which is popped.
+  void add(ErrorId id, const std::string& name, const std::string& message, const std::string& hint) {
+    Diagnostic problem{
+        .id = id, .where = {}, .width = 1, .key = name, .message = message, .hint = hint, .source_line = {}};
+    const SourceMark defined =
+        lua_isfunction(state_, -1) ? place_of_function(state_) : (lua_pop(state_, 1), SourceMark());
+    const int guess = defined.file == file_.path ? defined.line : 1;
+    point_at(problem, guess, 0, 1);
+    for (int line = guess; line <= lines_; ++line) {  // a function may be made elsewhere than it is entered
+      const size_t at = entry_in(line_at(file_.text, line), name);
+      if (at == std::string_view::npos) continue;
+      point_at(problem, line, at, static_cast<int>(name.size()));
+      break;
+    }
+    problems_.push_back(std::move(problem));
+  }
+
+  void point_at(Diagnostic& problem, int line, size_t at, int width) const {
+    const std::string_view text = line_at(file_.text, line);
+    problem.where = {file_.path, line, schema::count_characters(text.substr(0, at)) + 1};
+    problem.width = width;
+    problem.source_line = schema::visible(text);
+  }
+
+  // Perhaps in a file that this one requires.
+  void move_to(Diagnostic& problem, const SourceMark& where) const {
+    point_at(problem, where.line, 0, 1);
+    if (where.file == file_.path) return;
+    problem.where = {where.file, where.line, 1};
+    problem.source_line.clear();
+  }
+
+  lua_State* const state_;
+  const Source& file_;
+  const int table_ = lua_gettop(state_);
+  const int lines_ = static_cast<int>(std::ranges::count(file_.text, '\n')) + 1;
+  std::vector<Diagnostic> problems_;
+};
+
+}  // namespace
+
+void check_hook_table(lua_State* state, const Source& file) {
+  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
+            "the hook {} returned {}, expected a table of functions: return {{ training_step = function(acc, batch) … "
+            "end }}",
+            file.path, type_name(state, -1));
+  TableCheck(state, file).run();
+}
+
+std::span<const std::string_view> hook_entries() {
+  return kEntries;
+}
+
+}  // namespace runner::lua
