@@ -7,32 +7,23 @@
 // one thread at a time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "runner/lua/hook_sources.h"
+#include "runner/lua/work_meter.h"
 #include "schema/error.h"
 
 struct lua_State;
 
 namespace runner::lua {
-
-struct Budget {
-  size_t memory_bytes = size_t{256} << 20;
-  int64_t instructions = 1'000'000'000;  // of one call, with what spend() adds to them; about ten seconds
-  int64_t pattern_steps = 10'000'000;    // of one string.find, match, gmatch step or gsub
-};
-
-// A file that the hook consists of.
-struct Source {
-  std::string path;  // as messages name it
-  std::string text;
-};
 
 struct RuntimeOptions {
   std::filesystem::path folder;  // of the hook file: where `require` finds files, and below it
@@ -62,7 +53,7 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 
   static Runtime& of(lua_State* state);
-  lua_State* state() const;
+  lua_State* state() const { return state_; }
 
   // What `require "name"` finds without a file; `open` leaves one value on the stack.
   void add_module(const char* name, int (*open)(lua_State*));
@@ -80,34 +71,56 @@ class Runtime {
   // Runs `body`, which uses the Lua API, so that what goes wrong in Lua itself, such as a budget of memory that is
   // spent, comes out as Error(kRun) too.  Nothing may be left on the stack.
   void protect(const std::function<void()>& body);
+
+  WorkMeter& meter() { return meter_; }
   // A fresh budget inside a call: a loop of the hook's own has come round.
-  void refill();
+  void refill() { meter_.refill(state_); }
   // Counts what C++ does for a call as so many instructions more.  Raises a Lua error where the budget is spent.
-  void spend(lua_State* state, int64_t instructions);
+  void spend(lua_State* state, int64_t instructions) { meter_.spend(state, instructions); }
+
   // Asked while a call is under way: whether it should come to its end, for which it has a tenth of its budget then.
-  void set_interrupted(std::function<bool()> interrupted);
+  void set_interrupted(std::function<bool()> interrupted) { meter_.interrupted = std::move(interrupted); }
 
   // That of math.random from now on.
-  void set_seed(uint64_t seed);
+  void set_seed(uint64_t seed) { seed_ = seed; }
   // How often math.random has drawn: with the seed, all that it is.
-  uint64_t random_draws() const;
-  void set_random_draws(uint64_t draws);
-
-  // The hook file and what it has required, in the order read.
-  const std::vector<Source>& sources() const;
-  // The options that the library functions work with.
-  const RuntimeOptions& options() const;
+  uint64_t random_draws() const { return draws_; }
+  void set_random_draws(uint64_t draws) { draws_ = draws; }
   // The next number of math.random's stream.
   uint64_t draw();
   // From now on it is `source` that gives those numbers.
-  void set_random_source(std::function<uint64_t()> source);
+  void set_random_source(std::function<uint64_t()> source) { random_source_ = std::move(source); }
+
+  // The hook file and what it has required, in the order read.
+  const std::vector<Source>& sources() const { return files_.all(); }
+  // The options that the library functions work with.
+  const RuntimeOptions& options() const { return options_; }
   // Where the binding keeps what belongs to this state.
   void* user = nullptr;
 
  private:
   friend int require(lua_State* state);
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Caller {
+    SourceMark line;
+    std::string function;
+  };
+
+  static void* allocate(void* self, void* block, size_t old_size, size_t new_size);
+  static int on_error(lua_State* state);
+  void load_file(lua_State* state, const std::filesystem::path& file);
+  void trace(lua_State* state, const char* text);
+  [[noreturn]] void throw_error(lua_State* state, int status);
+  void note_callers(Error& error);
+
+  const RuntimeOptions options_;
+  WorkMeter meter_;
+  HookSources files_;
+  std::vector<Caller> callers_;                // of the newest error
+  std::string traced_;                         // its text
+  Raised raised_;                              // the newest exception of a bound function
+  uint64_t seed_ = options_.seed, draws_ = 0;  // of math.random
+  std::function<uint64_t()> random_source_;
+  lua_State* state_ = nullptr;
 };
 
 }  // namespace runner::lua

@@ -15,6 +15,7 @@
 #include "runner/lua/layout.h"
 #include "runner/lua/losses.h"
 #include "runner/lua/tensor_arguments.h"
+#include "runner/lua/tensor_queries.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {
@@ -262,94 +263,7 @@ int detach(lua_State* state) {
   return push(state, ops::detach(x));
 }
 
-// ---- asking --------------------------------------------------------------------------------------------------------
-
-int shape(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  const Shape dims = x.shape();
-  lua_createtable(state, dims.rank(), 0);
-  for (int i = 0; i < dims.rank(); ++i) {
-    lua_pushinteger(state, dims[i]);
-    lua_rawseti(state, -2, i + 1);
-  }
-  return 1;
-}
-
-int size(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  const int64_t axis = axis_of(state, 2, x);
-  lua_pushinteger(state, x.shape()[x.shape().axis(axis, "size")]);
-  return 1;
-}
-
-int dim(lua_State* state) {
-  lua_pushinteger(state, tensor_argument(state, 1).shape().rank());
-  return 1;
-}
-
-int numel(lua_State* state) {
-  lua_pushinteger(state, tensor_argument(state, 1).shape().elements());
-  return 1;
-}
-
-int dtype(lua_State* state) {
-  const std::string_view name = name_of(tensor_argument(state, 1).dtype());
-  lua_pushlstring(state, name.data(), name.size());
-  return 1;
-}
-
-void push_element(lua_State* state, DType dtype, double value) {
-  if (dtype == DType::kBool) {
-    lua_pushboolean(state, value != 0);
-  } else if (is_float(dtype)) {
-    lua_pushnumber(state, value);
-  } else {
-    lua_pushinteger(state, static_cast<lua_Integer>(value));
-  }
-}
-
-// The part of a tensor behind its first `axis` indices.
-void push_list(lua_State* state, const backends::TensorType& type, int axis, const double*& next) {
-  if (axis == type.shape.rank()) return push_element(state, type.dtype, *next++);
-  const int64_t size = type.shape[axis];
-  lua_createtable(state, static_cast<int>(size), 0);
-  for (int64_t i = 1; i <= size; ++i) {
-    push_list(state, type, axis + 1, next);
-    lua_rawseti(state, -2, i);
-  }
-}
-
-int tolist(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  constexpr int64_t kMost = 1 << 20;
-  RUN_CHECK(x.shape().elements() <= kMost, ErrorKind::kRun, "tolist: {} has more than {} elements; reduce it first",
-            x.type(), kMost);
-  RUN_CHECK(lua_checkstack(state, 2 * backends::Shape::kMaxRank) != 0, ErrorKind::kRun, "tolist: no room on the stack");
-  const std::vector<double> elements = recording_of(state, "a tensor").read(x);
-  const double* next = elements.data();
-  push_list(state, x.type(), 0, next);
-  return 1;
-}
-
-int item(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  RUN_CHECK(x.shape().elements() == 1, ErrorKind::kRun, "item: {} has {} elements; reduce it to one first", x.type(),
-            x.shape().elements());
-  push_element(state, x.dtype(), recording_of(state, "a tensor").read(x).front());
-  return 1;
-}
-
-int to_string(lua_State* state) {
-  const std::string text = "tensor " + tensor_argument(state, 1).type().to_string();
-  lua_pushlstring(state, text.data(), text.size());
-  return 1;
-}
-
-int length(lua_State* state) {
-  const Value x = tensor_argument(state, 1);
-  lua_pushinteger(state, x.shape().rank() == 0 ? 1 : x.shape()[0]);
-  return 1;
-}
+// ---- operators that are none ----------------------------------------------------------------------------------------
 
 // What Lua would answer with true or false, which a tensor is not before it is computed.
 int no_comparison(lua_State*) {
@@ -468,20 +382,21 @@ constexpr TensorFunction kFunctions[] = {
     {"rand", bound<creation::rand>, false, true, "nn.rand(size...)", "Random numbers in [0, 1); f32."},
     {"randn", bound<creation::randn>, false, true, "nn.randn(size...)", "Normal random numbers; f32."},
     {"tensor", bound<creation::tensor>, false, true, "nn.tensor({number...})", "A list of up to 1,024 numbers; f32."},
-    {"shape", bound<shape>, true, false, "x:shape()", "Its sizes, as a list."},
-    {"size", bound<size>, true, false, "x:size(axis)", "The size of an axis."},
-    {"dim", bound<dim>, true, false, "x:dim()", "How many axes."},
-    {"numel", bound<numel>, true, false, "x:numel()", "How many elements."},
-    {"dtype", bound<dtype>, true, false, "x:dtype()", "Its dtype, as a text."},
-    {"item", bound<item>, true, false, "x:item()", "The number itself, of a tensor with one element; computes now."},
-    {"tolist", bound<tolist>, true, false, "x:tolist()", "All its numbers, as a list of lists; computes now."},
+    {"shape", bound<queries::shape>, true, false, "x:shape()", "Its sizes, as a list."},
+    {"size", bound<queries::size>, true, false, "x:size(axis)", "The size of an axis."},
+    {"dim", bound<queries::dim>, true, false, "x:dim()", "How many axes."},
+    {"numel", bound<queries::numel>, true, false, "x:numel()", "How many elements."},
+    {"dtype", bound<queries::dtype>, true, false, "x:dtype()", "Its dtype, as a text."},
+    {"item", bound<queries::item>, true, false, "x:item()",
+     "The number itself, of a tensor with one element; computes now."},
+    {"tolist", bound<queries::tolist>, true, false, "x:tolist()", "All its numbers, as a list of lists; computes now."},
 };
 
 constexpr NamedFunction kOperators[] = {
     {"__add", bound<binary<Op::kAdd>>}, {"__sub", bound<binary<Op::kSub>>}, {"__mul", bound<binary<Op::kMul>>},
     {"__div", bound<binary<Op::kDiv>>}, {"__pow", bound<binary<Op::kPow>>}, {"__unm", bound<unary<Op::kNeg>>},
-    {"__len", bound<length>},           {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
-    {"__eq", bound<no_comparison>},     {"__concat", bound<no_concat>},     {"__tostring", bound<to_string>}};
+    {"__len", bound<queries::length>},  {"__lt", bound<no_comparison>},     {"__le", bound<no_comparison>},
+    {"__eq", bound<no_comparison>},     {"__concat", bound<no_concat>},     {"__tostring", bound<queries::to_string>}};
 
 // What torch's tensors have and these have under other names.
 constexpr std::pair<std::string_view, std::string_view> kOfTorch[] = {

@@ -305,29 +305,20 @@ class LuaTransform : public data::Transform {
     lua_pushvalue(state, 1);
     self.defined_ = place_of_function(state);
 
+    lua_pushnil(state);  // 2, where the globals will be
     lua_pushglobaltable(state);
     lua_getmetatable(state, -1);
     lua_pushcfunction(state, bound<refuse_global>);
     lua_setfield(state, -2, "__newindex");
     lua_getfield(state, -1, "__index");  // the real ones
-    const int globals = lua_gettop(state);
+    lua_replace(state, 2);
 
     lua_createtable(state, 0, static_cast<int>(std::size(kFields)));
     const int sample = lua_gettop(state);
     push_map(state, self.recipe_.vars);
     lua_setfield(state, sample, "vars");
 
-    push_snapshot(state);
-    const int snapshot = lua_gettop(state);
-    const auto add = [&](const char* name) { add_root(state, snapshot, name); };
-    lua_pushvalue(state, globals);
-    add("");
-    lua_getfield(state, LUA_REGISTRYINDEX, kRequired);
-    add("");
-    lua_getfield(state, sample, "vars");
-    add("sample.vars");
-    lua_pushvalue(state, 1);
-    add("transform");
+    const int snapshot = push_snapshot_of(state, sample);
     self.size_ = snapshot_size(state, snapshot);
 
     lua_pushvalue(state, 1);
@@ -338,6 +329,22 @@ class LuaTransform : public data::Transform {
     lua_pushcclosure(state, bound<call_transform>, kUpvalueCount);
     lua_setfield(state, LUA_REGISTRYINDEX, kCall);
     return 0;
+  }
+
+  // (transform, globals, …, the sample at `sample`): all that a call could change; gives its place.
+  static int push_snapshot_of(lua_State* state, int sample) {
+    push_snapshot(state);
+    const int snapshot = lua_gettop(state);
+    const auto add = [&](const char* name) { add_root(state, snapshot, name); };
+    lua_pushvalue(state, 2);
+    add("");
+    lua_getfield(state, LUA_REGISTRYINDEX, kRequired);
+    add("");
+    lua_getfield(state, sample, "vars");
+    add("sample.vars");
+    lua_pushvalue(state, 1);
+    add("transform");
+    return snapshot;
   }
 
   // (this)

@@ -221,7 +221,7 @@ TEST_F(RuntimeTest, TakesAnyErrorObject) {
   EXPECT_EQ(error("error()"), "1: the error is a nil, not a text");
   EXPECT_EQ(error("error(setmetatable({}, {__tostring = function() return 'told' end}))"), "1: told");
   EXPECT_EQ(error("error('without a place', 0)"), "1: without a place");
-  EXPECT_EQ(error("error('a\\0b')"), "1: a?b");
+  EXPECT_EQ(error("error('a\\0b')"), "1: a\\x00b");
   EXPECT_EQ(error("error(('x'):rep(5000))"), "1: " + std::string(4096, 'x') + "… (5000 bytes)");
   EXPECT_EQ(
       error("error('x' .. ('ä'):rep(3000))"), "1: x" + [] {

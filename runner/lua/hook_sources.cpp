@@ -1,0 +1,116 @@
+#include "runner/lua/hook_sources.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "schema/error.h"
+#include "schema/source_text.h"
+
+namespace runner::lua {
+namespace {
+
+// Reads what Lua code may be.  Throws Error(kRecipe).
+std::string read_text(const std::filesystem::path& file, const std::string& name) {
+  constexpr size_t kLargest = size_t{16} << 20;  // bytes
+  std::ifstream in(file, std::ios::binary);
+  std::error_code ignored;
+  const auto kind = std::filesystem::status(file, ignored).type();
+  RUN_CHECK(in && kind != std::filesystem::file_type::directory, ErrorKind::kRecipe, "cannot read the hook {}: {}",
+            name,
+            kind == std::filesystem::file_type::directory   ? "it is a folder"
+            : kind == std::filesystem::file_type::not_found ? "there is no such file"
+                                                            : "it cannot be opened");
+  std::string source;
+  std::array<char, 4096> part{};
+  while (in.read(part.data(), part.size()), in.gcount() > 0) {
+    source.append(part.data(), static_cast<size_t>(in.gcount()));
+    RUN_CHECK(source.size() <= kLargest, ErrorKind::kRecipe, "the hook {} is larger than {} MiB", name, kLargest >> 20);
+  }
+  RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
+            "the hook {} is compiled Lua; hooks are Lua source text", name);
+  RUN_CHECK(schema::is_utf8(source), ErrorKind::kRecipe, "the hook {} is not UTF-8 text", name);
+  return source;
+}
+
+// As the program lua does; the first line's newline stays, so that lines keep their numbers.
+std::string_view code_of(std::string_view source) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (source.starts_with(kByteOrderMark)) source.remove_prefix(kByteOrderMark.size());
+  if (source.starts_with('#')) source.remove_prefix(std::min(source.find('\n'), source.size()));
+  return source;
+}
+
+// "a.b" -> "a/b.lua"; empty where it is no module name.
+std::filesystem::path path_of_module(std::string_view name) {
+  std::string path;
+  bool starts = true;
+  for (const char c : name) {
+    const bool word =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    if (!word && (c != '.' || starts)) return {};
+    path += c == '.' ? '/' : c;
+    starts = c == '.';
+  }
+  return starts ? std::filesystem::path() : std::filesystem::path(path + ".lua");
+}
+
+// As Lua shows it in messages, where long names are cut.
+std::string shown_by_lua(const std::string& path) {
+  if (path.size() < LUA_IDSIZE) return path;
+  return "..." + path.substr(path.size() - (LUA_IDSIZE - sizeof "..."));
+}
+
+}  // namespace
+
+const Source* HookSources::recorded(const std::filesystem::path& file) const {
+  const auto found = std::ranges::find_if(recorded_, [&](const Source& source) {
+    return std::filesystem::path(source.path).lexically_normal() == file.lexically_normal();
+  });
+  return found == recorded_.end() ? nullptr : &*found;
+}
+
+std::string_view HookSources::read(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  const Source* const known = recorded(file);
+  all_.push_back({name, known != nullptr ? known->text : read_text(file, name)});
+  return code_of(all_.back().text);
+}
+
+SourceMark HookSources::take_line(std::string& message) const {
+  for (const Source& source : all_) {
+    for (const std::string& prefix : {source.path, shown_by_lua(source.path)}) {
+      if (!message.starts_with(prefix + ":")) continue;
+      char* end = nullptr;
+      const long line = std::strtol(message.c_str() + prefix.size() + 1, &end, 10);
+      if (line <= 0 || end[0] != ':' || end[1] != ' ') continue;
+      message.erase(0, static_cast<size_t>(end + 2 - message.c_str()));
+      return {source.path, static_cast<int>(line), 0};
+    }
+  }
+  return {};
+}
+
+std::filesystem::path file_of_module(const std::string& name, const std::filesystem::path& folder) {
+  const std::filesystem::path relative = path_of_module(name);
+  RUN_CHECK(!relative.empty(), ErrorKind::kRun,
+            "require: '{}' is no module name; write require \"lib.name\" for lib/name.lua beside the hook file", name);
+  return (folder / relative).lexically_normal();
+}
+
+void check_module_file(const std::filesystem::path& file, const std::filesystem::path& folder,
+                       const std::string& name) {
+  std::error_code ignored;  // a name that no file can have
+  RUN_CHECK(std::filesystem::is_regular_file(file, ignored), ErrorKind::kRun,
+            "require: there is no module '{}': neither built in nor {}", name, file.string());
+  const std::filesystem::path real = std::filesystem::canonical(file);
+  const std::filesystem::path root = std::filesystem::canonical(folder.empty() ? "." : folder);
+  RUN_CHECK(std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first == root.end(), ErrorKind::kRun,
+            "require: {} lies outside the hook's folder: a link leads there", file.string());
+}
+
+}  // namespace runner::lua

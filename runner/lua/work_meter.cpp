@@ -1,0 +1,101 @@
+#include "runner/lua/work_meter.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <lua.hpp>
+
+#include "runner/lua/runtime.h"
+
+namespace runner::lua {
+namespace {
+
+constexpr int kHookInterval = 10'000;  // instructions between two looks at the budget
+// Memory costs time as well: to fill, to collect, and above all to go through where none is left.
+constexpr int64_t kBytesPerInstruction = 4;
+
+}  // namespace
+
+void* WorkMeter::allocate(lua_State* state, void* block, size_t old_size, size_t new_size) {
+  if (block == nullptr) old_size = 0;  // it says the kind of object then
+  if (new_size == 0) {
+    std::free(block);
+    used_ -= old_size;
+    return nullptr;
+  }
+  if (new_size > old_size && used_ + (new_size - old_size) > budget_.memory_bytes) return refuse(state, new_size);
+  void* now = std::realloc(block, new_size);
+  if (now == nullptr) return refuse(state, new_size);
+  if (new_size > old_size) {
+    refused_ = 0;
+    spend_bytes(state, new_size - old_size);
+  }
+  used_ += new_size - old_size;
+  return now;
+}
+
+// Lua collects and asks once more; where that does not help, the budget is spent.
+void* WorkMeter::refuse(lua_State* state, size_t size) {
+  const bool spent = std::exchange(refused_, size) == size;
+  if (!spent) {
+    spend_bytes(state, used_);
+    collected_ += static_cast<int64_t>(used_) / kBytesPerInstruction;
+  }
+  if (spent && depth_ > 0 && !end_) end(state, kNoMemory);
+  return nullptr;
+}
+
+// In the allocator, which must not raise an error: the next instruction looks at what is left.
+void WorkMeter::spend_bytes(lua_State* state, size_t bytes) {
+  left_ -= static_cast<int64_t>(bytes) / kBytesPerInstruction;
+  if (left_ <= next_look_ && depth_ > 0) lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
+}
+
+void WorkMeter::refill(lua_State* state) {
+  if (end_) return;
+  of_call_ = left_ = budget_.instructions;
+  collected_ = 0;
+  next_look_ = left_ - kHookInterval;
+  lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
+}
+
+void WorkMeter::spend(lua_State* state, int64_t instructions) {
+  left_ -= std::min(instructions, budget_.instructions);
+  if (left_ <= next_look_) look(state);
+}
+
+void WorkMeter::end(lua_State* state, std::string text) {
+  end_ = std::move(text);
+  lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
+}
+
+void WorkMeter::on_count(lua_State* state, lua_Debug*) {
+  WorkMeter& meter = Runtime::of(state).meter();
+  meter.left_ -= lua_gethookcount(state);
+  meter.look(state);
+}
+
+void WorkMeter::look(lua_State* state) {
+  next_look_ = left_ - kHookInterval;
+  if (of_call_ == budget_.instructions && interrupted && interrupted()) left_ = std::min(left_, of_call_ /= 10);
+  if (left_ > 0 && !end_) {
+    if (lua_gethookcount(state) != kHookInterval) lua_sethook(state, on_count, LUA_MASKCOUNT, kHookInterval);
+    return;
+  }
+  lua_sethook(state, on_count, LUA_MASKCOUNT, 1);
+  if (end_) {
+    lua_pushlstring(state, end_->data(), end_->size());
+    lua_error(state);
+  }
+  // Collections find less and less before there is no memory left at all, and each costs the same.
+  if (collected_ > budget_.instructions / 4) {
+    lua_pushstring(state, kNoMemory);
+    lua_error(state);
+  }
+  luaL_error(state, "the hook has run for %d million Lua instructions%s: an endless loop?",
+             static_cast<int>(of_call_ / 1'000'000),
+             of_call_ == budget_.instructions ? "" : " after the run was interrupted");
+}
+
+}  // namespace runner::lua
