@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <memory>
 
+#include <sys/stat.h>
+
 #include "schema/field_table.h"
 #include "schema/field_words.h"
 #include "schema/substitute.h"
@@ -18,6 +20,13 @@ namespace {
 constexpr int kMaxFiles = 64;
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+// What a path names that could keep its reader waiting for ever; nothing for all else.
+std::string_view endless_kind(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return {};
+  return S_ISFIFO(status.st_mode) ? "a pipe" : S_ISSOCK(status.st_mode) ? "a socket" : "a device";
+}
 
 // The text of a file without its byte order mark; of a file that is too large, enough to refuse it.  Sets errno.
 bool read_text(const std::string& path, std::string& text) {
@@ -247,10 +256,14 @@ std::string relative_path(const std::string& folder, const std::string& path) {
 int load_source(OriginKind kind, const std::string& path, Report& report, const Place* from) {
   std::string text;
   errno = 0;
-  if (read_text(path, text)) return report.add_source({kind, path, folder_of(path), std::move(text)});
-  const std::string message = fmt::format("cannot read {}: {}", path, std::strerror(errno));
+  const std::string_view endless = endless_kind(path);
+  if (endless.empty() && read_text(path, text))
+    return report.add_source({kind, path, folder_of(path), std::move(text)});
+  const std::string reason = endless.empty() ? std::strerror(errno) : fmt::format("it is {}", endless);
   const Place at = from != nullptr ? *from : Place{report.add_source({kind, path, "", ""})};
-  report.add(ErrorId::kUnreadableFile, at, from != nullptr ? "include" : "", message);
+  report.add(ErrorId::kUnreadableFile, at, from != nullptr ? "include" : "",
+             fmt::format("cannot read {}: {}", path, reason),
+             endless.empty() ? "" : "a recipe is a regular file; save what comes from there to one");
   return -1;
 }
 

@@ -25,7 +25,8 @@ std::vector<const Leaf*> leaves_below(const ReadResult& result, const std::strin
   std::vector<const Leaf*> leaves;
   for (const Leaf& leaf : result.leaves) {
     const bool below = leaf.path.starts_with(section) && leaf.path.size() > section.size();
-    if (below && (leaf.path[section.size()] == '.' || leaf.path[section.size()] == '[')) leaves.push_back(&leaf);
+    if (below && (section.empty() || leaf.path[section.size()] == '.' || leaf.path[section.size()] == '['))
+      leaves.push_back(&leaf);
   }
   return leaves;
 }
@@ -106,17 +107,35 @@ std::string condition_text(const ReadResult& result, const Field& field) {
   return "";
 }
 
+// A line for each value below a section.
+std::string values_text(const ReadResult& result, const std::string& section, const char* indent) {
+  std::string text;
+  for (const Leaf* leaf : leaves_below(result, section)) {
+    text +=
+        fmt::format("{}{} = {}  ({})\n", indent, leaf->path, value_text(*leaf->field, leaf->value), origin_text(leaf));
+  }
+  return text;
+}
+
+// By their paths in the section.
+ValueMap values_of(const ReadResult& result, const std::string& section) {
+  ValueMap values;
+  for (const Leaf* leaf : leaves_below(result, section)) {
+    const size_t begin = section.empty() ? 0 : section.size() + 1;
+    values.emplace_back(leaf->path.substr(begin), as_written(*leaf->field, leaf->value));
+  }
+  return values;
+}
+
 }  // namespace
 
 std::string explain_text(const ReadResult& result, const std::string& key) {
+  if (key.empty()) return values_text(result, key, "");
   const Explanation found = find(result, key);
   const Field& field = *found.field;
   if (is_group(field) && result.find(key) == nullptr) {
-    std::string text = fmt::format("{}: {}{}\n", key, field.text, availability_phrase(field));
-    for (const Leaf* leaf : leaves_below(result, key)) {
-      text += fmt::format("  {} = {}  ({})\n", leaf->path, value_text(*leaf->field, leaf->value), origin_text(leaf));
-    }
-    return text;
+    const std::string text = fmt::format("{}: {}{}\n", key, field.text, availability_phrase(field));
+    return text + values_text(result, key, "  ");
   }
   const Value value = found.leaf != nullptr ? found.leaf->value : Value();
   return fmt::format("{} = {}\n{}{}\n{}from: {}\n{}", key, value_text(field, value), field.text,
@@ -125,15 +144,12 @@ std::string explain_text(const ReadResult& result, const std::string& key) {
 }
 
 std::string explain_json(const ReadResult& result, const std::string& key) {
+  if (key.empty()) return json::text(json::Object{{"key", Value()}, {"value", values_of(result, key)}});
   const Explanation found = find(result, key);
   const Field& field = *found.field;
   Value value, fallback;
   if (is_group(field) && result.find(key) == nullptr) {
-    ValueMap members;
-    for (const Leaf* leaf : leaves_below(result, key)) {
-      members.emplace_back(leaf->path.substr(key.size() + 1), as_written(*leaf->field, leaf->value));
-    }
-    value = std::move(members);
+    value = values_of(result, key);
   } else {
     if (found.leaf != nullptr) value = as_written(field, found.leaf->value);
     fallback = as_written(field, default_value(result, found));

@@ -196,11 +196,17 @@ class ValueReader {
       return wrong_type(fmt::format("write \"{}\"", node_.text));
     }
     if (node_.text.empty()) return fault(ErrorId::kOutOfRange, path_ + " must not be empty");
-    if (path_ == "name" && node_.text.starts_with('@')) {
+    if (path_ == "name" && !report_.source(node_.place.source).is_recorded()) return read_name();
+    return node_.text;
+  }
+
+  // Of a new run: one that has another name already keeps it.
+  std::optional<Value> read_name() {
+    if (node_.text.starts_with('@')) {
       return fault(ErrorId::kOutOfRange, "name must not begin with @, as @last does", "write " + node_.text.substr(1));
     }
     constexpr int kLongestName = 200;
-    if (path_ == "name" && count_characters(node_.text) > kLongestName) {
+    if (count_characters(node_.text) > kLongestName) {
       return fault(
           ErrorId::kOutOfRange,
           fmt::format("name has {} characters, at most {} can be shown", count_characters(node_.text), kLongestName),

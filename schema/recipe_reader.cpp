@@ -115,7 +115,10 @@ ReadResult read_resolved(const std::string& resolved_json, std::span<const std::
   std::string text = resolved_json;
   // What the run's recipe had made of ${…} is final.
   for (size_t at = text.find("${"); at != std::string::npos; at = text.find("${", at + 3)) text.insert(at, 1, '$');
-  return read_recipe_text(std::move(text), "resolved recipe", overrides);
+  Report report;
+  SourceText source(OriginKind::kRecipe, "resolved recipe", "", std::move(text));
+  source.set_recorded();
+  return read_source(report.add_source(std::move(source)), overrides, report);
 }
 
 }  // namespace runner::schema

@@ -34,6 +34,9 @@ class SourceText {
   // Relative paths in this text start here; "" is the current folder.
   const std::string& folder() const { return folder_; }
   const std::string& text() const { return text_; }
+  // What a run was recorded with: it was checked when the run began, by the rules of then.
+  bool is_recorded() const { return is_recorded_; }
+  void set_recorded() { is_recorded_ = true; }
   // Line `number` from 1, without its end; empty beyond the last line.
   std::string_view line(int number) const;
   // The place of text()[offset].
@@ -43,6 +46,7 @@ class SourceText {
   OriginKind kind_;
   std::string name_, folder_, text_;
   std::vector<size_t> line_starts_;
+  bool is_recorded_ = false;
 };
 
 // The number of characters in UTF-8 text.

@@ -3,11 +3,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <optional>
 #include <system_error>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace runner {
 namespace {
@@ -17,6 +19,28 @@ std::optional<rlim_t> limit_of(int resource) {
   rlimit limit{};
   if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   return limit.rlim_cur;
+}
+
+// The most address space that this process has had, in bytes: what failed may have been given back by now.  0: unknown.
+rlim_t peak_address_space() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (rlim_t kib = 0; word == "VmPeak:" && status >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+// The limit on address space, where one more thread or process may have met it.
+std::optional<rlim_t> met_memory_limit() {
+  constexpr rlim_t kMargin = 64 << 20;  // what a thread's first allocations reserve; its stack comes on top
+  const auto limit = limit_of(RLIMIT_AS);
+  const rlim_t stack = limit_of(RLIMIT_STACK).value_or(8 << 20);
+  return limit && peak_address_space() + stack + kMargin >= *limit ? limit : std::nullopt;
+}
+
+// The system lets root have as many processes as there are.
+std::optional<rlim_t> process_limit() {
+  return ::geteuid() == 0 ? std::nullopt : limit_of(RLIMIT_NPROC);
 }
 
 }  // namespace
@@ -29,10 +53,12 @@ std::string system_reason(int error) {
 }
 
 std::string process_limits() {
-  const auto memory = limit_of(RLIMIT_AS), processes = limit_of(RLIMIT_NPROC);
   std::string text;
-  if (memory) text += fmt::format("a process may have {} MiB of address space, raise `ulimit -v`; ", *memory >> 20);
-  if (processes) text += fmt::format("a user may have {} processes and threads, raise `ulimit -u`; ", *processes);
+  if (const auto memory = met_memory_limit()) {
+    text = fmt::format("a process may have {} MiB of address space, raise `ulimit -v`; ", *memory >> 20);
+  } else if (const auto processes = process_limit()) {
+    text = fmt::format("a user may have {} processes and threads, raise `ulimit -u`; ", *processes);
+  }
   return text + "fewer `threads` or a smaller num_processes need less";
 }
 

@@ -207,6 +207,11 @@ std::vector<Param> read_params(Database& database, int64_t run_id) {
   return params;
 }
 
+std::vector<std::string> read_children(Database& database, int64_t run_id) {
+  Statement children(database, "SELECT uid FROM run WHERE parent_id = ?1 ORDER BY id");
+  return texts(children.bind(run_id));
+}
+
 RecipeRecord read_recipe(Database& database, const RunRow& run) {
   Statement row(database,
                 "SELECT hash, text, resolved, origins, digest FROM attempt "
@@ -306,22 +311,35 @@ RunRow find_run(Store& store, std::string_view selector, Trash trash) {
   return std::move(*run);
 }
 
-RunDetails show_run(Store& store, const RunRow& run) {
+RunDetails what_is_left(Store& store, const RunRow& run) {
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   RunDetails details;
   details.run = run;
-  Statement children(database, "SELECT uid FROM run WHERE parent_id = ?1 ORDER BY id");
-  details.children = texts(children.bind(run.id));
-  details.recipe = read_recipe(database, run);
-  details.params = read_params(database, run.id);
-  details.attempts = read_attempts(database, run);
-  details.provenance = read_provenance(store, run.id);
-  details.metrics = list_metrics(store, run.id);
-  details.states = list_states(store, run.id);
-  details.artifacts = list_artifacts(store, run.id);
-  details.events = read_events(database, run.id);
-  details.notes = read_notes(database, run.id);
+  const auto read = [&](const char* part, auto& member, auto all_of_it) {
+    try {
+      member = all_of_it();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kStore) throw;
+      details.damage.push_back({part, error.message()});
+    }
+  };
+  read("forks", details.children, [&] { return read_children(database, run.id); });
+  read("recipe", details.recipe, [&] { return read_recipe(database, run); });
+  read("parameters", details.params, [&] { return read_params(database, run.id); });
+  read("attempts", details.attempts, [&] { return read_attempts(database, run); });
+  read("provenance", details.provenance, [&] { return read_provenance(store, run.id); });
+  read("metrics", details.metrics, [&] { return list_metrics(store, run.id); });
+  read("states", details.states, [&] { return list_states(store, run.id); });
+  read("artifacts", details.artifacts, [&] { return list_artifacts(store, run.id); });
+  read("events", details.events, [&] { return read_events(database, run.id); });
+  read("notes", details.notes, [&] { return read_notes(database, run.id); });
+  return details;
+}
+
+RunDetails show_run(Store& store, const RunRow& run) {
+  RunDetails details = what_is_left(store, run);
+  if (!details.damage.empty()) throw Error(ErrorKind::kStore, details.damage.front().message);
   return details;
 }
 

@@ -72,6 +72,12 @@ struct Note {
   std::string text;
 };
 
+// A part of a run's record that cannot be read.
+struct Damage {
+  std::string part;  // "recipe", "metrics"
+  std::string message;
+};
+
 // Everything recorded about one run, points and section bytes aside.
 struct RunDetails {
   RunRow run;
@@ -85,6 +91,7 @@ struct RunDetails {
   std::vector<ArtifactInfo> artifacts;        // oldest first
   std::vector<EventRow> events;               // oldest first
   std::vector<Note> notes;
+  std::vector<Damage> damage;  // empty, but of what_is_left()
 };
 
 // Which runs are looked at: those that are not in the trash, those that are, or all, those in the trash last.
@@ -99,8 +106,10 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Tra
 // Throws Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
 RunRow find_run(Store& store, std::string_view selector, Trash trash = Trash::kHidden);
 
-// Throws Error(kStore) where the recipe of the run is not what was stored.
+// Throws Error(kStore) where a part is damaged, such as a recipe that is not what was stored.
 RunDetails show_run(Store& store, const RunRow& run);
+// The same, but parts that are damaged are empty, and told in `damage`.
+RunDetails what_is_left(Store& store, const RunRow& run);
 
 // By name.
 std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <set>
 
 #include <sqlite3.h>
 
@@ -32,11 +33,14 @@ bool is_allowed(std::string_view pragma, const char* argument) {
   return among(kPragmas) || (argument == nullptr && among(kValues));
 }
 
+// The names of what a query reads, views among them.
+using Names = std::set<std::string, std::less<>>;
+
 // Allows reading, and the pragmas that describe tables and the file.
-int authorize(void*, int action, const char* first, const char* second, const char*, const char*) {
+int authorize(void* read, int action, const char* first, const char* second, const char*, const char*) {
   switch (action) {
+    case SQLITE_READ: static_cast<Names*>(read)->insert(first); return SQLITE_OK;
     case SQLITE_SELECT:
-    case SQLITE_READ:
     case SQLITE_RECURSIVE: return SQLITE_OK;
     case SQLITE_FUNCTION: return is_forbidden(second) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA: return is_allowed(first, second) ? SQLITE_OK : SQLITE_DENY;
@@ -53,8 +57,21 @@ struct Finalize {
 };
 using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
 
+// For queries of our own.
+void take_guards_away(Database& database) {
+  sqlite3_set_authorizer(database.handle(), nullptr, nullptr);
+  sqlite3_progress_handler(database.handle(), 0, nullptr, nullptr);
+}
+
+[[noreturn]] void fail_wrong_sql(Database& database) {
+  const std::string mistake = sqlite3_errmsg(database.handle());
+  take_guards_away(database);
+  database.check_tables({"sqlite_schema"});  // a view that is not known may be lost
+  fail(ErrorKind::kUsage, "wrong SQL: {}; the views are {}", mistake, kViews);
+}
+
 // What a failed query means: mostly a mistake in the SQL, seldom a fault of the store.
-[[noreturn]] void fail_query(const Database& database, int code, std::chrono::milliseconds limit) {
+[[noreturn]] void fail_query(Database& database, int code, std::chrono::milliseconds limit) {
   switch (code & 0xff) {
     case SQLITE_AUTH:
       fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else; write a SELECT");
@@ -68,8 +85,7 @@ using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
     case SQLITE_ERROR:
     case SQLITE_TOOBIG:
     case SQLITE_RANGE:
-    case SQLITE_MISMATCH:
-      fail(ErrorKind::kUsage, "wrong SQL: {}; the views are {}", sqlite3_errmsg(database.handle()), kViews);
+    case SQLITE_MISMATCH: fail_wrong_sql(database);
     default: database.fail(code);
   }
 }
@@ -110,7 +126,7 @@ int64_t bytes_of(sqlite3_stmt* row, int columns) {
   return bytes;
 }
 
-Query prepare(const Database& database, std::string_view sql, std::chrono::milliseconds limit) {
+Query prepare(Database& database, std::string_view sql, std::chrono::milliseconds limit) {
   sqlite3_stmt* handle = nullptr;
   const char* rest = nullptr;
   const int code = sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &handle, &rest);
@@ -127,11 +143,19 @@ Query prepare(const Database& database, std::string_view sql, std::chrono::milli
   return query;
 }
 
-// Nothing, and a count of nothing, is also what a lost page looks like.
-void check_what_views_read(Database& database) {
-  sqlite3_set_authorizer(database.handle(), nullptr, nullptr);
-  sqlite3_progress_handler(database.handle(), 0, nullptr, nullptr);
-  database.check_tables({"run", "attempt", "series", "state"});
+// Too few rows are also what a page looks like that has lost some.  Looks at all tables that the query has read where
+// the store is small; else at those that have a row for a run, a process, a metric or a state, and no more.
+void check_what_was_read(Database& database, const Names& read) {
+  constexpr int64_t kSmall = int64_t{32} << 20;  // bytes: some 20 ms
+  constexpr std::array<std::string_view, 4> kShort{"run", "attempt", "series", "state"};
+  take_guards_away(database);
+  const bool is_small = database.query_int64("PRAGMA page_count") * database.query_int64("PRAGMA page_size") <= kSmall;
+  Statement tables(database, "SELECT name FROM main.sqlite_schema WHERE type = 'table'");
+  while (tables.step()) {
+    const std::string name = tables.text(0);
+    const bool is_short = std::find(kShort.begin(), kShort.end(), name) != kShort.end();
+    if (read.contains(name) && (is_small || is_short)) database.check_tables({name});
+  }
 }
 
 }  // namespace
@@ -143,7 +167,8 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
   register_live_status(database);
   database.exec("PRAGMA query_only = ON");
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, kLargestValueBytes);
-  sqlite3_set_authorizer(database.handle(), authorize, nullptr);
+  Names read;
+  sqlite3_set_authorizer(database.handle(), authorize, &read);
   const MemoryLimit memory(kMostMemory);
   auto deadline = Clock::now() + limit;
   sqlite3_progress_handler(database.handle(), kStepsBetweenLooks, past, &deadline);
@@ -162,7 +187,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
     for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
   }
   if (code != SQLITE_DONE) fail_query(database, code, limit);
-  if (result.rows.size() <= 1) check_what_views_read(database);
+  check_what_was_read(database, read);
   return result;
 }
 

@@ -224,7 +224,7 @@ void Database::fail_damaged(std::string_view detail) const {
 
 void Database::check_tables(std::initializer_list<std::string_view> tables) {
   for (const std::string_view table : tables) {
-    const std::string found = query_text(fmt::format("PRAGMA integrity_check('{}')", table));
+    const std::string found = query_text(fmt::format("PRAGMA main.integrity_check('{}')", table));
     if (found != "ok") fail_damaged(found);
   }
 }

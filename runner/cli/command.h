@@ -86,5 +86,7 @@ std::span<const Command> commands();
 std::span<const Argument> common_arguments();
 // Null: there is none.
 const Command* find_command(std::string_view name);
+// The option that a word names, "--db" or "--db=PATH": of this command, of any where it is null.  Null: there is none.
+const Argument* find_option(const Command* command, std::string_view word);
 
 }  // namespace runner::cli

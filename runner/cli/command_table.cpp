@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runner/cli/command.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/documents.h"
@@ -54,8 +56,9 @@ constexpr Argument kPlan[] = {kRecipe,
                               {"--batches", "", "with --json: the sample indices of every batch", &Options::batches},
                               {"--epochs", "N", "with --batches: of the first N epochs; default: 1", &Options::epochs}};
 constexpr Argument kExplain[] = {
-    {"RECIPE", "", "the recipe's file, the id of an error, or exit", &Options::recipe},
-    {"[KEY]", "", "a setting, such as optimizer.lr, or a section; after exit, a code", &Options::key},
+    {"RECIPE", "", "the recipe's file, the id of an error, or one of the words error and exit", &Options::recipe},
+    {"[KEY]", "", "a setting, such as optimizer.lr, or a section; after error an id, after exit a code; default: all",
+     &Options::key},
     kOverrides};
 constexpr Argument kInit[] = {
     {"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file},
@@ -252,6 +255,21 @@ std::span<const Command> commands() {
 
 std::span<const Argument> common_arguments() {
   return kCommon;
+}
+
+const Argument* find_option(const Command* command, std::string_view word) {
+  const std::string_view name = word.substr(0, word.find('='));
+  const auto find = [&](std::span<const Argument> arguments) -> const Argument* {
+    const auto named = [&](const Argument& argument) { return !argument.is_positional() && argument.name == name; };
+    const auto found = std::find_if(arguments.begin(), arguments.end(), named);
+    return found != arguments.end() ? &*found : nullptr;
+  };
+  if (const Argument* common = find(kCommon)) return common;
+  if (command != nullptr) return find(command->arguments);
+  for (const Command& any : kCommands) {
+    if (const Argument* option = find(any.arguments)) return option;
+  }
+  return nullptr;
 }
 
 const Command* find_command(std::string_view name) {

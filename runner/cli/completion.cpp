@@ -41,7 +41,7 @@ _runner() {
   plain=(${found:#*=})
   (( ${#open} )) && compadd -S '' -a open
   (( ${#plain} )) && compadd -a plain
-  (( ${#open} + ${#plain} )) || _files
+  (( ${#open} + ${#plain} )) || { compset -P '--*='; _files }
 }
 if [ "$funcstack[1]" = _runner ]; then _runner "$@"; else compdef _runner runner; fi
 )sh";
@@ -53,7 +53,9 @@ function __runner_words
   if set -q found[1]
     printf '%s\n' $found
   else
-    __fish_complete_path $words[-1]
+    set -l option (string match -r -- '^--[^=]*=' $words[-1])
+    set -q option[1]; or set option ''
+    printf '%s\n' $option(__fish_complete_path (string replace -r -- '^--[^=]*=' '' $words[-1]))
   end
 end
 complete -c runner -f -a '(__runner_words)'
@@ -101,29 +103,28 @@ struct Line {
   Options options;                   // db, and the run that positionals name
   int positionals = 0;               // before the word that is completed
   const Argument* option = nullptr;  // whose value that word is
+  bool is_wrong = false;             // there is no such command
 };
 
-const Argument* find_option(const Command& command, std::string_view word) {
-  for (const auto& arguments : {command.arguments, common_arguments()}) {
-    for (const Argument& argument : arguments) {
-      if (!argument.is_positional() && argument.name == word) return &argument;
-    }
-  }
-  return nullptr;
+void take_option(Line& line, const Argument& option, const std::string& value) {
+  if (option.name == "--db") line.options.db = value;
 }
 
 Line read_line(std::span<const std::string> words) {
   Line line;
   for (const std::string& word : words.first(words.size() - 1)) {
     if (line.option != nullptr) {
-      if (line.option->name == "--db") line.options.db = word;
+      take_option(line, *line.option, word);
       line.option = nullptr;
+    } else if (word.starts_with("-")) {
+      const Argument* option = find_option(line.command, word);
+      const size_t equals = word.find('=');
+      if (option == nullptr || option->value.empty()) continue;
+      equals == std::string::npos ? void(line.option = option) : take_option(line, *option, word.substr(equals + 1));
     } else if (line.command == nullptr) {
       line.command = find_command(word);
-      if (line.command == nullptr) return line;
-    } else if (word.starts_with("-")) {
-      line.option = find_option(*line.command, word);
-      if (line.option != nullptr && line.option->value.empty()) line.option = nullptr;
+      line.is_wrong = line.command == nullptr;
+      if (line.is_wrong) return line;
     } else {
       if (line.positionals++ == 0) line.options.run = word;
     }
@@ -173,24 +174,38 @@ void add_positionals(Words& found, const Line& line, const std::string& word) {
   }
 }
 
+// Options, and after the = of one what it may be.
+void add_options(Words& found, const Line& line, const std::string& word) {
+  if (const size_t equals = word.find('='); equals != std::string::npos) {
+    if (const Argument* option = find_option(line.command, word)) {
+      add_choices(found, option->value);
+      for (std::string& choice : found) choice.insert(0, word, 0, equals + 1);
+    }
+    return;
+  }
+  for (const auto& arguments :
+       {line.command != nullptr ? line.command->arguments : std::span<const Argument>(), common_arguments()}) {
+    for (const Argument& argument : arguments) {
+      if (!argument.is_positional()) found.emplace_back(argument.name);
+    }
+  }
+  found.emplace_back("--help");
+  if (line.command == nullptr) found.emplace_back("--version");
+}
+
 Words candidates(std::span<const std::string> words) {
   const Line line = read_line(words);
   const std::string& word = words.back();
   Words found;
+  if (line.is_wrong) return found;
   if (line.option != nullptr) {
     add_choices(found, line.option->value);
-  } else if (words.size() == 1) {
-    for (const Command& command : commands()) found.emplace_back(command.name);
-    found.insert(found.end(), {"--help", "--version"});
-  } else if (line.command != nullptr && word.starts_with("-")) {
-    for (const auto& arguments : {line.command->arguments, common_arguments()}) {
-      for (const Argument& argument : arguments) {
-        if (!argument.is_positional()) found.emplace_back(argument.name);
-      }
-    }
-    found.emplace_back("--help");
+  } else if (word.starts_with("-")) {
+    add_options(found, line, word);
   } else if (line.command != nullptr) {
     add_positionals(found, line, word);
+  } else {
+    for (const Command& command : commands()) found.emplace_back(command.name);
   }
   return found;
 }

@@ -6,8 +6,8 @@ namespace {
 constexpr ExitCode kExitCodes[] = {
     {0, "done", "done", "–"},
     {1, "the run failed",
-     "the run failed: the loss was not finite, memory ran out, a file could not be written; `verify-resume` found a "
-     "difference",
+     "the run failed: the loss was not finite, memory ran out, a file could not be written, it was interrupted before "
+     "it was recorded; `verify-resume` found a difference",
      "read the message; `runner show RUN` has the run's events, `runner resume RUN` goes on from its newest state"},
     {2, "usage or invalid recipe",
      "wrong command line, or a recipe or data file that cannot be used; nothing was recorded",

@@ -10,20 +10,23 @@
 namespace runner::cli {
 namespace {
 
-constexpr std::string_view kMessage = "\ninterrupt: finishing the step and saving a state; again to stop now\n";
+constexpr std::string_view kAtStart = "\ninterrupt: stopping before the first step; again to stop now\n";
+constexpr std::string_view kInRun = "\ninterrupt: finishing the step and saving a state; again to stop now\n";
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
 // A signal handler can reach nothing but statics.
 std::atomic<int> signals{0};
 std::atomic<size_t> message_start{0};
+std::atomic<bool> in_run{false};
 std::array<struct sigaction, kSignals.size()> former{};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<size_t>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<size_t>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
 
 // Async-signal-safe: lock-free atomics, write, _exit.
 extern "C" void on_signal(int signal) {
   const int saved_errno = errno;
   if (signals.fetch_add(1) > 0) ::_exit(128 + signal);
-  const std::string_view message = kMessage.substr(message_start.load());
+  const std::string_view message = (in_run.load() ? kInRun : kAtStart).substr(message_start.load());
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, message.data(), message.size());
   errno = saved_errno;
 }
@@ -33,6 +36,7 @@ extern "C" void on_signal(int signal) {
 Interrupt::Interrupt(bool live) {
   signals = 0;
   message_start = live ? 0 : 1;
+  in_run = false;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -44,6 +48,10 @@ Interrupt::Interrupt(bool live) {
 
 Interrupt::~Interrupt() {
   for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &former[i], nullptr);
+}
+
+void Interrupt::run_has_begun(bool begun) {
+  in_run = begun;
 }
 
 const std::atomic<int>& Interrupt::count() const {

@@ -16,6 +16,9 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
+  // Whether there is a step to finish and a run to save a state of: what the message says.  Not at first.
+  void run_has_begun(bool begun);
+
   // The number of signals so far.
   const std::atomic<int>& count() const;
 };

@@ -20,24 +20,10 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-const Argument* find_option(std::span<const Argument> arguments, std::string_view word) {
-  const std::string_view name = word.substr(0, word.find('='));
-  for (const Argument& argument : arguments) {
-    if (!argument.is_positional() && argument.name == name) return &argument;
-  }
-  return nullptr;
-}
-
 // Whether the word after an option is its value, whatever the command is.
 bool takes_next_word(std::string_view word) {
-  const auto takes = [&](std::span<const Argument> arguments) {
-    const Argument* option = find_option(arguments, word);
-    return option != nullptr && !option->value.empty();
-  };
-  if (word.find('=') != std::string_view::npos) return false;
-  const auto all = commands();
-  return takes(common_arguments()) ||
-         std::any_of(all.begin(), all.end(), [&](const Command& command) { return takes(command.arguments); });
+  const Argument* option = find_option(nullptr, word);
+  return option != nullptr && !option->value.empty() && word.find('=') == std::string_view::npos;
 }
 
 // The index of the first word that is neither an option nor the value of one; words.size() if there is none.

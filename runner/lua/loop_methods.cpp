@@ -322,8 +322,9 @@ int profile(lua_State* state) {
   accelerator.loop->mark_step();
   const CustomLoop::Cost after = accelerator.loop->cost();
   run_of(accelerator, "profile")
-      .print(fmt::format("profile: {:.3g} s, {} programs run, {} of them compiled", after.seconds - before.seconds,
-                         after.runs - before.runs, after.compiled - before.compiled));
+      .print(fmt::format("profile: {:.3g} s, {} program{} run, {} of them compiled", after.seconds - before.seconds,
+                         after.runs - before.runs, after.runs - before.runs == 1 ? "" : "s",
+                         after.compiled - before.compiled));
   return lua_gettop(state) - 1;
 }
 

@@ -187,6 +187,14 @@ struct ToValue {
   }
 };
 
+json::Object params_json(const store::RunDetails& details) {
+  json::Object params;
+  for (const store::Param& param : details.params) {
+    params.emplace_back(param.key, std::visit(ToValue{}, param.value));
+  }
+  return params;
+}
+
 std::vector<std::string> unique_names(const std::vector<std::string>& columns) {
   std::vector<std::string> names;
   for (const std::string& column : columns) {
@@ -203,6 +211,10 @@ std::vector<std::string> unique_names(const std::vector<std::string>& columns) {
 
 std::string run_document(const train::RunResult& result) {
   return json::text(run_json(result));
+}
+
+json::Value error_value(const std::string& message) {
+  return error_json(message, "", 0);
 }
 
 std::string failure_document(const Error& error) {
@@ -251,11 +263,17 @@ std::string all_points_document(const store::RunRow& run, const MetricPoints& me
   return json::line(json::Object{{"run", run.uid}, {"name", run.name}, {"metrics", std::move(object)}});
 }
 
+std::string params_document(const store::RunDetails& details) {
+  return json::text(params_json(details));
+}
+
+std::string events_lines(const store::RunDetails& details) {
+  std::string text;
+  for (const store::EventRow& event : details.events) text += json::line(event_json(event));
+  return text;
+}
+
 std::string show_document(const store::RunDetails& details) {
-  json::Object params;
-  for (const store::Param& param : details.params) {
-    params.emplace_back(param.key, std::visit(ToValue{}, param.value));
-  }
   json::Object document = run_row_json(details.run);
   const json::Object more{{"host", details.run.host},
                           {"pid", details.run.pid},
@@ -263,9 +281,9 @@ std::string show_document(const store::RunDetails& details) {
                           {"cpu_features", details.run.cpu_features},
                           {"kernels", json::parse(details.run.kernels_json)},
                           {"forks", json::list_of(details.children)},
-                          {"recipe_hash", details.recipe.hash},
-                          {"recipe", details.recipe.text},
-                          {"params", std::move(params)},
+                          {"recipe_hash", json::or_null(details.recipe.hash)},
+                          {"recipe", json::or_null(details.recipe.text)},
+                          {"params", params_json(details)},
                           {"origins", json::parse(details.recipe.origins_json)},
                           {"history", json::list_of(details.attempts, attempt_json)},
                           {"provenance", json::list_of(details.provenance, provenance_json)},
@@ -276,6 +294,10 @@ std::string show_document(const store::RunDetails& details) {
                           {"notes", json::list_of(details.notes, note_json)},
                           {"summary", json::parse(details.run.summary_json)}};
   document.insert(document.end(), more.begin(), more.end());
+  if (!details.damage.empty()) {
+    document.emplace_back("error", error_value(details.damage.front().message));
+    document.emplace_back("left_out", json::list_of(details.damage, [](const auto& damage) { return damage.part; }));
+  }
   return json::text(document);
 }
 

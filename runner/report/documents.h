@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runner/train/run.h"
+#include "schema/json.h"
 #include "store/run_selection.h"
 
 namespace runner::report {
@@ -25,12 +26,20 @@ std::string failed_run_document(const Error& error);
 // The same with the "ok" of `check`.
 std::string failed_check_document(const Error& error);
 
+// {"message", "file": null, "line": null}: the "error" of a document that says what went wrong beside what it has.
+json::Value error_value(const std::string& message);
+
 // "columns" of each run holds what was asked for, name → value; it is there only where something was.
 std::string runs_document(const store::RunSelection& selection);
 std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
+// A part that is damaged is empty or null; "error" and "left_out", an array of their names, are there only then.
 std::string show_document(const store::RunDetails& details);
+// {KEY: value}.
+std::string params_document(const store::RunDetails& details);
+// Every event as a document on a line of its own: {"time", "attempt", "level", "kind", "data"}.
+std::string events_lines(const store::RunDetails& details);
 // {"run", "name", "metrics": {NAME: [[step, value], …]}}: every point of every metric.
 using MetricPoints = std::vector<std::pair<std::string, std::vector<store::Point>>>;
 std::string all_points_document(const store::RunRow& run, const MetricPoints& metrics);

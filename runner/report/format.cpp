@@ -133,6 +133,48 @@ std::string shortened(std::string_view text, int width) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+namespace {
+
+// The length of the colour at text[at]: "\033[31m"; 0: there is none.
+size_t color_bytes(std::string_view text, size_t at) {
+  if (text.substr(at, 2) != "\033[") return 0;
+  const size_t end = text.find_first_not_of("0123456789;", at + 2);
+  return end != std::string_view::npos && text[end] == 'm' ? end + 1 - at : 0;
+}
+
+// What is cut away leaves its colours behind, which end those before it.
+void append_cut(std::string& out, std::string_view line, int width) {
+  int used = 0;
+  for (size_t at = 0; at < line.size();) {
+    if (const size_t color = color_bytes(line, at)) {
+      out += line.substr(at, color);
+      at += color;
+      continue;
+    }
+    const Character c = character_at(line, at);
+    used += width_of(c.code);
+    if (used <= width) out += line.substr(at, c.bytes);
+    at += c.bytes;
+  }
+}
+
+}  // namespace
+
+std::string cut_to_screen(std::string_view text, int width, int height) {
+  std::string out;
+  for (int lines = 1; lines < height && !text.empty(); ++lines) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    append_cut(out, text.substr(0, end), width);
+    out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string file_text(std::string_view file) {
+  return file == "-" ? "to standard output" : on_one_line(file);
+}
+
 std::string on_one_line(std::string_view text) {
   if (is_printable_ascii(text)) return std::string(text);
   std::string out;

@@ -37,6 +37,13 @@ int display_width(std::string_view text);
 // At most `width` columns of `text`, the last being "…" where something was cut.
 std::string shortened(std::string_view text, int width);
 
+// As much of lines of text as a terminal shows without wrapping or scrolling, the cursor being below the last: at most
+// `height` - 1 lines, each cut to `width` columns.  Colours take no columns.
+std::string cut_to_screen(std::string_view text, int width, int height);
+
+// Where the bytes of an output file went, behind "wrote ": "model.safetensors", "to standard output" for "-".
+std::string file_text(std::string_view file);
+
 // The text on one line: control characters, which could move the cursor, become spaces.
 std::string on_one_line(std::string_view text);
 

@@ -15,7 +15,7 @@
 namespace runner::report {
 namespace {
 
-constexpr int kDefaultWidth = 80;
+constexpr int kDefaultWidth = 80, kDefaultHeight = 24;
 
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
@@ -32,10 +32,14 @@ bool uses_color(ColorMode mode, int fd) {
   return ::isatty(fd) == 1 && !is_set("NO_COLOR") && !is_dumb_terminal();
 }
 
-int width_of(int fd) {
-  if (::isatty(fd) != 1) return 0;
+winsize size_of(int fd) {
   winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kDefaultWidth;
+  if (::isatty(fd) != 1) return size;
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
+    size.ws_col = kDefaultWidth;
+    size.ws_row = kDefaultHeight;
+  }
+  return size;
 }
 
 }  // namespace
@@ -65,11 +69,15 @@ void Output::talk(std::string_view text) noexcept {
 }
 
 int Output::data_width() const {
-  return width_of(data_fd_);
+  return size_of(data_fd_).ws_col;
 }
 
 int Output::talk_width() const {
-  return width_of(talk_fd_);
+  return size_of(talk_fd_).ws_col;
+}
+
+int Output::talk_height() const {
+  return size_of(talk_fd_).ws_row;
 }
 
 }  // namespace runner::report

@@ -33,6 +33,7 @@ class Output {
   // Columns of the terminal, asked anew; 0: no terminal, no limit.
   int data_width() const;
   int talk_width() const;
+  int talk_height() const;  // its lines
 
  private:
   int data_fd_, talk_fd_;

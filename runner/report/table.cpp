@@ -10,15 +10,30 @@ namespace runner::report {
 namespace {
 
 constexpr std::string_view kGap = "  ";
-constexpr int kNarrowest = 8;  // columns are not cut below this
+constexpr int kNarrowest = 8;     // columns are cut to this first
+constexpr int kShortTitle = 4;    // titles of numbers as well
+constexpr int kNarrowFirst = 12;  // what names the row, such as a run's id, is cut to this before others vanish
 
 void append(std::string& line, std::string_view text, int whole, Color paint, int width, Align align, bool color) {
   const std::string cut = whole > width ? shortened(text, width) : std::string();
   const std::string_view shown = whole > width ? std::string_view(cut) : text;
-  const auto padding = static_cast<size_t>(width - std::min(whole, width));
+  // What is cut may be a column short, where a wide character did not fit.
+  const auto padding = static_cast<size_t>(width - (whole > width ? display_width(cut) : whole));
   if (align == Align::kRight) line.append(padding, ' ');
   color&& paint != Color::kNone ? line += painted(shown, paint, color) : line += shown;
   if (align == Align::kLeft) line.append(padding, ' ');
+}
+
+// Takes `excess` columns from the widest that have more than their least, as far as they go.
+void shrink(std::vector<int>& widths, const std::vector<int>& least, int& excess) {
+  for (; excess > 0; --excess) {
+    size_t widest = widths.size();
+    for (size_t c = 0; c < widths.size(); ++c) {
+      if (widths[c] > least[c] && (widest == widths.size() || widths[c] > widths[widest])) widest = c;
+    }
+    if (widest == widths.size()) return;
+    --widths[widest];
+  }
 }
 
 void finish_line(std::string& out, std::string& line) {
@@ -40,25 +55,34 @@ void Table::add(const std::vector<Cell>& cells) {
   }
 }
 
+// The columns of the widest cells; of a column without any, none.
+std::vector<int> Table::cell_widths() const {
+  std::vector<int> widths(columns_.size(), 0);
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    int& width = widths[i % columns_.size()];
+    width = std::max(width, cells_[i].width);
+  }
+  return widths;
+}
+
 std::vector<int> Table::widths(int limit) const {
-  std::vector<int> widths;
+  const std::vector<int> cells = cell_widths();
+  std::vector<int> widths, least, one(columns_.size(), 1);
   for (size_t c = 0; c < columns_.size(); ++c) {
-    int width = display_width(columns_[c].title);
-    for (size_t i = c; i < cells_.size(); i += columns_.size()) width = std::max(width, cells_[i].width);
-    widths.push_back(width);
+    widths.push_back(std::max(cells[c], display_width(columns_[c].title)));
+    // Of numbers every digit counts, of their title the beginning tells.
+    least.push_back(c == 0                              ? widths[c]
+                    : columns_[c].align == Align::kLeft ? kNarrowest
+                                                        : std::max(cells[c], kShortTitle));
   }
   if (limit == 0) return widths;
   const int gaps = static_cast<int>(kGap.size() * (columns_.size() - 1));
   int excess = std::accumulate(widths.begin(), widths.end(), gaps) - limit;
-  while (excess > 0) {
-    int* widest = nullptr;
-    for (size_t c = 1; c < columns_.size(); ++c) {
-      if (columns_[c].align == Align::kLeft && (widest == nullptr || widths[c] > *widest)) widest = &widths[c];
-    }
-    if (widest == nullptr || *widest <= kNarrowest) break;
-    --*widest;
-    --excess;
-  }
+  shrink(widths, least, excess);
+  least[0] = kNarrowFirst;
+  shrink(widths, least, excess);
+  one[0] = kNarrowFirst;
+  shrink(widths, one, excess);
   return widths;
 }
 

@@ -37,7 +37,8 @@ class Table {
   void add(const std::vector<Cell>& cells);
   bool empty() const { return cells_.empty(); }
 
-  // Lines without spaces at their ends.  width 0: no limit.
+  // Lines without spaces at their ends.  width 0: no limit; else texts and titles are cut, and where that is not enough
+  // numbers as well.
   std::string render(int width = 0, bool color = false) const;
 
  private:
@@ -48,6 +49,7 @@ class Table {
     Color color = Color::kNone;
   };
 
+  std::vector<int> cell_widths() const;
   std::vector<int> widths(int limit) const;
 
   std::vector<Column> columns_;

@@ -317,6 +317,48 @@ TEST_F(Faults, ADamagedArtifactIsNamedAndNotWritten) {
   EXPECT_FALSE(fs::exists(file("errors.csv")));
 }
 
+// What does not need the recipe is there without it, and what needs it says so.
+TEST_F(Faults, ADamagedRecipeTakesNothingElseAway) {
+  ASSERT_EQ(run("runner exec r.yaml --quiet").exit_code, 0);
+  const std::string whole = run("runner show small").out, weights = model();
+  {
+    store::Database database(file("runner.db"), store::OpenMode::kReadWrite);
+    database.exec("UPDATE recipe SET text = text || ' '");
+  }
+  const std::string uid = run("runner sql 'SELECT run FROM runs' --format csv | tail -1").out.substr(0, 10);
+  const std::string reason = "its recipe: the recipe of run " + uid +
+                             " in runner.db is damaged: it fails its checksum; use a copy of the store, or start a new "
+                             "run\n";
+  EXPECT_EQ(model(), weights);
+
+  const Result shown = run("runner show small");
+  EXPECT_EQ(shown.exit_code, 5);
+  EXPECT_EQ(shown.err, "error: shown without " + reason);
+  EXPECT_TRUE(shown.out.starts_with(whole.substr(0, 100)));
+  for (const char* part :
+       {"\nmetric ", "\ntrain/loss ", "\nstate ", "\nparameter ", "\noptimizer.lr ", "\nenvironment"})
+    EXPECT_NE(shown.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(shown.out.find("recipe hash"), std::string::npos);
+
+  const Result document = run("runner show small --json");
+  EXPECT_EQ(document.exit_code, 5);
+  EXPECT_NE(document.out.find("\"recipe\": null,"), std::string::npos);
+  EXPECT_NE(document.out.find("\"message\": \"the recipe of run "), std::string::npos);
+  EXPECT_NE(document.out.find("\"left_out\": [\n    \"recipe\"\n  ]"), std::string::npos) << document.out;
+
+  const Result exported = run("runner export small --folder out");
+  EXPECT_EQ(exported.exit_code, 5);
+  EXPECT_EQ(exported.err, "wrote out: the run as files\nerror: exported without " + reason);
+  EXPECT_EQ(run("ls out").out, "events.jsonl\nmetrics.csv\nparams.json\nrun.json\nsummary.json\n");
+  EXPECT_NE(run("runner export small --folder out2 --json").out.find("\"error\": {"), std::string::npos);
+
+  for (const char* command : {"resume small", "fork small seed=2", "eval small"}) {
+    const Result refused = run(std::string("runner ") + command);
+    EXPECT_EQ(refused.exit_code, 5) << command;
+    EXPECT_TRUE(refused.err.starts_with("error: the recipe of run ")) << command << refused.err;
+  }
+}
+
 // ---- damaged stores ------------------------------------------------------------------------------------------------
 
 std::string with(std::string bytes, size_t at, const std::string& patch) {
@@ -366,6 +408,30 @@ TEST_F(Faults, ALockedStoreIsWaitedForWithANote) {
   lock.reset();
   command.join();
   EXPECT_EQ(read_text(file("talk")), note + "run 0000000aaa is tagged patient\n");
+}
+
+// A signal ends that wait; what has not begun has no state, and what is resumed has the one that it had.
+TEST_F(Faults, AnInterruptedWaitPromisesNoState) {
+  ASSERT_EQ(run("runner exec r.yaml --quiet train.epochs=2").exit_code, 0);
+  store::Database other(file("runner.db"), store::OpenMode::kReadWrite);
+  other.configure();
+  const store::Transaction lock(other, store::Transaction::Kind::kWrite);
+  const std::string interrupted =
+      "error: interrupted while another program had the store runner.db locked; nothing was recorded\n";
+  for (const auto& [command, code] :
+       {std::pair("exec r.yaml", 1), std::pair("fork small seed=2", 1), std::pair("resume small train.epochs=3", 4)}) {
+    const Result result =
+        run(fmt::format(": >talk; runner {} --json 2>talk & pid=$!; until grep -q waiting talk; do :; "
+                        "done; kill -TERM $pid; wait $pid",
+                        command));
+    EXPECT_EQ(result.exit_code, code) << command;
+    EXPECT_EQ(read_text(file("talk")),
+              "waiting for another program to release the store runner.db\n"
+              "interrupt: stopping before the first step; again to stop now\n" +
+                  interrupted)
+        << command;
+    EXPECT_NE(result.out.find(fmt::format("\"exit_code\": {},", code)), std::string::npos) << result.out;
+  }
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ Ended in_child(Body body) {
 
 TEST(Interrupt, TheFirstSignalIsCountedAndExplained) {
   const Ended ended = in_child([] {
-    const Interrupt interrupt(false);
+    Interrupt interrupt(false);
+    interrupt.run_has_begun(true);
     if (interrupt.count() != 0) ::_exit(1);
     std::raise(SIGINT);
     if (interrupt.count() != 1) ::_exit(2);
@@ -46,9 +47,19 @@ TEST(Interrupt, TheFirstSignalIsCountedAndExplained) {
   EXPECT_EQ(ended.err, "interrupt: finishing the step and saving a state; again to stop now\n");
 }
 
+TEST(Interrupt, PromisesNoStateOfARunThatHasNotBegun) {
+  const Ended ended = in_child([] {
+    { Interrupt(false).run_has_begun(true); }
+    const Interrupt interrupt(false);
+    std::raise(SIGINT);
+  });
+  EXPECT_EQ(ended.err, "interrupt: stopping before the first step; again to stop now\n");
+}
+
 TEST(Interrupt, BeginsANewLineBelowALiveOne) {
   const Ended ended = in_child([] {
-    const Interrupt interrupt(true);
+    Interrupt interrupt(true);
+    interrupt.run_has_begun(true);
     std::raise(SIGTERM);
   });
   EXPECT_EQ(ended.err, "\ninterrupt: finishing the step and saving a state; again to stop now\n");

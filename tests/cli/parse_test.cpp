@@ -47,6 +47,21 @@ TEST(Parse, FindsTheCommandBehindOptionsWithValues) {
   EXPECT_TRUE(call.options.batches);
 }
 
+// Before the command is known, so that what is a value must not depend on it.
+TEST(Parse, AnOptionTakesAValueInEveryCommandOrInNone) {
+  for (const Command& command : commands()) {
+    for (const Argument& argument : command.arguments) {
+      if (argument.is_positional()) continue;
+      EXPECT_EQ(find_option(&command, argument.name), &argument);
+      EXPECT_EQ(find_option(&command, std::string(argument.name) + "=x"), &argument);
+      EXPECT_EQ(find_option(nullptr, argument.name)->value.empty(), argument.value.empty()) << argument.name;
+    }
+    EXPECT_EQ(find_option(&command, "--db=x"), find_option(nullptr, "--db"));
+  }
+  EXPECT_EQ(find_option(find_command("ls"), "--epochs"), nullptr);
+  EXPECT_EQ(find_option(nullptr, "--nothing"), nullptr);
+}
+
 TEST(Parse, KeepsValuesThatLookLikeOtherThings) {
   const Call call = parsed({"exec", "r.yaml", "a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"});
   EXPECT_EQ(call.options.overrides, (std::vector<std::string>{"a=-1", "b=x=y", "c=", "d=[1, 2]", "e={f: 1}"}));

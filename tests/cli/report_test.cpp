@@ -6,8 +6,10 @@
 #include <poll.h>
 #include <pty.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "runner/cli/commands/commands.h"
 #include "runner/formats/csv.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
@@ -16,6 +18,7 @@
 #include "runner/report/summary.h"
 #include "runner/report/table.h"
 #include "schema/error.h"
+#include "store/run_writer.h"
 #include "tests/cli/command.h"
 
 namespace runner::report {
@@ -115,7 +118,51 @@ TEST(Table, CutsTheWidestLeftColumnOnANarrowTerminal) {
   Table table({{"run"}, {"name"}, {"value", Align::kRight}});
   table.add({"id", "a-very-long-name-of-a-run", "123456"});
   EXPECT_EQ(table.render(24), "run  name          value\nid   a-very-lon…  123456\n");
-  EXPECT_EQ(table.render(5), "run  name       value\nid   a-very-…  123456\n");  // not below eight columns
+  EXPECT_EQ(table.render(20), "run  name      value\nid   a-very…  123456\n");
+}
+
+// As many columns as `ls --columns` may be asked for, on terminals as narrow as people have.
+TEST(Table, IsCutToTheTerminalWhateverTheColumns) {
+  Table table({{"run"},
+               {"best(eval/accuracy)", Align::kRight},
+               {"optimizer.weight_decay", Align::kRight},
+               {"reason"},
+               {"数据", Align::kLeft}});
+  table.add({"0000000aaa", "0.987", "0.01", "the loss of step 3 is not finite", "数据集数据集"});
+  const auto widest = [](const std::string& text) {
+    int width = 0;
+    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
+      width = std::max(width, display_width(std::string_view(text).substr(at, text.find('\n', at) - at)));
+    return width;
+  };
+  // Titles of numbers go before the numbers do.
+  EXPECT_EQ(table.render(60),
+            "run         best(eval…  optimizer…  reason       数据\n"
+            "0000000aaa       0.987        0.01  the loss o…  数据集数据…\n");
+  for (int width = 24; width <= 120; ++width) {
+    const std::string text = table.render(width);
+    EXPECT_LE(widest(text), width) << text;
+    EXPECT_NE(text.find("0000000aaa  "), std::string::npos) << "the id is whole\n" << text;
+  }
+  Table named({{"metric"}, {"points", Align::kRight}});
+  named.add({"train/a-metric-with-a-very-long-name", "1000"});
+  EXPECT_EQ(named.render(24), "metric              poi…\ntrain/a-metric-wi…  1000\n");
+}
+
+TEST(Table, LinesUpWhereAWideCharacterIsCut) {
+  Table table({{"run"}, {"name"}, {"value", Align::kRight}});
+  table.add({"id", "数据集数据集", "1"});
+  table.add({"id", "abcdefghijkl", "1"});
+  EXPECT_EQ(table.render(22), "run  name        value\nid   数据集数…       1\nid   abcdefghi…      1\n");
+}
+
+TEST(Format, TextIsCutToTheScreen) {
+  EXPECT_EQ(cut_to_screen("abcdef\nab\n", 4, 10), "abcd\nab\n");
+  EXPECT_EQ(cut_to_screen("数据集\n", 5, 10), "数据\n");
+  EXPECT_EQ(cut_to_screen("a\033[31mbcdef\033[0m\nx\033[1my\033[0m\n", 3, 10),
+            "a\033[31mbc\033[0m\nx\033[1my\033[0m\n");
+  EXPECT_EQ(cut_to_screen("1\n2\n3\n4\n", 9, 3), "1\n2\n") << "the cursor stands below them";
+  EXPECT_EQ(cut_to_screen("", 9, 3), "");
 }
 
 TEST(Table, PaintsCellsWithoutMovingOthers) {
@@ -201,6 +248,44 @@ TEST_F(TerminalTest, ATerminalHasColorAndWidth) {
   EXPECT_TRUE(out.data_color());
   EXPECT_TRUE(out.live());
   EXPECT_EQ(out.data_width(), 60);
+}
+
+// Lines that wrapped, and those that scrolled away, would be drawn again below themselves.
+TEST_F(TerminalTest, WatchFitsTheTerminalAndItsNamesCannotMoveTheCursor) {
+  const cli::testing::Folder folder;
+  const std::string path = folder.path() / "runner.db";
+  {
+    store::RunInfo info;
+    info.uid = "0000000aaa";
+    info.name = "a\033[2Jname\nof two lines that is longer than the terminal is wide";
+    store::RunWriter writer(store::Store::open(path, store::Access::kWrite), info);
+    for (int i = 0; i < 20; ++i)
+      writer.push(writer.series(i == 0 ? "train/loss" : fmt::format("train/a-metric-with-a-long-name-{}", i)), 1, 0.5);
+    writer.finish({.status = store::RunStatus::kDone, .exit_code = 0, .reason = "", .summary_json = "{}"});
+  }
+  winsize size{};
+  size.ws_row = 12;
+  size.ws_col = 25;
+  ASSERT_EQ(::ioctl(terminal_, TIOCSWINSZ, &size), 0);
+  Output out(ColorMode::kNever, terminal_, terminal_);
+  cli::Options options;
+  options.db = path;
+  options.run = "0000000aaa";
+  EXPECT_EQ(cli::watch(options, out), 0);
+  out.talk("END");
+  std::string shown;
+  while (!shown.ends_with("END")) {
+    char piece[4096];
+    const ssize_t count = ::read(controller_, piece, sizeof piece);
+    ASSERT_GT(count, 0);
+    shown.append(piece, static_cast<size_t>(count));
+  }
+  EXPECT_EQ(shown.find('\033'), std::string::npos) << shown;
+  int lines = 0;
+  for (size_t at = 0, end = 0; (end = shown.find("\r\n", at)) != std::string::npos; at = end + 2, ++lines)
+    EXPECT_LE(display_width(shown.substr(at, end - at)), 25);
+  EXPECT_EQ(lines, 11);
+  EXPECT_TRUE(shown.starts_with("run 0000000aaa  a [2Jname")) << shown;
 }
 
 TEST_F(TerminalTest, ObeysNoColorAndTerm) {

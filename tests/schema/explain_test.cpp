@@ -105,6 +105,16 @@ TEST(Explain, TextOfSections) {
             "from: recipe r.yaml:9:15\n");
 }
 
+TEST(Explain, WithoutAKeyItIsTheWholeRecipe) {
+  const std::string text = explain_text(read(), "");
+  EXPECT_NE(text.find("\ngpu.memory = 16 GiB  (recipe r.yaml:8:15)\n"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::ssize(read().leaves));
+  const Json json = Json::parse(explain_json(read(), ""));
+  EXPECT_EQ(json["key"], nullptr);
+  EXPECT_EQ(json["value"]["gpu.memory"], "16 GiB");
+  EXPECT_EQ(std::ssize(json["value"]), std::ssize(read().leaves));
+}
+
 TEST(Explain, JsonHasTheKeysOfItsContract) {
   const Json json = Json::parse(explain_json(read(), "optimizer.lr"));
   EXPECT_EQ(json.keys(), (std::vector<std::string>{"key", "value", "type", "default", "unit", "origin", "text"}));
@@ -154,7 +164,6 @@ TEST(Explain, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of("lr"), "there is no key lr; did you mean optimizer.lr?");
   EXPECT_EQ(error_of("log.x"), "there is no key log.x; keys of log: csv, every, jsonl, tensorboard");
   EXPECT_EQ(error_of("vars.with"), "there is no key vars.with; variables: vars.net.depth, vars.width");
-  EXPECT_NE(error_of(""), "");
   EXPECT_NE(error_of("optimizer.groups[7].lr]["), "");
   EXPECT_NE(error_of("."), "");
 }

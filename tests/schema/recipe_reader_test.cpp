@@ -256,5 +256,19 @@ TEST(RecipeReader, ResolvedFormsTakeOverrides) {
   EXPECT_EQ(after.recipe.data.eval->labels_file, "/abs/y.gz");
 }
 
+// Older programs knew no longest name and no selectors; their runs go on.
+TEST(RecipeReader, ResolvedFormsKeepTheNameThatTheRunHas) {
+  const std::string before = resolved_json(read_recipe_text(kEverything, "folder/recipe.yaml", {}));
+  const std::string name = "\"name\": \"";
+  const size_t begin = before.find(name) + name.size();
+  for (const std::string& old : {std::string(300, 'n'), std::string("@last")}) {
+    std::string stored = before;
+    stored.replace(begin, stored.find('"', begin) - begin, old);
+    EXPECT_EQ(read_resolved(stored).recipe.name, old);
+    EXPECT_EQ(read_resolved(stored, std::vector<std::string>{"name=new"}).recipe.name, "new");
+    EXPECT_THROW(read_resolved(before, std::vector<std::string>{"name=" + old}), RecipeError);
+  }
+}
+
 }  // namespace
 }  // namespace runner::schema

@@ -251,6 +251,12 @@ TEST_F(Queries, NoticesAChangedRecipe) {
         fmt::format("store: the recipe of run {} in {} is damaged: it fails its checksum; use a copy of the store, "
                     "or start a new run",
                     uid, path.string()));
+    const RunDetails left = what_is_left(store, row);
+    ASSERT_EQ(left.damage.size(), 1u);
+    EXPECT_EQ(left.damage[0].part, "recipe");
+    EXPECT_EQ("store: " + left.damage[0].message, error_of([&] { show_run(store, row); }));
+    EXPECT_EQ(left.recipe.text + left.recipe.resolved_json, "");
+    EXPECT_EQ(left.params.size(), sample_run().attempt.params.size());
     Statement(store.database(), fmt::format("UPDATE recipe SET {0} = rtrim({0})", column)).run();
     EXPECT_EQ(show_run(store, row).recipe.text, sample_run().attempt.recipe.text);
   }

@@ -65,6 +65,32 @@ struct Attempt {
   Beginning beginning;
 };
 
+// Tells the interrupt what it interrupts.
+class RunReporter : public report::ProgressReporter {
+ public:
+  RunReporter(report::Output& out, bool quiet, Interrupt& interrupt)
+      : ProgressReporter(out, quiet), interrupt_(interrupt) {}
+
+  void on_start(std::string_view run, std::string_view name) override {
+    interrupt_.run_has_begun(true);
+    ProgressReporter::on_start(run, name);
+  }
+
+ private:
+  Interrupt& interrupt_;
+};
+
+// train::run(), whose errors are of before the run.  One that is interrupted then has no state: exit code 4, which says
+// that there is one to resume from, is not for it, unless it is resumed anyway.
+train::RunResult run_to_its_end(const train::RunRequest& request) {
+  try {
+    return train::run(request);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInterrupted || !request.resume.empty()) throw;
+    throw Error(ErrorKind::kRun, error.message());
+  }
+}
+
 // Whether the command line says which hook it is, or that there is none.
 bool names_hook(const schema::ReadResult& before, const schema::ReadResult& after) {
   const schema::Leaf* hooks = after.find("hooks");
@@ -131,29 +157,31 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
   std::vector<std::string> warnings = schema::recipe_warnings(attempt.recipe);
   warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
   std::string job = replica_job(recipe, attempt.record.resolved_json, beginning.hook);
-  return train::run({.recipe = recipe,
-                     .record = std::move(attempt.record),
-                     .params = std::move(attempt.params),
-                     .warnings = std::move(warnings),
-                     .store = store_path(options),
-                     .resume = beginning.resume,
-                     .fork = beginning.fork,
-                     .longer = beginning.longer,
-                     .may_begin_again = beginning.may_begin_again,
-                     .make_hooks = lua::hooks_maker(beginning.hook),
-                     .observer = observer,
-                     .summary = report::run_document,
-                     .stop = stop,
-                     .binary_version = version(),
-                     .provenance = report::provenance_at_start(beginning.includes),
-                     .complete_provenance =
-                         [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
-                     .job = std::move(job)});
+  return run_to_its_end(
+      {.recipe = recipe,
+       .record = std::move(attempt.record),
+       .params = std::move(attempt.params),
+       .warnings = std::move(warnings),
+       .store = store_path(options),
+       .resume = beginning.resume,
+       .fork = beginning.fork,
+       .longer = beginning.longer,
+       .may_begin_again = beginning.may_begin_again,
+       .make_hooks = lua::hooks_maker(beginning.hook),
+       .observer = observer,
+       .summary = report::run_document,
+       .stop = stop,
+       .binary_version = version(),
+       .provenance = report::provenance_at_start(beginning.includes),
+       .complete_provenance =
+           [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
+       .job = std::move(job)});
 }
 
 // A run that has lost a process goes on as `runner resume` would; max_restarts times.
 train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
-                                     const std::atomic<int>& stop) {
+                                     Interrupt& interrupt) {
+  const std::atomic<int>& stop = interrupt.count();
   const int64_t restarts = attempt.recipe.recipe.max_restarts;
   const train::ForkRequest* const fork = attempt.beginning.fork;
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
@@ -166,6 +194,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
     next.beginning.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
     next.beginning.warnings.push_back(lost.back());
+    interrupt.run_has_begun(false);
     result = train_attempt(std::move(next), options, observer, stop);
   }
   if (lost.size() > 1) result.warnings.insert(result.warnings.begin(), lost.begin(), lost.end() - 1);
@@ -175,9 +204,9 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
 int run_and_report(Attempt attempt, const Options& options, report::Output& out) {
   train::RunResult result;
   {
-    report::ProgressReporter observer(out, options.quiet);
-    const Interrupt interrupt(out.live());
-    result = train_with_restarts(std::move(attempt), options, observer, interrupt.count());
+    Interrupt interrupt(out.live());
+    RunReporter observer(out, options.quiet, interrupt);
+    result = train_with_restarts(std::move(attempt), options, observer, interrupt);
   }
   if (result.error) {
     out.talk(report::error_text(result.error->text, out.talk_color()));

@@ -6,11 +6,35 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/exit_codes.h"
+#include "runner/report/table.h"
 #include "schema/json.h"
 #include "schema/suggest.h"
 
 namespace runner::cli {
 namespace {
+
+json::Object exit_code_json(const ExitCode& row) {
+  return {{"exit_code", row.code},
+          {"meaning", std::string(row.meaning)},
+          {"text", std::string(row.text)},
+          {"remedy", std::string(row.remedy)}};
+}
+
+json::Object error_id_json(const schema::ErrorIdRow& row) {
+  return {{"id", std::string(row.name)}, {"text", std::string(row.text)}};
+}
+
+void list_exit_codes(const Options& options, report::Output& out) {
+  report::Facts facts;
+  for (const ExitCode& row : exit_codes()) facts.add(std::to_string(row.code), std::string(row.text));
+  out.data(options.json ? json::text(json::list_of(exit_codes(), exit_code_json)) : facts.render());
+}
+
+void list_errors(const Options& options, report::Output& out) {
+  report::Facts facts;
+  for (const schema::ErrorIdRow& row : schema::error_ids()) facts.add(row.name, std::string(row.text));
+  out.data(options.json ? json::text(json::list_of(schema::error_ids(), error_id_json)) : facts.render());
+}
 
 void explain_exit(const Options& options, report::Output& out) {
   const auto rows = exit_codes();
@@ -19,37 +43,34 @@ void explain_exit(const Options& options, report::Output& out) {
   RUN_CHECK(row != rows.end(), ErrorKind::kUsage,
             "there is no exit code {}; there are 0 to {}, and 128 + N where signal N ended the process", options.key,
             rows.back().code);
-  out.data(options.json ? json::text(json::Object{{"exit_code", row->code},
-                                                  {"meaning", std::string(row->meaning)},
-                                                  {"text", std::string(row->text)},
-                                                  {"remedy", std::string(row->remedy)}})
+  out.data(options.json ? json::text(exit_code_json(*row))
                         : fmt::format("exit code {}: {}\nwhat to do: {}\n", row->code, row->text, row->remedy));
 }
 
 // What stands in brackets at the end of a message.
-void explain_error(const Options& options, report::Output& out) {
+void explain_error(const std::string& id, const Options& options, report::Output& out) {
   const auto rows = schema::error_ids();
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const schema::ErrorIdRow& known) { return known.name == options.recipe; });
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [&](const schema::ErrorIdRow& known) { return known.name == id; });
   if (row == rows.end()) {
-    RUN_CHECK(!std::filesystem::exists(options.recipe), ErrorKind::kUsage,
-              "explain needs KEY; see `runner explain --help`");
     std::vector<std::string> names;
     for (const schema::ErrorIdRow& known : rows) names.emplace_back(known.name);
-    fail(ErrorKind::kUsage, "there is no error {} and no file of that name; {}", options.recipe,
-         schema::did_you_mean(options.recipe, names, "docs/error_catalogue.md has all errors"));
+    fail(ErrorKind::kUsage, "there is no error {}{}; {}", id, options.key.empty() ? " and no file of that name" : "",
+         schema::did_you_mean(id, names, "`runner explain error` lists all"));
   }
-  out.data(options.json ? json::text(json::Object{{"id", std::string(row->name)}, {"text", std::string(row->text)}})
-                        : fmt::format("{}: {}\n", row->name, row->text));
+  out.data(options.json ? json::text(error_id_json(*row)) : fmt::format("{}: {}\n", row->name, row->text));
 }
 
 }  // namespace
 
 int explain(const Options& options, report::Output& out) {
-  if (options.recipe == "exit" && !options.key.empty()) {
-    explain_exit(options, out);
-  } else if (options.key.empty()) {
-    explain_error(options, out);
+  const bool all = options.key.empty();
+  if (options.recipe == "exit") {
+    all ? list_exit_codes(options, out) : explain_exit(options, out);
+  } else if (options.recipe == "error") {
+    all ? list_errors(options, out) : explain_error(options.key, options, out);
+  } else if (all && !std::filesystem::exists(options.recipe)) {
+    explain_error(options.recipe, options, out);
   } else {
     const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
     out.data(options.json ? schema::explain_json(recipe, options.key) : schema::explain_text(recipe, options.key));

@@ -6,6 +6,8 @@
 #include "runner/formats/points.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
+#include "runner/report/error_text.h"
+#include "runner/report/format.h"
 #include "runner/train/stored_model.h"
 #include "schema/json.h"
 
@@ -69,33 +71,44 @@ std::string export_events(store::Store& store, const store::RunRow& run, const f
   return file.string();
 }
 
-std::string events_jsonl(const store::RunDetails& details) {
-  std::string text;
-  for (const store::EventRow& event : details.events) {
-    text += json::line(json::Object{{"time", formats::utc_time(event.time_ms)},
-                                    {"attempt", event.attempt},
-                                    {"level", event.level},
-                                    {"kind", event.kind},
-                                    {"data", json::parse(event.json)}});
-  }
-  return text;
-}
+// A file of --folder, and the part of the run's record that it is made of.
+struct RunFile {
+  const char* name;
+  const char* part;
+  std::string (*text)(const store::RunDetails& details, store::Store& store);
+};
 
-// Everything but states and artifacts, as files that any program reads.
-void export_folder(store::Store& store, const store::RunRow& run, const fs::path& folder) {
-  const store::RunDetails details = store::show_run(store, run);
+constexpr RunFile kRunFiles[] = {
+    {"recipe.yaml", "recipe", [](const auto& details, auto&) { return details.recipe.text; }},
+    {"resolved.json", "recipe",
+     [](const auto& details, auto&) { return json::text(json::parse(details.recipe.resolved_json)); }},
+    {"params.json", "parameters", [](const auto& details, auto&) { return report::params_document(details); }},
+    {"metrics.csv", "points",
+     [](const auto& details, auto& store) { return points_csv(all_points(store, details.run)); }},
+    {"events.jsonl", "events", [](const auto& details, auto&) { return report::events_lines(details); }},
+    {"run.json", "", [](const auto& details, auto&) { return report::show_document(details); }},
+    {"summary.json", "", [](const auto& details, auto&) { return json::text(json::parse(details.run.summary_json)); }},
+};
+
+// Everything but states and artifacts, as files that any program reads.  Returns what is left out because it is
+// damaged.
+std::vector<store::Damage> export_folder(store::Store& store, const store::RunRow& run, const fs::path& folder) {
+  const store::RunDetails details = store::what_is_left(store, run);
+  std::vector<store::Damage> damage = details.damage;
   make_folder(folder);
-  json::Object params;
-  for (const store::Param& param : details.params) {
-    params.emplace_back(param.key, std::visit([](const auto& value) { return json::Value(value); }, param.value));
+  for (const RunFile& file : kRunFiles) {
+    if (std::ranges::find(details.damage, file.part, &store::Damage::part) != details.damage.end()) continue;
+    std::string text;
+    try {
+      text = file.text(details, store);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kStore) throw;
+      damage.push_back({file.part, error.message()});
+      continue;
+    }
+    formats::write_file(folder / file.name, text);
   }
-  formats::write_file(folder / "recipe.yaml", details.recipe.text);
-  formats::write_file(folder / "resolved.json", json::text(json::parse(details.recipe.resolved_json)));
-  formats::write_file(folder / "params.json", json::text(params));
-  formats::write_file(folder / "metrics.csv", points_csv(all_points(store, run)));
-  formats::write_file(folder / "events.jsonl", events_jsonl(details));
-  formats::write_file(folder / "run.json", report::show_document(details));
-  formats::write_file(folder / "summary.json", json::text(json::parse(details.run.summary_json)));
+  return damage;
 }
 
 // Returns the file: FILE, or what the name ends in.
@@ -140,51 +153,78 @@ void check_wanted(const Options& options) {
             "--json and the artifact cannot both go to standard output; name a file");
 }
 
+// What the options ask for, one after the other, and the document that says so.
+class Export {
+ public:
+  Export(const Options& options, report::Output& out)
+      : options_(options), out_(out), store_(open_store(options)), run_(store::find_run(store_, options.run)) {}
+
+  int run() {
+    if (!options_.model_file.empty()) write_model();
+    if (!options_.metrics_file.empty()) {
+      export_metrics(store_, run_, options_.metrics_file);
+      metrics_ = wrote(options_.metrics_file, "every metric point");
+    }
+    if (!options_.tensorboard.empty()) {
+      tensorboard_ =
+          wrote(export_events(store_, run_, options_.tensorboard),
+                fmt::format("every metric point; `tensorboard --logdir {}` shows them", options_.tensorboard));
+    }
+    if (!options_.folder.empty()) write_folder();
+    if (!options_.artifact.empty()) {
+      artifact_ = wrote(export_artifact(store_, run_, options_), "the artifact " + options_.artifact);
+    }
+    if (options_.json) out_.data(json::text(document()));
+    return error_.is_null() ? 0 : exit_code(ErrorKind::kStore);
+  }
+
+ private:
+  json::Value wrote(const std::string& file, const std::string& what) {
+    out_.talk(fmt::format("wrote {}: {}\n", report::file_text(file), what));
+    return file;
+  }
+
+  void write_model() {
+    const store::LoadedState state = load_state(store_, run_, options_.state);
+    train::export_model(state, options_.model_file);
+    state_ = state.info.id;
+    model_ = wrote(options_.model_file, fmt::format("the model of state {}", state.info.id));
+  }
+
+  void write_folder() {
+    const std::vector<store::Damage> damage = export_folder(store_, run_, options_.folder);
+    folder_ = wrote(options_.folder, "the run as files");
+    for (const store::Damage& part : damage) {
+      const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
+      out_.talk(report::error_text(text, out_.talk_color()));
+      if (error_.is_null()) error_ = report::error_value(text);
+    }
+  }
+
+  json::Object document() const {
+    json::Object document{{"run", run_.uid},
+                          {"state", state_},
+                          {"model", model_},
+                          {"metrics", metrics_},
+                          {"tensorboard", tensorboard_},
+                          {"folder", folder_},
+                          {"artifact", artifact_}};
+    if (!error_.is_null()) document.emplace_back("error", error_);
+    return document;
+  }
+
+  const Options& options_;
+  report::Output& out_;
+  store::Store store_;
+  const store::RunRow run_;  // @last may be another by now
+  json::Value state_, model_, metrics_, tensorboard_, folder_, artifact_, error_;
+};
+
 }  // namespace
 
 int export_run(const Options& options, report::Output& out) {
   check_wanted(options);
-  store::Store store = open_store(options);
-  const store::RunRow run = store::find_run(store, options.run);
-  json::Value state, model, metrics, tensorboard, folder, artifact;
-  if (!options.model_file.empty()) {
-    const ChosenState chosen = load_chosen_state(store, run, options.state);  // `run`: @last may be another by now
-    train::export_model(chosen.state, options.model_file);
-    out.talk(fmt::format("wrote {}: the model of state {}\n", options.model_file, chosen.state.info.id));
-    state = chosen.state.info.id;
-    model = options.model_file;
-  }
-  if (!options.metrics_file.empty()) {
-    export_metrics(store, run, options.metrics_file);
-    out.talk(fmt::format("wrote {}: every metric point\n", options.metrics_file));
-    metrics = options.metrics_file;
-  }
-  if (!options.tensorboard.empty()) {
-    const std::string file = export_events(store, run, options.tensorboard);
-    out.talk(
-        fmt::format("wrote {}: every metric point; `tensorboard --logdir {}` shows them\n", file, options.tensorboard));
-    tensorboard = file;
-  }
-  if (!options.folder.empty()) {
-    export_folder(store, run, options.folder);
-    out.talk(fmt::format("wrote {}: the run as files\n", options.folder));
-    folder = options.folder;
-  }
-  if (!options.artifact.empty()) {
-    const std::string file = export_artifact(store, run, options);
-    out.talk(fmt::format("wrote {}: the artifact {}\n", file, options.artifact));
-    artifact = file;
-  }
-  if (options.json) {
-    out.data(json::text(json::Object{{"run", run.uid},
-                                     {"state", state},
-                                     {"model", model},
-                                     {"metrics", metrics},
-                                     {"tensorboard", tensorboard},
-                                     {"folder", folder},
-                                     {"artifact", artifact}}));
-  }
-  return 0;
+  return Export(options, out).run();
 }
 
 }  // namespace runner::cli

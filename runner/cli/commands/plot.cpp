@@ -5,6 +5,7 @@
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/write.h"
+#include "runner/report/format.h"
 #include "schema/json.h"
 #include "store/queries.h"
 
@@ -74,7 +75,7 @@ int plot(const Options& options, report::Output& out) {
                                 .color = out.data_color()};
   if (!options.svg_file.empty()) {
     formats::write_file(options.svg_file, report::plot_svg(curves, style));
-    out.talk(fmt::format("wrote {}\n", options.svg_file));
+    out.talk(fmt::format("wrote {}\n", report::file_text(options.svg_file)));
   }
   if (options.json) {
     out.data(document(metric, curves, runs, by_time, 2 * style.width));

@@ -52,8 +52,8 @@ std::string line_of(const Look& look) {
 // Progress, newest metrics and a small plot of the loss.
 std::string screen_of(store::Store& store, const Look& look, int width, bool color) {
   std::string text =
-      fmt::format("run {}  {}  {}  {}  {}\n", look.run.uid, look.run.name, store::to_string(look.run.status),
-                  report::steps_text(look.run, look.step()),
+      fmt::format("run {}  {}  {}  {}  {}\n", look.run.uid, report::on_one_line(look.run.name),
+                  store::to_string(look.run.status), report::steps_text(look.run, look.step()),
                   report::duration_text(static_cast<double>(look.run.heartbeat_ms - look.run.started_ms) / 1000));
   if (look.metrics.empty()) return text + "no metrics yet\n";
   text += report::metrics_table(look.metrics).render(width, color);
@@ -90,7 +90,9 @@ int watch(const Options& options, report::Output& out) {
   for (;; std::this_thread::sleep_for(kLook)) {
     const Look look = look_at(store, uid);
     if (out.live() && !options.json) {
-      const std::string screen = screen_of(store, look, out.talk_width(), out.talk_color());
+      const int width = out.talk_width();
+      const std::string screen =
+          report::cut_to_screen(screen_of(store, look, width, out.talk_color()), width, out.talk_height());
       out.talk((drawn > 0 ? fmt::format("\033[{}A\033[J", drawn) : std::string()) + screen);
       drawn = static_cast<int>(std::count(screen.begin(), screen.end(), '\n'));
     } else if (!look.over() && Clock::now() >= next_line) {
