@@ -8,6 +8,7 @@ processes share the cores: one process has as many threads as there are cores, m
 how much longer a run of one step takes, from fork to exit, for each process beyond the first.
 """
 import argparse
+import functools
 import multiprocessing
 import os
 import socket
@@ -16,7 +17,7 @@ import subprocess
 import tempfile
 import time
 
-from steps import HERE, output_of, write_workload
+from steps import HERE, figures_of, output_of, steps_for, write_workload
 
 
 def run(options, name, processes, steps):
@@ -26,19 +27,8 @@ def run(options, name, processes, steps):
                           f"threads={max(1, options.cores // processes)}", "split_batches=true"])
 
 
-def steps_for(options, name, processes):
-    """How many steps take about options.seconds."""
-    steps = 200
-    while (seconds := run(options, name, processes, steps)["seconds"]) < options.seconds / 2:
-        steps *= 2
-    return int(steps * options.seconds / seconds)
-
-
-def figures_of(options, name, processes, steps):
-    short, whole = run(options, name, processes, steps // 4), run(options, name, processes, steps)
-    return {"peer": f"{processes} processes" if processes > 1 else "1 process",
-            "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
-            "first_step_s": whole["first_step_seconds"]}
+def peer_of(processes):
+    return f"{processes} processes" if processes > 1 else "1 process"
 
 
 def free_port():
@@ -67,10 +57,11 @@ def seconds_to_exit(options, processes):
 
 
 def compare(options, name):
-    steps = {processes: steps_for(options, name, processes) for processes in options.processes}
+    runs = {processes: functools.partial(run, options, name, processes) for processes in options.processes}
+    steps = {processes: steps_for(options.seconds, one) for processes, one in runs.items()}
     rounds = []
     for _ in range(options.rounds):
-        rounds.append([figures_of(options, name, processes, steps[processes]) for processes in options.processes])
+        rounds.append([figures_of(peer_of(processes), steps[processes], one) for processes, one in runs.items()])
         if options.accelerate:
             rounds[-1].append(figures_of_accelerate(options, name))
         for figures in rounds[-1]:

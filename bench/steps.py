@@ -12,6 +12,7 @@ steps takes than one of n / 4, by step, so that neither its start nor the state 
 """
 import argparse
 import array
+import functools
 import json
 import multiprocessing
 import os
@@ -78,17 +79,18 @@ def run_runner(options, name, dtype, steps):
                           f"mixed_precision={'bf16' if dtype == 'bf16' else 'no'}"])
 
 
-def steps_for(options, name, dtype):
-    """How many steps take about options.seconds."""
+def steps_for(seconds, run):
+    """How many steps take about that long; run(steps) trains so many and gives the document of `exec --json`."""
     steps = 200
-    while (seconds := run_runner(options, name, dtype, steps)["seconds"]) < options.seconds / 2:
+    while (taken := run(steps)["seconds"]) < seconds / 2:
         steps *= 2
-    return int(steps * options.seconds / seconds)
+    return int(steps * seconds / taken)
 
 
-def runner_figures(options, name, dtype, steps):
-    short, whole = run_runner(options, name, dtype, steps // 4), run_runner(options, name, dtype, steps)
-    return {"peer": "runner", "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
+def figures_of(peer, steps, run):
+    """The time of a step, without start and end, which a run of a quarter of the steps has as well."""
+    short, whole = run(steps // 4), run(steps)
+    return {"peer": peer, "ms": (whole["seconds"] - short["seconds"]) / (steps - steps // 4) * 1e3,
             "first_step_s": whole["first_step_seconds"], "rss_mb": whole["rss_mb"]}
 
 
@@ -128,9 +130,10 @@ def compare(options):
     print(f"{'workload':9}{'dtype':6}{'contender':18}{'ms/step':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
     for name in options.workloads.split(","):
         for dtype in options.dtypes.split(","):
-            steps, rounds = steps_for(options, name, dtype), []
+            run = functools.partial(run_runner, options, name, dtype)
+            steps, rounds = steps_for(options.seconds, run), []
             for _ in range(options.rounds):
-                rounds.append([runner_figures(options, name, dtype, steps)])
+                rounds.append([figures_of("runner", steps, run)])
                 for python, script in ((options.torch, "torch_steps.py"), (options.jax, "jax_steps.py")):
                     if python and not (WORKLOADS[name]["hook"] and python == options.jax):
                         rounds[-1].append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads),

@@ -6,6 +6,7 @@
 #include "schema/field_words.h"
 #include "schema/metric_names.h"
 #include "schema/suggest.h"
+#include "schema/text.h"
 
 namespace runner::schema {
 namespace {
@@ -131,8 +132,7 @@ class ValueReader {
   std::optional<Value> read_boolean() {
     const PlainScalar scalar = plain();
     if (scalar.value.boolean() != nullptr) return scalar.value;
-    std::string word = node_.text;
-    for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const std::string word = lower_case(node_.text);
     if (word == "yes" || word == "on" || word == "true") return wrong_type("write true");
     if (word == "no" || word == "off" || word == "false") return wrong_type("write false");
     return wrong_type();

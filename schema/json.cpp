@@ -126,10 +126,14 @@ std::string list_text(size_t count, const std::function<Value(size_t)>& element)
   return lines_of(count, [&](std::string& out, size_t i) { append_line(out, element(i)); });
 }
 
-std::string line(const Value& document) {
+std::string compact(const Value& document) {
   std::string out;
   append_line(out, document);
-  return out + '\n';
+  return out;
+}
+
+std::string line(const Value& document) {
+  return compact(document) + '\n';
 }
 
 Value parse(const std::string& text) {

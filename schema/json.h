@@ -1,7 +1,7 @@
 // JSON documents as values, and their text: what commands print and what the store keeps about recipes and runs.
 //
-// Apart from json.cpp only the files that hold JSON of their own, safetensors and states, know the JSON library.
-// Thread-safe.
+// Apart from json.cpp only what reads JSON of its own knows the JSON library: safetensors, states, and what states say
+// of data (formats/safetensors.cpp, train/checkpoint.cpp, data/encoding.cpp). Thread-safe.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,9 @@ using Object = schema::ValueMap;
 std::string text(const Value& document);
 // The same for a list of `count` elements that are made one by one, so that they are never all in memory.
 std::string list_text(size_t count, const std::function<Value(size_t)>& element);
-// The same on one line.
+// The same on one line, and such a line without its end, as a part of other texts.
 std::string line(const Value& document);
+std::string compact(const Value& document);
 
 // Null where the text is no JSON.
 Value parse(const std::string& text);

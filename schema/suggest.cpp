@@ -2,17 +2,9 @@
 
 #include <algorithm>
 
+#include "schema/text.h"
+
 namespace runner::schema {
-namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
-}  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
   // Rows of the table of distances between prefixes: of a[0, i - 2), a[0, i - 1) and a[0, i).
@@ -39,7 +31,7 @@ std::vector<std::string> nearest(std::string_view name, std::span<const std::str
   if (name.size() > kLongestName) return names;
   int best = std::max(1, static_cast<int>(name.size()) / 3);
   for (const std::string& candidate : candidates) {
-    const int distance = edit_distance(lower(name), lower(candidate));
+    const int distance = edit_distance(lower_case(name), lower_case(candidate));
     if (distance > best) continue;
     if (distance < best) names.clear();
     best = distance;

@@ -37,12 +37,6 @@ std::vector<std::string> names_in(const std::string& json_list) {
   return names;
 }
 
-std::string list_of_names(const std::vector<std::string>& names) {
-  std::string line = json::line(json::list_of(names));
-  line.pop_back();  // its end
-  return line;
-}
-
 [[noreturn]] void fail_damaged(const Database& database, int64_t attempt, const std::string& what) {
   fail(ErrorKind::kStore, "{} of attempt {} in {} is damaged: it fails its checksum; use a copy of the store", what,
        attempt, database.path().string());
@@ -73,7 +67,8 @@ void put_provenance(Store& store, const RunHandle& run, const Provenance& proven
             "INSERT OR REPLACE INTO provenance(run_id, attempt, environment_id, git_commit, git_branch, git_dirty, "
             "git_untracked, git_note) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
       .bind(run.id, run.attempt, put_environment(database, provenance.environment_json), git.commit, git.branch,
-            git.dirty ? std::optional<int64_t>(*git.dirty) : std::nullopt, list_of_names(git.untracked), git.note)
+            git.dirty ? std::optional<int64_t>(*git.dirty) : std::nullopt, json::compact(json::list_of(git.untracked)),
+            git.note)
       .run();
   put_sources(database, run, provenance.sources);
 }

@@ -8,13 +8,28 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "store/run_writer.h"
+#include "store/artifacts.h"
+#include "store/provenance.h"
+#include "store/removal.h"
 #include "store/series_writer.h"
+#include "store/state_store.h"
 
 namespace runner::store {
+
+struct WriterOptions {
+  std::chrono::milliseconds flush_every{250};
+  std::chrono::milliseconds heartbeat_every{10'000};
+  size_t ring_points = size_t{1} << 15;  // a power of two; 32 bytes each
+  size_t state_chunk_bytes = kStateChunkBytes;
+  int64_t checkpoint_pages = 2048;  // growth of the log, in pages of 4 KiB, after which it is folded into the file
+};
+
+enum class Level { kInfo, kWarning, kError };
+std::string_view to_string(Level level);  // "info", "warning", "error"
 
 class RunRecording {
  public:

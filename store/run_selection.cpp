@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -12,6 +11,7 @@
 #include "schema/field_table.h"
 #include "schema/metric_names.h"
 #include "schema/suggest.h"
+#include "schema/text.h"
 #include "store/sqlite.h"
 
 namespace runner::store {
@@ -85,15 +85,7 @@ Truth compare(Compare how, const Value& a, const Value& b) {
   return how == Compare::kNotEqual ? Truth::kTrue : Truth::kUnknown;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
-
-// ---- values of fields
-// -------------------------------------------------------------------------------------------------
+// ---- values of fields -----------------------------------------------------------------------------------------------
 
 std::string_view sql_of(Function function, bool larger_is_better) {
   switch (function) {
@@ -109,15 +101,6 @@ std::string_view sql_of(Function function, bool larger_is_better) {
   return "";
 }
 
-std::string utc(int64_t ms) {
-  const auto seconds = static_cast<std::time_t>(ms / 1000);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  const size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", std::string_view(text.data(), size), ms % 1000);
-}
-
 Value column_value(const RunRow& run, Column column) {
   const auto text = [](const std::string& value) { return value.empty() ? Value() : Value(value); };
   switch (column) {
@@ -125,9 +108,9 @@ Value column_value(const RunRow& run, Column column) {
     case Column::kName: return run.name;
     case Column::kStatus: return std::string(to_string(run.status));
     case Column::kTag: return run.tags.empty() ? Value() : Value(fmt::format("{}", fmt::join(run.tags, " ")));
-    case Column::kCreated: return utc(run.created_ms);
-    case Column::kStarted: return utc(run.started_ms);
-    case Column::kEnded: return run.ended_ms ? Value(utc(*run.ended_ms)) : Value();
+    case Column::kCreated: return utc_time(run.created_ms);
+    case Column::kStarted: return utc_time(run.started_ms);
+    case Column::kEnded: return run.ended_ms ? Value(utc_time(*run.ended_ms)) : Value();
     case Column::kSeconds: return static_cast<double>(run.ended_ms.value_or(run.heartbeat_ms) - run.started_ms) / 1000;
     case Column::kBackend: return run.backend;
     case Column::kNumProcesses: return run.num_processes;
@@ -164,8 +147,8 @@ class Names {
  private:
   static bool is_setting(const std::string& name) {
     std::string path;
-    for (size_t i = 0; i < name.size();
-         ++i) {  // model.hidden[0] is of model.hidden, optimizer.groups[0].lr of groups[]
+    // model.hidden[0] is of model.hidden, optimizer.groups[0].lr of groups[]
+    for (size_t i = 0; i < name.size(); ++i) {
       path += name[i];
       if (name[i] != '[') continue;
       i = std::min(name.find(']', i), name.size() - 1);
@@ -280,8 +263,7 @@ class RunValues {
   std::map<std::pair<Source, std::string>, std::vector<Value>> columns_;
 };
 
-// ---- conditions
-// -------------------------------------------------------------------------------------------------------
+// ---- conditions -----------------------------------------------------------------------------------------------------
 
 // One condition with the columns of its fields.
 class Condition {
@@ -326,7 +308,7 @@ class Condition {
     }
     const std::string& pattern = std::get<std::string>(tree_.operands[1].value);
     if (tree_.kind == Kind::kGlob) return truth_of(fits(pattern, text_of(first), '*', '?'));
-    return truth_of(fits(lower(pattern), lower(text_of(first)), '%', '_'));
+    return truth_of(fits(lower_case(pattern), lower_case(text_of(first)), '%', '_'));
   }
 
   bool has_tags() const {
@@ -349,8 +331,7 @@ class Condition {
   std::vector<const std::vector<Value>*> columns_;  // null: a value
 };
 
-// ---- order
-// ------------------------------------------------------------------------------------------------------------
+// ---- order ----------------------------------------------------------------------------------------------------------
 
 int rank(const Value& value) {
   if (is_missing(value)) return 2;
@@ -374,6 +355,49 @@ void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, Ru
     }
     return false;
   });
+}
+
+constexpr const char *kWhere = "--where", *kSort = "--sort", *kColumns = "--columns";
+
+// A query's texts as trees.
+struct Asked {
+  explicit Asked(const RunQuery& query) {
+    if (!query.where.empty()) where = parse_condition(query.where, kWhere);
+    if (!query.sort.empty()) keys = parse_sort_keys(query.sort, kSort);
+    if (!query.columns.empty()) fields = parse_fields(query.columns, kColumns);
+  }
+
+  RunCondition where;
+  std::vector<SortKey> keys;
+  std::vector<RunField> fields;
+};
+
+// Their indices, in order.
+std::vector<size_t> chosen_runs(Database& database, const RunQuery& query, const Asked& asked,
+                                const std::vector<RunRow>& runs, RunValues& values) {
+  const Condition condition(asked.where, values, Names(database, query.where, kWhere));
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (condition.holds(i) == Truth::kTrue) chosen.push_back(i);
+  }
+  sort_runs(chosen, asked.keys, values, Names(database, query.sort, kSort));
+  if (query.limit > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(query.limit)));
+  return chosen;
+}
+
+void take_columns(RunSelection& selection, const std::vector<RunField>& fields, const std::vector<size_t>& chosen,
+                  RunValues& values, const Names& names) {
+  if (fields.empty()) return;
+  std::vector<const std::vector<Value>*> columns;
+  for (const RunField& field : fields) {
+    columns.push_back(&values.of(field, names));
+    selection.columns.push_back(field.text);
+  }
+  selection.values.reserve(chosen.size());
+  for (const size_t i : chosen) {
+    std::vector<Value>& row = selection.values.emplace_back();
+    for (const std::vector<Value>* column : columns) row.push_back((*column)[i]);
+  }
 }
 
 // Few attempts have any; an index has those.
@@ -409,39 +433,18 @@ bool fits(std::string_view pattern, std::string_view text, char any, char one) {
 }
 
 RunSelection select_runs(Store& store, const RunQuery& query) {
-  constexpr const char *kWhere = "--where", *kSort = "--sort", *kColumns = "--columns";
-  // Before the store is read: what is wrong with them is the same in every store.
-  const RunCondition where = query.where.empty() ? RunCondition{} : parse_condition(query.where, kWhere);
-  const std::vector<SortKey> keys = query.sort.empty() ? std::vector<SortKey>{} : parse_sort_keys(query.sort, kSort);
-  const std::vector<RunField> fields =
-      query.columns.empty() ? std::vector<RunField>{} : parse_fields(query.columns, kColumns);
-
+  const Asked asked(query);  // before the store is read: what is wrong with it is the same in every store
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   const bool all_needed = !query.where.empty() || !query.sort.empty();
   std::vector<RunRow> runs =
       list_runs(store, all_needed ? 0 : query.limit, query.trash ? Trash::kOnly : Trash::kHidden);
   RunValues values(store, runs);
-  const Condition condition(where, values, Names(database, query.where, kWhere));
-  std::vector<size_t> chosen;
-  for (size_t i = 0; i < runs.size(); ++i) {
-    if (condition.holds(i) == Truth::kTrue) chosen.push_back(i);
-  }
-  sort_runs(chosen, keys, values, Names(database, query.sort, kSort));
-  if (query.limit > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(query.limit)));
+  const std::vector<size_t> chosen = chosen_runs(database, query, asked, runs, values);
 
   RunSelection selection;
-  std::vector<const std::vector<Value>*> columns;
-  for (const RunField& field : fields) {
-    columns.push_back(&values.of(field, Names(database, query.columns, kColumns)));
-    selection.columns.push_back(field.text);
-  }
-  selection.values.reserve(columns.empty() ? 0 : chosen.size());
-  for (const size_t i : columns.empty() ? std::vector<size_t>{} : chosen) {
-    std::vector<Value>& row = selection.values.emplace_back();
-    for (const std::vector<Value>* column : columns) row.push_back((*column)[i]);
-  }
-  if (chosen.size() == runs.size() && keys.empty()) {
+  take_columns(selection, asked.fields, chosen, values, Names(database, query.columns, kColumns));
+  if (chosen.size() == runs.size() && asked.keys.empty()) {
     selection.runs = std::move(runs);
   } else {
     selection.runs.reserve(chosen.size());

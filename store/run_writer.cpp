@@ -1,20 +1,10 @@
 #include "store/run_writer.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <ctime>
-#include <functional>
-#include <map>
-#include <mutex>
-#include <thread>
 #include <utility>
 
-#include <semaphore.h>
-
-#include "store/point_ring.h"
 #include "store/process.h"
-#include "store/run_recording.h"
 #include "store/signals_blocked.h"
 
 namespace runner::store {
@@ -42,81 +32,7 @@ timespec monotonic_time(Clock::time_point time) {
 
 }  // namespace
 
-class RunWriter::Impl {
- public:
-  Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options);
-  ~Impl();
-
-  const std::string& uid() const { return uid_; }
-
-  // Does `work(recording)` on the writer thread.
-  template <class Result = std::monostate, class Work>
-  Outcome<Result> submit(Work work);
-
-  // For such work: writes everything given so far.  `durable`: and syncs it.
-  void commit_all(bool durable) { commit(kAll, durable); }
-
-  SeriesIndex series(std::string_view name);
-  bool push(SeriesIndex series, int64_t step, double value) noexcept;
-  StateSnapshot snapshot();
-  Outcome<StateInfo> save_state(StateSnapshot snapshot, Retention retention);
-  Outcome<ArtifactInfo> save_artifact(ArtifactHeader header, ArtifactSource source);
-  WriterCounters counters() const;
-  std::vector<std::string> take_warnings();
-
- private:
-  using Task = std::function<void(RunRecording&)>;
-
-  // The writer thread, and what it and its tasks call.
-  void work();
-  bool rest();
-  milliseconds next_nap();
-  void take_points(size_t limit);
-  void take_names(SeriesWriter& series);
-  void commit(size_t limit, bool durable);
-  void try_to_commit(size_t limit);
-  StateInfo save(StateSnapshot snapshot, const Retention& retention);
-  void give_back(StateSnapshot snapshot);
-  ArtifactInfo save(const ArtifactHeader& header, const ArtifactSource& source);
-  template <class Write>
-  auto counting_failures(Write write);
-
-  // From either side.
-  void wake() noexcept { ::sem_post(&wake_); }
-  void warn(std::string text);
-
-  const std::string uid_;
-  const std::string path_;
-  const WriterOptions options_;
-
-  // The training thread's own.
-  std::map<std::string, SeriesIndex, std::less<>> series_;
-  std::optional<Outcome<ArtifactInfo>> artifact_;  // the newest
-
-  // Between the threads.
-  PointRing ring_;
-  std::atomic<int64_t> committed_{0}, dropped_{0}, commits_{0}, failures_{0};
-  std::atomic<bool> warned_{false};
-  sem_t wake_{};  // counts calls to the writer thread; a condition variable's would need a lock to be heard for sure
-  std::mutex mutex_;  // guards the rest of this block
-  std::condition_variable saved_;
-  std::vector<Task> tasks_;
-  std::vector<std::string> names_;  // of the series, by index
-  std::vector<std::string> warnings_;
-  StateSnapshot spare_;
-  bool stopping_ = false, saving_ = false;
-
-  // The writer thread's own.
-  RunRecording recording_;
-  bool failing_ = false;
-  int64_t unsaved_ = 0;  // states in a row
-  int64_t pushed_at_last_nap_ = 0;
-  Clock::time_point last_nap_ = Clock::now(), last_try_ = last_nap_;
-
-  std::thread thread_;
-};
-
-RunWriter::Impl::Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options)
+RunWriter::RunWriter(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options)
     : uid_(std::visit([](const auto& r) { return r.uid; }, run)),
       path_(store.path().string()),
       options_(options),
@@ -127,7 +43,13 @@ RunWriter::Impl::Impl(Store store, std::variant<RunInfo, RunHandle> run, WriterO
   thread_ = std::thread([this] { work(); });
 }
 
-RunWriter::Impl::~Impl() {
+RunWriter::RunWriter(Store store, RunInfo info, WriterOptions options)
+    : RunWriter(std::move(store), std::variant<RunInfo, RunHandle>(std::move(info)), options) {}
+
+RunWriter::RunWriter(Store store, RunHandle run, WriterOptions options)
+    : RunWriter(std::move(store), std::variant<RunInfo, RunHandle>(std::move(run)), options) {}
+
+RunWriter::~RunWriter() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -138,7 +60,7 @@ RunWriter::Impl::~Impl() {
 }
 
 template <class Result, class Work>
-Outcome<Result> RunWriter::Impl::submit(Work work) {
+Outcome<Result> RunWriter::submit(Work work) {
   Outcome<Result> outcome;
   {
     const std::lock_guard lock(mutex_);
@@ -150,7 +72,11 @@ Outcome<Result> RunWriter::Impl::submit(Work work) {
   return outcome;
 }
 
-SeriesIndex RunWriter::Impl::series(std::string_view name) {
+RunHandle RunWriter::wait_until_recorded() {
+  return submit<RunHandle>([](RunRecording& recording) { return recording.begin(); }).get();
+}
+
+SeriesIndex RunWriter::series(std::string_view name) {
   if (const auto known = series_.find(name); known != series_.end()) return known->second;
   const auto index = static_cast<SeriesIndex>(series_.size());
   series_.emplace(name, index);
@@ -159,7 +85,7 @@ SeriesIndex RunWriter::Impl::series(std::string_view name) {
   return index;
 }
 
-bool RunWriter::Impl::push(SeriesIndex series, int64_t step, double value) noexcept {
+bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
   if (!ring_.push({series, {step, coarse_now_ms(), value}})) {
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread counts
     return false;
@@ -168,14 +94,25 @@ bool RunWriter::Impl::push(SeriesIndex series, int64_t step, double value) noexc
   return true;
 }
 
-StateSnapshot RunWriter::Impl::snapshot() {
+void RunWriter::event(Level level, std::string kind, std::string json) {
+  RunRecording::Event event{now_ms(), level, std::move(kind), std::move(json)};
+  submit([event = std::move(event)](RunRecording& recording) mutable { recording.add_event(std::move(event)); });
+}
+
+void RunWriter::provenance(Provenance provenance) {
+  submit([provenance = std::move(provenance)](RunRecording& recording) mutable {
+    recording.add_provenance(std::move(provenance));
+  });
+}
+
+StateSnapshot RunWriter::snapshot() {
   const std::lock_guard lock(mutex_);
   StateSnapshot snapshot = std::exchange(spare_, {});
   snapshot.clear();
   return snapshot;
 }
 
-Outcome<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention retention) {
+Outcome<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention retention) {
   {
     std::unique_lock lock(mutex_);
     saved_.wait(lock, [this] { return !saving_; });
@@ -185,31 +122,22 @@ Outcome<StateInfo> RunWriter::Impl::save_state(StateSnapshot snapshot, Retention
                                RunRecording&) mutable { return save(std::move(snapshot), retention); });
 }
 
-Outcome<ArtifactInfo> RunWriter::Impl::save_artifact(ArtifactHeader header, ArtifactSource source) {
+Outcome<ArtifactInfo> RunWriter::save_artifact(ArtifactHeader header, ArtifactSource source) {
   if (artifact_) artifact_->wait();
   artifact_ = submit<ArtifactInfo>([this, header = std::move(header), source = std::move(source)](
                                        RunRecording&) mutable { return save(header, std::exchange(source, {})); });
   return *artifact_;
 }
 
-WriterCounters RunWriter::Impl::counters() const {
+WriterCounters RunWriter::counters() const {
   return {ring_.pushed(), committed_.load(), dropped_.load(), commits_.load(), failures_.load()};
 }
 
-std::vector<std::string> RunWriter::Impl::take_warnings() {
-  if (!warned_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(mutex_);
-  warned_.store(false, std::memory_order_release);
-  return std::exchange(warnings_, {});
+std::vector<std::string> RunWriter::take_warnings() {
+  return warnings_.take();
 }
 
-void RunWriter::Impl::warn(std::string text) {
-  const std::lock_guard lock(mutex_);
-  warnings_.push_back(std::move(text));
-  warned_.store(true, std::memory_order_release);
-}
-
-void RunWriter::Impl::work() {
+void RunWriter::work() {
   const size_t limit = kHeldRings * ring_.capacity();
   try_to_commit(limit);  // creates the run
   for (bool stopping = false; !stopping;) {
@@ -226,7 +154,7 @@ void RunWriter::Impl::work() {
 }
 
 // Sleeps until there is something to do.  Returns whether this is the last round.
-bool RunWriter::Impl::rest() {
+bool RunWriter::rest() {
   const timespec until = monotonic_time(Clock::now() + next_nap());
   if (::sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
     while (::sem_trywait(&wake_) == 0) {
@@ -237,7 +165,7 @@ bool RunWriter::Impl::rest() {
 }
 
 // As long as the ring takes to become a quarter full at the present rate, so that the training thread need not call.
-milliseconds RunWriter::Impl::next_nap() {
+milliseconds RunWriter::next_nap() {
   const auto now = Clock::now();
   const int64_t pushed = ring_.pushed();
   const auto a_quarter = static_cast<int64_t>(ring_.capacity() / 4);
@@ -248,7 +176,7 @@ milliseconds RunWriter::Impl::next_nap() {
 }
 
 // Moves points into the recording until it holds `limit` that are not committed.
-void RunWriter::Impl::take_points(size_t limit) {
+void RunWriter::take_points(size_t limit) {
   if (!recording_.begun()) return;
   SeriesWriter& series = recording_.series();
   const auto held = static_cast<size_t>(series.pending());
@@ -259,13 +187,13 @@ void RunWriter::Impl::take_points(size_t limit) {
 }
 
 // Asked for when a point needs it: one may be pushed, under a new name, at any time.
-void RunWriter::Impl::take_names(SeriesWriter& series) {
+void RunWriter::take_names(SeriesWriter& series) {
   const std::lock_guard lock(mutex_);
   while (series.count() < names_.size()) series.add_series(names_[series.count()]);
 }
 
 template <class Write>
-auto RunWriter::Impl::counting_failures(Write write) {
+auto RunWriter::counting_failures(Write write) {
   try {
     return write();
   } catch (...) {
@@ -274,7 +202,7 @@ auto RunWriter::Impl::counting_failures(Write write) {
   }
 }
 
-void RunWriter::Impl::commit(size_t limit, bool durable) {
+void RunWriter::commit(size_t limit, bool durable) {
   const int64_t dropped = dropped_.load();
   counting_failures([&] { recording_.begin(); });
   take_points(limit);
@@ -282,45 +210,49 @@ void RunWriter::Impl::commit(size_t limit, bool durable) {
   if (!counting_failures([&] { return recording_.commit(dropped, durable); })) return;
   committed_.fetch_add(points);
   commits_.fetch_add(1);
-  if (std::exchange(failing_, false)) warn(fmt::format("the store {} can be written again", path_));
+  if (std::exchange(failing_, false)) warnings_.add(fmt::format("the store {} can be written again", path_));
   recording_.checkpoint();
 }
 
-void RunWriter::Impl::try_to_commit(size_t limit) {
+void RunWriter::commit_all(bool durable) {
+  commit(kAll, durable);
+}
+
+void RunWriter::try_to_commit(size_t limit) {
   last_try_ = Clock::now();
   try {
     commit(limit, /*durable=*/false);
   } catch (const std::exception& error) {
     if (!std::exchange(failing_, true)) {
-      warn(fmt::format("{}; metrics wait in memory until it can be written again", error.what()));
+      warnings_.add(fmt::format("{}; metrics wait in memory until it can be written again", error.what()));
     }
   }
 }
 
-StateInfo RunWriter::Impl::save(StateSnapshot snapshot, const Retention& retention) {
+StateInfo RunWriter::save(StateSnapshot snapshot, const Retention& retention) {
   try {
     commit(kAll, /*durable=*/false);
     StateInfo state = counting_failures([&] { return recording_.save(snapshot); });
     give_back(std::move(snapshot));
     if (unsaved_ > 1)
-      warn(fmt::format("{} states in a row were not saved before that of step {}", unsaved_, state.step));
+      warnings_.add(fmt::format("{} states in a row were not saved before that of step {}", unsaved_, state.step));
     unsaved_ = 0;
     try {
       counting_failures([&] { recording_.prune(retention); });
     } catch (const std::exception& error) {
-      warn(fmt::format("old states were not removed: {}", error.what()));
+      warnings_.add(fmt::format("old states were not removed: {}", error.what()));
     }
     recording_.checkpoint();
     return state;
   } catch (const std::exception& error) {
     if (++unsaved_ == 1)
-      warn(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
+      warnings_.add(fmt::format("the state of step {} was not saved: {}", snapshot.header.step, error.what()));
     give_back(std::move(snapshot));
     throw;
   }
 }
 
-void RunWriter::Impl::give_back(StateSnapshot snapshot) {
+void RunWriter::give_back(StateSnapshot snapshot) {
   {
     const std::lock_guard lock(mutex_);
     spare_ = std::move(snapshot);
@@ -329,63 +261,16 @@ void RunWriter::Impl::give_back(StateSnapshot snapshot) {
   saved_.notify_all();
 }
 
-ArtifactInfo RunWriter::Impl::save(const ArtifactHeader& header, const ArtifactSource& source) {
+ArtifactInfo RunWriter::save(const ArtifactHeader& header, const ArtifactSource& source) {
   try {
     commit(kAll, /*durable=*/false);
     ArtifactInfo artifact = counting_failures([&] { return recording_.save(header, source); });
     recording_.checkpoint();
     return artifact;
   } catch (const std::exception& error) {
-    warn(fmt::format("the artifact {} was not saved: {}", header.name, error.what()));
+    warnings_.add(fmt::format("the artifact {} was not saved: {}", header.name, error.what()));
     throw;
   }
-}
-
-RunWriter::RunWriter(Store store, RunInfo info, WriterOptions options)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(info), options)) {}
-
-RunWriter::RunWriter(Store store, RunHandle run, WriterOptions options)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(run), options)) {}
-
-RunWriter::~RunWriter() = default;
-
-const std::string& RunWriter::uid() const {
-  return impl_->uid();
-}
-
-RunHandle RunWriter::wait_until_recorded() {
-  return impl_->submit<RunHandle>([](RunRecording& recording) { return recording.begin(); }).get();
-}
-
-SeriesIndex RunWriter::series(std::string_view name) {
-  return impl_->series(name);
-}
-
-bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
-  return impl_->push(series, step, value);
-}
-
-void RunWriter::event(Level level, std::string kind, std::string json) {
-  RunRecording::Event event{now_ms(), level, std::move(kind), std::move(json)};
-  impl_->submit([event = std::move(event)](RunRecording& recording) mutable { recording.add_event(std::move(event)); });
-}
-
-void RunWriter::provenance(Provenance provenance) {
-  impl_->submit([provenance = std::move(provenance)](RunRecording& recording) mutable {
-    recording.add_provenance(std::move(provenance));
-  });
-}
-
-StateSnapshot RunWriter::snapshot() {
-  return impl_->snapshot();
-}
-
-Outcome<StateInfo> RunWriter::save_state(StateSnapshot snapshot, Retention retention) {
-  return impl_->save_state(std::move(snapshot), std::move(retention));
-}
-
-Outcome<ArtifactInfo> RunWriter::save_artifact(ArtifactHeader header, ArtifactSource source) {
-  return impl_->save_artifact(std::move(header), std::move(source));
 }
 
 namespace {
@@ -404,35 +289,23 @@ void write_in_any_room(RunRecording& recording, const Write& write) {
 }  // namespace
 
 void RunWriter::flush() {
-  impl_
-      ->submit([this](RunRecording& recording) {
-        write_in_any_room(recording, [&] { impl_->commit_all(/*durable=*/true); });
-      })
-      .get();
+  submit([this](RunRecording& recording) {
+    write_in_any_room(recording, [&] { commit_all(/*durable=*/true); });
+  }).get();
 }
 
 void RunWriter::finish(const RunEnd& end) {
-  impl_
-      ->submit([this, &end](RunRecording& recording) {
-        write_in_any_room(recording, [&] {
-          impl_->commit_all(/*durable=*/false);
-          recording.finish(end);
-        });
-      })
-      .get();
+  submit([this, &end](RunRecording& recording) {
+    write_in_any_room(recording, [&] {
+      commit_all(/*durable=*/false);
+      recording.finish(end);
+    });
+  }).get();
 }
 
 void RunWriter::give_up(const RunEnd& end) {
-  const int64_t dropped = impl_->counters().dropped;
-  impl_->submit([&end, dropped](RunRecording& recording) { recording.give_up(end, dropped); }).get();
-}
-
-WriterCounters RunWriter::counters() const {
-  return impl_->counters();
-}
-
-std::vector<std::string> RunWriter::take_warnings() {
-  return impl_->take_warnings();
+  const int64_t dropped = counters().dropped;
+  submit([&end, dropped](RunRecording& recording) { recording.give_up(end, dropped); }).get();
 }
 
 }  // namespace runner::store

@@ -9,28 +9,28 @@
 // wait_until_recorded(), which any thread may call.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <variant>
 #include <vector>
 
-#include "store/artifacts.h"
+#include <semaphore.h>
+
 #include "store/outcome.h"
-#include "store/provenance.h"
-#include "store/removal.h"
-#include "store/state_store.h"
+#include "store/point_ring.h"
+#include "store/run_recording.h"
+#include "store/warning_list.h"
 
 namespace runner::store {
-
-struct WriterOptions {
-  std::chrono::milliseconds flush_every{250};
-  std::chrono::milliseconds heartbeat_every{10'000};
-  size_t ring_points = size_t{1} << 15;  // a power of two; 32 bytes each
-  size_t state_chunk_bytes = kStateChunkBytes;
-  int64_t checkpoint_pages = 2048;  // growth of the log, in pages of 4 KiB, after which it is folded into the file
-};
 
 struct WriterCounters {
   int64_t pushed = 0;     // points accepted
@@ -39,9 +39,6 @@ struct WriterCounters {
   int64_t commits = 0;
   int64_t failures = 0;  // writes that failed; all but those of states are kept for another try
 };
-
-enum class Level { kInfo, kWarning, kError };
-std::string_view to_string(Level level);  // "info", "warning", "error"
 
 using SeriesIndex = int32_t;
 
@@ -56,7 +53,7 @@ class RunWriter {
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
 
-  const std::string& uid() const;
+  const std::string& uid() const { return uid_; }
 
   // Blocks until the run is in the store and returns its ids.  Throws the Error that kept it out.
   RunHandle wait_until_recorded();
@@ -106,8 +103,60 @@ class RunWriter {
   std::vector<std::string> take_warnings();
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  RunWriter(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options);
+
+  // Does `work(recording)` on the writer thread.
+  template <class Result = std::monostate, class Work>
+  Outcome<Result> submit(Work work);
+
+  using Task = std::function<void(RunRecording&)>;
+
+  // The writer thread, and what it and its tasks call.
+  void work();
+  bool rest();
+  std::chrono::milliseconds next_nap();
+  void take_points(size_t limit);
+  void take_names(SeriesWriter& series);
+  void commit(size_t limit, bool durable);
+  void commit_all(bool durable);
+  void try_to_commit(size_t limit);
+  StateInfo save(StateSnapshot snapshot, const Retention& retention);
+  void give_back(StateSnapshot snapshot);
+  ArtifactInfo save(const ArtifactHeader& header, const ArtifactSource& source);
+  template <class Write>
+  auto counting_failures(Write write);
+
+  // From either side.
+  void wake() noexcept { ::sem_post(&wake_); }
+
+  const std::string uid_;
+  const std::string path_;
+  const WriterOptions options_;
+
+  // The training thread's own.
+  std::map<std::string, SeriesIndex, std::less<>> series_;
+  std::optional<Outcome<ArtifactInfo>> artifact_;  // the newest
+
+  // Between the threads.
+  PointRing ring_;
+  WarningList warnings_;
+  std::atomic<int64_t> committed_{0}, dropped_{0}, commits_{0}, failures_{0};
+  sem_t wake_{};  // counts calls to the writer thread; a condition variable's would need a lock to be heard for sure
+  std::mutex mutex_;  // guards the rest of this block
+  std::condition_variable saved_;
+  std::vector<Task> tasks_;
+  std::vector<std::string> names_;  // of the series, by index
+  StateSnapshot spare_;
+  bool stopping_ = false, saving_ = false;
+
+  // The writer thread's own.
+  RunRecording recording_;
+  bool failing_ = false;
+  int64_t unsaved_ = 0;  // states in a row
+  int64_t pushed_at_last_nap_ = 0;
+  std::chrono::steady_clock::time_point last_nap_ = std::chrono::steady_clock::now(), last_try_ = last_nap_;
+
+  std::thread thread_;
 };
 
 }  // namespace runner::store

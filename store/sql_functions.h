@@ -1,11 +1,12 @@
-// What our connections add to SQL: the table-valued function chunk_points(data), which the view `points` needs.
+// What our connections add to SQL: the table-valued function chunk_points(data), which the view `points` needs, and the
+// status of runs whose process is gone.
 #pragma once
 
 namespace runner::store {
 
 class Database;
 
-// Makes them known on this connection.  Throws SqliteError.
+// Makes chunk_points(data) known on this connection.  Throws SqliteError.
 void register_sql_functions(Database& database);
 
 // Hides the views `runs` and `attempts` behind ones whose status is 'crashed' where the process is gone, on this

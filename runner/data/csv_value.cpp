@@ -1,7 +1,6 @@
 #include "runner/data/csv_value.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -9,6 +8,7 @@
 #include "runner/formats/input.h"
 #include "schema/error.h"
 #include "schema/source_text.h"
+#include "schema/text.h"
 
 namespace runner::data {
 namespace {
@@ -79,8 +79,7 @@ std::optional<int64_t> parse_integer(std::string_view text) {
 bool is_missing(std::string_view text) {
   if (text.empty()) return true;
   if (text.size() > 4 || std::string_view("nN?").find(text[0]) == std::string_view::npos) return false;
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_case(text);
   for (const char* word : {"na", "n/a", "nan", "null", "?"}) {
     if (lower == word) return true;
   }

@@ -1,24 +1,14 @@
 #include "runner/formats/points.h"
 
-#include <array>
-#include <ctime>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "runner/formats/csv.h"
 #include "schema/json.h"
+#include "schema/text.h"
 
 namespace runner::formats {
-
-std::string utc_time(int64_t ms) {
-  const std::time_t seconds = ms / 1000;
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::array<char, 32> text{};
-  const size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  return fmt::format("{}.{:03}Z", std::string_view(text.data(), length), ms % 1000);
-}
 
 std::string csv_header(bool origins) {
   return origins ? "run,attempt,metric,step,time,value\n" : "metric,step,time,value\n";

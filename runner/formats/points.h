@@ -17,9 +17,6 @@ struct PointOrigin {
   int64_t attempt = 1;
 };
 
-// "2026-03-01T12:34:56.789Z": milliseconds since 1970.
-std::string utc_time(int64_t ms);
-
 // "metric,step,time,value", with an origin "run,attempt" before it; a value is the shortest text that reads back as it.
 std::string csv_header(bool origins);
 std::string csv_line(const Scalar& point, const PointOrigin* origin = nullptr);

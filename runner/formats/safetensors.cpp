@@ -59,50 +59,84 @@ std::vector<std::byte> read_rest(Input& input) {
   return contents;
 }
 
-// The entry of one tensor, checked against the `data` that follows the header.
-NamedTensor parse_tensor(const std::string& path, const std::string& name, const json& entry,
-                         std::span<const std::byte> data) {
-  const auto damaged = [&](const std::string& what) {
-    fail(ErrorKind::kData, "{}: tensor {}: {}", path, in_quotes(name), what);
-  };
-  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
-    damaged("dtype, shape or data_offsets is missing");
+// The entry of one tensor in the header, read part by part.
+class TensorEntry {
+ public:
+  TensorEntry(const std::string& path, const std::string& name, const json& entry)
+      : path_(path), name_(name), entry_(entry) {
+    if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
+      damaged("dtype, shape or data_offsets is missing");
+    }
   }
-  const auto integers = [&](const char* key) {
+
+  const Type& type() const {
+    const json& written = entry_["dtype"];
+    const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                   [&](const Type& t) { return written.is_string() && written == t.name; });
+    if (type == std::end(kTypes)) {
+      damaged(fmt::format("type {} is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
+                          in_quotes(written.is_string() ? written.get<std::string>() : written.dump())));
+    }
+    return *type;
+  }
+
+  std::vector<int64_t> shape() const {
+    std::vector<int64_t> shape = integers("shape");
+    if (shape.size() > backends::Shape::kMaxRank) damaged(fmt::format("{} axes; at most 8 are possible", shape.size()));
+    return shape;
+  }
+
+  // Where its bytes begin and end in `size` bytes of data.
+  std::pair<int64_t, int64_t> offsets(size_t size) const {
+    const std::vector<int64_t> offsets = integers("data_offsets");
+    if (offsets.size() != 2) damaged("data_offsets is not a pair");
+    if (offsets[0] > offsets[1] || offsets[1] > static_cast<int64_t>(size)) {
+      damaged(
+          fmt::format("data_offsets {} do not lie within the {} bytes of data", entry_["data_offsets"].dump(), size));
+    }
+    return {offsets[0], offsets[1]};
+  }
+
+  void check_size(const Type& type, const std::vector<int64_t>& shape, int64_t bytes) const {
+    int64_t needed = static_cast<int64_t>(size_of(type.dtype));
+    for (const int64_t dim : shape) needed = dim == 0 || needed <= INT64_MAX / dim ? needed * dim : INT64_MAX;
+    if (needed == bytes) return;
+    damaged(fmt::format("shape {} of {} needs {} bytes, data_offsets {} span {}", entry_["shape"].dump(), type.name,
+                        needed, entry_["data_offsets"].dump(), bytes));
+  }
+
+ private:
+  [[noreturn]] void damaged(const std::string& what) const {
+    fail(ErrorKind::kData, "{}: tensor {}: {}", path_, in_quotes(name_), what);
+  }
+
+  std::vector<int64_t> integers(const char* key) const {
     std::vector<int64_t> values;
-    if (!entry[key].is_array()) damaged(fmt::format("{} is not a list", key));
-    for (const json& value : entry[key]) {
+    if (!entry_[key].is_array()) damaged(fmt::format("{} is not a list", key));
+    for (const json& value : entry_[key]) {
       if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX) {
         damaged(fmt::format("{} holds something else than integers from 0", key));
       }
       values.push_back(value.get<int64_t>());
     }
     return values;
-  };
-  const json& written = entry["dtype"];
-  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                 [&](const Type& t) { return written.is_string() && written == t.name; });
-  if (type == std::end(kTypes)) {
-    damaged(fmt::format("type {} is not supported; expected F32, F64, BF16, F16, I32, I64, BOOL or U8",
-                        in_quotes(written.is_string() ? written.get<std::string>() : written.dump())));
   }
 
-  const std::vector<int64_t> shape = integers("shape"), offsets = integers("data_offsets");
-  if (shape.size() > backends::Shape::kMaxRank) damaged(fmt::format("{} axes; at most 8 are possible", shape.size()));
-  if (offsets.size() != 2) damaged("data_offsets is not a pair");
-  if (offsets[0] > offsets[1] || offsets[1] > static_cast<int64_t>(data.size())) {
-    damaged(fmt::format("data_offsets {} do not lie within the {} bytes of data", entry["data_offsets"].dump(),
-                        data.size()));
-  }
-  const int64_t bytes = offsets[1] - offsets[0];
-  int64_t needed = static_cast<int64_t>(size_of(type->dtype));
-  for (const int64_t dim : shape) needed = dim == 0 || needed <= INT64_MAX / dim ? needed * dim : INT64_MAX;
-  if (needed != bytes) {
-    damaged(fmt::format("shape {} of {} needs {} bytes, data_offsets {} span {}", entry["shape"].dump(), type->name,
-                        needed, entry["data_offsets"].dump(), bytes));
-  }
-  return {name, type->dtype, backends::Shape(shape),
-          data.subspan(static_cast<size_t>(offsets[0]), static_cast<size_t>(bytes))};
+  const std::string& path_;
+  const std::string& name_;
+  const json& entry_;
+};
+
+// Checked against the `data` that follows the header.
+NamedTensor parse_tensor(const std::string& path, const std::string& name, const json& entry,
+                         std::span<const std::byte> data) {
+  const TensorEntry checked(path, name, entry);
+  const Type& type = checked.type();
+  const std::vector<int64_t> shape = checked.shape();
+  const auto [begin, end] = checked.offsets(data.size());
+  checked.check_size(type, shape, end - begin);
+  return {name, type.dtype, backends::Shape(shape),
+          data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))};
 }
 
 // Every byte of the data belongs to exactly one tensor.

@@ -8,6 +8,7 @@
 #include "schema/diagnostic.h"
 #include "schema/json.h"
 #include "schema/sha256.h"
+#include "schema/text.h"
 
 namespace runner::report {
 namespace {

@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "runner/formats/points.h"
-
 namespace runner::report {
 
 // Six significant digits: "0.981481", "1e-08", "nan".
@@ -28,7 +26,6 @@ std::string count_text(int64_t count, std::string_view noun);
 
 // Milliseconds since 1970 in local time: "2026-03-01 12:34:56".
 std::string local_time(int64_t ms);
-using formats::utc_time;
 
 // Columns that UTF-8 text takes on a terminal: 0 for combining characters, 2 for wide ones, 1 for a byte that is no
 // UTF-8.

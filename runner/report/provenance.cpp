@@ -59,9 +59,7 @@ std::string environment_json() {
     const size_t equals = variable.find('=');
     facts.emplace_back("env." + variable.substr(0, equals), variable.substr(equals + 1));
   }
-  std::string line = json::line(facts);
-  line.pop_back();
-  return line;
+  return json::compact(facts);
 }
 
 }  // namespace

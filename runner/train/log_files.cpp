@@ -1,7 +1,6 @@
 #include "runner/train/log_files.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include "schema/error.h"
 #include "store/process.h"
 #include "store/signals_blocked.h"
+#include "store/warning_list.h"
 
 namespace runner::train {
 namespace {
@@ -53,7 +53,7 @@ class LogFiles::Impl {
   void begin(std::string_view run, int64_t attempt, int64_t start_step);
   void add(std::string_view metric, int64_t step, double value);
   void hand_over();
-  std::vector<std::string> take_warnings();
+  std::vector<std::string> take_warnings() { return warnings_.take(); }
   std::optional<std::string> twice_written(int64_t start_step, int64_t last_step) const;
   void finish();
 
@@ -69,7 +69,6 @@ class LogFiles::Impl {
   void flush(LogSink& sink);
   void be_patient();
   void stop();
-  void warn(std::string text);
   bool all_written() const;
 
   const std::string tensorboard_;
@@ -82,13 +81,12 @@ class LogFiles::Impl {
   std::vector<Point> added_;
 
   // Between the threads.
+  store::WarningList warnings_;
   mutable std::mutex mutex_;  // guards the rest of this block
   std::condition_variable handed_over_;
   std::vector<Point> waiting_;
-  std::vector<std::string> warnings_;
   int64_t dropped_ = 0;  // points that there was no room for
   bool stopping_ = false;
-  std::atomic<bool> warned_{false};
 
   std::vector<Log> logs_;  // the writing thread's own while that runs
   std::thread thread_;
@@ -138,19 +136,6 @@ void LogFiles::Impl::hand_over() {
   handed_over_.notify_one();
 }
 
-std::vector<std::string> LogFiles::Impl::take_warnings() {
-  if (!warned_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(mutex_);
-  warned_.store(false, std::memory_order_release);
-  return std::exchange(warnings_, {});
-}
-
-void LogFiles::Impl::warn(std::string text) {
-  const std::lock_guard lock(mutex_);
-  warnings_.push_back(std::move(text));
-  warned_.store(true, std::memory_order_release);
-}
-
 std::optional<std::string> LogFiles::Impl::twice_written(int64_t start_step, int64_t last_step) const {
   if (last_step <= start_step) return std::nullopt;
   std::vector<std::string_view> keys;
@@ -196,7 +181,7 @@ void LogFiles::Impl::write(const std::vector<Point>& points) {
 }
 
 void LogFiles::Impl::flush(LogSink& sink) {
-  if (auto news = sink.flush()) warn(std::move(*news));
+  if (auto news = sink.flush()) warnings_.add(std::move(*news));
 }
 
 // Whoever reads a pipe may be busy.  Waits as long as something moves.
@@ -227,8 +212,8 @@ void LogFiles::Impl::finish() {
   for (const Log& log : logs_) {
     const int64_t missing = log.sink.missing_points() + dropped_;
     if (missing > 0)
-      warn(fmt::format("{} {} lacks {} of this run's points; `runner export {} --metrics FILE` writes all",
-                       log.sink.key(), log.sink.path(), missing, run_));
+      warnings_.add(fmt::format("{} {} lacks {} of this run's points; `runner export {} --metrics FILE` writes all",
+                                log.sink.key(), log.sink.path(), missing, run_));
   }
 }
 

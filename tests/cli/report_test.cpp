@@ -63,7 +63,6 @@ TEST(Format, Counts) {
 }
 
 TEST(Format, Times) {
-  EXPECT_EQ(utc_time(1772368496789), "2026-03-01T12:34:56.789Z");
   ::setenv("TZ", "UTC", 1);
   EXPECT_EQ(local_time(1772368496789), "2026-03-01 12:34:56");
 }

@@ -21,6 +21,7 @@ const std::string kLine =
 
 TEST(Json, ALineHasEveryKindOfValue) {
   EXPECT_EQ(line(kObject), kLine + "\n");
+  EXPECT_EQ(compact(kObject), kLine);
   EXPECT_EQ(line(Value()), "null\n");
 }
 

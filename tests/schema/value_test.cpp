@@ -4,9 +4,16 @@
 
 #include "schema/source_text.h"
 #include "schema/suggest.h"
+#include "schema/text.h"
 
 namespace runner::schema {
 namespace {
+
+TEST(Text, SmallLettersAndTimes) {
+  EXPECT_EQ(lower_case("Train/LOSS_Zaz@[É"), "train/loss_zaz@[É");
+  EXPECT_EQ(utc_time(1772368496789), "2026-03-01T12:34:56.789Z");
+  EXPECT_EQ(utc_time(5), "1970-01-01T00:00:00.005Z");
+}
 
 TEST(PlainScalar, FollowsYaml12) {
   const std::pair<const char*, const char*> kCases[] = {

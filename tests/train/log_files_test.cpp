@@ -24,16 +24,8 @@
 namespace runner::train {
 namespace {
 
-const std::string kLogged = R"(schema_version: 1
-name: small
-model: {type: mlp, hidden: [8]}
-data:
-  train: {format: synthetic, samples: 50, features: [5], classes: 3}
-  eval: {format: synthetic, samples: 30, features: [5], classes: 3}
-  batch_size: 10
-optimizer: {type: adam, lr: 0.01}
-train: {epochs: 4}
-log: {every: 1 step, csv: logs/points.csv, jsonl: logs/points.jsonl, tensorboard: events}
+const std::string kLogged = std::string(kFourEpochs) +
+                            R"(log: {every: 1 step, csv: logs/points.csv, jsonl: logs/points.jsonl, tensorboard: events}
 checkpoint: {every: 5 steps}
 )";
 

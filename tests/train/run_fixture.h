@@ -16,6 +16,18 @@
 
 namespace runner::train {
 
+// Four epochs of five steps; what is logged and saved is added to it.
+inline constexpr const char* kFourEpochs = R"(schema_version: 1
+name: small
+model: {type: mlp, hidden: [8]}
+data:
+  train: {format: synthetic, samples: 50, features: [5], classes: 3}
+  eval: {format: synthetic, samples: 30, features: [5], classes: 3}
+  batch_size: 10
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 4}
+)";
+
 class RunFixture : public ::testing::Test {
  protected:
   struct Options {

@@ -20,17 +20,7 @@ namespace {
 
 using RunTest = RunFixture;
 
-const std::string kSmall = R"(schema_version: 1
-name: small
-model: {type: mlp, hidden: [8]}
-data:
-  train: {format: synthetic, samples: 50, features: [5], classes: 3}
-  eval: {format: synthetic, samples: 30, features: [5], classes: 3}
-  batch_size: 10
-optimizer: {type: adam, lr: 0.01}
-train: {epochs: 4}
-log: {every: 1 step}
-)";
+const std::string kSmall = std::string(kFourEpochs) + "log: {every: 1 step}\n";
 
 TEST_F(RunTest, RecordsWhatItDid) {
   const RunResult result = train(kSmall);

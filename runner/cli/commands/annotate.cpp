@@ -10,19 +10,10 @@
 namespace runner::cli {
 namespace {
 
-bool is_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = schema::utf8_length(text, at);
-    if (length == 0) return false;
-    at += length;
-  }
-  return true;
-}
-
 // `ls` and the view runs show tags with blanks between them.
 bool is_word(std::string_view text) {
   const auto separates = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
-  return !text.empty() && is_utf8(text) && std::none_of(text.begin(), text.end(), separates);
+  return !text.empty() && schema::is_utf8(text) && std::none_of(text.begin(), text.end(), separates);
 }
 
 void untag(store::Store& store, const store::RunRow& run, const std::string& tag) {
@@ -50,7 +41,7 @@ int tag(const Options& options, report::Output& out) {
 }
 
 int note(const Options& options, report::Output& out) {
-  RUN_CHECK(is_utf8(options.text), ErrorKind::kUsage, "the note is not UTF-8; write it in UTF-8");
+  RUN_CHECK(schema::is_utf8(options.text), ErrorKind::kUsage, "the note is not UTF-8; write it in UTF-8");
   store::Store store = open_store(options, store::Access::kEdit);
   const store::RunRow run = store::find_run(store, options.run);
   store::add_note(store, run.id, options.text);

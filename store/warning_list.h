@@ -1,0 +1,36 @@
+// Warnings on their way from the threads that find them to the one that tells them.
+//
+// Asking costs a look at a flag nearly always.  Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace runner::store {
+
+class WarningList {
+ public:
+  void add(std::string text) {
+    const std::lock_guard lock(mutex_);
+    texts_.push_back(std::move(text));
+    any_.store(true, std::memory_order_release);
+  }
+
+  // Those since the last call.
+  std::vector<std::string> take() {
+    if (!any_.load(std::memory_order_acquire)) return {};
+    const std::lock_guard lock(mutex_);
+    any_.store(false, std::memory_order_release);
+    return std::exchange(texts_, {});
+  }
+
+ private:
+  std::atomic<bool> any_{false};
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace runner::store
