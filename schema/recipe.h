@@ -232,8 +232,11 @@ struct ScalerSpec {
 
 enum class CommHook { kNone, kFp16, kBf16, kPowerSgd, kBatchedPowerSgd };
 
+enum class Unused { kZero, kSkip, kError };
+
 struct CommSpec {
   CommHook hook = CommHook::kNone;
+  Unused unused = Unused::kZero;
 };
 
 struct Recipe {

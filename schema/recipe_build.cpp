@@ -229,7 +229,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   build(s.sub("train"), r.train);
   build(s.sub("checkpoint"), r.checkpoint);
   build(s.sub("scaler"), r.scaler);
-  s.sub("comm").get("hook", r.comm.hook);
+  s.sub("comm").get("hook", r.comm.hook).get("unused", r.comm.unused);
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);
   s.sub("log").get_path("jsonl", r.log.jsonl).get_path("csv", r.log.csv);

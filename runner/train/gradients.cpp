@@ -32,6 +32,28 @@ Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters
   return gradients;
 }
 
+std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root) {
+  std::vector<bool> needed(static_cast<size_t>(program.size()));
+  needed[static_cast<size_t>(root)] = true;
+  for (backends::ValueId id = root; id >= 0; --id) {
+    if (!needed[static_cast<size_t>(id)] || program.node(id).op == backends::Op::kDetach) continue;
+    for (const backends::ValueId operand : program.operands(id)) needed[static_cast<size_t>(operand)] = true;
+  }
+  return needed;
+}
+
+std::string unused_parameters(const backends::Program& program, backends::ValueId root,
+                              std::span<const backends::ValueId> parameters, const nn::ParameterSet& set) {
+  const std::vector<bool> needed = needed_for(program, root);
+  std::string names;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const nn::Parameter& parameter = set.parameters()[i];
+    if (parameter.trainable && !needed[static_cast<size_t>(parameters[i])])
+      names += (names.empty() ? "" : ", ") + parameter.name;
+  }
+  return names;
+}
+
 Value on_its_way(Value gradient, schema::CommHook hook) {
   if (hook == schema::CommHook::kNone) return gradient;
   const auto half = hook == schema::CommHook::kFp16 ? backends::DType::kF16 : backends::DType::kBf16;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/graph/program.h"
@@ -24,6 +25,13 @@ enum class Held : uint8_t { kNothing, kShare, kSum };
 // that root does not depend on has zeros; a buffer that is not trained has none.  Throws Error(kRun) where root
 // depends on no parameter that is trained.
 Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
+
+// By ValueId: what a value is computed from, as far as derivatives go.
+std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root);
+
+// Trained parameters that `root` does not depend on, "2.weight, 2.bias"; empty: it depends on all.
+std::string unused_parameters(const backends::Program& program, backends::ValueId root,
+                              std::span<const backends::ValueId> parameters, const nn::ParameterSet& set);
 
 // What other replicas see of a gradient under comm.hook, f32: it travels as fp16 or bf16.
 Value on_its_way(Value gradient, schema::CommHook hook);

@@ -226,6 +226,7 @@ class Run : private RunControl, private LoopHost {
     save_due_ = save_every_.due(before, reached_);
     if (records_batches_) record_batches(window.batch_digest);
     if (!record_.result.first_step_seconds) record_.first_window();
+    warn_of_unused();
     const bool logged = log_->logging_due() || finished();
     if (logged) log_->log();
     if (log_->evaluates() && (log_->evaluation_due() || finished())) evaluate();
@@ -243,6 +244,15 @@ class Run : private RunControl, private LoopHost {
     }
     record_.collect();
     request_.observer.on_step(progress());
+  }
+
+  void warn_of_unused() {
+    const std::string& names = session_.trainer.unused();
+    if (names.empty() || std::exchange(warned_of_unused_, true)) return;
+    record_.warn(
+        fmt::format("the loss does not depend on {}: the gradient is zero there, and weight decay goes on; freeze "
+                    "what is not to be trained (model.freeze)",
+                    names));
   }
 
   void record_batches(uint64_t digest) {
@@ -477,9 +487,10 @@ class Run : private RunControl, private LoopHost {
   std::optional<RunState> restored_;          // for the other replicas
   bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;
-  bool stop_wanted_ = false;              // by this replica's hook
-  bool agreed_to_stop_ = false;           // all replicas have heard of an interruption
-  bool save_wanted_ = false;              // by the hook
+  bool stop_wanted_ = false;     // by this replica's hook
+  bool agreed_to_stop_ = false;  // all replicas have heard of an interruption
+  bool save_wanted_ = false;     // by the hook
+  bool warned_of_unused_ = false;
   bool save_due_ = false;                 // behind the newest window
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window

@@ -124,12 +124,7 @@ void Segment::reduce() {
 // Its gradient would be that of parameters which are gone.
 void Segment::refuse_stale(Value loss) const {
   if (outdated_.empty()) return;
-  std::vector<bool> needed(static_cast<size_t>(program_.size()));
-  needed[static_cast<size_t>(loss.id)] = true;
-  for (ValueId id = loss.id; id >= 0; --id) {
-    if (!needed[static_cast<size_t>(id)] || program_.node(id).op == Op::kDetach) continue;
-    for (const ValueId operand : program_.operands(id)) needed[static_cast<size_t>(operand)] = true;
-  }
+  const std::vector<bool> needed = needed_for(program_, loss.id);
   for (const ValueId id : outdated_)
     RUN_CHECK(!needed[static_cast<size_t>(id)], ErrorKind::kRun,
               "backward: the loss was computed before an optimizer changed its parameters; compute it again");

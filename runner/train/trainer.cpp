@@ -12,6 +12,7 @@
 #include "backends/runtime/arena.h"
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
+#include "runner/train/gradients.h"
 #include "runner/train/loss_scaler.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/reduction.h"
@@ -152,10 +153,25 @@ Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
   builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
   if (kind.training)
-    return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape),
-                               [&] { return device_.compile(builder_.complete(recorded_, kind.shape)); });
+    return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape), [&] {
+      look_for_unused();
+      return device_.compile(builder_.complete(recorded_, kind.shape));
+    });
   return cache_.find_or_make(recorded_.program, builder_.forward_specification(recorded_, kind.labelled),
                              [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
+}
+
+// A step that is compiled is one of a new kind.
+void Trainer::look_for_unused() {
+  const std::string names =
+      unused_parameters(recorded_.program, recorded_.losses, recorded_.parameters, model_.parameters);
+  if (names.empty()) return;
+  if (recipe_.comm.unused != schema::Unused::kZero)
+    fail(ErrorKind::kRun,
+         "the loss does not depend on {}, and comm.unused is {}; use the parameters, or freeze them "
+         "(model.freeze)",
+         names, recipe_.comm.unused == schema::Unused::kError ? "error" : "skip, which cannot be done yet");
+  if (unused_.empty()) unused_ = names;
 }
 
 StepBuilder::Read Trainer::reader(const data::Batch* batch) {

@@ -107,6 +107,10 @@ class Trainer {
   // That of the next step; none: the loss is not scaled.
   std::optional<double> loss_scale();
 
+  // Trained parameters on which the loss of a step has not depended, "2.weight, 2.bias": of the first such kind of
+  // step.
+  const std::string& unused() const { return unused_; }
+
   // Those of a hook's training step since they were taken.
   const MetricSums& metrics() const { return metrics_; }
   MetricSums take_metrics() { return std::exchange(metrics_, {}); }
@@ -191,6 +195,7 @@ class Trainer {
   void begin_exchange(bool again);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
+  void look_for_unused();
   Step training_step(const StepShape& shape, const data::Batch* batch);
   Step forward_step(const data::Batch& batch, bool labelled);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
@@ -233,6 +238,7 @@ class Trainer {
   std::vector<backends::Buffer*> states_, window_states_;
   std::vector<double> scalars_;
   std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
+  std::string unused_;
   std::array<int64_t, 2> random_key_{}, draw_key_{};
 
   backends::PlanCache<Step> cache_;

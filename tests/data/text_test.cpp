@@ -189,7 +189,7 @@ TEST_F(TextTest, AStreamYieldsWhatMemoryHolds) {
       Order order(held.train.size(), 4, true, 100);
       order.set_epoch(0);
       const auto check = [&](const Copy& batch) {
-        const auto width = static_cast<size_t>(length);
+        const auto width = static_cast<size_t>(spec.train.sequence_length);
         std::vector<float> features(batch.ids.size() * width);
         std::vector<int64_t> classes(batch.ids.size() * width);
         held.train.gather_features(batch.ids, features);

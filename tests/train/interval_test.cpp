@@ -7,7 +7,6 @@
 namespace runner::train {
 namespace {
 
-using schema::Length;
 using schema::Unit;
 
 // The steps behind which something is due, in epochs of 3 steps with 8, 8 and 4 samples.
