@@ -178,6 +178,11 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .job = std::move(job)});
 }
 
+store::RunDetails details_of(const std::string& uid, const Options& options) {
+  store::Store store = open_store(options);
+  return store::show_run(store, store::find_run(store, uid));
+}
+
 // A run that has lost a process goes on as `runner resume` would; max_restarts times.
 train::RunResult train_with_restarts(Attempt attempt, const Options& options, train::Observer& observer,
                                      Interrupt& interrupt) {
@@ -187,9 +192,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    store::Store store = open_store(options);
-    const store::RunRow run = store::find_run(store, result.run);
-    Attempt next = attempt_to_resume(store::show_run(store, run), {});
+    Attempt next = attempt_to_resume(details_of(result.run, options), {});
     next.beginning.fork = fork;
     next.beginning.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
