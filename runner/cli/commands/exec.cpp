@@ -130,6 +130,13 @@ bool is_longer(const schema::TrainSpec& before, const schema::TrainSpec& after) 
   return after.epochs > before.epochs || after.steps > before.steps;
 }
 
+// `recipe` is the one that `details` recorded, with what the command line changed.
+Attempt attempt_of(const store::RunDetails& details, schema::ReadResult recipe, Beginning beginning) {
+  store::RecipeRecord record = record_of_resumed(details.recipe, recipe);
+  std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, recipe));
+  return {std::move(recipe), std::move(record), std::move(params), std::move(beginning)};
+}
+
 Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<std::string>& overrides) {
   const schema::ReadResult before = schema::read_resolved(details.recipe.resolved_json);
   schema::ReadResult after = schema::read_resolved(details.recipe.resolved_json, overrides);
@@ -143,9 +150,7 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
                       .resume = details.run.uid,
                       .longer = is_longer(before.recipe.train, after.recipe.train)};
   go_on_with_hook(beginning, recorded_hook(details, after.recipe), names_hook(before, after));
-  store::RecipeRecord record = record_of_resumed(details.recipe, after);
-  std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, after));
-  return {std::move(after), std::move(record), std::move(params), std::move(beginning)};
+  return attempt_of(details, std::move(after), std::move(beginning));
 }
 
 // ---- training ------------------------------------------------------------------------------------------------------
@@ -178,9 +183,11 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .job = std::move(job)});
 }
 
-store::RunDetails details_of(const std::string& uid, const Options& options) {
+// `found` is set as soon as the run is found: a damaged one has no details.
+store::RunDetails details_of(const std::string& run, const Options& options, store::RunRow& found) {
   store::Store store = open_store(options);
-  return store::show_run(store, store::find_run(store, uid));
+  found = store::find_run(store, run);
+  return store::show_run(store, found);
 }
 
 // A run that has lost a process goes on as `runner resume` would; max_restarts times.
@@ -192,7 +199,8 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    Attempt next = attempt_to_resume(details_of(result.run, options), {});
+    store::RunRow row;
+    Attempt next = attempt_to_resume(details_of(result.run, options, row), {});
     next.beginning.fork = fork;
     next.beginning.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
@@ -244,16 +252,7 @@ int fork_run(const store::RunDetails& details, const Options& options, report::O
   if (!names_hook(before, after)) {
     fork_with_hook(beginning, recorded_hook(details, request.before), details.run.uid);
   }
-  store::RecipeRecord record = record_of_resumed(details.recipe, after);
-  std::vector<store::Param> params = params_of(with_paths_as_written(details.recipe, after));
-  return run_and_report({std::move(after), std::move(record), std::move(params), std::move(beginning)}, options, out);
-}
-
-// `run` is set as soon as it is found.
-store::RunDetails details_of(const Options& options, store::RunRow& run) {
-  store::Store store = open_store(options);
-  run = store::find_run(store, options.run);
-  return store::show_run(store, run);
+  return run_and_report(attempt_of(details, std::move(after), std::move(beginning)), options, out);
 }
 
 }  // namespace
@@ -269,7 +268,7 @@ int exec(const Options& options, report::Output& out) {
 int resume(const Options& options, report::Output& out) {
   store::RunRow run;
   try {
-    return resume_run(details_of(options, run), options, out);
+    return resume_run(details_of(options.run, options, run), options, out);
   } catch (Error& error) {
     error.set_run({run.uid, run.name});
     throw;
@@ -278,7 +277,7 @@ int resume(const Options& options, report::Output& out) {
 
 int fork(const Options& options, report::Output& out) {
   store::RunRow parent;
-  return fork_run(details_of(options, parent), options, out);
+  return fork_run(details_of(options.run, options, parent), options, out);
 }
 
 }  // namespace runner::cli
