@@ -107,6 +107,8 @@ constexpr Argument kRestore[] = {{"RUN ...", "", "runs in the trash; `runner ls 
 constexpr Argument kGc[] = {
     {"--grace", "DAYS", "removes runs that have been in the trash for so long; default: 30", &Options::grace}};
 
+constexpr Argument kSelftest[] = {
+    {"[ID ...]", "", "only scenarios whose ids begin so, such as data or state/resume; default: all", &Options::words}};
 constexpr Argument kCompletion[] = {
     {"SHELL", "bash|zsh|fish|words", "the shell; words is what the scripts ask for", &Options::topic},
     {"[WORD ...]", "", "with words: the command line so far, behind --", &Options::words}};
@@ -217,6 +219,10 @@ constexpr Command kCommands[] = {
      "The space of removed runs and states goes back to the file system.", kGc, "runner gc\nrunner gc --grace 0", gc,
      report::failure_document},
 
+    {"selftest", Group::kSystem, "train scenarios on all backends, and compare their figures with what must come out",
+     "Exit code 1 where a figure is wrong.  Small trainings by real processes, in a folder of their own\n"
+     "that is gone afterwards: about ten seconds.  docs/selftest.md tells what each is for.",
+     kSelftest, "runner selftest\nrunner selftest data process/trigger --json", selftest, report::failure_document},
     {"doctor",
      Group::kSystem,
      "describe this machine, the kernels chosen and the store",

@@ -11,10 +11,8 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 
+#include "runner/train/child_watch.h"
 #include "schema/error.h"
 #include "store/queries.h"
 #include "store/state_store.h"
@@ -56,51 +54,6 @@ schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
   copy.checkpoint.every = schema::Length{state_interval(steps), schema::Unit::kSteps};
   return copy;
 }
-
-// While it lives, signals that would end this process are taken by wait() instead, so that nothing is left behind.
-class ChildWatch {
- public:
-  ChildWatch() {
-    sigemptyset(&watched_);
-    for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&watched_, signal);
-    pthread_sigmask(SIG_BLOCK, &watched_, &former_);
-  }
-  ~ChildWatch() { restore(); }
-  ChildWatch(const ChildWatch&) = delete;
-  ChildWatch& operator=(const ChildWatch&) = delete;
-
-  // In the child: it dies with its parent, and signals do to it what they did to the parent before.
-  void enter_child(pid_t parent) const {
-#if defined(__linux__)
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-    if (getppid() != parent) _exit(1);
-    restore();
-  }
-
-  // The child's wait status.  Throws Error(kRun) after a signal, when the child is gone.
-  int wait(pid_t child) const {
-    int status = 0;
-    for (;;) {
-      int signal = 0;
-      sigwait(&watched_, &signal);
-      if (signal == SIGCHLD) {
-        if (waitpid(child, &status, WNOHANG) == child) return status;
-        continue;
-      }
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-      fail(ErrorKind::kRun, "interrupted; nothing is left of the trainings");
-    }
-  }
-
- private:
-  void restore() const {
-    pthread_sigmask(SIG_SETMASK, &former_, nullptr);
-  }
-
-  sigset_t watched_, former_;
-};
 
 class Verifier {
  public:

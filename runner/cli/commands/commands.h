@@ -38,7 +38,8 @@ int rm(const Options& options, report::Output& out);
 int restore(const Options& options, report::Output& out);
 int gc(const Options& options, report::Output& out);
 
-// this program: doctor.cpp, help.cpp (help, man, completion, version)
+// this program: selftest.cpp, doctor.cpp, help.cpp (help, man, completion, version)
+int selftest(const Options& options, report::Output& out);
 int doctor(const Options& options, report::Output& out);
 int help(const Options& options, report::Output& out);
 int man(const Options& options, report::Output& out);

@@ -1,52 +1,20 @@
 #include "runner/train/verify_resume.h"
 
-#include <filesystem>
-
-#include <stdlib.h>
-
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/replica.h"
+#include "runner/cli/scratch_folder.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/verification.h"
 
 namespace runner::cli {
-namespace {
-
-namespace fs = std::filesystem;
-
-// An empty folder that disappears with the object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code missing;
-    const fs::path folder = fs::temp_directory_path(missing);
-    std::string pattern = (folder / "runner-verify-XXXXXX").string();
-    RUN_CHECK(!missing && ::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun,
-              "cannot make a folder for temporary files in {}; TMPDIR names another place", folder.string());
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-}  // namespace
 
 int verify_resume(const Options& options, report::Output& out) {
   RUN_CHECK(options.kills > 0, ErrorKind::kUsage, "--kills is {}: at least 1 is needed to prove anything",
             options.kills);
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  const ScratchFolder folder;
+  const ScratchFolder folder("verify");
   store::RecipeRecord record = record_of(recipe);
   std::string job = replica_job(recipe.recipe, record.resolved_json, {});
   const train::VerifyReport verdict = train::verify_resume({

@@ -1,0 +1,78 @@
+#include "runner/report/selftest.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "runner/cli/commands/commands.h"
+#include "runner/cli/scenarios/scenario.h"
+#include "runner/cli/scratch_folder.h"
+
+namespace runner::cli {
+namespace {
+
+using scenarios::Scenario;
+
+// Scenarios whose id begins with one of the words; all where there is none.
+std::vector<Scenario> chosen(const std::vector<std::string>& words) {
+  std::vector<Scenario> all = scenarios::all_scenarios();
+  for (const std::string& word : words) {
+    const auto fits = [&](const Scenario& scenario) { return scenario.id.starts_with(word); };
+    RUN_CHECK(std::any_of(all.begin(), all.end(), fits), ErrorKind::kUsage,
+              "no scenario begins with {}; `runner selftest` without it lists all", word);
+  }
+  std::erase_if(all, [&](const Scenario& scenario) {
+    const auto fits = [&](const std::string& word) { return scenario.id.starts_with(word); };
+    return !words.empty() && std::none_of(words.begin(), words.end(), fits);
+  });
+  return all;
+}
+
+report::ScenarioResult row_of(const Scenario& scenario, std::string_view backend) {
+  return {.id = scenario.id,
+          .source = scenario.source,
+          .about = scenario.about,
+          .backend = backend,
+          .reason = scenario.reason,
+          .figures = {}};
+}
+
+report::ScenarioResult run(const Scenario& scenario, std::string_view backend, const train::ChildWatch& watch) {
+  const ScratchFolder folder("selftest");
+  scenarios::Workbench bench(folder.path(), backend, watch);
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    scenario.check(bench);
+  } catch (const std::out_of_range&) {  // a document lacks what the scenario reads of it
+    bench.equal("what the program prints", "a part is missing", "all of it");
+  }
+  report::ScenarioResult result = row_of(scenario, backend);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.figures = std::move(bench.figures);
+  return result;
+}
+
+}  // namespace
+
+int selftest(const Options& options, report::Output& out) {
+  const train::ChildWatch watch;
+  std::vector<report::ScenarioResult> results;
+  for (const Scenario& scenario : chosen(options.words)) {
+    if (scenario.check == nullptr) {
+      results.push_back(row_of(scenario, ""));
+      continue;
+    }
+    for (const std::string_view backend : scenarios::backends()) {
+      if (out.live()) out.talk(fmt::format("\r\033[K{} on {}", scenario.id, backend));
+      results.push_back(run(scenario, backend, watch));
+    }
+  }
+  if (out.live()) out.talk("\r\033[K");
+  out.data(options.json ? report::selftest_document(results)
+                        : report::selftest_text(results, out.data_width(), out.data_color()));
+  return std::any_of(results.begin(), results.end(), [](const auto& result) { return result.failed(); })
+             ? exit_code(ErrorKind::kRun)
+             : 0;
+}
+
+}  // namespace runner::cli

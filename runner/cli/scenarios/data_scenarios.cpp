@@ -1,0 +1,275 @@
+// Who gets which sample.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "runner/cli/scenarios/document.h"
+#include "runner/cli/scenarios/scenario.h"
+
+namespace runner::cli::scenarios {
+namespace {
+
+// ---- the batches that Accelerate's prepared loaders give ------------------------------------------------------------
+
+constexpr const char* kWhole = "";
+constexpr const char* kWholeUneven = "data.even_batches=false";
+constexpr const char* kWholeDropped = "data.drop_last=true";
+constexpr const char* kSplit = "split_batches=true";
+constexpr const char* kSplitUneven = "split_batches=true data.even_batches=false";
+constexpr const char* kSplitDropped = "split_batches=true data.drop_last=true";
+constexpr const char* kDispatched = "data.dispatch_batches=true";
+constexpr const char* kDispatchedSplit = "data.dispatch_batches=true split_batches=true";
+constexpr const char* kDispatchedDropped = "data.dispatch_batches=true data.drop_last=true";
+
+struct Batches {
+  const char* settings;
+  int processes, batch_size, samples;
+  const char* wanted;  // as batches_text()
+};
+
+// Of Accelerate 1.15 (tests/golden/data_plan.py makes many more).
+constexpr Batches kSharded[] = {
+    {kWhole, 2, 3, 1, "0,0,0 | 0,0,0"},
+    {kWhole, 2, 3, 2, "0-1,0 | 1,0-1"},
+    {kWhole, 2, 3, 6, "0-2 | 3-5"},
+    {kWhole, 2, 3, 7, "0-2 6,0-1 | 3-5 2-4"},
+    {kWhole, 2, 3, 9, "0-2 6-8 | 3-5 0-2"},
+    {kWhole, 2, 3, 11, "0-2 6-8 | 3-5 9-10,0"},
+    {kWhole, 3, 4, 11, "0-3 | 4-7 | 8-10,0"},
+    {kWhole, 3, 4, 13, "0-3 12,0-2 | 4-7 3-6 | 8-11 7-10"},
+    {kWhole, 3, 4, 23, "0-3 12-15 | 4-7 16-19 | 8-11 20-22,0"},
+    {kWholeUneven, 2, 3, 1, "0 | none"},
+    {kWholeUneven, 2, 3, 2, "0-1 | none"},
+    {kWholeUneven, 2, 3, 6, "0-2 | 3-5"},
+    {kWholeUneven, 2, 3, 7, "0-2 6 | 3-5"},
+    {kWholeUneven, 2, 3, 9, "0-2 6-8 | 3-5"},
+    {kWholeUneven, 2, 3, 11, "0-2 6-8 | 3-5 9-10"},
+    {kWholeUneven, 3, 4, 11, "0-3 | 4-7 | 8-10"},
+    {kWholeUneven, 3, 4, 13, "0-3 12 | 4-7 | 8-11"},
+    {kWholeUneven, 3, 4, 23, "0-3 12-15 | 4-7 16-19 | 8-11 20-22"},
+    {kWholeDropped, 2, 3, 6, "0-2 | 3-5"},
+    {kWholeDropped, 2, 3, 7, "0-2 | 3-5"},
+    {kWholeDropped, 2, 3, 9, "0-2 | 3-5"},
+    {kWholeDropped, 2, 3, 11, "0-2 | 3-5"},
+    {kWholeDropped, 3, 4, 13, "0-3 | 4-7 | 8-11"},
+    {kWholeDropped, 3, 4, 23, "0-3 | 4-7 | 8-11"},
+    {kSplit, 2, 4, 1, "0,0 | 0,0"},
+    {kSplit, 2, 4, 2, "0-1 | 0-1"},
+    {kSplit, 2, 4, 3, "0-1 | 2,0"},
+    {kSplit, 2, 4, 8, "0-1 4-5 | 2-3 6-7"},
+    {kSplit, 2, 4, 5, "0-1 4,0 | 2-3 1-2"},
+    {kSplit, 2, 4, 7, "0-1 4-5 | 2-3 6,0"},
+    {kSplit, 3, 6, 5, "0-1 | 2-3 | 4,0"},
+    {kSplit, 3, 6, 7, "0-1 6,0 | 2-3 1-2 | 4-5 3-4"},
+    {kSplit, 3, 6, 11, "0-1 6-7 | 2-3 8-9 | 4-5 10,0"},
+    {kSplitUneven, 2, 4, 1, "0 | none"},
+    {kSplitUneven, 2, 4, 2, "0-1 | none"},
+    {kSplitUneven, 2, 4, 3, "0-1 | 2"},
+    {kSplitUneven, 2, 4, 8, "0-1 4-5 | 2-3 6-7"},
+    {kSplitUneven, 2, 4, 5, "0-1 4 | 2-3"},
+    {kSplitUneven, 2, 4, 7, "0-1 4-5 | 2-3 6"},
+    {kSplitUneven, 3, 6, 5, "0-1 | 2-3 | 4"},
+    {kSplitUneven, 3, 6, 7, "0-1 6 | 2-3 | 4-5"},
+    {kSplitUneven, 3, 6, 11, "0-1 6-7 | 2-3 8-9 | 4-5 10"},
+    {kSplitDropped, 2, 4, 8, "0-1 4-5 | 2-3 6-7"},
+    {kSplitDropped, 2, 4, 5, "0-1 | 2-3"},
+    {kSplitDropped, 2, 4, 7, "0-1 | 2-3"},
+    {kSplitDropped, 3, 6, 7, "0-1 | 2-3 | 4-5"},
+    {kSplitDropped, 3, 6, 11, "0-1 | 2-3 | 4-5"},
+};
+constexpr Batches kDispatchedBatches[] = {
+    {kDispatched, 2, 3, 2, "0 | 1"},
+    {kDispatched, 2, 3, 7, "0-2 6 | 3-5 0"},
+    {kDispatched, 2, 3, 9, "0-2 6-7 | 3-5 8,0"},
+    {kDispatched, 2, 3, 11, "0-2 6-8 | 3-5 9-10,0"},
+    {kDispatched, 3, 4, 13, "0-3 12 | 4-7 0 | 8-11 1"},
+    {kDispatchedSplit, 2, 4, 2, "0 | 1"},
+    {kDispatchedSplit, 2, 4, 5, "0-1 4 | 2-3 0"},
+    {kDispatchedSplit, 2, 4, 7, "0-1 4-5 | 2-3 6,0"},
+    {kDispatchedSplit, 3, 6, 7, "0-1 6 | 2-3 0 | 4-5 1"},
+    {kDispatchedDropped, 2, 3, 7, "0-2 | 3-5"},
+    {kDispatchedDropped, 2, 3, 11, "0-2 | 3-5"},
+};
+
+Words words_of(std::string_view settings) {
+  Words words;
+  while (!settings.empty()) {
+    const size_t end = std::min(settings.find(' '), settings.size());
+    words.emplace_back(settings.substr(0, end));
+    settings.remove_prefix(std::min(end + 1, settings.size()));
+  }
+  return words;
+}
+
+std::string samples(int64_t count) {
+  return fmt::format("data.train.samples={}", count);
+}
+
+std::string batch_size(int64_t size) {
+  return fmt::format("data.batch_size={}", size);
+}
+
+// The plan of the first epochs with every batch.
+json::Value batches_of(Workbench& bench, const Words& settings, int epochs = 1) {
+  return bench.plan(with(settings, {"--batches", fmt::format("--epochs={}", epochs)}));
+}
+
+void compare_batches(Workbench& bench, std::span<const Batches> cases) {
+  for (const Batches& c : cases) {
+    const Words settings = with(words_of(c.settings), {"data.shuffle=false", processes(c.processes),
+                                                       batch_size(c.batch_size), samples(c.samples)});
+    const json::Value plan = batches_of(bench, settings);
+    bench.equal(fmt::format("P={}, B={}, N={} {}", c.processes, c.batch_size, c.samples, c.settings),
+                batches_text(at(list(at(plan, {"epochs"})).at(0), {"batches"})), c.wanted);
+  }
+}
+
+void shards(Workbench& bench) {
+  compare_batches(bench, kSharded);
+}
+
+void dispatched(Workbench& bench) {
+  compare_batches(bench, kDispatchedBatches);
+}
+
+void refusals(Workbench& bench) {
+  const auto refuse = [&](const char* what, const Words& settings, const char* says) {
+    bench.refused(what, bench.run(with({"check", "recipe.yaml"}, settings)), 2, says);
+  };
+  refuse("batch of 0", {batch_size(0)}, "data.batch_size");
+  refuse("strict split of 8 by 3", {"data.strict=true", "split_batches=true", processes(3)}, "strict");
+  bench.refused("no batch", bench.run({"plan", "recipe.yaml", "data.drop_last=true", batch_size(8), samples(7)}), 2,
+                "no batch");
+}
+
+// ---- order ----------------------------------------------------------------------------------------------------------
+
+// The samples of an epoch in the order in which global steps read them, repeats left out.
+std::vector<int64_t> global_order(const json::Value& epoch) {
+  const json::List& replicas = list(at(epoch, {"batches"}));
+  std::vector<int64_t> order;
+  for (size_t step = 0;; ++step) {
+    bool any = false;
+    for (size_t r = 0; r < replicas.size(); ++r) {
+      if (step >= list(replicas[r]).size()) continue;
+      any = true;
+      const size_t repeats = list(list(list(at(epoch, {"padding"})).at(r)).at(step)).size();
+      const json::List& batch = list(list(replicas[r])[step]);
+      for (size_t i = 0; i + repeats < batch.size(); ++i) order.push_back(whole(batch[i]));
+    }
+    if (!any) return order;
+  }
+}
+
+std::vector<std::vector<int64_t>> orders(Workbench& bench, const Words& settings, int epochs) {
+  std::vector<std::vector<int64_t>> orders;
+  const json::Value plan = batches_of(bench, settings, epochs);
+  for (const json::Value& epoch : list(at(plan, {"epochs"}))) orders.push_back(global_order(epoch));
+  return orders;
+}
+
+void order(Workbench& bench) {
+  const auto first = orders(bench, {}, 3);
+  const auto differ = [](bool yes) { return std::string(yes ? "another order" : "the same order"); };
+  bench.equal("once more", differ(orders(bench, {}, 3) != first), "the same order");
+  for (const int p : {2, 3, 5}) {
+    bench.equal(fmt::format("by {} processes", p), differ(orders(bench, {processes(p)}, 3) != first), "the same order");
+  }
+  bench.equal("in the second epoch", differ(first.at(1) != first.at(0)), "another order");
+  bench.equal("in the third epoch", differ(first.at(2) != first.at(1)), "another order");
+  bench.equal("with data.seed=8", differ(orders(bench, {"data.seed=8"}, 3) != first), "another order");
+  bench.equal("seed 8, epoch 0", differ(orders(bench, {"data.seed=8"}, 1).at(0) != first.at(1)), "another order");
+}
+
+void cover(Workbench& bench) {
+  for (const char* settings : {kWhole, kSplit, kDispatched, kDispatchedSplit, kWholeUneven}) {
+    for (const int p : {2, 3}) {
+      for (const char* shuffle : {"data.shuffle=true", "data.shuffle=false"}) {
+        const auto read = orders(bench, with(words_of(settings), {processes(p), shuffle}), 1).at(0);
+        const std::set<int64_t> once(read.begin(), read.end());
+        bench.equal(fmt::format("P={} {} {}", p, shuffle, settings),
+                    fmt::format("{} samples, {} of them once", read.size(), once.size()),
+                    "101 samples, 101 of them once");
+      }
+    }
+  }
+}
+
+void uneven(Workbench& bench) {
+  const Words settings{processes(2), "data.even_batches=false", batch_size(4), samples(10)};
+  const json::Value plan = batches_of(bench, with(settings, {"data.shuffle=false"}));
+  bench.equal("batches", batches_text(at(list(at(plan, {"epochs"})).at(0), {"batches"})), "0-3 8-9 | 4-7");
+  bench.equal("samples trained on", whole(at(bench.train("uneven", settings), {"samples"})), 20);
+}
+
+void tiny(Workbench& bench) {
+  for (const char* settings : {kWhole, kSplit, kDispatched, kWholeUneven}) {
+    for (const int n : {1, 2, 4}) {
+      const std::string name = fmt::format("{} samples for 3 processes {}", n, settings);
+      const json::Value document =
+          bench.train("tiny", with(words_of(settings), {processes(3), samples(n), "train.epochs=1"}));
+      bench.equal(name, whole(at(document, {"samples"})), n);
+    }
+  }
+}
+
+void streams(Workbench& bench) {
+  std::string csv = "x,y,label\n";
+  for (int i = 0; i < 45; ++i) csv += fmt::format("{},{},{}\n", (i * 7) % 11, (i * 5) % 13, i % 3);
+  bench.write("data.csv", csv);
+  bench.write("recipe.yaml", R"(schema_version: 1
+seed: 7
+model: {type: linear}
+data: {train: {format: csv, path: data.csv, label: label}, batch_size: 8, shuffle: false, dispatch_batches: true}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 2}
+log: {every: 1 step}
+num_processes: 2
+)");
+  bench.train("map", {});
+  bench.train("stream", {"data.stream=true"});
+  bench.close("train/loss of a stream and of a file in memory", bench.points("stream", "train/loss"),
+              bench.points("map", "train/loss"), 0);
+}
+
+void ends(Workbench& bench) {
+  bench.train_with_hook("ends", R"(
+return {train = function(acc)
+  local batches, ends = 0, {}
+  for epoch in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:accumulate(function()
+        acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+        acc.optimizer:step()
+        acc.optimizer:zero_grad()
+        batches = batches + 1
+        if acc.sync_gradients then ends[#ends + 1] = batches end
+      end)
+    end
+  end
+  figure(acc, "batches known to be the last while they are processed", table.concat(ends, " "), "4 8 12")
+end})",
+                        {processes(2), samples(50), "gradient_accumulation_steps=100", "train.epochs=3"});
+}
+
+constexpr Scenario kScenarios[] = {
+    {"data/shards", "1", "batches of each process, as Accelerate's BatchSamplerShard gives them", shards},
+    {"data/dispatched", "14", "batches of each process, as Accelerate's DataLoaderDispatcher gives them", dispatched},
+    {"data/refusals", "3", "batches that cannot be are refused before anything is read", refusals},
+    {"data/streams", "4, 5", "a stream trains as the same file in memory does", streams},
+    {"data/order", "6, 17", "the order is a function of seed and epoch alone, whatever P is", order},
+    {"data/end", "8", "the last batch of an epoch is known while it is processed, in every epoch", ends},
+    {"data/cover", "14", "every sample once an epoch, shuffled or not", cover},
+    {"data/uneven", "15", "processes may have different numbers of batches", uneven},
+    {"data/tiny", "gap", "fewer samples than processes", tiny},
+};
+
+}  // namespace
+
+std::span<const Scenario> data_scenarios() {
+  return kScenarios;
+}
+
+}  // namespace runner::cli::scenarios

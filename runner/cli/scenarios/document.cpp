@@ -1,0 +1,64 @@
+#include "runner/cli/scenarios/document.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace runner::cli::scenarios {
+namespace {
+
+const json::Value kNull;
+
+std::string batch_text(const json::List& batch) {
+  std::string text;
+  for (size_t i = 0; i < batch.size();) {
+    size_t end = i + 1;
+    while (end < batch.size() && whole(batch[end]) == whole(batch[end - 1]) + 1) ++end;
+    text += text.empty() ? "" : ",";
+    text += fmt::format("{}", whole(batch[i]));
+    if (end > i + 1) text += fmt::format("-{}", whole(batch[end - 1]));
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+const json::Value& at(const json::Value& document, std::initializer_list<std::string_view> path) {
+  const json::Value* value = &document;
+  for (const std::string_view name : path) {
+    const json::Object& members = json::members_of(*value);
+    const auto named = [&](const auto& member) { return member.first == name; };
+    const auto found = std::find_if(members.begin(), members.end(), named);
+    if (found == members.end()) return kNull;
+    value = &found->second;
+  }
+  return *value;
+}
+
+double number(const json::Value& value) {
+  if (value.integer() != nullptr) return static_cast<double>(*value.integer());
+  return value.number() != nullptr ? *value.number() : std::numeric_limits<double>::quiet_NaN();
+}
+
+int64_t whole(const json::Value& value) {
+  return value.integer() != nullptr ? *value.integer() : -1;
+}
+
+const json::List& list(const json::Value& value) {
+  static const json::List none;
+  return value.list() != nullptr ? *value.list() : none;
+}
+
+std::string batches_text(const json::Value& replicas) {
+  std::string text;
+  for (const json::Value& replica : list(replicas)) {
+    text += text.empty() ? "" : " | ";
+    if (list(replica).empty()) text += "none";
+    for (size_t i = 0; i < list(replica).size(); ++i) text += (i > 0 ? " " : "") + batch_text(list(list(replica)[i]));
+  }
+  return text;
+}
+
+}  // namespace runner::cli::scenarios

@@ -1,0 +1,144 @@
+// Metrics are those of every sample once, whatever the number of processes; points arrive wherever they are sent.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runner/cli/scenarios/document.h"
+#include "runner/cli/scenarios/scenario.h"
+
+namespace runner::cli::scenarios {
+namespace {
+
+// Counts what gather_for_metrics gives of every loader.
+constexpr const char* kCount = R"(
+return {train = function(acc)
+  for _, loader in ipairs{"train", "eval"} do
+    local count, ids = 0, {}
+    for batch in acc:batches(loader) do
+      for _, id in ipairs(acc:gather_for_metrics(batch.ids):tolist()) do
+        count = count + 1
+        ids[id] = true
+      end
+      if loader == "train" then
+        acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+        acc.optimizer:step()
+        acc.optimizer:zero_grad()
+      end
+    end
+    local once = 0
+    for _ in pairs(ids) do once = once + 1 end
+    figure(acc, loader .. acc.vars.what, count .. " samples, " .. once .. " of them once",
+           acc.vars[loader] .. " samples, " .. acc.vars[loader] .. " of them once")
+  end
+end})";
+
+void count_samples(Workbench& bench, int p, int64_t train, int64_t eval, const Words& settings, int64_t wanted) {
+  Words all{processes(p),
+            fmt::format("data.train.samples={}", train),
+            fmt::format("data.eval.samples={}", eval),
+            "train.epochs=1",
+            "data.batch_size=16",
+            fmt::format("vars={{train: {}, eval: {}, what: ', P={} {}'}}", wanted, eval, p, fmt::join(settings, " "))};
+  bench.train_with_hook("count", kCount, with(std::move(all), settings));
+}
+
+void counts(Workbench& bench) {
+  for (const int p : {2, 3}) {
+    for (const char* split : {"split_batches=false", "split_batches=true"}) {
+      for (const char* dispatch : {"data.dispatch_batches=false", "data.dispatch_batches=true"})
+        count_samples(bench, p, 99, 99, {split, dispatch}, 99);
+    }
+  }
+  count_samples(bench, 2, 512, 22, {}, 512);
+  count_samples(bench, 2, 99, 99, {"data.drop_last=true"}, 96);
+  count_samples(bench, 3, 99, 99, {"data.even_batches=false"}, 99);
+}
+
+void streams(Workbench& bench) {
+  std::string csv = "x,label\n";
+  for (int i = 0; i < 30; ++i) csv += fmt::format("{},{}\n", i, i % 3);
+  bench.write("data.csv", csv);
+  bench.write("recipe.yaml", R"(schema_version: 1
+model: {type: linear}
+data:
+  train: {format: csv, path: data.csv, label: label}
+  eval: {format: csv, path: data.csv, label: label}
+  batch_size: 4
+  stream: true
+optimizer: {type: sgd, lr: 0.001}
+train: {epochs: 1}
+)");
+  for (const int p : {2, 3}) {
+    bench.train_with_hook("stream", kCount,
+                          {processes(p), fmt::format("vars={{train: 30, eval: 30, what: ', P={}'}}", p)});
+  }
+}
+
+void evaluations(Workbench& bench) {
+  const Words settings{"eval.metrics=[loss, accuracy, f1_macro]", "data.batch_size=24", "split_batches=true",
+                       "data.eval.samples=101"};
+  bench.train("one", settings);
+  for (const int p : {2, 3, 4}) {
+    bench.train("several", with(settings, {processes(p)}));
+    for (const char* metric : {"eval/accuracy", "eval/f1_macro"})
+      bench.close(fmt::format("P={}: {}", p, metric), bench.points("several", metric), bench.points("one", metric), 0);
+    bench.close(fmt::format("P={}: eval/loss", p), bench.points("several", "eval/loss"),
+                bench.points("one", "eval/loss"), 1e-6);
+  }
+}
+
+int64_t lines_of(const Ran& ran) {
+  return std::count(ran.out.begin(), ran.out.end(), '\n');
+}
+
+void trackers(Workbench& bench) {
+  bench.train_with_hook("tracked", R"(
+local started, points, values = 0, 0, 0
+return {
+  trackers = {{
+    start = function(self, acc) started = started + 1 end,
+    log = function(self, acc, values_of_step, step)
+      points = points + 1
+      for _, value in pairs(values_of_step) do values = values + (math.type(value) and 1 or 0) end
+    end,
+    finish = function(self, acc, status)
+      figure(acc, "started", started, 1)
+      figure(acc, "steps with points", points, 10)
+      figure(acc, "numbers in them", values >= 30, true)
+      figure(acc, "status at the end", status, "done")
+    end,
+  }},
+})",
+                        {processes(2), "data.train.samples=80", "log.jsonl=points.jsonl", "log.csv=points.csv",
+                         "log.tensorboard=events"});
+  const auto points = lines_of(bench.run({"sql", "SELECT step FROM points", "--format", "csv"})) - 1;
+  bench.equal("lines of log.jsonl", bench.lines("points.jsonl"), points);
+  bench.equal("lines of log.csv, its header aside", bench.lines("points.csv") - 1, points);
+  bench.equal("log.tensorboard", bench.has("events") ? "there" : "missing", "there");
+}
+
+void messages(Workbench& bench) {
+  bench.write("wrong.lua", "return {\n  on_step_end = function(acc)\n    error('line 3')\n  end,\n}\n");
+  const Ran ran = bench.run({"exec", "recipe.yaml", "--json", "--quiet", "hooks=wrong.lua", processes(2)});
+  const json::Value document = json::parse(ran.out);
+  bench.equal("exit code", ran.exit_code, 1);
+  bench.equal("line", whole(at(document, {"error", "line"})), 3);
+  const std::string* file = at(document, {"error", "file"}).text();
+  bench.equal("file", file != nullptr && file->ends_with("wrong.lua") ? "wrong.lua" : "another", "wrong.lua");
+}
+
+constexpr Scenario kScenarios[] = {
+    {"metrics/counts", "16, 45", "every sample once through gather_for_metrics, however it was read", counts},
+    {"metrics/streams", "45, gap", "the same of streams", streams},
+    {"metrics/evaluation", "46", "accuracy and F1 of several processes are those of one, to the last bit", evaluations},
+    {"logs/trackers", "56", "points arrive in trackers, JSON lines, CSV and TensorBoard", trackers},
+    {"logs/lines", "57", "a message says the line that it is about", messages},
+};
+
+}  // namespace
+
+std::span<const Scenario> metric_scenarios() {
+  return kScenarios;
+}
+
+}  // namespace runner::cli::scenarios

@@ -1,0 +1,169 @@
+// What processes tell each other, and what becomes of all when one of them fails.
+#include <fmt/format.h>
+
+#include "runner/cli/scenarios/document.h"
+#include "runner/cli/scenarios/scenario.h"
+
+namespace runner::cli::scenarios {
+namespace {
+
+const Words kShort{processes(3), "data.train.samples=6", "data.batch_size=2", "train.epochs=1", "data.eval=null"};
+
+// The entry on_run_begin of a hook: what all processes do once.
+void once(Workbench& bench, const char* name, std::string_view body) {
+  bench.train_with_hook(name, fmt::format("return {{on_run_begin = function(acc)\n{}\nend}}", body), kShort);
+}
+
+void ranks(Workbench& bench) {
+  once(bench, "ranks", R"(
+local function all(value) return table.concat(acc:gather_object(tostring(value)), " ") end
+local mains, seen = 0, acc.process_index
+acc:on_main_process(function() mains = mains + 1 end)
+figure(acc, "process_index", all(acc.process_index), "0 1 2")
+figure(acc, "num_processes", all(acc.num_processes), "3 3 3")
+figure(acc, "is_main_process", all(acc.is_main_process), "true false false")
+figure(acc, "ran on_main_process", all(mains), "1 0 0")
+figure(acc, "unset on others", all(seen), "0 1 2"))");
+}
+
+void main_first(Workbench& bench) {
+  once(bench, "first", R"(
+local times, known = 0, nil
+acc:main_process_first(function()
+  times = times + 1
+  known = acc.is_main_process
+end)
+figure(acc, "each ran it once", table.concat(acc:gather(times), " "), "1 1 1")
+acc:wait_for_everyone()
+figure(acc, "and all are here", acc:reduce(1), "3.0"))");
+}
+
+void splits(Workbench& bench) {
+  for (const int p : {1, 2, 4, 8}) {
+    bench.train_with_hook(fmt::format("split-{}", p), R"(
+return {on_run_begin = function(acc)
+  local items = {}
+  for i = 1, 17 do items[i] = i end
+  local mine = acc:split_between_processes(items, function(part) return part end)
+  local sizes, all = {}, {}
+  for _, part in ipairs(acc:gather_object(mine)) do
+    sizes[#sizes + 1] = #part
+    for _, item in ipairs(part) do all[#all + 1] = item end
+  end
+  local wanted, most = {}, 17 // acc.num_processes
+  for rank = 0, acc.num_processes - 1 do wanted[#wanted + 1] = most + (rank < 17 % acc.num_processes and 1 or 0) end
+  figure(acc, "parts of 17 for " .. acc.num_processes, table.concat(sizes, " "), table.concat(wanted, " "))
+  figure(acc, "joined again", table.concat(all, " "), table.concat(items, " "))
+end})",
+                          with(kShort, {processes(p)}));
+  }
+}
+
+void triggers(Workbench& bench) {
+  bench.train_with_hook("trigger", R"(
+return {train = function(acc)
+  for batch in acc:batches("train") do
+    local before = acc:check_trigger()
+    if acc.process_index == 1 then acc:set_trigger() end
+    local function all(value) return table.concat(acc:gather_object(tostring(value)), " ") end
+    figure(acc, "before", all(before), "false false false")
+    figure(acc, "set by one", all(acc:check_trigger()), "true true true")
+    figure(acc, "looked at again", all(acc:check_trigger()), "false false false")
+    acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+    acc.optimizer:step()
+  end
+end})",
+                        kShort);
+}
+
+void collectives(Workbench& bench) {
+  once(bench, "collectives", R"(
+local rank = acc.process_index
+local function text(list) return table.concat(list, " ") end
+figure(acc, "gather of numbers", text(acc:gather(rank)), "0 1 2")
+figure(acc, "gather of lists", text(acc:gather{rank, 10 * rank}), "0 0 1 10 2 20")
+figure(acc, "sum", acc:reduce(rank + 1), "6.0")
+figure(acc, "mean", acc:reduce(rank, "mean"), "1.0")
+figure(acc, "max", acc:reduce(rank, "max"), "2.0")
+figure(acc, "none", acc:reduce(7, "none"), "7")
+figure(acc, "broadcast", acc:broadcast("from " .. rank), "from 0")
+figure(acc, "known to one only", acc:broadcast(rank == 0 and {n = 5} or nil).n, "5")
+local objects = acc:gather_object{rank = rank, name = "p" .. rank}
+figure(acc, "objects", objects[1].name .. objects[2].rank .. objects[3].name, "p01p2")
+local mine = {}
+for i = 1, rank + 1 do mine[i] = i end
+figure(acc, "padded", text(acc:gather(acc:pad_across_processes(mine, 9))), "1 9.0 9.0 1 2 9.0 1 2 3")
+local nested = acc:gather{a = {rank}, b = rank * 2}
+figure(acc, "nested", text(nested.a) .. " / " .. text(nested.b), "0 1 2 / 0 2 4"))");
+}
+
+void tensors(Workbench& bench) {
+  bench.train_with_hook("tensors", R"(
+return {train = function(acc)
+  for batch in acc:batches("train") do
+    local rank = acc.process_index
+    local x = nn.zeros(1, 2) + rank
+    local function text(t) return table.concat(t:flatten():tolist(), " ") end
+    figure(acc, "gather", text(acc:gather(x)), "0.0 0.0 1.0 1.0 2.0 2.0")
+    figure(acc, "transposed", text(acc:gather(x:transpose(1, 2))), "0.0 0.0 1.0 1.0 2.0 2.0")
+    figure(acc, "sum", text(acc:reduce(x)), "3.0 3.0")
+    figure(acc, "mean", text(acc:reduce(x, "mean")), "1.0 1.0")
+    figure(acc, "broadcast", text(acc:broadcast(x + 7)), "7.0 7.0")
+    figure(acc, "padded", text(acc:gather(acc:pad_across_processes(nn.ones(rank + 1), 5))),
+           "1.0 5.0 5.0 1.0 1.0 5.0 1.0 1.0 1.0")
+    local fits, said = pcall(acc.reduce, acc, nn.ones(rank + 1))
+    figure(acc, "shapes that differ", not fits and said:match("rank 0 .*"),
+           "rank 0 has (1) f32, rank 1 has (2) f32, rank 2 has (3) f32")
+    acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+    acc.optimizer:step()
+  end
+end})",
+                        kShort);
+}
+
+void random_numbers(Workbench& bench) {
+  const char* const kHook = R"(
+return {on_run_begin = function(acc)
+  local all = acc:gather(math.random())
+  figure(acc, "math.random() of three processes", all[1] == all[2] and all[2] == all[3] and "equal" or "different",
+         acc.vars.wanted)
+end})";
+  bench.train_with_hook("alike", kHook, with(kShort, {"vars.wanted=equal"}));
+  bench.train_with_hook("own", kHook, with(kShort, {"vars.wanted=different", "device_specific_seed=true"}));
+}
+
+// The run ends with exit code 1 and these words, long before anybody's patience does.
+void fails(Workbench& bench, const char* what, std::string_view body, const char* says) {
+  bench.write("fails.lua", fmt::format("return {{on_step_end = function(acc)\n{}\nend}}", body));
+  const Ran ran = bench.run(with({"exec", "recipe.yaml", "--quiet", "hooks=fails.lua"}, kShort));
+  bench.refused(what, ran, 1, says);
+  bench.at_most(fmt::format("{}: seconds", what), ran.seconds, 5);
+}
+
+void failures(Workbench& bench) {
+  fails(bench, "an error in one process", "if acc.process_index == 1 then error('boom') end", "rank 1: boom");
+  fails(bench, "an error in what the first process runs first",
+        "acc:main_process_first(function() if acc.is_main_process then error('boom') end end)", "boom");
+  fails(bench, "different collectives", "if acc.process_index == 2 then acc:gather(1) else acc:reduce(1) end",
+        "the replicas do not agree");
+}
+
+constexpr Scenario kScenarios[] = {
+    {"process/first", "18", "the first process goes first, then the others, each once", main_first},
+    {"process/ranks", "19", "each process knows who it is, and some work is for one alone", ranks},
+    {"process/split", "20", "lists in parts that differ by one item, joined again as they were", splits},
+    {"process/random", "21", "random numbers are the same in all processes, or each one's own", random_numbers},
+    {"process/trigger", "22", "a trigger that one sets, all see, once", triggers},
+    {"process/objects", "23, 26", "gather, reduce, broadcast and pad numbers, lists and tables", collectives},
+    {"process/tensors", "23, 24, 25", "the same of tensors; shapes that do not fit are named with their ranks",
+     tensors},
+    {"process/failures", "60, gap", "what fails in one process ends the run in seconds, and says where", failures},
+};
+
+}  // namespace
+
+std::span<const Scenario> process_scenarios() {
+  return kScenarios;
+}
+
+}  // namespace runner::cli::scenarios

@@ -1,0 +1,115 @@
+// What is kept, and what a run goes on from; and what the command line makes of recipes.
+#include <fmt/format.h>
+
+#include "runner/cli/scenarios/document.h"
+#include "runner/cli/scenarios/scenario.h"
+
+namespace runner::cli::scenarios {
+namespace {
+
+// Killed three times while it trains and saves, and resumed, a training must equal one in one go.
+void verify(Workbench& bench, const std::string& what, const Words& settings) {
+  const Ran ran = bench.run(with({"verify-resume", "recipe.yaml", "--json", "--kills=3"}, settings));
+  const json::Value document = json::parse(ran.out);
+  const bool* exact = at(document, {"exact"}).boolean();
+  bench.equal(what, exact == nullptr ? ran.err : *exact ? "exact" : "not exact", "exact");
+}
+
+const Words kRich{"model.dropout=0.2", "optimizer={type: adamw, lr: 0.01}", "scheduler={type: cosine, warmup: 2 steps}",
+                  "gradient_accumulation_steps=2"};
+
+void resumes(Workbench& bench) {
+  verify(bench, "1 process", kRich);
+  verify(bench, "3 processes", with(kRich, {processes(3)}));
+  verify(bench, "2 processes in fp16", with(kRich, {processes(2), "mixed_precision=fp16"}));
+}
+
+void registered(Workbench& bench) {
+  bench.write("counts.lua", R"(local nn = require "nn"
+return {train = function(acc)
+  local seen, half = {batches = 0}, 0
+  acc:register_for_checkpointing(seen, {
+    state_dict = function() return {half = half} end,
+    load_state_dict = function(self, state) half = state.half end,
+  })
+  for epoch in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:accumulate(function()
+        acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+        acc.optimizer:step()
+        acc.scheduler:step()
+        acc.optimizer:zero_grad()
+        seen.batches, half = seen.batches + 1, half + 0.5
+      end)
+      acc:log{seen = seen.batches, half = half, drawn = math.random()}
+    end
+  end
+end})");
+  verify(bench, "a loop in Lua with registered tables, 2 processes", with(kRich, {"hooks=counts.lua", processes(2)}));
+}
+
+void other_processes(Workbench& bench) {
+  const Words batch{"split_batches=true", "data.batch_size=24", "optimizer={type: adamw, lr: 0.01}"};
+  bench.train("whole", with(batch, {processes(3), "train.epochs=null", "train.steps=8"}));
+  bench.train("parts", with(batch, {processes(3), "train.epochs=null", "train.steps=3"}));
+  const Ran ran = bench.run({"resume", "parts", "--quiet", processes(2), "train.steps=8"});
+  bench.equal("exit code", ran.exit_code, 0);
+  bench.close("train/loss of 3 processes, then 2, inside an epoch", bench.points("parts", "train/loss"),
+              bench.points("whole", "train/loss"), 1e-6);
+}
+
+void retention(Workbench& bench) {
+  bench.train("kept", {"data.train.samples=88", "train.epochs=1", "checkpoint={every: 1 step, keep_last: 2}"});
+  std::string steps;
+  const json::Value states = json::parse(bench.run({"states", "kept", "--json"}).out);
+  for (const json::Value& state : list(states)) steps += fmt::format("{} ", whole(at(state, {"step"})));
+  bench.equal("states of 11 saves, two kept", steps, "11 10 ");
+}
+
+void refuses_other_models(Workbench& bench) {
+  bench.train("small", {"train.epochs=1"});
+  bench.refused("a state with other shapes", bench.run({"fork", "small", "model.hidden=[9]", "--quiet"}), 2,
+                "0.weight");
+}
+
+// ---- recipes --------------------------------------------------------------------------------------------------------
+
+void precedence(Workbench& bench) {
+  bench.write("base.yaml", "optimizer: {lr: 0.5, momentum: 0.8}\ntrain: {epochs: 7}\n");
+  bench.write("derived.yaml", "include: [recipe.yaml, base.yaml]\ntrain: {epochs: 8}\n");
+  const auto explain = [&](const char* key) {
+    const Ran ran = bench.run({"explain", "derived.yaml", key, "--json", "train.epochs=9"});
+    const json::Value document = json::parse(ran.out);
+    const std::string* kind = at(document, {"origin", "kind"}).text();
+    return fmt::format("{} from {}", json::compact(at(document, {"value"})), kind != nullptr ? *kind : ran.err);
+  };
+  bench.equal("train.epochs", explain("train.epochs"), "9 from command line");
+  bench.equal("optimizer.momentum", explain("optimizer.momentum"), "0.8 from include");
+  bench.equal("optimizer.nesterov", explain("optimizer.nesterov"), "false from default");
+}
+
+void wrong_recipes(Workbench& bench) {
+  bench.write("wrong.yaml", "schema_version: 1\nnmae: x\nmodel: {type: mlpp}\ntrain: {epochs: 0}\n");
+  const Ran ran = bench.run({"check", "wrong.yaml", "--json"});
+  bench.equal("exit code", ran.exit_code, 2);
+  bench.at_least("errors told at once", static_cast<double>(list(at(json::parse(ran.out), {"errors"})).size()), 5);
+}
+
+constexpr Scenario kScenarios[] = {
+    {"state/resume", "12, 39, 47, 48, 54, gap", "killed and resumed training equals that in one go, bit for bit",
+     resumes},
+    {"state/hooks", "50, 52", "what hooks register comes back", registered},
+    {"state/processes", "7, 47, gap", "another number of processes goes on at the next sample", other_processes},
+    {"state/retention", "49", "the newest two of eleven states are kept", retention},
+    {"state/shapes", "53", "a state of another model is refused by the name of a tensor", refuses_other_models},
+    {"recipe/precedence", "58", "command line before recipe before include before default", precedence},
+    {"recipe/errors", "58", "everything wrong with a recipe is told at once", wrong_recipes},
+};
+
+}  // namespace
+
+std::span<const Scenario> state_scenarios() {
+  return kScenarios;
+}
+
+}  // namespace runner::cli::scenarios

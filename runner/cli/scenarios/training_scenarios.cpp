@@ -1,0 +1,284 @@
+// Training by several processes, in windows of several batches and in half precision equals training by one.
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "runner/cli/scenarios/document.h"
+#include "runner/cli/scenarios/scenario.h"
+
+namespace runner::cli::scenarios {
+namespace {
+
+constexpr double kRounding = 1e-6;  // relative, of sums in another order
+constexpr std::array kMetrics{"train/loss", "train/lr", "train/grad_norm", "eval/loss", "eval/accuracy"};
+
+Words global_batch(int64_t size, int count, int64_t accumulation = 1) {
+  return {processes(count), fmt::format("data.batch_size={}", size / count / accumulation),
+          fmt::format("gradient_accumulation_steps={}", accumulation)};
+}
+
+// Two trainings have the same points of every metric, within `tolerance`.
+void same(Workbench& bench, const std::string& what, const Words& a, const Words& b, double tolerance) {
+  const Words clipped{"train.clip_grad_norm=100"};
+  bench.train("a", with(clipped, a));
+  bench.train("b", with(clipped, b));
+  for (const char* metric : kMetrics)
+    bench.close(fmt::format("{}: {}", what, metric), bench.points("b", metric), bench.points("a", metric), tolerance);
+}
+
+// ---- replicas -------------------------------------------------------------------------------------------------------
+
+void replicas(Workbench& bench) {
+  for (const int p : {2, 3, 4}) {
+    same(bench, fmt::format("{} processes", p), global_batch(24, 1), global_batch(24, p), kRounding);
+  }
+  same(bench, "4 processes, a batch of 24 split", global_batch(24, 1),
+       {processes(4), "split_batches=true", "data.batch_size=24"}, kRounding);
+  same(bench, "3 processes, a batch of 8 split in uneven shares", global_batch(8, 1),
+       {processes(3), "split_batches=true", "data.batch_size=8"}, kRounding);
+}
+
+void regression(Workbench& bench) {
+  // y = 2 x + 3 and noise of ±0.1
+  std::string csv = "x,y\n";
+  for (int i = 0; i < 64; ++i) {
+    const double x = i / 16.0 - 2;
+    csv += fmt::format("{},{}\n", x, 2 * x + 3 + 0.1 * std::sin(i * 7.0));
+  }
+  bench.write("line.csv", csv);
+  bench.write("recipe.yaml", R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: line.csv, label: y}}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 3}
+log: {every: 1 step}
+)");
+  bench.train("one", global_batch(16, 1));
+  const json::Value document = bench.train("two", global_batch(16, 2));
+  bench.close("train/loss", bench.points("two", "train/loss"), bench.points("one", "train/loss"), kRounding);
+  const json::Value& loss = at(document, {"metrics", "train/loss", "last"});
+  bench.at_most("the last loss", number(loss), 0.2);
+}
+
+void precisions(Workbench& bench) {
+  bench.train("no", global_batch(24, 2));
+  for (const std::string precision : {"bf16", "fp16"}) {
+    bench.train(precision, with(global_batch(24, 2), {"mixed_precision=" + precision}));
+    bench.close(precision + ": train/loss", bench.points(precision, "train/loss"), bench.points("no", "train/loss"),
+                0.02);
+  }
+}
+
+void accuracy(Workbench& bench) {
+  const json::Value document =
+      bench.train("learns", {processes(2), "data.train.samples=600", "data.eval.samples=200",
+                             "data.train.features=[16]", "data.eval.features=[16]", "model.hidden=[32]",
+                             "train.epochs=8", "optimizer={type: adamw, lr: 0.02}", "log.every=20 steps"});
+  bench.at_least("eval/accuracy", number(at(document, {"metrics", "eval/accuracy", "last"})), 0.9);
+}
+
+void comm_hooks(Workbench& bench) {
+  const Words base = with(global_batch(24, 3), {"train.clip_grad_norm=100"});
+  bench.train("plain", base);
+  for (const std::string hook : {"fp16", "bf16"}) {
+    bench.train(hook, with(base, {"comm.hook=" + hook}));
+    bench.close(hook + ": train/grad_norm", bench.points(hook, "train/grad_norm"),
+                bench.points("plain", "train/grad_norm"), 1e-2);
+  }
+}
+
+// ---- accumulation ---------------------------------------------------------------------------------------------------
+
+void windows(Workbench& bench) {
+  for (const int p : {1, 2, 3}) {
+    for (const int64_t k : {2, 4}) {
+      same(bench, fmt::format("P={}, K={}", p, k), global_batch(24, 1), global_batch(24, p, k), kRounding);
+    }
+  }
+}
+
+// A loop in Lua, `body` being what it does with each batch.
+void loop(Workbench& bench, const char* name, std::string_view before, std::string_view body, std::string_view after,
+          const Words& settings) {
+  bench.train_with_hook(name,
+                        fmt::format(R"(
+return {{train = function(acc)
+  {}
+  for epoch in acc:epochs() do
+    local index = 0
+    for batch in acc:batches("train") do
+      {}
+      index = index + 1
+    end
+  end
+  {}
+end}})",
+                                    before, body, after),
+                        settings);
+}
+
+constexpr const char* kStep = R"(
+      acc:accumulate(function()
+        acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+        if acc.sync_gradients then seen[#seen + 1] = index end
+        acc.optimizer:step()
+        acc.scheduler:step()
+        acc.optimizer:zero_grad()
+      end))";
+
+void sync(Workbench& bench) {
+  for (const char* split : {"split_batches=false", "split_batches=true"}) {
+    for (const char* dispatch : {"data.dispatch_batches=false", "data.dispatch_batches=true"}) {
+      const bool is_split = std::string_view(split).ends_with("true");
+      loop(bench, "sync", "local seen = {}", kStep,
+           fmt::format("figure(acc, 'batches that end a window, {} {}', table.concat(seen, ' '), '{}')", split,
+                       dispatch, is_split ? "1 3 4" : "1 2"),
+           {processes(2), "data.train.samples=80", "data.batch_size=16", "gradient_accumulation_steps=2", split,
+            dispatch, "train.epochs=1"});
+    }
+  }
+}
+
+void local_gradients(Workbench& bench) {
+  const Words settings = global_batch(24, 2, 2);
+  bench.train("plain", settings);
+  loop(bench, "local", "", R"(
+      local function backward()
+        acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels, {reduction = "none"}))
+      end
+      acc:accumulate(function()
+        if acc.sync_gradients then backward() else acc:no_sync(backward) end
+        acc.optimizer:step()
+        acc.optimizer:zero_grad()
+      end))",
+       "", settings);
+  bench.close("train/loss", bench.points("local", "train/loss"), bench.points("plain", "train/loss"), kRounding);
+}
+
+void several_passes(Workbench& bench) {
+  const Words settings = global_batch(24, 2);
+  bench.train("plain", settings);
+  loop(bench, "passes", "", R"(
+      local first = nn.cross_entropy(acc.model(batch.features), batch.labels, {reduction = "none"})
+      local second = nn.cross_entropy(acc.model(batch.features), batch.labels, {reduction = "none"})
+      acc:backward(first * 0.25)
+      acc:backward(second * 0.75)
+      acc.optimizer:step()
+      acc.optimizer:zero_grad())",
+       "", settings);
+  bench.close("train/loss", bench.points("passes", "train/loss"), bench.points("plain", "train/loss"), kRounding);
+}
+
+void nested_loops(Workbench& bench) {
+  loop(bench, "nested", "local seen, inner = {}, 0",
+       fmt::format(R"({}
+      if index == 0 then
+        for eval in acc:batches("eval") do inner = inner + 1 end
+      end)",
+                   kStep),
+       R"(
+  figure(acc, "batches of the inner loop", inner, 6)
+  figure(acc, "batches that end a window", table.concat(seen, " "), "1 3 4 1 3 4"))",
+       {processes(2), "data.train.samples=80", "data.batch_size=8", "gradient_accumulation_steps=2",
+        "data.eval.samples=33"});
+}
+
+// ---- schedules ------------------------------------------------------------------------------------------------------
+
+constexpr int kSteps = 12;
+constexpr double kRate = 0.1;
+
+// A run of kSteps optimizer steps, and the rates that it has used.
+std::vector<double> rates(Workbench& bench, const std::string& name, const std::string& scheduler, int p, int64_t k) {
+  bench.train(name, with(global_batch(24, p, k),
+                         {"scheduler=" + scheduler, "train.epochs=null", fmt::format("train.steps={}", kSteps)}));
+  return bench.points(name, "train/lr");
+}
+
+template <class Factor>
+std::vector<double> wanted_rates(Factor factor) {
+  std::vector<double> rates;
+  for (int step = 0; step < kSteps; ++step) rates.push_back(kRate * factor(step));
+  return rates;
+}
+
+void linear_schedule(Workbench& bench) {
+  const auto wanted = wanted_rates([](int step) { return 1.0 - static_cast<double>(step) / kSteps; });
+  for (const int p : {1, 2}) {
+    for (const int64_t k : {1, 2, 4}) {
+      bench.close(fmt::format("P={}, K={}: down to 0 behind the last step", p, k),
+                  rates(bench, "linear", "{type: linear}", p, k), wanted, kRounding);
+    }
+  }
+}
+
+void other_schedules(Workbench& bench) {
+  const auto cosine = wanted_rates([](int step) {
+    return step < 3 ? step / 3.0 : 0.5 * (1 + std::cos(std::numbers::pi * (step - 3) / (kSteps - 3)));
+  });
+  bench.close("cosine behind a warm-up of 3 steps, P=2, K=2",
+              rates(bench, "cosine", "{type: cosine, warmup: 3 steps}", 2, 2), cosine, kRounding);
+  const auto upstream = wanted_rates([](int step) { return 1.0 - 2.0 * step / 40; });
+  bench.close("compat: accelerate, two steps a step, P=2",
+              rates(bench, "compat", "{type: linear, length: 40 steps, compat: accelerate}", 2, 1), upstream,
+              kRounding);
+}
+
+// ---- scaler ---------------------------------------------------------------------------------------------------------
+
+// PyTorch's rule: the scale halves where a step is skipped, and doubles behind `interval` good steps in a row.
+std::vector<double> scales_of(const std::vector<double>& skipped, double scale, int interval) {
+  std::vector<double> scales;
+  int good = 0;
+  for (const double skip : skipped) {
+    good = skip > 0 ? 0 : good + 1;
+    if (skip > 0) scale /= 2;
+    if (good == interval) {
+      scale *= 2;
+      good = 0;
+    }
+    scales.push_back(scale);
+  }
+  return scales;
+}
+
+void scaler(Workbench& bench) {
+  loop(bench, "scaler", "", R"(
+      acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+      acc.optimizer:step()
+      acc.optimizer:zero_grad()
+      acc:log{skipped = acc.optimizer_step_was_skipped and 1 or 0})",
+       "", {processes(2), "mixed_precision=fp16", "scaler={init_scale: 16777216, growth_interval: 3}"});
+  const std::vector<double> skipped = bench.points("scaler", "skipped");
+  double count = 0;
+  for (const double skip : skipped) count += skip;
+  bench.at_least("steps skipped", count, 3);
+  bench.at_least("steps made", static_cast<double>(skipped.size()) - count, 3);
+  bench.close("train/scale", bench.points("scaler", "train/scale"), scales_of(skipped, 16777216, 3), 0);
+}
+
+constexpr Scenario kScenarios[] = {
+    {"training/regression", "31", "a line is found, by two processes as by one", regression},
+    {"training/replicas", "31", "2, 3 and 4 processes train as one with the same global batch", replicas},
+    {"training/precision", "31", "bf16 and fp16 train as float32 does, nearly", precisions},
+    {"training/accuracy", "32", "a small task is learned", accuracy},
+    {"training/comm_hooks", "33", "gradients that travel in half precision are the same, nearly", comm_hooks},
+    {"accumulation/no_sync", "34", "gradients that stay with their process until the window's end", local_gradients},
+    {"accumulation/passes", "35", "several passes and one reduction", several_passes},
+    {"accumulation/sync", "36", "windows end at every K-th and at the last batch", sync},
+    {"accumulation/windows", "36, 37, gap", "a window trains as one large batch does, a short last one too", windows},
+    {"accumulation/nested", "38", "a loop inside a loop leaves the outer one as it was", nested_loops},
+    {"scaler/skips", "40, 43", "overflowing steps are skipped; the scale follows PyTorch's rule", scaler},
+    {"schedule/linear", "42", "the rate is 0 behind the last step, whatever P and K are", linear_schedule},
+    {"schedule/formulas", "41", "rates follow their formulas, and Accelerate's where it is asked for", other_schedules},
+};
+
+}  // namespace
+
+std::span<const Scenario> training_scenarios() {
+  return kScenarios;
+}
+
+}  // namespace runner::cli::scenarios

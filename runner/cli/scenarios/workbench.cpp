@@ -1,0 +1,210 @@
+#include "runner/cli/scenarios/workbench.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runner/cli/scenarios/document.h"
+#include "runner/report/format.h"
+#include "schema/error.h"
+
+namespace runner::cli::scenarios {
+namespace {
+
+constexpr const char* kRecipe = R"(schema_version: 1
+seed: 7
+model: {type: mlp, hidden: [8]}
+data:
+  train: {format: synthetic, samples: 101, features: [4], classes: 3}
+  eval: {format: synthetic, samples: 33, features: [4], classes: 3}
+  batch_size: 8
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 2}
+log: {every: 1 step}
+)";
+
+constexpr const char* kFigureModule = R"(return function(acc, what, got, wanted)
+  acc:print("figure", what, tostring(got), tostring(wanted))
+end
+)";
+
+// In the child.  Only calls that are safe between fork and exec.
+[[noreturn]] void become_program(const char* folder, char* const* arguments) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+  if (::chdir(folder) != 0) _exit(126);
+  const int in = ::open("/dev/null", O_RDONLY), out = ::open("stdout", kFlags, 0600),
+            err = ::open("stderr", kFlags, 0600);
+  if (in < 0 || out < 0 || err < 0) _exit(126);
+  ::dup2(in, 0);
+  ::dup2(out, 1);
+  ::dup2(err, 2);
+  ::execv("/proc/self/exe", arguments);
+  _exit(127);
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream in(line);
+  for (std::string field; std::getline(in, field, '\t');) fields.push_back(field);
+  return fields;
+}
+
+// What a failed command says is wrong, on its first line.
+std::string error_line(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("error: ") != std::string::npos) return line;
+  }
+  return "no error";
+}
+
+}  // namespace
+
+Words with(Words settings, const Words& more) {
+  for (const std::string& word : more) {
+    const std::string_view key = std::string_view(word).substr(0, word.find('=') + 1);
+    if (!key.empty()) std::erase_if(settings, [&](const std::string& old) { return old.starts_with(key); });
+    settings.push_back(word);
+  }
+  return settings;
+}
+
+Workbench::Workbench(std::filesystem::path folder, std::string_view backend, const train::ChildWatch& watch)
+    : folder_(std::move(folder)), backend_(backend), watch_(watch) {
+  write("recipe.yaml", kRecipe);
+  write("figure.lua", kFigureModule);
+}
+
+void Workbench::write(const std::string& name, std::string_view text) const {
+  std::ofstream file(folder_ / name, std::ios::binary);
+  file << text;
+  RUN_CHECK(file.flush(), ErrorKind::kRun, "cannot write {}: {}", (folder_ / name).string(), std::strerror(errno));
+}
+
+bool Workbench::has(const std::string& name) const {
+  return std::filesystem::exists(folder_ / name);
+}
+
+int64_t Workbench::lines(const std::string& name) const {
+  const std::string text = text_of(folder_ / name);
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+Ran Workbench::run(const Words& words) const {
+  Words all = with({"runner", "--db", "runner.db", "--color", "never"}, {});
+  all.insert(all.begin() + 1, words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : all) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const auto start = std::chrono::steady_clock::now();
+  const pid_t parent = ::getpid(), child = ::fork();
+  RUN_CHECK(child >= 0, ErrorKind::kRun, "cannot start a process: {}", std::strerror(errno));
+  if (child == 0) {
+    watch_.enter_child(parent);
+    become_program(folder_.c_str(), arguments.data());
+  }
+  const int status = watch_.wait(child);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          .out = text_of(folder_ / "stdout"),
+          .err = text_of(folder_ / "stderr"),
+          .seconds = elapsed.count()};
+}
+
+Words Workbench::train_words(const std::string& name, const Words& settings) const {
+  return with({"exec", "recipe.yaml", "--quiet", "--json", "name=" + name, "backend=" + backend_}, settings);
+}
+
+json::Value Workbench::trained(const std::string& name, const Ran& ran) {
+  if (ran.exit_code != 0) equal("training " + name, error_line(ran.err), "done");
+  return json::parse(ran.out);
+}
+
+json::Value Workbench::train(const std::string& name, const Words& settings) {
+  return trained(name, run(train_words(name, settings)));
+}
+
+json::Value Workbench::train_with_hook(const std::string& name, std::string_view lua, const Words& settings) {
+  write("hook.lua", fmt::format("local nn, figure = require \"nn\", require \"figure\"\n{}", lua));
+  const Ran ran = run(train_words(name, with({"hooks=hook.lua"}, settings)));
+  std::istringstream lines(ran.err);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> fields = fields_of(line);
+    if (fields.size() == 4 && fields[0] == "figure") equal(fields[1], fields[2], fields[3]);
+  }
+  return trained(name, ran);
+}
+
+json::Value Workbench::plan(const Words& settings) {
+  const Ran ran = run(with({"plan", "recipe.yaml", "--json", "backend=" + backend_}, settings));
+  if (ran.exit_code != 0) equal("plan", error_line(ran.err), "a plan");
+  return json::parse(ran.out);
+}
+
+std::vector<double> Workbench::points(const std::string& name, const std::string& metric) {
+  std::vector<double> values;
+  const json::Value document = json::parse(run({"metrics", name, metric, "--json"}).out);
+  for (const json::Value& point : list(at(document, {"points"}))) {
+    if (list(point).size() == 2) values.push_back(number(list(point)[1]));
+  }
+  return values;
+}
+
+// ---- figures --------------------------------------------------------------------------------------------------------
+
+void Workbench::equal(const std::string& what, const std::string& got, const std::string& wanted) {
+  figures.push_back({what, got, wanted, got == wanted});
+}
+
+void Workbench::equal(const std::string& what, int64_t got, int64_t wanted) {
+  equal(what, std::to_string(got), std::to_string(wanted));
+}
+
+void Workbench::close(const std::string& what, const std::vector<double>& got, const std::vector<double>& wanted,
+                      double tolerance) {
+  if (got.size() != wanted.size() || wanted.empty()) {
+    const auto points = [](size_t count) { return report::count_text(static_cast<int64_t>(count), "number"); };
+    figures.push_back({what, points(got.size()), points(std::max<size_t>(1, wanted.size())), false});
+    return;
+  }
+  double largest = 0, most = 0;
+  for (const double value : wanted) largest = std::max(largest, std::abs(value));
+  bool right = true;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double difference = std::abs(got[i] - wanted[i]);
+    most = std::max(most, difference);
+    right &= difference <= tolerance * largest;  // false for NaN
+  }
+  figures.push_back({what, fmt::format("{} numbers, {:.2g} apart", got.size(), most),
+                     fmt::format("{} numbers, {:.2g} apart or less", wanted.size(), tolerance * largest), right});
+}
+
+void Workbench::at_least(const std::string& what, double got, double least) {
+  figures.push_back({what, report::rounded_text(got), "at least " + report::rounded_text(least), got >= least});
+}
+
+void Workbench::at_most(const std::string& what, double got, double most) {
+  figures.push_back({what, report::rounded_text(got), "at most " + report::rounded_text(most), got <= most});
+}
+
+void Workbench::refused(const std::string& what, const Ran& ran, int exit_code, const std::string& says) {
+  const bool right = ran.exit_code == exit_code && ran.err.find(says) != std::string::npos;
+  figures.push_back({what, fmt::format("exit code {}: {}", ran.exit_code, error_line(ran.err)),
+                     fmt::format("exit code {}: … {} …", exit_code, says), right});
+}
+
+}  // namespace runner::cli::scenarios
