@@ -29,13 +29,9 @@ int64_t to_steps(const schema::Length& length, const RunScale& scale) {
   return ceil_div(epochs * steps + ceil_div(rest * of_epochs, scale.samples_per_step), of_epochs);
 }
 
-namespace {
-
 bool moves_momentum(const SchedulerSpec& spec) {
   return spec.type == SchedulerType::kOneCycle && spec.cycle_momentum;
 }
-
-}  // namespace
 
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const SchedulerSpec& spec) {
   // Above 0 if that of any step is.

@@ -44,6 +44,9 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
+// Whether a schedule moves the momentum (LrSchedule::momentum) as well.
+bool moves_momentum(const schema::SchedulerSpec& spec);
+
 // The hyperparameters that an optimizer starts with under a schedule.  one_cycle puts its own momentum in the place of
 // the recipe's, so that an optimizer with momentum 0 has one from then on (as torch's OneCycleLR when it is made).
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const schema::SchedulerSpec& spec);

@@ -16,8 +16,66 @@ using Values = std::span<const Value>;
 // A rule names what would else be recorded in the order in which a compiler evaluates arguments: the kernels of updates
 // are found by what is recorded (docs/decisions/009-compiled-loops.md).
 
+// ---- numbers -------------------------------------------------------------------------------------------------------
+// Formulas of scalars are written once, for numbers of the host, double, and for those that a Program computes.
+
+struct Recorded {
+  Value value;  // () f64
+};
+Recorded operator-(double a, Recorded b) {
+  return {ops::sub(a, b.value)};
+}
+Recorded operator-(Recorded a, double b) {
+  return {ops::sub(a.value, b)};
+}
+Recorded operator+(double a, Recorded b) {
+  return {ops::add(b.value, a)};
+}
+Recorded operator*(Recorded a, double b) {
+  return {ops::mul(a.value, b)};
+}
+Recorded operator/(Recorded a, Recorded b) {
+  return {ops::div(a.value, b.value)};
+}
+Recorded operator/(double a, Recorded b) {
+  return {ops::div(a, b.value)};
+}
+
+double power(double base, double exponent) {
+  return std::pow(base, exponent);
+}
+Recorded power(Recorded base, Recorded exponent) {
+  return {ops::pow(base.value, exponent.value)};
+}
+Recorded power(double base, Recorded exponent) {
+  return power(Recorded{ops::full_like(exponent.value, base)}, exponent);
+}
+double root(double x) {
+  return std::sqrt(x);
+}
+Recorded root(Recorded x) {
+  return {ops::sqrt(x.value)};
+}
+
+// `first` in update number 1, `later` in those behind it.
+double in_first(double step, double first, double later) {
+  return step == 1 ? first : later;
+}
+Recorded in_first(Recorded step, double first, Recorded later) {
+  const Value is_first = ops::eq(step.value, ops::full_like(step.value, 1.0));
+  return {ops::where(is_first, ops::full_like(step.value, first), later.value)};
+}
+Recorded in_first(Recorded step, double first, double later) {
+  return in_first(step, first, Recorded{ops::full_like(step.value, later)});
+}
+
+template <class Number>
+struct Rates {
+  Number lr, momentum;
+};
+
 // ---- sgd: scalars lr, momentum, fresh ------------------------------------------------------------------------------
-// b ← μ b + (1 − dampening) g, in the first step b ← g: the host sends μ = 0 and fresh = 1 then.
+// b ← μ b + (1 − dampening) g, in the first step b ← g: μ is 0 and fresh is 1 then.
 
 constexpr std::string_view kSgdScalars[] = {"lr", "momentum", "fresh", "nesterov_momentum"};
 
@@ -26,10 +84,11 @@ std::vector<Slot> sgd_slots(const OptimizerHyper& hyper) {
   return {{"momentum_buffer"}};
 }
 
-void sgd_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t step, std::span<double> s) {
+template <class Number>
+void sgd_scalars(const OptimizerHyper& hyper, const Rates<Number>& rates, Number step, std::span<Number> s) {
   s[0] = rates.lr;
-  s[1] = step == 1 ? 0.0 : rates.momentum;
-  s[2] = step == 1 ? 1.0 : 1.0 - hyper.dampening;
+  s[1] = in_first(step, 0.0, rates.momentum);
+  s[2] = in_first(step, 1.0, 1.0 - hyper.dampening);
   s[3] = rates.momentum;
 }
 
@@ -54,12 +113,12 @@ std::vector<Slot> adam_slots(const OptimizerHyper& hyper) {
   return result;
 }
 
-void adam_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t step, std::span<double> s) {
-  const auto t = static_cast<double>(step);
-  s[0] = rates.lr / (1.0 - std::pow(rates.momentum, t));
+template <class Number>
+void adam_scalars(const OptimizerHyper& hyper, const Rates<Number>& rates, Number step, std::span<Number> s) {
+  s[0] = rates.lr / (1.0 - power(rates.momentum, step));
   s[1] = 1.0 - rates.lr * hyper.weight_decay;
   s[2] = 1.0 - rates.momentum;
-  s[3] = 1.0 / std::sqrt(1.0 - std::pow(hyper.beta2, t));
+  s[3] = 1.0 / root(1.0 - power(hyper.beta2, step));
 }
 
 Updated adam_family(const OptimizerHyper& hyper, bool decoupled, Value p, Value g, Values slots, Values s) {
@@ -100,7 +159,8 @@ std::vector<Slot> rmsprop_slots(const OptimizerHyper& hyper) {
   return result;
 }
 
-void rmsprop_scalars(const OptimizerHyper&, const StepRates& rates, int64_t, std::span<double> s) {
+template <class Number>
+void rmsprop_scalars(const OptimizerHyper&, const Rates<Number>& rates, Number, std::span<Number> s) {
   s[0] = rates.lr;
   s[1] = rates.momentum;
 }
@@ -129,8 +189,9 @@ std::vector<Slot> adagrad_slots(const OptimizerHyper& hyper) {
   return {{"sum", hyper.initial_accumulator_value}};
 }
 
-void adagrad_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t step, std::span<double> s) {
-  s[0] = rates.lr / (1.0 + static_cast<double>(step - 1) * hyper.lr_decay);
+template <class Number>
+void adagrad_scalars(const OptimizerHyper& hyper, const Rates<Number>& rates, Number step, std::span<Number> s) {
+  s[0] = rates.lr / (1.0 + (step - 1.0) * hyper.lr_decay);
 }
 
 Updated adagrad(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values s) {
@@ -148,7 +209,8 @@ std::vector<Slot> lion_slots(const OptimizerHyper&) {
   return {{"exp_avg"}};
 }
 
-void lion_scalars(const OptimizerHyper& hyper, const StepRates& rates, int64_t, std::span<double> s) {
+template <class Number>
+void lion_scalars(const OptimizerHyper& hyper, const Rates<Number>& rates, Number, std::span<Number> s) {
   s[0] = rates.lr;
   s[1] = 1.0 - rates.lr * hyper.weight_decay;
   s[2] = rates.momentum;
@@ -168,30 +230,37 @@ Updated lion(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values
 
 constexpr std::string_view kCustomScalars[] = {"lr", "step"};
 
-void custom_scalars(const OptimizerHyper&, const StepRates& rates, int64_t step, std::span<double> s) {
+template <class Number>
+void custom_scalars(const OptimizerHyper&, const Rates<Number>& rates, Number step, std::span<Number> s) {
   s[0] = rates.lr;
-  s[1] = static_cast<double>(step);
+  s[1] = step;
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------
+
+template <class Number>
+using ScalarFormula = void (*)(const OptimizerHyper&, const Rates<Number>&, Number step, std::span<Number>);
 
 struct RuleRow {
   OptimizerType type;
   std::vector<Slot> (*slots)(const OptimizerHyper& hyper);
   std::span<const std::string_view> scalars;
-  void (*step_scalars)(const OptimizerHyper&, const StepRates&, int64_t, std::span<double>);
+  ScalarFormula<double> host_scalars;
+  ScalarFormula<Recorded> recorded_scalars;
   Updated (*update)(const OptimizerHyper&, Value, Value, Values, Values);
   double OptimizerHyper::*momentum;
 };
 
 constexpr RuleRow kRules[] = {
-    {OptimizerType::kSgd, sgd_slots, kSgdScalars, sgd_scalars, sgd, &OptimizerHyper::momentum},
-    {OptimizerType::kAdam, adam_slots, kAdamScalars, adam_scalars, adam, &OptimizerHyper::beta1},
-    {OptimizerType::kAdamW, adam_slots, kAdamScalars, adam_scalars, adamw, &OptimizerHyper::beta1},
-    {OptimizerType::kRmsprop, rmsprop_slots, kRmspropScalars, rmsprop_scalars, rmsprop, &OptimizerHyper::momentum},
-    {OptimizerType::kAdagrad, adagrad_slots, kAdagradScalars, adagrad_scalars, adagrad, &OptimizerHyper::momentum},
-    {OptimizerType::kLion, lion_slots, kLionScalars, lion_scalars, lion, &OptimizerHyper::beta1},
-    {OptimizerType::kHook, nullptr, kCustomScalars, custom_scalars, nullptr, &OptimizerHyper::momentum},
+    {OptimizerType::kSgd, sgd_slots, kSgdScalars, sgd_scalars, sgd_scalars, sgd, &OptimizerHyper::momentum},
+    {OptimizerType::kAdam, adam_slots, kAdamScalars, adam_scalars, adam_scalars, adam, &OptimizerHyper::beta1},
+    {OptimizerType::kAdamW, adam_slots, kAdamScalars, adam_scalars, adam_scalars, adamw, &OptimizerHyper::beta1},
+    {OptimizerType::kRmsprop, rmsprop_slots, kRmspropScalars, rmsprop_scalars, rmsprop_scalars, rmsprop,
+     &OptimizerHyper::momentum},
+    {OptimizerType::kAdagrad, adagrad_slots, kAdagradScalars, adagrad_scalars, adagrad_scalars, adagrad,
+     &OptimizerHyper::momentum},
+    {OptimizerType::kLion, lion_slots, kLionScalars, lion_scalars, lion_scalars, lion, &OptimizerHyper::beta1},
+    {OptimizerType::kHook, nullptr, kCustomScalars, custom_scalars, custom_scalars, nullptr, &OptimizerHyper::momentum},
 };
 
 const RuleRow& row_of(OptimizerType type) {
@@ -213,7 +282,16 @@ std::span<const std::string_view> scalar_names(OptimizerType type) {
 
 void step_scalars(const Rule& rule, const StepRates& rates, int64_t step, std::span<double> scalars) {
   RUN_ASSERT(scalars.size() == scalar_names(rule.type).size() && step >= 1);
-  row_of(rule.type).step_scalars(rule.hyper, rates, step, scalars);
+  row_of(rule.type).host_scalars(rule.hyper, {rates.lr, rates.momentum}, static_cast<double>(step), scalars);
+}
+
+std::vector<Value> record_scalars(const Rule& rule, const RecordedRates& rates, Value step) {
+  const RuleRow& row = row_of(rule.type);
+  std::vector<Recorded> numbers(row.scalars.size());
+  row.recorded_scalars(rule.hyper, {{rates.lr}, {rates.momentum}}, {step}, numbers);
+  std::vector<Value> scalars;
+  for (const Recorded& number : numbers) scalars.push_back(number.value);
+  return scalars;
 }
 
 Updated update(const Rule& rule, Value parameters, Value gradient, Values slots, Values scalars) {

@@ -2,7 +2,8 @@
 //
 // A rule records element-wise ops over whole flat buffers, so one fused kernel updates a parameter group.  Rules follow
 // torch.optim's single-tensor code, sgd to adagrad, and arXiv 2302.06675 algorithm 2 for lion; slots carry torch's
-// names. What changes from step to step (rates, bias corrections) enters as scalars, computed on the host in double.
+// names. What changes from step to step (rates, bias corrections) enters as scalars: computed on the host in double,
+// or, where the device alone counts the updates, recorded in f64, by the same formulas.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +61,12 @@ struct StepRates {
 
 // Values of the scalars for update number `step` (from 1), written to `scalars` (as many as scalar_names).
 void step_scalars(const Rule& rule, const StepRates& rates, int64_t step, std::span<double> scalars);
+
+// The same as values of a Program, where lr, momentum and the number of the update are: () f64, as the results.
+struct RecordedRates {
+  Value lr, momentum;
+};
+std::vector<Value> record_scalars(const Rule& rule, const RecordedRates& rates, Value step);
 
 // parameters, gradient, each slot: (n) of one float dtype; scalars: () of that dtype.
 Updated update(const Rule& rule, Value parameters, Value gradient, std::span<const Value> slots,

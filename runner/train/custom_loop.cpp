@@ -334,7 +334,8 @@ void CustomLoop::end_batch() {
   if (!last) return;
   Window window = std::exchange(window_, {});
   window.seen.applied = !window.overflowed || !window.untouched;
-  host_.end_window(window.seen, window.rate.value_or(rate(0)));
+  window.seen.lr = window.rate.value_or(rate(0));
+  host_.end_window(window.seen);
 }
 
 // An interrupted run saves its state and goes on another day; the hook must not go on without it.
@@ -399,14 +400,11 @@ void CustomLoop::step(int32_t optimizer) {
   Counters& counters = trainer_.counters;
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   ++updates;  // taken back when the segment has run and the step was skipped
-  const Trainer::WindowRates rates = session_.rates();
+  const WindowRates rates = session_.rates();
   decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
   segment().reduce();
-  segment().step(optimizer, [&](const optim::Rule& rule) {
-    std::vector<double> scalars(optim::scalar_names(rule.type).size());
-    optim::step_scalars(rule, rates.of(rule), updates, scalars);
-    return scalars;
-  });
+  segment().step(
+      optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates);
   if (!segment().applied()) counters.update_was_skipped = false;
   window_.rate = base_rate(0) * rates.factor;
   touched_.stepped[static_cast<size_t>(optimizer)] = true;

@@ -32,7 +32,7 @@ class LoopHost {
   virtual void begin_window() = 0;       // settles, too
   // A window is not finite.  Throws where that ends the run; `untouched`: nothing has been updated in it.
   virtual void not_finite(const NotFinite& found, bool untouched) = 0;
-  virtual void end_window(const Trainer::Window& window, double lr) = 0;
+  virtual void end_window(const Trainer::Window& window) = 0;
   virtual void point(const std::string& name, double value) = 0;  // at the end of the window
   virtual void save_soon(bool in_window) = 0;                     // when the window under way, or the last, is settled
   // Throws where the run has no such state (none: no state at all).

@@ -1,5 +1,8 @@
 #include "runner/train/device_layout.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "schema/error.h"
@@ -39,13 +42,38 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .index = sum,
                        .name = std::string(kSumNames[sum]),
                        .type = {backends::DType::kF64, backends::Shape{2}}});
-  for (int32_t state = 0; first_scale && state < kScalerStateCount; ++state)
+  if (!first_scale) return;
+  add_scaler(*first_scale);
+  add_clock(optimizers.names.size());
+}
+
+void DeviceLayout::add_scaler(double first_scale) {
+  for (int32_t state = 0; state < kScalerStateCount; ++state)
     arrays_.push_back({.role = Role::kScaler,
                        .buffer = 0,
                        .index = state,
                        .name = std::string(kScalerNames[state]),
                        .type = {backends::DType::kF32, {}},
-                       .initial = state == kScale ? *first_scale : 0});
+                       .initial = state == kScale ? first_scale : 0});
+}
+
+void DeviceLayout::add_clock(size_t optimizers) {
+  const auto add = [&](int32_t index, std::string name, const backends::Shape& shape) {
+    arrays_.push_back({.role = Role::kClock,
+                       .buffer = 0,
+                       .index = index,
+                       .name = std::move(name),
+                       .type = {backends::DType::kF64, shape}});
+  };
+  add(kMoves, "moves", {});
+  add(kFactors, "factors", backends::Shape{kClockRows});
+  add(kMomenta, "momenta", backends::Shape{kClockRows});
+  for (size_t i = 0; i < optimizers; ++i)
+    add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});
+}
+
+bool DeviceLayout::has(Role role) const {
+  return std::ranges::any_of(arrays_, [&](const DeviceArray& array) { return array.role == role; });
 }
 
 int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {

@@ -21,6 +21,7 @@ enum class Role {
   kGradients,   // sum over the window so far; where gradients are kept
   kSum,         // (2) f64, {Σ loss, Σ weight} over what enum Sum says
   kScaler,      // () f32, what enum ScalerState says; where the loss is scaled
+  kClock,       // f64, what enum ClockState says; where the device counts (update_clock.h)
 };
 
 enum Sum : int32_t {
@@ -35,10 +36,18 @@ enum ScalerState : int32_t {
   kScalerStateCount
 };
 
+enum ClockState : int32_t {
+  kMoves,         // (), of the schedule since the row 0 of the table
+  kFactors,       // (kClockRows), of each group's learning rate: the table
+  kMomenta,       // (kClockRows), where the schedule moves them
+  kFirstUpdates,  // (), of the first optimizer; behind it those of the others
+};
+inline constexpr int64_t kClockRows = 64;
+
 struct DeviceArray {
   Role role;
   int32_t buffer = 0;  // of the ParameterSet
-  int32_t index = 0;   // slot, Sum or ScalerState
+  int32_t index = 0;   // slot, Sum, ScalerState or ClockState
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
@@ -47,15 +56,19 @@ struct DeviceArray {
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, or a loop of a hook carries gradients on.
-  // `first_scale`: none, or the loss is scaled.
+  // `first_scale`: none, or the loss is scaled, and the device counts.
   DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                std::optional<double> first_scale = {});
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
+  bool has(Role role) const;
   // Position of an array in arrays(); it must exist.
   int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
 
  private:
+  void add_scaler(double first_scale);
+  void add_clock(size_t optimizers);
+
   std::vector<DeviceArray> arrays_;
 };
 

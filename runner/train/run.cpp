@@ -205,10 +205,9 @@ class Run : private RunControl, private LoopHost {
     while (!finished() && !interrupted()) {
       if (!loader.wait([this] { return interrupted(); })) break;
       begin_window();
-      const Trainer::WindowRates rates = session_.rates();
-      const Trainer::Window window = session_.trainer.run_window(loader, rates);
+      const Trainer::Window window = session_.trainer.run_window(loader, session_.rates());
       if (!window.finite) not_finite(explain_not_finite(), /*untouched=*/true);
-      after_window(window, session_.trainer.optimizers().lr * rates.factor);
+      after_window(window);
     }
   }
 
@@ -217,12 +216,12 @@ class Run : private RunControl, private LoopHost {
     if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
   }
 
-  void after_window(const Trainer::Window& window, double lr) {
+  void after_window(const Trainer::Window& window) {
     if (hooks_) agree(window.decisions);
     const Progress before = reached_;
     reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
     position_ = window.next;
-    log_->take(window, lr, before, reached_);
+    log_->take(window, before, reached_);
     save_due_ = save_every_.due(before, reached_);
     if (records_batches_) record_batches(window.batch_digest);
     if (!record_.result.first_step_seconds) record_.first_window();
@@ -295,6 +294,7 @@ class Run : private RunControl, private LoopHost {
   }
 
   RunState state() {
+    session_.trainer.learn();
     return {.position = position_,
             .used = session_.used_before(position_),
             .global_batch = session_.plan.global_batch_size(),
@@ -353,7 +353,8 @@ class Run : private RunControl, private LoopHost {
   }
 
   // What the optimizer has done is to blame only if it has done something.
-  std::string remedy_of(const NotFinite& found) const {
+  std::string remedy_of(const NotFinite& found) {
+    session_.trainer.learn();
     const bool stepped = session_.trainer.counters.applied > 0;
     if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
     std::string skip = "train.on_nan: skip skips such steps";
@@ -365,10 +366,10 @@ class Run : private RunControl, private LoopHost {
 
   data::Position position() const override { return position_; }
   void set_position(const data::Position& position) override { position_ = position; }
-  void end_window(const Trainer::Window& window, double lr) override {
+  void end_window(const Trainer::Window& window) override {
     session_.trainer.count(window);
     for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
-    after_window(window, lr);
+    after_window(window);
   }
   void point(const std::string& name, double value) override { points_[name] = value; }
   void save_soon(bool in_window) override {
@@ -444,6 +445,7 @@ class Run : private RunControl, private LoopHost {
   // ---- the end ------------------------------------------------------------------------------------------------------
 
   void finish() {
+    session_.trainer.learn();
     const Counters& counters = session_.trainer.counters;
     RunResult& result = record_.result;
     result.epochs = position_.epoch;

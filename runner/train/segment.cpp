@@ -161,7 +161,23 @@ void Segment::zero_grad(int32_t optimizer) {
 
 // ---- updates -------------------------------------------------------------------------------------------------------
 
-void Segment::begin_step(int32_t optimizer) {
+void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number) {
+  decide_step(optimizer);
+  const bool counts = has_clock(arrays_);
+  while (counts && std::ssize(rates_) <= moves_) rates_.push_back(rates(std::ssize(rates_) - moves_));
+  const WindowRates now = counts ? rates_.back() : rates(0);
+  for (int32_t b = 0; b < buffers(); ++b) {
+    if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
+    const optim::Rule& rule = builder_.optimizers().rule(group_of(b));
+    update(b, counts ? clock_scalars(arrays_, builder_.recipe().scheduler, rule, optimizer)
+                     : scalar_inputs(rule, now, number));
+  }
+  if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
+  if (counts) count_update(arrays_, optimizer, applied_);
+  if (applied_) steps_.push_back({.optimizer = optimizer, .applied = applied_});
+}
+
+void Segment::decide_step(int32_t optimizer) {
   const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
   RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "step: there are no gradients; call acc:backward first");
   const bool scaled = static_cast<bool>(loss_scale(arrays_));
@@ -172,25 +188,34 @@ void Segment::begin_step(int32_t optimizer) {
   if (!scaled) finite_ = applied_;
 }
 
-void Segment::update(int32_t buffer, const std::vector<double>& values) {
-  const Value gradient = gradients_[static_cast<size_t>(buffer)];
-  if (!gradient) return;
-  const optim::Rule& rule = builder_.optimizers().rule(group_of(buffer));
+std::vector<Value> Segment::scalar_inputs(const optim::Rule& rule, const WindowRates& rates, int64_t number) {
   const auto names = optim::scalar_names(rule.type);
+  std::vector<double> numbers(names.size());
+  optim::step_scalars(rule, rates.of(rule), number, numbers);
   std::vector<Value> scalars;
-  for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), values[i]));
-  // No derivative goes through an update.
-  apply_update(arrays_, rule, buffer, ops::detach(gradient), scalars, applied_);
+  for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
+  return scalars;
+}
+
+void Segment::update(int32_t buffer, const std::vector<Value>& scalars) {
+  // No derivative goes through an update, neither of the gradient nor of the parameters before.
+  const Value gradient = ops::detach(gradients_[static_cast<size_t>(buffer)]);
+  apply_update(arrays_, builder_.optimizers().rule(group_of(buffer)), buffer, gradient, scalars, applied_);
+  const Value updated = ops::detach(arrays_.get(Role::kParameters, buffer));
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
     Value& parameter = frame_.parameters[static_cast<size_t>(id)];
     outdated_.push_back(parameter.id);
-    parameter = builder_.parameter(arrays_.get(Role::kParameters, buffer), id);
+    parameter = builder_.parameter(updated, id);
   }
 }
 
-void Segment::end_step(int32_t optimizer) {
-  if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
-  if (applied_) steps_.push_back({.optimizer = optimizer, .applied = applied_});
+void Segment::step_schedule(int64_t steps) {
+  steps_.back().scheduled += steps;
+  ++moves_;
+  if (!has_clock(arrays_)) return;
+  RUN_CHECK(moves_ < kClockRows, ErrorKind::kRun,
+            "the schedule moves more than {} times behind one update; call acc:mark_step() in between", kClockRows - 1);
+  move_schedule(arrays_, applied_);
 }
 
 void Segment::log(std::string name, Value scalar) {

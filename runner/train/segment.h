@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "runner/train/not_finite.h"
 #include "runner/train/step_builder.h"
 #include "runner/train/step_completion.h"
+#include "runner/train/update_clock.h"
 
 namespace runner::train {
 
@@ -49,19 +51,14 @@ class Segment {
   // `limit`.
   Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
   void clip_grad_value(std::optional<int32_t> optimizer, double limit);
-  // One update of an optimizer's parameters; `scalars` gives those of a group's rule.
-  template <class Scalars>
-  void step(int32_t optimizer, const Scalars& scalars) {
-    begin_step(optimizer);
-    for (int32_t b = 0; b < buffers(); ++b)
-      if (is_of(b, optimizer)) update(b, scalars(builder_.optimizers().rule(group_of(b))));
-    end_step(optimizer);
-  }
+  // One update of an optimizer's parameters.  rates(ahead): those of the schedule, `ahead` steps on from where it is if
+  // all updates of this segment are applied; number: that of the update, from 1, in the same case.
+  void step(int32_t optimizer, const std::function<WindowRates(int64_t ahead)>& rates, int64_t number);
   void zero_grad(int32_t optimizer);
   // Whether the last step of an optimizer in this segment was applied, () bool; unset: there was none.
   Value applied() const { return applied_; }
   // The schedule moves on with that step.
-  void step_schedule(int64_t steps) { steps_.back().scheduled += steps; }
+  void step_schedule(int64_t steps);
   // A number that the loop wants to see when the segment has run.
   void log(std::string name, Value scalar);
 
@@ -89,6 +86,8 @@ class Segment {
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
   const std::vector<double>& scalars() const { return scalars_; }
+  // Where the device counts: those of the schedule, by how often it has moved in this segment.
+  const std::vector<WindowRates>& rates() const { return rates_; }
   const std::vector<std::vector<std::byte>>& given() const { return given_; }  // in the order of the inputs
   // Afterwards.
   std::vector<Held> gradients() const;
@@ -105,9 +104,9 @@ class Segment {
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
   Value scalar(std::string name, double value);
   void refuse_stale(Value loss) const;
-  void begin_step(int32_t optimizer);
-  void update(int32_t buffer, const std::vector<double>& scalars);
-  void end_step(int32_t optimizer);
+  void decide_step(int32_t optimizer);
+  void update(int32_t buffer, const std::vector<Value>& scalars);
+  std::vector<Value> scalar_inputs(const optim::Rule& rule, const WindowRates& rates, int64_t number);
   std::vector<Value> gradients_of_optimizer(std::optional<int32_t> optimizer) const;
   int add_output(std::string name, Value value);
 
@@ -122,6 +121,8 @@ class Segment {
   nn::Forward forward_;
   StepInputs inputs_;
   std::vector<double> scalars_;
+  std::vector<WindowRates> rates_;
+  int64_t moves_ = 0;  // of the schedule, at most
   std::vector<std::vector<std::byte>> given_;
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // behind the newest sum of losses

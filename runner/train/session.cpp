@@ -98,8 +98,8 @@ void Session::set_extra_steps(int64_t extra) {
   if (recipe.scheduler.type == schema::SchedulerType::kHook) ask_hook_for_schedule();
 }
 
-Trainer::WindowRates Session::rates() const {
-  const int64_t step = trainer.counters.scheduled;
+WindowRates Session::rates(int64_t ahead) const {
+  const int64_t step = trainer.counters.scheduled + (trainer.pending() + ahead) * schedule.steps_per_update();
   return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
 }
 

@@ -46,8 +46,8 @@ struct Session {
   // What of the plan deserves a word.
   std::vector<std::string> plan_warnings() const;
 
-  // Of the next step.
-  Trainer::WindowRates rates() const;
+  // Of the next step, or of one of the schedule's steps behind it, if all that is pending is applied.
+  WindowRates rates(int64_t ahead = 0) const;
 
   // A number as rank 0 has it: what decides must be the same for all replicas.
   double of_main(double value) const;

@@ -106,6 +106,7 @@ void StepBuilder::declare_batch_inputs(Program& program, std::optional<int64_t> 
 }
 
 void StepBuilder::declare_scalars(Program& program) const {
+  if (layout_.has(Role::kClock)) return;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
     for (const std::string_view name : optim::scalar_names(optimizers_.rule(buffer.group).type))
@@ -342,6 +343,9 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     words.push_back(buffer.group >= 0);
     if (buffer.group >= 0) append(words, optimizers_.rule(buffer.group));
+    // Where the device looks its factor up, the rate is part of the step.
+    if (buffer.group >= 0 && layout_.has(Role::kClock))
+      words.push_back(backends::pack_f64(optimizers_.rule(buffer.group).hyper.lr));
   }
   return words;
 }

@@ -2,7 +2,8 @@
 // and what the segments of a hook's loop (segment.h) begin with.
 //
 // A Program's inputs are the arrays of the DeviceLayout (states), then enum BatchInput (batch; without a batch the last
-// of them alone), then scalars: those of each optimizer group, or, of a segment, those that it asks for as it grows.
+// of them alone), then scalars: those of each optimizer group, or, of a segment, those that it asks for as it grows;
+// none where the device counts (update_clock.h).
 // Everything that training computes is in these Programs: forward, derivative, accumulation, clipping, the optimizer,
 // the sums behind train/loss, and whether the step was finite.
 #pragma once
@@ -50,7 +51,8 @@ enum StepOutput : int {
   kFinite = 0,    // () bool: the loss (with on_nan skip: and every gradient) is finite; else nothing was updated
   kGradNorm = 1,  // () f32, of the window's gradient before clipping; with clip_grad_norm only
 };
-// Next, where the loss is scaled: () bool, finite, and no gradient overflowed; else nothing was updated.
+// Next, where the loss is scaled: () bool, finite, and no gradient overflowed, else nothing was updated; and the factor
+// of the rates, () f64.
 
 // Those of a forward Program; without labels only the first.
 enum ForwardOutput : int {
@@ -127,7 +129,7 @@ class StepBuilder {
   backends::Program forward(Recorded recorded, bool labelled) const;
 
   // Everything but the recorded Program that decides what complete() makes of it: with that the key of the plan cache.
-  // Equal for steps of different recipes that differ in rates alone, which are scalars.
+  // Equal for steps of different recipes that differ in rates alone, where those are scalars.
   backends::StepSpecification specification(const Recorded& recorded, const StepShape& shape) const;
   // The same for forward().
   backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled) const;

@@ -7,6 +7,7 @@
 #include "backends/graph/ops.h"
 #include "runner/train/gradients.h"
 #include "runner/train/loss_scaler.h"
+#include "runner/train/update_clock.h"
 
 namespace runner::train {
 namespace {
@@ -173,7 +174,9 @@ class StepCompletion {
       program_.output("grad_norm", norm.id);
       factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
     }
-    if (scaled) program_.output("applied", applied_.id);
+    if (!scaled) return;
+    program_.output("applied", applied_.id);
+    program_.output("factor", clock_factor(arrays_).id);
   }
 
   // Windows whose step is skipped do not count in train/loss.
@@ -182,6 +185,13 @@ class StepCompletion {
       if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
     add_to_sum(arrays_, kLoggedSum, sums_, finite_);
     if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
+    if (has_clock(arrays_)) count_step();
+  }
+
+  void count_step() {
+    for (size_t i = 0; i < builder_.optimizers().names.size(); ++i)
+      count_update(arrays_, static_cast<int32_t>(i), applied_);
+    move_schedule(arrays_, applied_);
   }
 
   void update(int32_t buffer, Value gradient) {
@@ -191,8 +201,15 @@ class StepCompletion {
     apply_update(arrays_, builder_.optimizers().rule(group), buffer, gradient, scalars_of(buffer), applied_);
   }
 
-  // The scalar inputs of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
   std::vector<Value> scalars_of(int32_t buffer) {
+    if (!has_clock(arrays_)) return scalar_inputs(buffer);
+    const int32_t group = parameters_.buffers()[static_cast<size_t>(buffer)].group;
+    return clock_scalars(arrays_, builder_.recipe().scheduler, builder_.optimizers().rule(group),
+                         builder_.optimizers().groups[static_cast<size_t>(group)].optimizer);
+  }
+
+  // Those of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
+  std::vector<Value> scalar_inputs(int32_t buffer) {
     const auto count = [&](int32_t b) {
       const int32_t group = parameters_.buffers()[static_cast<size_t>(b)].group;
       return group < 0 ? 0 : optim::scalar_names(builder_.optimizers().rule(group).type).size();
@@ -221,10 +238,6 @@ class StepCompletion {
 
 ArrayValues::ArrayValues(const DeviceLayout& layout, std::vector<Value> values)
     : layout_(layout), values_(std::move(values)) {}
-
-bool ArrayValues::has(Role role) const {
-  return std::ranges::any_of(layout_.arrays(), [&](const DeviceArray& array) { return array.role == role; });
-}
 
 Value ArrayValues::get(Role role, int32_t buffer, int32_t index) const {
   return values_[static_cast<size_t>(layout_.find(role, buffer, index))];

@@ -19,7 +19,7 @@ class ArrayValues {
   // `values`: those of the inputs, in the order of the layout, which must outlive this.
   ArrayValues(const DeviceLayout& layout, std::vector<Value> values);
 
-  bool has(Role role) const;
+  bool has(Role role) const { return layout_.has(role); }
   Value get(Role role, int32_t buffer = 0, int32_t index = 0) const;
   void set(Value now, Role role, int32_t buffer = 0, int32_t index = 0);
   // Declares outputs that replace the arrays which were set, in the order in which they first were.

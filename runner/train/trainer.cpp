@@ -89,6 +89,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
   if (ranks != nullptr) exchange_.emplace(*ranks);
   if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size());
+  if (layout_.has(Role::kClock)) clock_.emplace(*this);
   random_key_[0] = recipe.seed;
   draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));
   gradients_.resize(model_.parameters.buffers().size());
@@ -255,15 +256,8 @@ void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
   }
 }
 
-optim::StepRates Trainer::WindowRates::of(const optim::Rule& rule) const {
-  return {.lr = rule.hyper.lr * factor, .momentum = momentum.value_or(optim::base_momentum(rule))};
-}
-
-uint64_t Trainer::WindowRates::digest() const {
-  return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
-}
-
-int Trainer::applied_output() const {
+// The first of those that StepOutput does not name: `applied` and the factor, where there are such.
+int Trainer::outcome_outputs() const {
   return kGradNorm + recipe_.train.clip_grad_norm.has_value();
 }
 
@@ -276,6 +270,7 @@ std::optional<double> Trainer::loss_scale() {
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {
+  if (clock_) return;
   size_t next = 0;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
     if (buffer.group < 0) continue;
@@ -317,6 +312,11 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const
   return {.states = states_, .batch = inputs, .scalars = scalars, .lines = lines, .exchange = exchange};
 }
 
+backends::Arguments Trainer::arguments(const Segment& segment, const data::Batch* batch) {
+  if (clock_) clock_->begin_segment(segment);
+  return arguments(batch, segment.scalars(), &segment.program().lines(), segment.given());
+}
+
 // Those of the recording at hand, where there was one for this step.
 const backends::SourceLines* Trainer::lines_of_step(bool training) const {
   return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
@@ -344,7 +344,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricS
     const bool completes = last && ranks_ == nullptr;
     step = training_step({.batch = batch.size, .first = step == nullptr, .last = completes}, &batch);
     device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
-    const int first_metric = completes ? applied_output() + first_scale(recipe_).has_value() : 0;
+    const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
     if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
   }
   return step;
@@ -380,8 +380,12 @@ void Trainer::clear_window() {
 Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   Window window;
   window.decisions = rates.digest();
+  window.lr = optimizers_.lr * rates.factor;
   set_scalars(rates);
+  if (clock_) clock_->begin_window(rates);
   const Step step = ranks_ == nullptr ? run_batches(loader, window, metrics_) : run_batches_together(loader, window);
+  newest_step_ = step;
+  outcome_.reset();
   uint8_t finite = 1;
   device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
   window.finite = finite != 0;
@@ -390,15 +394,32 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
     device_.read_output(*step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
     window.grad_norm = norm;
   }
-  uint8_t applied = finite;
-  if (first_scale(recipe_))
-    device_.read_output(*step, applied_output(), std::as_writable_bytes(std::span(&applied, 1)));
-  window.applied = applied != 0 || !window.finite;
+  window.applied = !clock_;
   count(window);
-  if (!window.finite || !window.applied) return window;
+  // What explains it runs something else: what is to be read has been read.
+  if (clock_ && (clock_->is_full() || !window.finite)) learn(window);
+  if (clock_ || !window.finite) return window;
   counters.scheduled += rates.schedule_steps;
   for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
   return window;
+}
+
+void Trainer::learn() {
+  if (pending() == 0) return;
+  uint8_t applied = 0;
+  double factor = 0;
+  const int first = outcome_outputs();
+  device_.read_output(*newest_step_, first, std::as_writable_bytes(std::span(&applied, 1)));
+  device_.read_output(*newest_step_, first + 1, std::as_writable_bytes(std::span(&factor, 1)));
+  outcome_ = {applied != 0, optimizers_.lr * factor};
+  clock_->learn();
+}
+
+void Trainer::learn(Window& newest) {
+  learn();
+  if (!outcome_) return;
+  newest.applied = outcome_->applied || !newest.finite;
+  newest.lr = outcome_->lr;
 }
 
 std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "runner/train/not_finite.h"
 #include "runner/train/segment.h"
 #include "runner/train/step_builder.h"
+#include "runner/train/update_clock.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -76,22 +78,14 @@ class Trainer {
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
   void prepare(const StepShape& shape);
 
-  struct WindowRates {
-    double factor = 1;               // of every group's learning rate
-    std::optional<double> momentum;  // where the schedule moves it
-    int64_t schedule_steps = 1;      // that the schedule moves on with the window
-
-    optim::StepRates of(const optim::Rule& rule) const;
-    uint64_t digest() const;
-  };
-
   struct Window {
-    bool finite = true;         // false: nothing was updated behind what is not
-    bool applied = true;        // false: a gradient overflowed, and the loss scaler left the step out
-    double grad_norm = 0;       // with clip_grad_norm
-    int64_t samples = 0;        // of all replicas
-    int64_t repeats = 0;        // of all replicas
-    data::Position next;        // of the batch after the window
+    bool finite = true;    // false: nothing was updated behind what is not
+    bool applied = true;   // false: a gradient overflowed, and the loss scaler left the step out, or learn() will say
+    double lr = 0;         // the rate that it used, or was to use; of groups with another one the same factor
+    double grad_norm = 0;  // with clip_grad_norm
+    int64_t samples = 0;   // of all replicas
+    int64_t repeats = 0;   // of all replicas
+    data::Position next;   // of the batch after the window
     bool ends_epoch = false;    // one of its batches was the last of an epoch
     uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
     uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
@@ -99,10 +93,17 @@ class Trainer {
 
   // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
   // counts only if such windows are skipped (train.on_nan).  Replicas meet at its end: gradients and sums are reduced,
-  // and all of them make the same step.
+  // and all of them make the same step.  `rates`: of the next step of the schedule behind all that are pending.
   Window run_window(data::Loader& loader, const WindowRates& rates);
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
+
+  // Where the device counts what it applies (update_clock.h): windows of which the host does not know whether they were
+  // applied, and whose updates and steps of the schedule the counters lack.
+  int64_t pending() const { return clock_ ? clock_->pending() : 0; }
+  // Learns of them.  `newest`: the newest window, of which it says what was not known.
+  void learn();
+  void learn(Window& newest);
 
   // That of the next step; none: the loss is not scaled.
   std::optional<double> loss_scale();
@@ -208,14 +209,12 @@ class Trainer {
   // Of a step or a segment, on a batch or without one (null).
   backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
                                 const backends::SourceLines* lines, std::span<const std::vector<std::byte>> given = {});
-  backends::Arguments arguments(const Segment& segment, const data::Batch* batch) {
-    return arguments(batch, segment.scalars(), &segment.program().lines(), segment.given());
-  }
+  backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
   // Reads the metrics of a hook's step, which are outputs from `first` on.
   void read_metrics(const Step& step, int first, MetricSums& sums);
   bool writes(const DeviceArray& array) const;
   void write_initial_weights();
-  int applied_output() const;
+  int outcome_outputs() const;
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
     return arguments(&batch, scalars_, lines);
@@ -252,6 +251,14 @@ class Trainer {
   int64_t replayed_ = 0;
   MetricSums metrics_;
   std::vector<Held> gradients_;
+
+  struct Outcome {
+    bool applied;
+    double lr;
+  };
+  std::optional<UpdateClock> clock_;  // where the device counts
+  Step newest_step_;                  // that ended a window
+  std::optional<Outcome> outcome_;    // of that window, where the clock has it
 };
 
 // A digest that has taken in one word more.

@@ -29,17 +29,17 @@ void WindowLog::stop_where_patience_is_over() {
   if (const auto& spec = session_.recipe.train.early_stopping) stopped_early_ = patience_.evaluations >= spec->patience;
 }
 
-void WindowLog::take(const Trainer::Window& window, double lr, const Progress& before, const Progress& after) {
+void WindowLog::take(const Trainer::Window& window, const Progress& before, const Progress& after) {
   evaluated_ = false;
   logging_due_ = log_every_.due(before, after);
   evaluation_due_ = evaluate_every_.due(before, after);
   window_ = window;
-  lr_ = lr;
   samples_ += window.samples;
 }
 
 void WindowLog::log() {
   Recorder& points = record_.points();
+  session_.trainer.learn(window_);
   const double loss = session_.trainer.take_logged_loss();
   points.add("train/loss", step(), loss);
   if (std::isnan(loss) && record_.result.skipped_steps == 0 && !std::exchange(warned_of_no_weight_, true))
@@ -47,7 +47,7 @@ void WindowLog::log() {
                              own_loop_
                                  ? "acc:backward has had no loss since the point before it"
                                  : fmt::format("no sample since the point before it has a weight; {}", what_weighs())));
-  points.add("train/lr", step(), lr_);
+  points.add("train/lr", step(), window_.lr);
   if (session_.recipe.train.clip_grad_norm && window_.applied) points.add("train/grad_norm", step(), window_.grad_norm);
   if (const auto scale = session_.trainer.loss_scale()) {
     points.add("train/scale", step(), *scale);
@@ -90,6 +90,7 @@ void WindowLog::warn_of_unrecorded() {
 
 std::map<std::string, double> WindowLog::evaluate() {
   if (++evaluations_ == 2) warn_of_unrecorded();
+  session_.trainer.learn();  // the schedule may change
   std::map<std::string, double> metrics;
   for (const auto& [name, value] : evaluator_->run()) metrics["eval/" + name] = value;
   if (const auto text = evaluator_->warning(); text && !std::exchange(warned_of_nan_, true))

@@ -29,8 +29,8 @@ class WindowLog {
   // The clock behind train/samples_per_s starts.
   void start() { logged_at_ = std::chrono::steady_clock::now(); }
 
-  // A window is done, at rate `lr`.
-  void take(const Trainer::Window& window, double lr, const Progress& before, const Progress& after);
+  // A window is done.
+  void take(const Trainer::Window& window, const Progress& before, const Progress& after);
   bool logging_due() const { return logging_due_; }
   bool evaluation_due() const { return evaluation_due_; }
   bool evaluates() const { return evaluator_.has_value(); }
@@ -59,7 +59,6 @@ class WindowLog {
   std::optional<Evaluator> evaluator_;
 
   Trainer::Window window_;  // the newest
-  double lr_ = 0;           // in it
   int64_t samples_ = 0, logged_samples_ = 0;
   std::chrono::steady_clock::time_point logged_at_;
   Patience patience_;

@@ -152,6 +152,24 @@ CASES = {
         "scheduler": {"type": "linear"},
         "train": {"clip_grad_norm": 0.3},
     },
+    # What a skipped step does not move on: the momentum of the schedule, the first step of a momentum buffer, the count
+    # behind the decay of the rate.
+    "fp16_one_cycle_sgd": {
+        "data": ("target", 8),
+        "mixed_precision": "fp16",
+        "scaler": {"init_scale": 1048576.0, "growth_interval": 3},
+        "model": {"hidden": [16], "activation": "tanh"},
+        "optimizer": {"type": "sgd", "momentum": 0.9, "dampening": 0.2},
+        "scheduler": {"type": "one_cycle", "max_lr": 0.1},
+    },
+    "fp16_adagrad_decay": {
+        "data": ("classes", 8),
+        "mixed_precision": "fp16",
+        "scaler": {"init_scale": 4194304.0, "growth_interval": 2},
+        "model": {"hidden": [16], "activation": "relu"},
+        "optimizer": {"type": "adagrad", "lr": 0.05, "lr_decay": 0.1, "initial_accumulator_value": 0.1},
+        "scheduler": {"type": "linear", "warmup": "2 steps"},
+    },
 }
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}

@@ -37,14 +37,12 @@ class SteppedTraining {
   };
 
   Step step() {
-    const int64_t scheduled = session_.trainer.counters.scheduled;
-    const double factor = session_.schedule.factor(scheduled);
-    const Trainer::Window window =
-        session_.trainer.run_window(loader_, {factor, session_.schedule.momentum(scheduled)});
+    Trainer::Window window = session_.trainer.run_window(loader_, session_.rates());
     EXPECT_TRUE(window.finite);
+    session_.trainer.learn(window);
     scale_ = session_.trainer.loss_scale();
     applied_ = window.applied;
-    return {session_.trainer.take_logged_loss(), window.grad_norm, recipe_.optimizer.hyper.lr * factor};
+    return {session_.trainer.take_logged_loss(), window.grad_norm, window.lr};
   }
 
   std::vector<float> parameter(const std::string& name) {
