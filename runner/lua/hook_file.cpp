@@ -196,6 +196,7 @@ class LuaHooks : public train::Hooks {
     if (segment == nullptr) return recording_.end();
     use_model(segment->model);
     recording_.begin(runtime_.state(), segment->forward, segment->read);
+    recording_.set_precision();
   }
 
   int64_t draw() const override { return recording_.draw(); }
@@ -304,12 +305,14 @@ class LuaHooks : public train::Hooks {
 
   train::StepLosses record_training_step(const StepInputs& inputs) {
     const RecordingScope scope(runtime_, inputs.forward, inputs.read);
+    recording_.set_precision();
     call_step("training_step", inputs);
     return take_losses(runtime_.state(), inputs);
   }
 
   train::StepPredictions record_evaluation_step(const StepInputs& inputs) {
     const RecordingScope scope(runtime_, inputs.forward, inputs.read);
+    recording_.set_precision();
     call_step("evaluation_step", inputs);
     return take_predictions(runtime_.state(), inputs);
   }

@@ -69,6 +69,7 @@ class LuaModule : public nn::Module {
 
  private:
   Value record(nn::Forward& context, Value x) const override {
+    const ModuleCall module_call(*static_cast<Recording*>(runtime_.user));
     const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
     Recording& recording = recording_of(runtime_.state(), "a module's output");
     lua_State* const state = recording.caller();
@@ -310,21 +311,45 @@ nn::ModulePtr& module_argument(lua_State* state, int index) {
   return *module;
 }
 
+// Replaces the value at `index` by its like in which tensors that are half as wide are f32: a plain table by a new one.
+void raise_outputs(lua_State* state, int index, int depth) {
+  constexpr int kDeepest = 4;  // of tables in tables
+  if (is_tensor(state, index)) {
+    push_tensor(state, nn::Autocast::raise_half(tensor_argument(state, index)));
+    return lua_replace(state, index);
+  }
+  if (!lua_istable(state, index) || depth == kDeepest) return;
+  luaL_checkstack(state, 4, nullptr);
+  if (lua_getmetatable(state, index) != 0) return lua_pop(state, 1);
+  lua_newtable(state);
+  const int raised = lua_gettop(state);
+  for (lua_pushnil(state); lua_next(state, index) != 0;) {
+    raise_outputs(state, lua_gettop(state), depth + 1);
+    lua_pushvalue(state, -2);
+    lua_insert(state, -2);
+    lua_rawset(state, raised);
+  }
+  lua_replace(state, index);
+}
+
 // module(x): a module of Lua is called as its function is, with any arguments.
 int call(lua_State* state) {
   const nn::Module* module = module_argument(state, 1).get();  // the stack keeps it
+  auto& recording = *static_cast<Recording*>(Runtime::of(state).user);
+  const ModuleCall module_call(recording);
   if (const auto* in_lua = dynamic_cast<const LuaModule*>(module)) {
     lua_rotate(state, 2, in_lua->push_callee(state));
     lua_remove(state, 1);
     lua_call(state, lua_gettop(state) - 1, LUA_MULTRET);
+    if (module_call.is_outermost() && recording.is_mixed())
+      for (int result = lua_gettop(state); result > 0; --result) raise_outputs(state, result, 0);
     return lua_gettop(state);
   }
-  Recording& recording = recording_of(state, "a module's output");
-  recording.mark_line(state);
+  recording_of(state, "a module's output").mark_line(state);
   recording.set_caller(state);
   const Value y = module->forward(recording.forward(), tensor_argument(state, 2));
   lua_settop(state, 0);
-  push_tensor(state, y);
+  push_tensor(state, module_call.is_outermost() ? nn::Autocast::raise_half(y) : y);
   return 1;
 }
 

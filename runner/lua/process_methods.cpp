@@ -10,6 +10,7 @@
 #include "runner/lua/accelerator.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
+#include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/value_exchange.h"
 #include "runner/train/custom_loop.h"
@@ -130,6 +131,25 @@ int run(lua_State* state) {
   return lua_gettop(state) - 1;
 }
 
+int autocast(lua_State* state) {
+  accelerator_argument(state);
+  if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
+  bool enabled = true;
+  if (!lua_isnoneornil(state, 3)) {
+    if (!lua_istable(state, 3)) bad_argument(state, 3, "a table of options");
+    constexpr std::string_view kOptions[] = {"enabled"};
+    check_keys(state, 3, "options", kOptions);
+    if (push_field(state, 3, "enabled")) {
+      if (!lua_isboolean(state, -1)) bad_option(state, "enabled", "true or false");
+      enabled = lua_toboolean(state, -1) != 0;
+    }
+  }
+  lua_settop(state, 2);
+  const AutocastRegion region(*static_cast<Recording*>(Runtime::of(state).user), enabled);
+  lua_call(state, 0, LUA_MULTRET);
+  return lua_gettop(state) - 1;
+}
+
 // An error of the function's comes when the others have been let go.
 int main_process_first(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
@@ -155,7 +175,8 @@ int on_main_process(lua_State* state) {
 constexpr AcceleratorMethod kMethods[] = {
     {"accumulate", bound<run<'a'>>, "acc:accumulate(f)", "Runs f, a step on one batch of a window."},
     {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
-    {"autocast", bound<run<'c'>>, "acc:autocast(f)", "Runs f; products are in the recipe's precision everywhere."},
+    {"autocast", bound<autocast>, "acc:autocast(f [, {enabled = false}])",
+     "Runs f, whose products are in the recipe's mixed precision, or in f32."},
     {"gather", bound<gather>, "acc:gather(x)", "Those of all processes, joined along the first axis."},
     {"gather_for_metrics", bound<gather_for_metrics>, "acc:gather_for_metrics(x)",
      "The same without repeated samples."},

@@ -45,6 +45,10 @@ void Recording::begin(lua_State* state, nn::Forward& forward, Read read) {
   streams_ = 0;
 }
 
+void Recording::set_precision() {
+  if (active()) forward_->autocast = mixed_.value_or(modules_ > 0) ? forward_->mixed : nn::Autocast{};
+}
+
 int64_t Recording::next_stream(Runtime& runtime) {
   if (streams_ == 0) {
     draw_ = static_cast<int64_t>(runtime.random_draws());

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "runner/nn/module.h"
 
@@ -45,10 +46,18 @@ class Recording {
   lua_State* caller() const { return caller_; }
   void set_caller(lua_State* state) { caller_ = state; }
 
+  // What Lua code records of its own, outside the modules, is in f32, but where acc:autocast says otherwise: called
+  // where such code begins to record.
+  void set_precision();
+  // Under a recipe of mixed precision.
+  bool is_mixed() const { return active() && forward_->mixed.dtype != backends::DType::kF32; }
+
   // Gives the line of the hook that is running to the nodes recorded from now on.
   void mark_line(lua_State* state);
 
  private:
+  friend class ModuleCall;
+  friend class AutocastRegion;
   struct Line {
     const char* source = nullptr;
     int line = 0;
@@ -61,6 +70,8 @@ class Recording {
   Read read_;
   uint32_t number_ = 0;
   int64_t streams_ = 0, draw_ = 0;
+  std::optional<bool> mixed_;      // what the innermost acc:autocast says
+  int modules_ = 0;                // that are being called
   std::array<Line, 256> lines_{};  // by line: most steps are shorter
 };
 
@@ -74,6 +85,47 @@ class RecordingScope {
 
  private:
   Recording* recording_ = nullptr;  // that ends with this
+};
+
+// While a module is called, products are in the recipe's mixed precision, unless acc:autocast has said something else.
+// Both scopes hold where a loop goes on with another recording within.
+class ModuleCall {
+ public:
+  explicit ModuleCall(Recording& recording) : recording_(recording) {
+    ++recording.modules_;
+    recording.set_precision();
+  }
+  ~ModuleCall() {
+    --recording_.modules_;
+    recording_.set_precision();
+  }
+  ModuleCall(const ModuleCall&) = delete;
+  ModuleCall& operator=(const ModuleCall&) = delete;
+
+  // By what is no module: its outputs are f32.
+  bool is_outermost() const { return recording_.modules_ == 1; }
+
+ private:
+  Recording& recording_;
+};
+
+// While acc:autocast runs its function.
+class AutocastRegion {
+ public:
+  AutocastRegion(Recording& recording, bool mixed) : recording_(recording), outer_(recording.mixed_) {
+    recording.mixed_ = mixed;
+    recording.set_precision();
+  }
+  ~AutocastRegion() {
+    recording_.mixed_ = outer_;
+    recording_.set_precision();
+  }
+  AutocastRegion(const AutocastRegion&) = delete;
+  AutocastRegion& operator=(const AutocastRegion&) = delete;
+
+ private:
+  Recording& recording_;
+  const std::optional<bool> outer_;
 };
 
 // The recording of a state; throws Error(kRun), naming `what`, where nothing is being recorded.

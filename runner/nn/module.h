@@ -23,12 +23,18 @@ namespace runner::nn {
 using backends::Value;
 
 // Precision policy by PyTorch's autocast lists for the CPU: products run in `dtype`; softmax, losses and norms in f32;
-// other ops in the type they are given.  `dtype` f32: no autocast.
+// other ops in the type they are given.  `dtype` f32: no autocast.  docs/decisions/035-autocast-by-region.md says where
+// which is in force.
 struct Autocast {
   backends::DType dtype = backends::DType::kF32;
 
   Value lower(Value x) const { return backends::ops::cast(x, dtype); }                   // operands of products
   static Value raise(Value x) { return backends::ops::cast(x, backends::DType::kF32); }  // operands of f32 ops
+  // Outputs of a model: what is half as wide.
+  static Value raise_half(Value x) {
+    const bool half = x.dtype() == backends::DType::kF16 || x.dtype() == backends::DType::kBf16;
+    return half ? raise(x) : x;
+  }
 };
 
 inline constexpr ParameterId kNoParameter = -1;  // of a module that was not declared
@@ -37,7 +43,8 @@ inline constexpr ParameterId kNoParameter = -1;  // of a module that was not dec
 struct Forward {
   backends::Program& program;
   std::span<const Value> parameters = {};  // by ParameterId, in f32
-  Autocast autocast = {};
+  Autocast mixed = {};     // the recipe's mixed precision
+  Autocast autocast = {};  // in force: that, or none
   bool training = false;
   Value dropout_key = {};      // (2) i64 {seed, epoch}; with training only
   Value sample_ids = {};       // (B) i64

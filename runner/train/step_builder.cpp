@@ -168,6 +168,7 @@ Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
 nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training) const {
   return {.program = program,
           .parameters = frame.parameters,
+          .mixed = {dtype_of(recipe_.mixed_precision)},
           .autocast = {dtype_of(recipe_.mixed_precision)},
           .training = training,
           .dropout_key = frame.batch_inputs[kRandomKey],

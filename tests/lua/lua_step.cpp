@@ -13,6 +13,7 @@ namespace runner::lua {
 LuaStep::LuaStep(nn::Autocast autocast)
     : forward_{.program = program_,
                .parameters = {},
+               .mixed = autocast,
                .autocast = autocast,
                .training = true,
                .dropout_key = {},

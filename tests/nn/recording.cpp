@@ -32,6 +32,7 @@ Value Recording::forward(Value x, bool training, const std::vector<double>& samp
   RUN_ASSERT(parameter_values_.size() == parameters_.parameters().size());
   Forward context{.program = program_,
                   .parameters = parameter_values_,
+                  .mixed = autocast_,
                   .autocast = autocast_,
                   .training = training,
                   .dropout_key = {},
