@@ -234,8 +234,16 @@ enum class CommHook { kNone, kFp16, kBf16, kPowerSgd, kBatchedPowerSgd };
 
 enum class Unused { kZero, kSkip, kError };
 
+enum class CommWrapper { kNone, kFp16, kBf16 };
+
 struct CommSpec {
   CommHook hook = CommHook::kNone;
+  // Of PowerSGD, as torch.distributed's PowerSGDState.
+  int64_t rank = 1;
+  CommWrapper wrapper = CommWrapper::kNone;
+  int64_t start = 1000;  // reductions
+  double min_compression_rate = 2;
+  bool error_feedback = true, warm_start = true;
   Unused unused = Unused::kZero;
 };
 

@@ -199,6 +199,12 @@ void build(const Section& s, ScalerSpec& scaler) {
   s.get("backoff_factor", scaler.backoff_factor).get("growth_interval", scaler.growth_interval);
 }
 
+void build(const Section& s, CommSpec& comm) {
+  s.get("hook", comm.hook).get("rank", comm.rank).get("wrapper", comm.wrapper).get("start", comm.start);
+  s.get("min_compression_rate", comm.min_compression_rate).get("error_feedback", comm.error_feedback);
+  s.get("warm_start", comm.warm_start).get("unused", comm.unused);
+}
+
 }  // namespace
 
 Length parse_length(std::string_view text) {
@@ -229,7 +235,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   build(s.sub("train"), r.train);
   build(s.sub("checkpoint"), r.checkpoint);
   build(s.sub("scaler"), r.scaler);
-  s.sub("comm").get("hook", r.comm.hook).get("unused", r.comm.unused);
+  build(s.sub("comm"), r.comm);
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);
   s.sub("log").get_path("jsonl", r.log.jsonl).get_path("csv", r.log.csv);

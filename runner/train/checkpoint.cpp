@@ -23,6 +23,7 @@ using nlohmann::json;
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
 constexpr std::string_view kGradient = "gradient/";  // of a loop that carries gradients on
+constexpr std::string_view kComm = "comm/";          // by the array's name
 constexpr std::string_view kSums = "sums";
 constexpr std::string_view kScaler = "scaler";  // by ScalerState
 constexpr std::string_view kRun = "run";
@@ -194,6 +195,15 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.set_gradients(std::move(held));
 }
 
+// Visits what a state holds of PowerSGD: (section name, array, its description).
+template <class Visit>
+void each_compression_array(const Trainer& trainer, const Visit& visit) {
+  for (const DeviceArray& array : trainer.layout().arrays())
+    if (array.role == Role::kCompression)
+      visit(fmt::format("{}{}", kComm, array.name), trainer.layout().find(array.role, array.buffer, array.index),
+            array);
+}
+
 std::vector<std::byte> scaler_bytes(Trainer& trainer) {
   std::vector<std::byte> bytes;
   for (int32_t index = 0; index < kScalerStateCount; ++index) {
@@ -217,6 +227,9 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
   snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
   if (first_scale(trainer.recipe()))
     snapshot.add(kScaler, meta_of({backends::DType::kF32, backends::Shape{kScalerStateCount}}), scaler_bytes(trainer));
+  each_compression_array(trainer, [&](const std::string& name, int32_t array, const DeviceArray& of) {
+    snapshot.add(name, meta_of(of.type), trainer.read(array));
+  });
 
   int32_t read_array = -1;
   std::vector<std::byte> contents;
@@ -300,6 +313,17 @@ void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
         std::span<const std::byte>(scaler->bytes).subspan(static_cast<size_t>(state) * sizeof(float), sizeof(float)));
 }
 
+// A state of a run without PowerSGD leaves it as it begins.
+void restore_compression(const store::LoadedState& loaded, Trainer& trainer) {
+  each_compression_array(trainer, [&](const std::string& name, int32_t array, const DeviceArray& of) {
+    const store::Section* const section = loaded.find(name);
+    if (section == nullptr) return;
+    RUN_CHECK(section->bytes.size() == of.type.bytes(), ErrorKind::kStore, "state {}: the section {} is damaged",
+              loaded.info.id, name);
+    trainer.write(array, section->bytes);
+  });
+}
+
 }  // namespace
 
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
@@ -324,10 +348,13 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
               "state {} is of another model: it has {}, which the recipe's model lacks", id, section.name);
 
-  for (size_t i = 0; i < arrays.size(); ++i)
-    if (trainer.layout().arrays()[i].role != Role::kScaler) trainer.write(static_cast<int32_t>(i), arrays[i]);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Role role = trainer.layout().arrays()[i].role;
+    if (role != Role::kScaler && role != Role::kCompression) trainer.write(static_cast<int32_t>(i), arrays[i]);
+  }
   restore_sums(loaded, trainer);
   restore_scaler(loaded, trainer);
+  restore_compression(loaded, trainer);
   trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/power_sgd.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -16,7 +17,7 @@ constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good ste
 }  // namespace
 
 DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
-                           std::optional<double> first_scale) {
+                           std::optional<double> first_scale, const schema::CommSpec& comm) {
   const auto buffers = parameters.buffers();
   const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
     const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
@@ -35,6 +36,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
     for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
     if (keeps_gradients) add(Role::kGradients, b, 0, "gradients");
+    if (is_power_sgd(comm)) add_compression(parameters, comm, b);
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = Role::kSum,
@@ -45,6 +47,26 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
   if (!first_scale) return;
   add_scaler(*first_scale);
   add_clock(optimizers.names.size());
+}
+
+// A buffer of which nothing is compressed has arrays, too: of one number.
+void DeviceLayout::add_compression(const nn::ParameterSet& parameters, const schema::CommSpec& comm, int32_t buffer) {
+  int64_t errors = 0, qs = 0;
+  for (const LowRankMatrix& matrix : low_rank_matrices(comm, parameters, buffer)) {
+    errors += matrix.rows * matrix.columns;
+    qs += matrix.columns * matrix.rank;
+  }
+  const auto add = [&](CompressionState index, std::string_view name, backends::DType dtype,
+                       const backends::Shape& shape) {
+    arrays_.push_back({.role = Role::kCompression,
+                       .buffer = buffer,
+                       .index = index,
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {dtype, shape}});
+  };
+  add(kError, "error", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
+  add(kQs, "qs", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
+  add(kReductions, "reductions", backends::DType::kF64, {});
 }
 
 void DeviceLayout::add_scaler(double first_scale) {

@@ -16,12 +16,13 @@
 namespace runner::train {
 
 enum class Role {
-  kParameters,  // of flat buffer `buffer`
-  kSlot,        // optimizer slot `index` of it
-  kGradients,   // sum over the window so far; where gradients are kept
-  kSum,         // (2) f64, {Σ loss, Σ weight} over what enum Sum says
-  kScaler,      // () f32, what enum ScalerState says; where the loss is scaled
-  kClock,       // f64, what enum ClockState says; where the device counts (update_clock.h)
+  kParameters,   // of flat buffer `buffer`
+  kSlot,         // optimizer slot `index` of it
+  kGradients,    // sum over the window so far; where gradients are kept
+  kSum,          // (2) f64, {Σ loss, Σ weight} over what enum Sum says
+  kScaler,       // () f32, what enum ScalerState says; where the loss is scaled
+  kCompression,  // what enum CompressionState says; where gradients travel as power_sgd.h has it
+  kClock,        // f64, what enum ClockState says; where the device counts (update_clock.h)
 };
 
 enum Sum : int32_t {
@@ -34,6 +35,13 @@ enum ScalerState : int32_t {
   kScale,
   kGoodSteps,  // since it changed, or since gradients overflowed
   kScalerStateCount
+};
+
+enum CompressionState : int32_t {
+  kError,       // f32, what its matrices still lack, one behind the other
+  kQs,          // f32, their Qs
+  kReductions,  // () f64, so far
+  kCompressionStateCount
 };
 
 enum ClockState : int32_t {
@@ -58,7 +66,7 @@ class DeviceLayout {
   // `keeps_gradients`: a window may have several micro-batches, or a loop of a hook carries gradients on.
   // `first_scale`: none, or the loss is scaled, and the device counts.
   DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
-               std::optional<double> first_scale = {});
+               std::optional<double> first_scale = {}, const schema::CommSpec& comm = {});
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   bool has(Role role) const;
@@ -68,6 +76,7 @@ class DeviceLayout {
  private:
   void add_scaler(double first_scale);
   void add_clock(size_t optimizers);
+  void add_compression(const nn::ParameterSet& parameters, const schema::CommSpec& comm, int32_t buffer);
 
   std::vector<DeviceArray> arrays_;
 };

@@ -1,6 +1,7 @@
 #include "runner/train/gradients.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
@@ -54,15 +55,31 @@ std::string unused_parameters(const backends::Program& program, backends::ValueI
   return names;
 }
 
-Value on_its_way(Value gradient, schema::CommHook hook) {
-  if (hook == schema::CommHook::kNone) return gradient;
-  const auto half = hook == schema::CommHook::kFp16 ? backends::DType::kF16 : backends::DType::kBf16;
-  return ops::cast(ops::cast(gradient, half), backends::DType::kF32);
+namespace {
+
+// None: all of f32.
+std::optional<backends::DType> type_on_its_way(const schema::CommSpec& comm) {
+  using schema::CommHook;
+  using schema::CommWrapper;
+  if (comm.hook == CommHook::kNone) return std::nullopt;
+  if (comm.hook == CommHook::kFp16 || comm.wrapper == CommWrapper::kFp16) return backends::DType::kF16;
+  if (comm.hook == CommHook::kBf16 || comm.wrapper == CommWrapper::kBf16) return backends::DType::kBf16;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Value on_its_way(Value gradient, const schema::CommSpec& comm) {
+  const auto type = type_on_its_way(comm);
+  return type ? ops::cast(ops::cast(gradient, *type), backends::DType::kF32) : gradient;
+}
+
+bool travels_in_fp16(const schema::Recipe& recipe) {
+  return recipe.num_processes > 1 && type_on_its_way(recipe.comm) == backends::DType::kF16;
 }
 
 bool checks_gradients(const schema::Recipe& recipe) {
-  const bool in_fp16 = recipe.num_processes > 1 && recipe.comm.hook == schema::CommHook::kFp16;
-  return recipe.train.on_nan == schema::OnNan::kSkip || in_fp16 || first_scale(recipe).has_value();
+  return recipe.train.on_nan == schema::OnNan::kSkip || travels_in_fp16(recipe) || first_scale(recipe).has_value();
 }
 
 Value sum_of_squares(std::span<const Value> gradients) {

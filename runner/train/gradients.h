@@ -33,8 +33,10 @@ std::vector<bool> needed_for(const backends::Program& program, backends::ValueId
 std::string unused_parameters(const backends::Program& program, backends::ValueId root,
                               std::span<const backends::ValueId> parameters, const nn::ParameterSet& set);
 
-// What other replicas see of a gradient under comm.hook, f32: it travels as fp16 or bf16.
-Value on_its_way(Value gradient, schema::CommHook hook);
+// What other replicas see of a gradient, f32: it may travel as fp16 or bf16.
+Value on_its_way(Value gradient, const schema::CommSpec& comm);
+// Whether gradients travel as fp16, where they may overflow.
+bool travels_in_fp16(const schema::Recipe& recipe);
 
 // Whether a step looks at its gradients: they may be infinite where the loss is not, and then it is left out.
 bool checks_gradients(const schema::Recipe& recipe);

@@ -7,6 +7,7 @@
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
 #include "runner/train/loss_scaler.h"
+#include "runner/train/power_sgd.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -102,15 +103,17 @@ Value Segment::over_all(Value share, backends::Subject subject) {
   return ops::all_reduce(share, backends::Reduction::kSum, subject);
 }
 
-Value Segment::sum_of_gradients(Value share) {
-  const schema::CommHook hook = beginning_.rank ? builder_.recipe().comm.hook : schema::CommHook::kNone;
-  return on_its_way(over_all(on_its_way(share, hook), backends::Subject::kGradients), hook);
+Value Segment::sum_of_gradients(int32_t buffer, Value share) {
+  if (!beginning_.rank) return share;
+  const schema::CommSpec& comm = builder_.recipe().comm;
+  const Value sum = on_its_way(over_all(on_its_way(share, comm), backends::Subject::kGradients), comm);
+  return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
 }
 
 // A loss that is not finite makes the sum of all so.
 void Segment::reduce() {
   for (size_t b = 0; b < gradients_.size(); ++b)
-    if (gradients_[b] && shares_[b]) gradients_[b] = sum_of_gradients(gradients_[b]);
+    if (gradients_[b] && shares_[b]) gradients_[b] = sum_of_gradients(static_cast<int32_t>(b), gradients_[b]);
   shares_.assign(shares_.size(), false);
   if (!losses_) return;
   const Value sums = over_all(losses_, backends::Subject::kLoss);

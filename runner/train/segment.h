@@ -100,7 +100,7 @@ class Segment {
   int32_t group_of(int32_t buffer) const;
   void add_gradient(size_t buffer, Value added);
   Value over_all(Value share, backends::Subject subject);
-  Value sum_of_gradients(Value share);
+  Value sum_of_gradients(int32_t buffer, Value share);
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
   Value scalar(std::string name, double value);
   void refuse_stale(Value loss) const;

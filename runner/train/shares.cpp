@@ -36,13 +36,13 @@ Common allocate(const DeviceArray& array, backends::Collectives& ranks) {
 
 }  // namespace
 
-Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, int rank, int size)
+Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, int rank, int size, bool whole)
     : rank_(rank), size_(size) {
   for (const nn::FlatBuffer& buffer : parameters.buffers()) {
     const auto number = static_cast<int>(ranges_.size());
     if (buffer.group < 0) {
       ranges_.emplace_back();
-    } else if (optimizers.rule(buffer.group).type == schema::OptimizerType::kHook) {
+    } else if (whole || optimizers.rule(buffer.group).type == schema::OptimizerType::kHook) {
       ranges_.push_back({0, number % size_ == rank_ ? buffer.elements : 0});
     } else {
       ranges_.push_back(share(buffer.elements, rank_, size_));
@@ -52,7 +52,8 @@ Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers,
 }
 
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {
-  const bool is_of_buffer = is_common(array) || array.role == Role::kGradients;
+  const bool is_of_buffer =
+      array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
   if (!is_of_buffer || shares.of(array.buffer).count == 0) return array.type;
   return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
 }

@@ -7,6 +7,7 @@
 #include "backends/graph/ops.h"
 #include "runner/train/gradients.h"
 #include "runner/train/loss_scaler.h"
+#include "runner/train/power_sgd.h"
 #include "runner/train/update_clock.h"
 
 namespace runner::train {
@@ -116,16 +117,18 @@ class StepCompletion {
         gradients.emplace_back(array.buffer, std::move(by_rank));
       }
     }
-    for (auto& [buffer, by_rank] : gradients) gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(by_rank);
+    are_means_ = builder_.recipe().comm.hook != schema::CommHook::kNone;
+    for (auto& [buffer, by_rank] : gradients)
+      gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
   }
 
   // What is rounded on its way is the mean's part, as DDP's hooks have it: a sum over samples would soon overflow.
-  Value sum_of_gradients(std::vector<Value>& by_rank) {
-    const schema::CommHook hook = builder_.recipe().comm.hook;
-    if (hook == schema::CommHook::kNone) return left_fold(by_rank);
-    are_means_ = true;
-    for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor()), hook);
-    return on_its_way(left_fold(by_rank), hook);
+  Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
+    if (!are_means_) return left_fold(by_rank);
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor()), comm);
+    const Value sum = on_its_way(left_fold(by_rank), comm);
+    return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
   }
 
   // Of all gradients, where this replica has a share of them.

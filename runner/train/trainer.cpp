@@ -15,6 +15,7 @@
 #include "runner/train/gradients.h"
 #include "runner/train/loss_scaler.h"
 #include "runner/train/not_finite.h"
+#include "runner/train/power_sgd.h"
 #include "runner/train/reduction.h"
 #include "runner/train/step_completion.h"
 #include "schema/error.h"
@@ -84,11 +85,11 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
       layout_(model_.parameters, optimizers_,
               recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain),
-              first_scale(recipe)),
+              first_scale(recipe), recipe.comm),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
   if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
-    shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size());
+    shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size(), is_power_sgd(recipe.comm));
   if (layout_.has(Role::kClock)) clock_.emplace(*this);
   random_key_[0] = recipe.seed;
   draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));
@@ -113,6 +114,7 @@ void Trainer::allocate() {
     write(static_cast<int32_t>(i), std::as_bytes(std::span(filled)));
   }
   write_initial_weights();
+  write_initial_qs();
   if (shares_) ranks_->barrier(site("initial weights"));
 }
 
@@ -131,6 +133,17 @@ void Trainer::write_initial_weights() {
     const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
     device_.write(*arrays_[array], static_cast<size_t>(parameter.offset) * sizeof(float),
                   std::as_bytes(std::span(values)));
+  }
+}
+
+void Trainer::write_initial_qs() {
+  for (const DeviceArray& array : layout_.arrays()) {
+    if (array.role != Role::kCompression || array.index != kQs) continue;
+    std::vector<float> qs(static_cast<size_t>(array.type.shape.elements()));
+    const nn::Parameter drawn{
+        .name = "comm/" + array.name, .shape = array.type.shape, .init = {nn::Initialiser::Kind::kNormal, 1.0}};
+    nn::initialise(drawn, static_cast<uint64_t>(recipe_.seed), qs);
+    write(layout_.find(array.role, array.buffer, array.index), std::as_bytes(std::span(qs)));
   }
 }
 
@@ -477,12 +490,11 @@ double Trainer::take_logged_loss() {
 NotFinite Trainer::explain_not_finite(data::Loader& loader) {
   // Recording once more must not move what a hook keeps.
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  const bool in_fp16 = ranks_ != nullptr && recipe_.comm.hook == schema::CommHook::kFp16;
-  NotFinite found =
-      first_found(find_not_finite(loader), fmt::format("the forward pass is finite, a gradient is not{}",
-                                                       in_fp16 ? ", at the latest as fp16 on its way between the "
-                                                                 "replicas (comm.hook: bf16 has float32's range)"
-                                                               : ""));
+  NotFinite found = first_found(find_not_finite(loader),
+                                fmt::format("the forward pass is finite, a gradient is not{}",
+                                            travels_in_fp16(recipe_) ? ", at the latest as fp16 on its way between the "
+                                                                       "replicas (comm.hook: bf16 has float32's range)"
+                                                                     : ""));
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }

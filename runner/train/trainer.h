@@ -214,6 +214,7 @@ class Trainer {
   void read_metrics(const Step& step, int first, MetricSums& sums);
   bool writes(const DeviceArray& array) const;
   void write_initial_weights();
+  void write_initial_qs();
   int outcome_outputs() const;
   void set_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
