@@ -133,6 +133,20 @@ Value sql_value(const Statement& row, int column) {
   }
 }
 
+std::vector<std::string> listed(Database& database, const char* sql) {
+  std::vector<std::string> names;
+  for (Statement rows(database, sql); rows.step();) names.push_back(rows.text(0));
+  return names;
+}
+
+std::vector<std::string> param_names(Database& database) {
+  return listed(database, "SELECT DISTINCT key FROM param ORDER BY key");
+}
+
+std::vector<std::string> metric_names(Database& database) {
+  return listed(database, "SELECT DISTINCT name FROM series ORDER BY name");
+}
+
 // An unknown name is a mistake if no recipe could have it and no run does.
 class Names {
  public:
@@ -167,28 +181,21 @@ class Names {
     return name.starts_with("eval/") && (own.starts_with("top_") || schema::is_metric_name(own));
   }
 
-  std::vector<std::string> listed(const char* sql) const {
-    std::vector<std::string> names;
-    for (Statement rows(database_, sql); rows.step();) names.push_back(rows.text(0));
-    return names;
-  }
-  std::vector<std::string> metrics() const { return listed("SELECT DISTINCT name FROM series ORDER BY name"); }
-
   [[noreturn]] void fail_no_param(const RunField& field) const {
     std::vector<std::string> near;
-    for (const std::string& metric : metrics()) {  // accuracy for eval/accuracy
+    for (const std::string& metric : metric_names(database_)) {  // accuracy for eval/accuracy
       if (metric.substr(metric.rfind('/') + 1) == field.name) near.push_back(metric);
     }
     std::vector<std::string> names = column_names();
     for (const schema::Field& known : schema::fields()) names.push_back(known.path());
-    for (std::string& key : listed("SELECT DISTINCT key FROM param ORDER BY key")) names.push_back(std::move(key));
+    for (std::string& key : param_names(database_)) names.push_back(std::move(key));
     if (near.empty()) near = schema::nearest(field.name, names);
     fail_at(text_, option_, field.at, fmt::format("no run has {}", field.name),
             near.empty() ? "`runner show RUN` lists a run's parameters and metrics" : schema::did_you_mean(near));
   }
 
   void fail_no_metric(const RunField& field) const {
-    const std::vector<std::string> names = metrics();
+    const std::vector<std::string> names = metric_names(database_);
     if (names.empty()) return;  // too early to tell
     fail_at(text_, option_, field.at, fmt::format("no run has a metric {}", field.name),
             schema::did_you_mean(field.name, names, fmt::format("there are {}", fmt::join(names, ", "))));
@@ -412,6 +419,13 @@ void count_dropped_points(Database& database, std::vector<RunRow>& runs) {
 }
 
 }  // namespace
+
+std::vector<std::string> run_field_names(Store& store) {
+  std::vector<std::string> names = column_names();
+  for (std::string& key : param_names(store.database())) names.push_back(std::move(key));
+  for (std::string& metric : metric_names(store.database())) names.push_back(std::move(metric));
+  return names;
+}
 
 bool fits(std::string_view pattern, std::string_view text, char any, char one) {
   size_t p = 0, t = 0, star = std::string_view::npos, mark = 0;

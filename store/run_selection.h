@@ -28,6 +28,9 @@ struct RunSelection {
 // Throws RecipeError for an expression that is none, or names what no run has and no recipe could have.
 RunSelection select_runs(Store& store, const RunQuery& query);
 
+// What the expressions may name in this store: columns, and the parameters and metrics that its runs have.
+std::vector<std::string> run_field_names(Store& store);
+
 // Whether `pattern` fits the whole text.  `any` stands for any characters, `one` for one of them.
 bool fits(std::string_view pattern, std::string_view text, char any, char one);
 

@@ -53,6 +53,23 @@ struct Options {
 using Member =
     std::variant<bool Options::*, int64_t Options::*, std::string Options::*, std::vector<std::string> Options::*>;
 
+// What a word names, for who completes it.
+enum class Kind {
+  kText,  // nothing that is known before it is typed, or a file, which the shell completes
+  kRun,
+  kTrashedRun,
+  kRunOrMetric,  // behind the first run its metrics as well
+  kMetric,       // the run being the first positional, as for kState and kArtifact
+  kState,
+  kArtifact,
+  kRunFields,  // names of columns, parameters and metrics, separated by commas
+  kSetting,    // KEY=VALUE
+  kExplained,  // what explain knows besides files: error ids, error and exit
+  kDetail,     // of that: a setting; behind error an id, behind exit a code
+  kCommand,
+  kScenario,  // of selftest
+};
+
 struct Argument {
   // A flag or option ("--epochs"), a positional ("RECIPE") or one that may be absent ("[DATA]").  A vector takes all
   // positionals that are left.
@@ -60,12 +77,18 @@ struct Argument {
   std::string_view value;  // of an option: "N", "PATH", or the words that it knows: "table|csv|json"
   std::string_view text;
   Member target;
+  Kind kind = Kind::kText;
 
   bool is_positional() const { return !name.starts_with("-"); }
   bool is_required() const { return is_positional() && !name.starts_with("["); }
 };
 
 enum class Group { kTrain, kRecipe, kStore, kSystem };
+
+struct GroupTitle {
+  Group group;
+  std::string_view title;
+};
 
 struct Command {
   std::string_view name;
@@ -82,11 +105,20 @@ struct Command {
 
 // Every command, in the order of the help.
 std::span<const Command> commands();
+// In the order of the help.
+std::span<const GroupTitle> groups();
 // The arguments that every command takes.
 std::span<const Argument> common_arguments();
+
 // Null: there is none.
 const Command* find_command(std::string_view name);
+// Throws Error(kUsage) with the nearest names.
+const Command& known_command(std::string_view name);
 // The option that a word names, "--db" or "--db=PATH": of this command, of any where it is null.  Null: there is none.
 const Argument* find_option(const Command* command, std::string_view word);
+// "--db", "--epochs": those of every command, and those of this one unless it is null.
+std::vector<std::string> option_names(const Command* command);
+// The words that an argument knows; none where it takes any.
+std::vector<std::string> choices(const Argument& argument);
 
 }  // namespace runner::cli

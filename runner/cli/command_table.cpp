@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "runner/cli/command.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/documents.h"
@@ -9,10 +7,10 @@ namespace {
 
 constexpr Argument kRecipe{"RECIPE", "", "the recipe's file", &Options::recipe};
 constexpr Argument kOverrides{"[KEY=VALUE ...]", "", "settings that win over the recipe's, such as optimizer.lr=1e-3",
-                              &Options::overrides};
+                              &Options::overrides, Kind::kSetting};
 constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, @last, @last~1, or @best(METRIC)",
-                        &Options::run};
-constexpr Argument kState{"--state", "ID", "this state of the run; default: the newest", &Options::state};
+                        &Options::run, Kind::kRun};
+constexpr Argument kState{"--state", "ID", "this state of the run; default: the newest", &Options::state, Kind::kState};
 constexpr Argument kQuiet{"--quiet", "", "no progress, only warnings", &Options::quiet};
 
 constexpr Argument kCommon[] = {
@@ -27,12 +25,12 @@ constexpr Argument kResume[] = {
     kRun,
     {"[KEY=VALUE ...]", "",
      "what may change: num_processes, backend, log.*, checkpoint.*, a larger train.epochs or train.steps",
-     &Options::overrides},
+     &Options::overrides, Kind::kSetting},
     kQuiet};
 constexpr Argument kFork[] = {
     kRun,
     {"[KEY=VALUE ...]", "", "the settings that the child run changes; all may change but the model's shapes",
-     &Options::overrides},
+     &Options::overrides, Kind::kSetting},
     kState,
     {"--restart", "", "takes the weights alone and counts from the first epoch", &Options::restart},
     kQuiet};
@@ -56,9 +54,10 @@ constexpr Argument kPlan[] = {kRecipe,
                               {"--batches", "", "with --json: the sample indices of every batch", &Options::batches},
                               {"--epochs", "N", "with --batches: of the first N epochs; default: 1", &Options::epochs}};
 constexpr Argument kExplain[] = {
-    {"RECIPE", "", "the recipe's file, the id of an error, or one of the words error and exit", &Options::recipe},
+    {"RECIPE", "", "the recipe's file, the id of an error, or one of the words error and exit", &Options::recipe,
+     Kind::kExplained},
     {"[KEY]", "", "a setting, such as optimizer.lr, or a section; after error an id, after exit a code; default: all",
-     &Options::key},
+     &Options::key, Kind::kDetail},
     kOverrides};
 constexpr Argument kInit[] = {
     {"[FILE]", "", "the recipe to write; default: recipe.yaml", &Options::file},
@@ -68,22 +67,24 @@ constexpr Argument kLs[] = {
     {"--where", "CONDITION", "only runs that fit, such as 'best(eval/accuracy) > 0.97 and optimizer.lr < 1e-3'",
      &Options::where},
     {"--sort", "KEY,...", "in this order, such as best(eval/accuracy) or 'optimizer.lr desc'; default: newest first",
-     &Options::sort},
-    {"--columns", "NAME,...", "shows these instead: columns, parameters, metrics", &Options::columns},
+     &Options::sort, Kind::kRunFields},
+    {"--columns", "NAME,...", "shows these instead: columns, parameters, metrics", &Options::columns, Kind::kRunFields},
     {"--limit", "N", "only the first N; default: all", &Options::limit},
     {"--trash", "", "the runs in the trash instead", &Options::trash}};
 constexpr Argument kRunOnly[] = {kRun};
 constexpr Argument kMetrics[] = {
-    kRun, {"[METRIC]", "", "prints every point of it: step, tab, value with every digit", &Options::metric}};
+    kRun,
+    {"[METRIC]", "", "prints every point of it: step, tab, value with every digit", &Options::metric, Kind::kMetric}};
 constexpr Argument kPlot[] = {
-    {"RUN ... METRIC", "", "the runs and what is plotted of them", &Options::runs},
+    {"RUN ... METRIC", "", "the runs and what is plotted of them", &Options::runs, Kind::kRunOrMetric},
     {"--x", "step|time", "what goes to the right; time is in seconds since the run began; default: step",
      &Options::x_axis},
     {"--log", "", "a logarithmic scale of values", &Options::log},
     {"--smooth", "S", "moving average with weight S on the past, such as 0.9; default: 0", &Options::smooth},
     {"--width", "N", "columns, 30 to 500; default: those of the terminal, else 80", &Options::width},
     {"--svg", "FILE", "writes a picture instead", &Options::svg_file}};
-constexpr Argument kDiff[] = {{"A", "", "one run", &Options::run}, {"B", "", "the other", &Options::other_run}};
+constexpr Argument kDiff[] = {{"A", "", "one run", &Options::run, Kind::kRun},
+                              {"B", "", "the other", &Options::other_run, Kind::kRun}};
 constexpr Argument kSql[] = {
     {"QUERY", "", "one SELECT; docs/store.md has the views: runs, params, metrics, points, states, …", &Options::query},
     {"--format", "table|csv|json", "how to print the rows; default: table", &Options::format}};
@@ -95,24 +96,31 @@ constexpr Argument kExport[] = {
     {"--metrics", "FILE", "writes every metric point, as .csv, .json or .jsonl", &Options::metrics_file},
     {"--tensorboard", "DIR", "writes every metric point as an event file into the folder", &Options::tensorboard},
     {"--folder", "DIR", "writes the run as files: recipe, parameters, metrics, events, summary", &Options::folder},
-    {"--artifact", "NAME", "writes the newest artifact of this name to FILE", &Options::artifact},
+    {"--artifact", "NAME", "writes the newest artifact of this name to FILE", &Options::artifact, Kind::kArtifact},
     {"[FILE]", "", "where --artifact writes; default: the last part of NAME; - is standard output", &Options::file}};
 constexpr Argument kTag[] = {
     kRun, {"TAG", "", "a word", &Options::tag}, {"--remove", "", "takes the tag away", &Options::remove}};
 constexpr Argument kNote[] = {kRun, {"TEXT", "", "what to remember", &Options::text}};
 constexpr Argument kRm[] = {
-    {"RUN ...", "", "the runs", &Options::runs},
+    {"RUN ...", "", "the runs", &Options::runs, Kind::kRun},
     {"--purge", "", "for good, from the trash too; they cannot be brought back", &Options::purge}};
-constexpr Argument kRestore[] = {{"RUN ...", "", "runs in the trash; `runner ls --trash` lists them", &Options::runs}};
+constexpr Argument kRestore[] = {
+    {"RUN ...", "", "runs in the trash; `runner ls --trash` lists them", &Options::runs, Kind::kTrashedRun}};
 constexpr Argument kGc[] = {
     {"--grace", "DAYS", "removes runs that have been in the trash for so long; default: 30", &Options::grace}};
 
-constexpr Argument kSelftest[] = {
-    {"[ID ...]", "", "only scenarios whose ids begin so, such as data or state/resume; default: all", &Options::words}};
+constexpr Argument kSelftest[] = {{"[ID ...]", "",
+                                   "only scenarios whose ids begin so, such as data or state/resume; default: all",
+                                   &Options::words, Kind::kScenario}};
 constexpr Argument kCompletion[] = {
     {"SHELL", "bash|zsh|fish|words", "the shell; words is what the scripts ask for", &Options::topic},
     {"[WORD ...]", "", "with words: the command line so far, behind --", &Options::words}};
-constexpr Argument kHelp[] = {{"[COMMAND]", "", "the command to explain", &Options::topic}};
+constexpr Argument kHelp[] = {{"[COMMAND]", "", "the command to explain", &Options::topic, Kind::kCommand}};
+
+constexpr GroupTitle kGroups[] = {{Group::kTrain, "train"},
+                                  {Group::kRecipe, "recipes"},
+                                  {Group::kStore, "runs and results"},
+                                  {Group::kSystem, "this program"}};
 
 constexpr Command kCommands[] = {
     {"exec", Group::kTrain, "train what a recipe declares",
@@ -236,9 +244,9 @@ constexpr Command kCommands[] = {
     {"man", Group::kSystem, "print a manual page", "make install puts the pages into share/man.", kHelp,
      "runner man > runner.1\nrunner man exec > runner-exec.1", man, report::failure_document},
     {"completion", Group::kSystem, "print what makes a shell complete command lines",
-     "Commands, options, settings, runs and metrics.  make install puts the scripts where shells look;\n"
-     "by hand: source <(runner completion bash).  The scripts ask for words, which prints what may\n"
-     "stand last.",
+     "Commands, options, settings, runs, metrics, states and artifacts.  make install puts the scripts\n"
+     "where shells look; by hand: source <(runner completion bash).  The scripts ask for words, which\n"
+     "prints what may stand last.",
      kCompletion,
      "runner completion bash > ~/.local/share/bash-completion/completions/runner\n"
      "runner completion fish > ~/.config/fish/completions/runner.fish",
@@ -259,30 +267,12 @@ std::span<const Command> commands() {
   return kCommands;
 }
 
+std::span<const GroupTitle> groups() {
+  return kGroups;
+}
+
 std::span<const Argument> common_arguments() {
   return kCommon;
-}
-
-const Argument* find_option(const Command* command, std::string_view word) {
-  const std::string_view name = word.substr(0, word.find('='));
-  const auto find = [&](std::span<const Argument> arguments) -> const Argument* {
-    const auto named = [&](const Argument& argument) { return !argument.is_positional() && argument.name == name; };
-    const auto found = std::find_if(arguments.begin(), arguments.end(), named);
-    return found != arguments.end() ? &*found : nullptr;
-  };
-  if (const Argument* common = find(kCommon)) return common;
-  if (command != nullptr) return find(command->arguments);
-  for (const Command& any : kCommands) {
-    if (const Argument* option = find(any.arguments)) return option;
-  }
-  return nullptr;
-}
-
-const Command* find_command(std::string_view name) {
-  for (const Command& command : kCommands) {
-    if (command.name == name) return &command;
-  }
-  return nullptr;
 }
 
 }  // namespace runner::cli

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include "runner/cli/access.h"
+#include "runner/cli/exit_codes.h"
+#include "runner/cli/scenarios/scenario.h"
 #include "schema/diagnostic.h"
 #include "schema/field_table.h"
-#include "store/queries.h"
+#include "store/run_selection.h"
 
 namespace runner::cli {
 namespace {
@@ -63,13 +65,10 @@ complete -c runner -f -a '(__runner_words)'
 
 using Words = std::vector<std::string>;
 
-void add_choices(Words& found, std::string_view choices) {
-  if (choices.find('|') == std::string_view::npos) return;
-  for (size_t at = 0; at <= choices.size();) {
-    const size_t end = std::min(choices.find('|', at), choices.size());
-    found.emplace_back(choices.substr(at, end - at));
-    at = end + 1;
-  }
+Words command_names() {
+  Words names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  return names;
 }
 
 // A setting, and after its = what it may be.
@@ -89,18 +88,10 @@ void add_settings(Words& found, std::string_view word, bool keys_alone) {
   }
 }
 
-void add_runs(Words& found, store::Store& store, store::Trash trash) {
-  if (trash == store::Trash::kHidden) found.emplace_back("@last");
-  for (const store::RunRow& run : store::list_runs(store, kNewestRuns, trash)) {
-    found.push_back(run.uid);
-    found.push_back(run.name);
-  }
-}
-
 // The command line as far as it is written.
 struct Line {
   const Command* command = nullptr;
-  Options options;                   // db, and the run that positionals name
+  Options options;                   // db, and as its run the first positional
   int positionals = 0;               // before the word that is completed
   const Argument* option = nullptr;  // whose value that word is
   bool is_wrong = false;             // there is no such command
@@ -144,70 +135,116 @@ const Argument* positional_after(const Command& command, int count) {
   return endless ? last : nullptr;
 }
 
-void add_metrics(Words& found, store::Store& store, const std::string& run) {
-  for (const store::MetricSummary& metric : store::list_metrics(store, store::find_run(store, run).id)) {
+void add_runs(Words& found, const Line& line, store::Trash trash) {
+  store::Store store = open_store(line.options);
+  if (trash == store::Trash::kHidden) found.emplace_back("@last");
+  for (const store::RunRow& run : store::list_runs(store, kNewestRuns, trash)) {
+    found.push_back(run.uid);
+    found.push_back(run.name);
+  }
+}
+
+// The run that the line names first.
+store::RunRow run_of(const Line& line, store::Store& store) {
+  return store::find_run(store, line.options.run);
+}
+
+void add_metrics(Words& found, const Line& line) {
+  store::Store store = open_store(line.options);
+  for (const store::MetricSummary& metric : store::list_metrics(store, run_of(line, store).id)) {
     found.push_back(metric.name);
   }
 }
 
-// By the name that the argument has in the help.
-void add_positionals(Words& found, const Line& line, const std::string& word) {
-  const Argument* argument = positional_after(*line.command, line.positionals);
-  if (argument == nullptr) return;
-  const std::string_view name = argument->name;
-  if (name == "[COMMAND]") {
-    for (const Command& command : commands()) found.emplace_back(command.name);
-  } else if (name.find("KEY") != std::string_view::npos) {
-    add_settings(found, word, name.find("VALUE") == std::string_view::npos);
-  } else if (!argument->value.empty()) {
-    add_choices(found, argument->value);
-  } else if (name.starts_with("RUN") || name == "A" || name == "B") {
-    store::Store store = open_store(line.options);
-    add_runs(found, store, line.command->name == "restore" ? store::Trash::kOnly : store::Trash::kHidden);
-    if (name == "RUN ... METRIC" && line.positionals > 0) add_metrics(found, store, line.options.run);
-  } else if (name == "[METRIC]") {
-    store::Store store = open_store(line.options);
-    add_metrics(found, store, line.options.run);
-  } else if (line.command->name == "explain") {
-    for (const schema::ErrorIdRow& row : schema::error_ids()) found.emplace_back(row.name);
-    found.emplace_back("exit");
+void add_states(Words& found, const Line& line) {
+  store::Store store = open_store(line.options);
+  for (const store::StateInfo& state : store::list_states(store, run_of(line, store).id)) {
+    found.push_back(std::to_string(state.id));
   }
 }
 
+void add_artifacts(Words& found, const Line& line) {
+  store::Store store = open_store(line.options);
+  for (const store::ArtifactInfo& artifact : store::list_artifacts(store, run_of(line, store).id)) {
+    found.push_back(artifact.header.name);
+  }
+}
+
+// The last of names separated by commas.
+void add_run_fields(Words& found, const Line& line, std::string_view word) {
+  store::Store store = open_store(line.options);
+  const std::string before(word.substr(0, word.rfind(',') + 1));
+  for (const std::string& name : store::run_field_names(store)) found.push_back(before + name);
+}
+
+void add_error_ids(Words& found) {
+  for (const schema::ErrorIdRow& row : schema::error_ids()) found.emplace_back(row.name);
+}
+
+void add_details(Words& found, const Line& line, std::string_view word) {
+  if (line.options.run == "error") {
+    add_error_ids(found);
+  } else if (line.options.run == "exit") {
+    for (const ExitCode& row : exit_codes()) found.push_back(std::to_string(row.code));
+  } else {
+    add_settings(found, word, /*keys_alone=*/true);
+  }
+}
+
+// What `argument` may be where `word` is as far as it is written.
+Words values_of(const Argument& argument, const Line& line, std::string_view word) {
+  Words found = choices(argument);
+  switch (argument.kind) {
+    case Kind::kText: break;
+    case Kind::kRun: add_runs(found, line, store::Trash::kHidden); break;
+    case Kind::kTrashedRun: add_runs(found, line, store::Trash::kOnly); break;
+    case Kind::kRunOrMetric:
+      add_runs(found, line, store::Trash::kHidden);
+      if (line.positionals > 0) add_metrics(found, line);
+      break;
+    case Kind::kMetric: add_metrics(found, line); break;
+    case Kind::kState: add_states(found, line); break;
+    case Kind::kArtifact: add_artifacts(found, line); break;
+    case Kind::kRunFields: add_run_fields(found, line, word); break;
+    case Kind::kSetting: add_settings(found, word, /*keys_alone=*/false); break;
+    case Kind::kExplained:
+      add_error_ids(found);
+      found.insert(found.end(), {"error", "exit"});
+      break;
+    case Kind::kDetail: add_details(found, line, word); break;
+    case Kind::kCommand: found = command_names(); break;
+    case Kind::kScenario:
+      for (const scenarios::Scenario& scenario : scenarios::all_scenarios()) found.emplace_back(scenario.id);
+      break;
+  }
+  return found;
+}
+
 // Options, and after the = of one what it may be.
-void add_options(Words& found, const Line& line, const std::string& word) {
-  if (const size_t equals = word.find('='); equals != std::string::npos) {
-    if (const Argument* option = find_option(line.command, word)) {
-      add_choices(found, option->value);
-      for (std::string& choice : found) choice.insert(0, word, 0, equals + 1);
-    }
-    return;
+Words options_of(const Line& line, const std::string& word) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos) {
+    Words found = option_names(line.command);
+    found.emplace_back("--help");
+    if (line.command == nullptr) found.emplace_back("--version");
+    return found;
   }
-  for (const auto& arguments :
-       {line.command != nullptr ? line.command->arguments : std::span<const Argument>(), common_arguments()}) {
-    for (const Argument& argument : arguments) {
-      if (!argument.is_positional()) found.emplace_back(argument.name);
-    }
-  }
-  found.emplace_back("--help");
-  if (line.command == nullptr) found.emplace_back("--version");
+  const Argument* option = find_option(line.command, word);
+  if (option == nullptr) return {};
+  Words found = values_of(*option, line, std::string_view(word).substr(equals + 1));
+  for (std::string& value : found) value.insert(0, word, 0, equals + 1);
+  return found;
 }
 
 Words candidates(std::span<const std::string> words) {
   const Line line = read_line(words);
   const std::string& word = words.back();
-  Words found;
-  if (line.is_wrong) return found;
-  if (line.option != nullptr) {
-    add_choices(found, line.option->value);
-  } else if (word.starts_with("-")) {
-    add_options(found, line, word);
-  } else if (line.command != nullptr) {
-    add_positionals(found, line, word);
-  } else {
-    for (const Command& command : commands()) found.emplace_back(command.name);
-  }
-  return found;
+  if (line.is_wrong) return {};
+  if (line.option != nullptr) return values_of(*line.option, line, word);
+  if (word.starts_with("-")) return options_of(line, word);
+  if (line.command == nullptr) return command_names();
+  const Argument* argument = positional_after(*line.command, line.positionals);
+  return argument != nullptr ? values_of(*argument, line, word) : Words();
 }
 
 }  // namespace

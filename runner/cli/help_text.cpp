@@ -1,6 +1,6 @@
 #include "runner/cli/help_text.h"
 
-#include <array>
+#include <algorithm>
 
 #include <fmt/format.h>
 
@@ -50,14 +50,13 @@ std::string usage_of(const Command& command) {
 }
 
 std::string program_help(bool color) {
-  constexpr std::array<std::string_view, 4> kGroups{"train", "recipes", "runs and results", "this program"};
   std::string out = "runner trains a model that a recipe declares, and records every run in one file.\n";
-  for (size_t group = 0; group < kGroups.size(); ++group) {
+  for (const auto& [group, group_title] : groups()) {
     report::Facts facts;
     for (const Command& command : commands()) {
-      if (command.group == static_cast<Group>(group)) facts.add(usage_of(command), std::string(command.summary));
+      if (command.group == group) facts.add(usage_of(command), std::string(command.summary));
     }
-    out += fmt::format("\n{}\n{}", title(kGroups[group], color), indented(facts.render()));
+    out += fmt::format("\n{}\n{}", title(group_title, color), indented(facts.render()));
   }
   report::Facts facts;
   add_arguments(facts, common_arguments());

@@ -10,16 +10,6 @@
 namespace runner::cli {
 namespace {
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(separator, at), text.size());
-    parts.emplace_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
-
 // Whether the word after an option is its value, whatever the command is.
 bool takes_next_word(std::string_view word) {
   const Argument* option = find_option(nullptr, word);
@@ -40,31 +30,14 @@ bool has_word(std::span<const std::string> words, std::string_view wanted) {
   return std::find(words.begin(), end, wanted) != end;
 }
 
-[[noreturn]] void fail_with_suggestion(const std::string& message, std::string_view name,
-                                       std::span<const std::string> known, std::string_view otherwise) {
-  throw Error(ErrorKind::kUsage, message + "; " + schema::did_you_mean(name, known, otherwise));
-}
-
-[[noreturn]] void fail_unknown_command(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Command& command : commands()) names.emplace_back(command.name);
-  fail_with_suggestion(fmt::format("there is no command '{}'", name), name, names, "`runner --help` lists all");
-}
-
 [[noreturn]] void fail_unexpected(const Command& command, const std::string& word) {
   if (!word.starts_with("-")) {
     fail(ErrorKind::kUsage, "{} takes no further argument '{}'; see `runner {} --help`", command.name, word,
          command.name);
   }
-  std::vector<std::string> names;
-  for (const auto& arguments : {command.arguments, common_arguments()}) {
-    for (const Argument& argument : arguments) {
-      if (!argument.is_positional()) names.emplace_back(argument.name);
-    }
-  }
   const std::string name = word.substr(0, word.find('='));
-  fail_with_suggestion(fmt::format("{} has no option {}", command.name, name), name, names,
-                       fmt::format("see `runner {} --help`", command.name));
+  fail(ErrorKind::kUsage, "{} has no option {}; {}", command.name, name,
+       schema::did_you_mean(name, option_names(&command), fmt::format("see `runner {} --help`", command.name)));
 }
 
 [[noreturn]] void fail_without_value(std::string_view option, const Command& command) {
@@ -82,11 +55,9 @@ int64_t read_integer(const Argument& argument, const std::string& text) {
 }
 
 const std::string& read_word(const Argument& argument, const std::string& text) {
-  if (argument.value.find('|') == std::string_view::npos) return text;
-  const std::vector<std::string> known = split(argument.value, '|');
-  if (std::find(known.begin(), known.end(), text) == known.end()) {
-    fail(ErrorKind::kUsage, "{} wants {}, got '{}'", argument.name, schema::join_or(known), text);
-  }
+  const std::vector<std::string> known = choices(argument);
+  RUN_CHECK(known.empty() || std::find(known.begin(), known.end(), text) != known.end(), ErrorKind::kUsage,
+            "{} wants {}, got '{}'", argument.name, schema::join_or(known), text);
   return text;
 }
 
@@ -168,8 +139,7 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
 void parse(std::span<const std::string> words, Call& call) {
   const size_t at = find_command_word(words);
   const bool named = at < words.size();
-  call.command = named ? find_command(words[at]) : nullptr;
-  if (named && call.command == nullptr) fail_unknown_command(words[at]);
+  call.command = named ? &known_command(words[at]) : nullptr;
   if (!named && has_word(words, "--version")) {
     call.command = find_command("version");
     call.options.json = has_word(words, "--json");

@@ -1,5 +1,6 @@
 #include "runner/cli/parse.h"
 
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -60,6 +61,25 @@ TEST(Parse, AnOptionTakesAValueInEveryCommandOrInNone) {
   }
   EXPECT_EQ(find_option(find_command("ls"), "--epochs"), nullptr);
   EXPECT_EQ(find_option(nullptr, "--nothing"), nullptr);
+}
+
+// By their names, so that those of a new command are not forgotten.
+TEST(CommandTable, SaysWhatArgumentsName) {
+  const std::map<std::string_view, std::set<Kind>> kinds{{"RUN", {Kind::kRun}},
+                                                         {"A", {Kind::kRun}},
+                                                         {"B", {Kind::kRun}},
+                                                         {"RUN ...", {Kind::kRun, Kind::kTrashedRun}},
+                                                         {"RUN ... METRIC", {Kind::kRunOrMetric}},
+                                                         {"[METRIC]", {Kind::kMetric}},
+                                                         {"[KEY=VALUE ...]", {Kind::kSetting}},
+                                                         {"--state", {Kind::kState}}};
+  for (const Command& command : commands()) {
+    for (const Argument& argument : command.arguments) {
+      const auto known = kinds.find(argument.name);
+      if (known == kinds.end()) continue;
+      EXPECT_TRUE(known->second.contains(argument.kind)) << command.name << ' ' << argument.name;
+    }
+  }
 }
 
 TEST(Parse, KeepsValuesThatLookLikeOtherThings) {

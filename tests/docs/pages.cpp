@@ -37,15 +37,14 @@ std::string argument_table(std::span<const cli::Argument> arguments) {
 
 // A line of links for each group of commands.
 std::string command_index() {
-  constexpr std::string_view kGroups[] = {"train", "recipes", "runs and results", "this program"};
   std::string out = "| | |\n|---|---|\n";
-  for (size_t group = 0; group < std::size(kGroups); ++group) {
+  for (const auto& [group, title] : cli::groups()) {
     std::string links;
     for (const cli::Command& command : cli::commands()) {
-      if (command.group == static_cast<cli::Group>(group))
+      if (command.group == group)
         links += fmt::format("{}[{}](#{})", links.empty() ? "" : ", ", command.name, command.name);
     }
-    out += fmt::format("| {} | {} |\n", kGroups[group], links);
+    out += fmt::format("| {} | {} |\n", title, links);
   }
   return out;
 }

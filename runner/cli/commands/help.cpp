@@ -5,19 +5,8 @@
 #include "runner/cli/man_page.h"
 #include "runner/cli/version.h"
 #include "schema/json.h"
-#include "schema/suggest.h"
 
 namespace runner::cli {
-
-namespace {
-
-const Command& known_command(const std::string& name) {
-  const Command* command = find_command(name);
-  RUN_CHECK(command != nullptr, ErrorKind::kUsage, "there is no command '{}'; `runner --help` lists all", name);
-  return *command;
-}
-
-}  // namespace
 
 int help(const Options& options, report::Output& out) {
   out.data(options.topic.empty() ? program_help(out.data_color())
