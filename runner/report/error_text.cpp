@@ -12,6 +12,10 @@ std::string error_text(std::string_view text, bool color) {
   return fmt::format("{} {}\n", painted("error:", Color::kRed, color), schema::visible(text));
 }
 
+std::string warning_text(std::string_view text, bool color) {
+  return fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), schema::visible(text));
+}
+
 std::string error_text(const Error& error, bool color) {
   if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
     return schema::render_text(recipe->diagnostics(), color);

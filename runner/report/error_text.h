@@ -1,4 +1,4 @@
-// An Error as people read it.  Thread-safe.
+// Errors and warnings as people read them: nothing in them moves the cursor.  Thread-safe.
 #pragma once
 
 #include <string>
@@ -12,5 +12,8 @@ namespace runner::report {
 std::string error_text(const Error& error, bool color);
 // The same for a text that holds all of it.
 std::string error_text(std::string_view text, bool color);
+
+// "warning: " with the text.  Ends with a newline.
+std::string warning_text(std::string_view text, bool color);
 
 }  // namespace runner::report

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "schema/visible_text.h"
 
@@ -67,7 +68,8 @@ void ProgressReporter::on_evaluation(const Progress& progress, const std::map<st
 }
 
 void ProgressReporter::on_warning(std::string_view text) {
-  print(painted("warning:", Color::kYellow, out_.talk_color()) + ' ' + schema::visible(text));
+  erase();
+  out_.talk(warning_text(text, out_.talk_color()));
 }
 
 void ProgressReporter::on_print(std::string_view text) {

@@ -85,13 +85,11 @@ std::string session_text(const train::Session& session) {
                                   bytes_text(state_bytes(session.trainer.layout()))));
   facts.add("run", count_text(session.scale.total_steps, "optimizer step"));
   facts.add("learning rate", rate_text(rates_of(session)));
-  std::string text = facts.render();
-  for (const std::string& warning : session.data.warnings) text += "warning: " + warning + '\n';
-  for (const std::string& warning : session.plan_warnings()) text += "warning: " + warning + '\n';
-  return text;
+  return facts.render();
 }
 
-std::string session_document(const train::Session& session, std::string plan) {
+std::string session_document(const train::Session& session, std::string plan,
+                             const std::vector<std::string>& warnings) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   const Rates rates = rates_of(session);
   const std::string more = json::line(json::Object{{"parameters", parameters.elements()},
@@ -101,7 +99,8 @@ std::string session_document(const train::Session& session, std::string plan) {
                                                    {"learning_rate", json::Object{{"first", rates.first},
                                                                                   {"highest", rates.highest},
                                                                                   {"highest_step", rates.highest_step},
-                                                                                  {"last", rates.last}}}});
+                                                                                  {"last", rates.last}}},
+                                                   {"warnings", json::list_of(warnings)}});
   plan.back() = ',';  // the brace that closes it
   return plan + more.substr(1);
 }

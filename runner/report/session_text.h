@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runner/train/session.h"
 
@@ -10,7 +11,7 @@ namespace runner::report {
 // Data, batch arithmetic, model, memory, length of the run, learning rate.
 std::string session_text(const train::Session& session);
 
-// `plan` (data::plan_json) with model size, memory, length of the run and learning rate added to it.
-std::string session_document(const train::Session& session, std::string plan);
+// `plan` (data::plan_json) with model size, memory, length of the run, learning rate and `warnings` added to it.
+std::string session_document(const train::Session& session, std::string plan, const std::vector<std::string>& warnings);
 
 }  // namespace runner::report

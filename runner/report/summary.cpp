@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 
@@ -38,9 +39,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_table(result.metrics).render(width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));
-  for (const std::string& warning : result.warnings) {
-    text += fmt::format("{} {}\n", painted("warning:", Color::kYellow, color), on_one_line(warning));
-  }
+  for (const std::string& warning : result.warnings) text += warning_text(warning, color);
   if (!result.run.empty()) text += fmt::format("\nnext: {}\n", next_command(result));
   return text;
 }

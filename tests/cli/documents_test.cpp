@@ -216,6 +216,7 @@ TEST_F(Documents, CheckAndExplainAndPlan) {
                                      "optimizer_steps_per_epoch": 4, "epochs": []})"));
   ASSERT_EQ(plan["epochs"].size(), 2U);
   EXPECT_EQ(plan["epochs"][1]["epoch"], 1);
+  EXPECT_EQ(plan["warnings"], Json::parse("[]"));
   EXPECT_EQ(plan["epochs"][0]["batches"][0].size(), 4U);
   EXPECT_EQ(plan["epochs"][0]["padding"], Json::parse("[[[], [], [], []]]"));
   EXPECT_NE(plan["epochs"][0]["batches"], plan["epochs"][1]["batches"]);
@@ -227,6 +228,9 @@ TEST_F(Documents, CheckAndExplainAndPlan) {
   EXPECT_EQ(short_plan["learning_rate"],
             Json::parse(fmt::format(R"({{"first": 0.0, "highest": {}, "highest_step": 3, "last": {}}})", lr,
                                     lr * static_cast<double>(1) / static_cast<double>(steps - 2))));
+  const Json cycle = run("plan tiny.yaml optimizer.lr=0.25 scheduler='{type: one_cycle, max_lr: 1}' --json");
+  EXPECT_EQ(cycle["warnings"], Json::parse("[\"command line:1:14: optimizer.lr has no effect: scheduler.max_lr is the "
+                                           "rate at the peak of one_cycle\"]"));
   EXPECT_EQ(short_plan["parameters"], short_plan["trainable_parameters"]);
   EXPECT_GE(short_plan["memory_bytes"].integer(), 4 * short_plan["parameters"].integer());
 }

@@ -11,6 +11,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/csv.h"
+#include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
 #include "runner/report/progress.h"
@@ -393,11 +394,18 @@ TEST(Summary, SaysHowTheRunWentAndWhatIsNext) {
             "next: runner show 0f3k2m9x7q\n");
 }
 
+TEST(ErrorText, PaintsItsFirstWordAndLetsNothingElseReachTheTerminal) {
+  EXPECT_EQ(error_text("no file \x1b[31mx\r", false), "error: no file \\x1b[31mx\\x0d\n");
+  EXPECT_EQ(error_text("no file", true), "\033[31merror:\033[0m no file\n");
+  EXPECT_EQ(warning_text("old \x1b[31mx\r", false), "warning: old \\x1b[31mx\\x0d\n");
+  EXPECT_EQ(warning_text("old", true), "\033[33mwarning:\033[0m old\n");
+}
+
 TEST(Summary, ShowsWhatWasSkippedAndEveryWarning) {
   train::RunResult result = sample_result();
   result.status = store::RunStatus::kInterrupted;
   result.skipped_steps = 2;
-  result.warnings = {"2 of 100 steps were skipped: not finite", "7 samples are padding"};
+  result.warnings = {"2 of 100 steps were skipped: not finite", "7 samples are padding", "the hook a\x1b[2J.lua"};
   result.metrics.clear();
   EXPECT_EQ(summary_text(result, 0, false),
             "run 0f3k2m9x7q  digits  interrupted after 1.50 s, first step after 40.0 ms\n"
@@ -406,6 +414,7 @@ TEST(Summary, ShowsWhatWasSkippedAndEveryWarning) {
             "states 3, 4\n"
             "warning: 2 of 100 steps were skipped: not finite\n"
             "warning: 7 samples are padding\n"
+            "warning: the hook a\\x1b[2J.lua\n"
             "\n"
             "next: runner resume 0f3k2m9x7q\n");
 }

@@ -4,6 +4,7 @@
 #include "runner/cli/recorded_sources.h"
 #include "runner/formats/write.h"
 #include "runner/lua/hook_file.h"
+#include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/report/prediction_text.h"
 #include "runner/report/table.h"
@@ -29,12 +30,13 @@ struct Model {
 
 void talk_warnings(const Model& model, report::Output& out) {
   if (model.hook.files == RecordedHook::Files::kChanged) {
-    out.talk(
-        fmt::format("warning: the hook {} has changed since the run's last attempt; the model is computed with the "
-                    "hook as it was recorded\n",
-                    model.hook.file));
+    out.talk(report::warning_text(
+        fmt::format("the hook {} has changed since the run's last attempt; the model is computed with the hook as it "
+                    "was recorded",
+                    model.hook.file),
+        out.talk_color()));
   }
-  for (const std::string& text : model.model.warnings()) out.talk(fmt::format("warning: {}\n", text));
+  for (const std::string& text : model.model.warnings()) out.talk(report::warning_text(text, out.talk_color()));
 }
 
 bool goes_to_stdout(const std::string& output) {

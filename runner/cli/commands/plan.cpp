@@ -3,9 +3,10 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
+#include "runner/report/error_text.h"
 #include "runner/report/session_text.h"
 #include "runner/train/session.h"
-#include "schema/recipe_reader.h"
+#include "schema/recipe_warnings.h"
 
 namespace runner::cli {
 
@@ -28,6 +29,15 @@ int64_t epochs_of(const Options& options, const data::DataPlan& plan) {
   return epochs;
 }
 
+// What `runner exec` would warn of before its first step.
+std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session) {
+  std::vector<std::string> warnings = schema::recipe_warnings(recipe);
+  for (const auto& more : {session.data.warnings, session.plan_warnings()}) {
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  }
+  return warnings;
+}
+
 }  // namespace
 
 int plan(const Options& options, report::Output& out) {
@@ -35,6 +45,8 @@ int plan(const Options& options, report::Output& out) {
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(read.recipe);
   const train::Session session(read.recipe, hooks.get());
+  const std::vector<std::string> warnings = warnings_of(read, session);
+  for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (!options.json) {
     out.data(report::session_text(session));
     return 0;
@@ -42,7 +54,7 @@ int plan(const Options& options, report::Output& out) {
   const data::Dataset& train = session.data.train;
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
   out.data(report::session_document(
-      session, data::plan_json(session.plan, order, epochs_of(options, session.plan), options.batches)));
+      session, data::plan_json(session.plan, order, epochs_of(options, session.plan), options.batches), warnings));
   return 0;
 }
 
