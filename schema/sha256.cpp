@@ -161,4 +161,8 @@ std::string hex(std::span<const uint8_t> bytes) {
   return text;
 }
 
+std::string hex(std::span<const std::byte> bytes) {
+  return hex(std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+}
+
 }  // namespace runner

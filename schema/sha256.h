@@ -40,5 +40,6 @@ Sha256Digest sha256(std::string_view text);
 
 // Lower-case hexadecimal, two characters a byte.
 std::string hex(std::span<const uint8_t> bytes);
+std::string hex(std::span<const std::byte> bytes);
 
 }  // namespace runner

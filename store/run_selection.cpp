@@ -13,6 +13,7 @@
 #include "schema/suggest.h"
 #include "schema/text.h"
 #include "store/sqlite.h"
+#include "store/value_text.h"
 
 namespace runner::store {
 namespace {
@@ -37,20 +38,9 @@ bool is_missing(const Value& value) {
   return value.index() == 0 || (number != nullptr && std::isnan(*number));
 }
 
-bool is_number(const Value& value) {
-  return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
-}
-
 double number_of(const Value& value) {
   const auto* integer = std::get_if<int64_t>(&value);
   return integer != nullptr ? static_cast<double>(*integer) : std::get<double>(value);
-}
-
-std::string text_of(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
-  if (const auto* integer = std::get_if<int64_t>(&value)) return std::to_string(*integer);
-  return fmt::format("{}", std::get<double>(value));
 }
 
 bool decide(Compare compare, int order) {

@@ -9,6 +9,7 @@
 #include "runner/report/run_text.h"
 #include "schema/json.h"
 #include "schema/sha256.h"
+#include "store/value_text.h"
 
 namespace runner::report {
 namespace {
@@ -81,14 +82,13 @@ std::string value_text(double value) {
   return std::isnan(value) ? "" : rounded_text(value);
 }
 
-json::Value json_of(const std::optional<store::Param::Value>& value) {
-  if (!value) return {};
-  return std::visit([](const auto& v) { return json::Value(v); }, *value);
+json::Value value_or_null(const std::optional<store::Param::Value>& value) {
+  return value ? store::json_of(*value) : json::Value();
 }
 
 json::Object differences_json(const std::vector<Comparison::Difference>& differences) {
   json::Object object;
-  for (const auto& [key, a, b] : differences) object.emplace_back(key, json::List{json_of(a), json_of(b)});
+  for (const auto& [key, a, b] : differences) object.emplace_back(key, json::List{value_or_null(a), value_or_null(b)});
   return object;
 }
 

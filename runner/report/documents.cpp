@@ -9,6 +9,7 @@
 #include "schema/json.h"
 #include "schema/sha256.h"
 #include "schema/text.h"
+#include "store/value_text.h"
 
 namespace runner::report {
 namespace {
@@ -178,20 +179,10 @@ json::Object note_json(const store::Note& note) {
   return {{"time", utc_time(note.time_ms)}, {"text", note.text}};
 }
 
-struct ToValue {
-  json::Value operator()(const std::vector<std::byte>& bytes) const {
-    return hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-  }
-  template <class T>
-  json::Value operator()(const T& value) const {
-    return value;
-  }
-};
-
 json::Object params_json(const store::RunDetails& details) {
   json::Object params;
   for (const store::Param& param : details.params) {
-    params.emplace_back(param.key, std::visit(ToValue{}, param.value));
+    params.emplace_back(param.key, store::json_of(param.value));
   }
   return params;
 }
@@ -239,7 +230,7 @@ std::string runs_document(const store::RunSelection& selection) {
     json::Object run = run_row_json(selection.runs[i]);
     json::Object columns;
     for (size_t c = 0; c < selection.columns.size(); ++c) {
-      columns.emplace_back(selection.columns[c], std::visit(ToValue{}, selection.values[i][c]));
+      columns.emplace_back(selection.columns[c], store::json_of(selection.values[i][c]));
     }
     if (!columns.empty()) run.emplace_back("columns", std::move(columns));
     return run;
@@ -306,7 +297,7 @@ std::string sql_document(const store::SqlResult& result) {
   const std::vector<std::string> names = unique_names(result.columns);
   return json::text(json::list_of(result.rows, [&](const std::vector<store::SqlValue>& row) {
     json::Object object;
-    for (size_t c = 0; c < names.size(); ++c) object.emplace_back(names[c], std::visit(ToValue{}, row[c]));
+    for (size_t c = 0; c < names.size(); ++c) object.emplace_back(names[c], store::json_of(row[c]));
     return object;
   }));
 }

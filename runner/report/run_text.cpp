@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "runner/report/value_rows.h"
 #include "schema/json.h"
 #include "schema/sha256.h"
+#include "store/value_text.h"
 
 namespace runner::report {
 namespace {
@@ -19,20 +21,6 @@ std::string seconds_between(int64_t from_ms, int64_t to_ms) {
 // How long the newest attempt has worked.
 std::string time_taken(const store::RunRow& run) {
   return seconds_between(run.started_ms, run.ended_ms.value_or(run.heartbeat_ms));
-}
-
-struct ParamText {
-  std::string operator()(std::monostate) const { return "null"; }
-  std::string operator()(bool value) const { return value ? "true" : "false"; }
-  std::string operator()(int64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return fmt::format("{}", value); }
-  std::string operator()(const std::string& value) const { return value; }
-};
-
-// A cell of a table of many runs: rounded, empty where a run has no value.
-std::string value_text(const store::Param::Value& value) {
-  if (const auto* number = std::get_if<double>(&value)) return rounded_text(*number);
-  return value.index() == 0 ? std::string() : param_text(value);
 }
 
 std::string joined(std::span<const std::string> words) {
@@ -194,7 +182,7 @@ Color color_of(store::RunStatus status) {
 }
 
 std::string param_text(const store::Param::Value& value) {
-  return std::visit(ParamText{}, value);
+  return std::holds_alternative<std::monostate>(value) ? "null" : store::text_of(value);
 }
 
 std::string kernels_text(const std::string& kernels_json) {
@@ -237,22 +225,15 @@ Table runs_table(std::span<const store::RunRow> runs) {
 }
 
 Table selection_table(const store::RunSelection& selection) {
-  std::vector<Column> titles{{"run"}};
-  std::vector<size_t> shown;
+  std::vector<std::string> titles{"run"};
+  std::vector<std::vector<store::Param::Value>> rows;
+  for (const store::RunRow& run : selection.runs) rows.push_back({run.uid});
   for (size_t c = 0; c < selection.columns.size(); ++c) {
     if (selection.columns[c] == "run") continue;  // it is the first in any case
-    shown.push_back(c);
-    const auto is_number = [&](const auto& row) { return row[c].index() == 2 || row[c].index() == 3; };
-    const bool numbers = std::any_of(selection.values.begin(), selection.values.end(), is_number);
-    titles.push_back({selection.columns[c], numbers ? Align::kRight : Align::kLeft});
+    titles.push_back(selection.columns[c]);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(selection.values[i][c]);
   }
-  Table table(std::move(titles));
-  for (size_t i = 0; i < selection.runs.size(); ++i) {
-    std::vector<Cell> cells{selection.runs[i].uid};
-    for (const size_t c : shown) cells.emplace_back(value_text(selection.values[i][c]));
-    table.add(cells);
-  }
-  return table;
+  return rows_table(titles, rows);
 }
 
 Table states_table(std::span<const store::StateInfo> states) {

@@ -2,7 +2,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/csv.h"
 #include "runner/report/documents.h"
-#include "runner/report/sql_text.h"
+#include "runner/report/value_rows.h"
 
 namespace runner::cli {
 
@@ -11,9 +11,9 @@ int sql(const Options& options, report::Output& out) {
   if (options.json || options.format == "json") {
     out.data(report::sql_document(result));
   } else if (options.format == "csv") {
-    out.data(report::sql_csv(result));
+    out.data(report::rows_csv(result.columns, result.rows));
   } else {
-    out.data(report::sql_table(result).render(out.data_width(), out.data_color()));
+    out.data(report::rows_table(result.columns, result.rows).render(out.data_width(), out.data_color()));
   }
   return 0;
 }

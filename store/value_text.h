@@ -1,0 +1,52 @@
+// Values in the store, of a parameter or of an SQL query, in words and as JSON.  Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "schema/json.h"
+#include "schema/sha256.h"
+
+namespace runner::store {
+
+template <class... T>
+bool is_number(const std::variant<T...>& value) {
+  return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
+}
+
+// Every digit of a number, "true" or "false", a text as it is, bytes in hexadecimal; empty where there is no value.
+template <class... T>
+std::string text_of(const std::variant<T...>& value) {
+  const auto text = [](const auto& held) -> std::string {
+    using Held = std::decay_t<decltype(held)>;
+    if constexpr (std::is_same_v<Held, std::monostate>) {
+      return "";
+    } else if constexpr (std::is_same_v<Held, std::vector<std::byte>>) {
+      return hex(held);
+    } else {
+      return fmt::format("{}", held);
+    }
+  };
+  return std::visit(text, value);
+}
+
+// Bytes are a text, as above; null where there is no value.
+template <class... T>
+json::Value json_of(const std::variant<T...>& value) {
+  const auto json = [&](const auto& held) -> json::Value {
+    if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::vector<std::byte>>) {
+      return text_of(value);
+    } else {
+      return held;
+    }
+  };
+  return std::visit(json, value);
+}
+
+}  // namespace runner::store
