@@ -8,6 +8,7 @@
 
 #include "schema/metric_names.h"
 #include "schema/suggest.h"
+#include "store/content.h"
 #include "store/process.h"
 #include "store/sqlite.h"
 
@@ -218,10 +219,7 @@ RecipeRecord read_recipe(Database& database, const RunRow& run) {
                 "JOIN recipe ON recipe.id = attempt.recipe_id WHERE attempt.run_id = ?1 AND attempt.no = ?2");
   row.bind(run.id, run.attempts).step();
   RecipeRecord recipe{row.text(0), row.text(1), row.text(2), row.text(3)};
-  const Sha256Digest found = digest_of(recipe);
-  const auto bytes = std::as_bytes(std::span(found));
-  const auto kept = row.bytes(4);
-  RUN_CHECK(std::equal(kept.begin(), kept.end(), bytes.begin(), bytes.end()), ErrorKind::kStore,
+  RUN_CHECK(equal(row.bytes(4), bytes_of(digest_of(recipe))), ErrorKind::kStore,
             "the recipe of run {} in {} is damaged: it fails its checksum; use a copy of the store, or start a new run",
             run.uid, database.path().string());
   return recipe;

@@ -4,10 +4,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <span>
 
 #include <unistd.h>
 
+#include "store/content.h"
 #include "store/log_room.h"
 #include "store/metric_tables.h"
 #include "store/process.h"
@@ -29,14 +29,13 @@ const char* type_name(const Param::Value& value) {
 
 int64_t put_recipe(Database& database, const RecipeRecord& recipe) {
   const Sha256Digest digest = digest_of(recipe);
-  const auto bytes = std::as_bytes(std::span(digest));
   Statement(
       database,
       "INSERT INTO recipe(digest, hash, text, resolved, origins) VALUES(?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING")
-      .bind(bytes, recipe.hash, recipe.text, recipe.resolved_json, recipe.origins_json)
+      .bind(bytes_of(digest), recipe.hash, recipe.text, recipe.resolved_json, recipe.origins_json)
       .run();
   Statement id(database, "SELECT id FROM recipe WHERE digest = ?1");
-  id.bind(bytes).step();
+  id.bind(bytes_of(digest)).step();
   return id.int64(0);
 }
 

@@ -214,10 +214,6 @@ void RunWriter::commit(size_t limit, bool durable) {
   recording_.checkpoint();
 }
 
-void RunWriter::commit_all(bool durable) {
-  commit(kAll, durable);
-}
-
 void RunWriter::try_to_commit(size_t limit) {
   last_try_ = Clock::now();
   try {
@@ -290,14 +286,14 @@ void write_in_any_room(RunRecording& recording, const Write& write) {
 
 void RunWriter::flush() {
   submit([this](RunRecording& recording) {
-    write_in_any_room(recording, [&] { commit_all(/*durable=*/true); });
+    write_in_any_room(recording, [&] { commit(kAll, /*durable=*/true); });
   }).get();
 }
 
 void RunWriter::finish(const RunEnd& end) {
   submit([this, &end](RunRecording& recording) {
     write_in_any_room(recording, [&] {
-      commit_all(/*durable=*/false);
+      commit(kAll, /*durable=*/false);
       recording.finish(end);
     });
   }).get();

@@ -118,7 +118,6 @@ class RunWriter {
   void take_points(size_t limit);
   void take_names(SeriesWriter& series);
   void commit(size_t limit, bool durable);
-  void commit_all(bool durable);
   void try_to_commit(size_t limit);
   StateInfo save(StateSnapshot snapshot, const Retention& retention);
   void give_back(StateSnapshot snapshot);

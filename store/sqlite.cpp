@@ -192,10 +192,6 @@ int64_t Database::last_insert_id() const {
   return sqlite3_last_insert_rowid(handle_);
 }
 
-int64_t Database::changes() const {
-  return sqlite3_changes64(handle_);
-}
-
 // As sqlite3_busy_timeout, with a word after a second.
 int Database::wait_for_lock(void* database, int tries) {
   constexpr std::array kDelaysMs{1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100};

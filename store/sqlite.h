@@ -68,7 +68,6 @@ class Database {
   std::string query_text(const std::string& sql);
 
   int64_t last_insert_id() const;
-  int64_t changes() const;  // rows changed by the last statement
   // Pages in the write-ahead log after this connection's last commit.
   int64_t wal_pages() const { return wal_pages_; }
   // How long to wait for another process's lock; 10 s from the start.
@@ -134,8 +133,6 @@ class Statement {
   std::string known_text(int column) const;
   std::string json(int column) const;
   std::span<const std::byte> bytes(int column) const;  // valid until the next step
-
-  sqlite3_stmt* handle() const { return handle_; }
 
  private:
   void bind_at(int index, std::nullptr_t);

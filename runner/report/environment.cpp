@@ -77,6 +77,11 @@ double copy_gb_per_s() {
   return rate_of(0.05, [&] { std::memcpy(to.data(), from.data(), kBytes); }) * kBytes * 1e-9;
 }
 
+// `count`: which of the numbers of pages that sysconf() knows.
+int64_t bytes_of_pages(int count) {
+  return int64_t{::sysconf(count)} * ::sysconf(_SC_PAGESIZE);
+}
+
 void inspect_store(const fs::path& path, Environment& environment) {
   environment.store = path.string();
   if (!store::store_exists(path)) {
@@ -108,6 +113,10 @@ std::string system_name() {
   return ::uname(&name) == 0 ? fmt::format("{} {} {}", name.sysname, name.release, name.machine) : "";
 }
 
+int64_t memory_bytes() {
+  return bytes_of_pages(_SC_PHYS_PAGES);
+}
+
 Environment inspect_environment(const fs::path& store, std::string version) {
   Environment found;
   found.version = std::move(version);
@@ -116,9 +125,8 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.cpu = backends::cpu_features().brand;
   found.cpu_features = backends::cpu_features().to_string();
   found.cores = backends::usable_cores();
-  const int64_t page = ::sysconf(_SC_PAGESIZE);
-  found.memory_bytes = ::sysconf(_SC_PHYS_PAGES) * page;
-  found.memory_free_bytes = ::sysconf(_SC_AVPHYS_PAGES) * page;
+  found.memory_bytes = memory_bytes();
+  found.memory_free_bytes = bytes_of_pages(_SC_AVPHYS_PAGES);
   found.system = system_name();
   found.kernels = backends::kernel_choices_json();
   backends::WorkerPool pool(found.cores);

@@ -25,10 +25,11 @@ struct Environment {
 // Looks and measures, about a quarter of a second.  Never throws for what is wrong with the store: that is a finding.
 Environment inspect_environment(const std::filesystem::path& store, std::string version);
 
-// Parts of it that cost nothing: "GCC 12.2.0", "optimised", "Linux 6.1.0 x86_64".
+// Parts of it that cost nothing: "GCC 12.2.0", "optimised", "Linux 6.1.0 x86_64", the memory of the machine.
 std::string compiler_name();
 std::string build_kind();
 std::string system_name();
+int64_t memory_bytes();
 
 std::string environment_text(const Environment& environment, bool color);
 std::string environment_document(const Environment& environment);

@@ -131,6 +131,10 @@ std::vector<std::string> git(const std::string& folder, std::initializer_list<co
   return words;
 }
 
+void add_note(store::GitState& state, std::string_view text) {
+  state.note += fmt::format("{}{}", state.note.empty() ? "" : "; ", text);
+}
+
 // `git status --porcelain=v2 --branch -z`: entries that end with a zero byte; a renamed file has one more, its old
 // name.
 void read_status(std::string_view text, store::GitState& state) {
@@ -149,11 +153,10 @@ void read_status(std::string_view text, store::GitState& state) {
   if (state.branch == "(detached)") state.branch.clear();
   if (state.commit == "(initial)") {
     state.commit.clear();
-    state.note = "no commit yet";
+    add_note(state, "no commit yet");
   }
   if (untracked > kMostUntracked) {
-    state.note += fmt::format("{}{} untracked files, of which {} are named", state.note.empty() ? "" : "; ", untracked,
-                              kMostUntracked);
+    add_note(state, fmt::format("{} untracked files, of which {} are named", untracked, kMostUntracked));
   }
 }
 
@@ -165,10 +168,6 @@ std::string reason(const Answer& answer, std::chrono::milliseconds limit) {
   }
   if (answer.complaint.starts_with("fatal: not a git repository")) return "no git repository";
   return answer.complaint.substr(0, answer.complaint.find('\n'));
-}
-
-void add_note(store::GitState& state, std::string_view text) {
-  state.note += fmt::format("{}{}", state.note.empty() ? "" : "; ", text);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ std::string environment_json() {
                      {"kernel", system_name()},
                      {"cpu", backends::cpu_features().brand},
                      {"cores", int64_t{backends::usable_cores()}},
-                     {"memory_bytes", int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE)},
+                     {"memory_bytes", memory_bytes()},
                      {"compiler", compiler_name()},
                      {"build", build_kind()},
                      {"glibc", std::string(::gnu_get_libc_version())},

@@ -29,8 +29,8 @@ Table selection_table(const store::RunSelection& selection);
 Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);
 
-// Every fact about a run: its life, parameters with their origins, metrics, states,
-// artifacts, events, notes.
+// Every fact about a run: its life, attempts, metrics, states, artifacts, parameters with their origins, sources,
+// environment, events, notes.
 std::string show_text(const store::RunDetails& details, int width, bool color);
 
 }  // namespace runner::report

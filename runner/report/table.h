@@ -1,8 +1,8 @@
 // Aligned columns of text.
 //
 // Columns are as wide as their widest cell, counted in terminal columns.  Where the table is wider than it may be, its
-// widest left-aligned columns are cut, but never the first, which names the row.  A cell is one line: control
-// characters become spaces. Not thread-safe.
+// widest left-aligned columns are cut; where that is not enough, the first as well, which names the row and keeps 12
+// columns, and at last those of numbers.  A cell is one line: control characters become spaces.  Not thread-safe.
 #pragma once
 
 #include <string>
@@ -37,8 +37,7 @@ class Table {
   void add(const std::vector<Cell>& cells);
   bool empty() const { return cells_.empty(); }
 
-  // Lines without spaces at their ends.  width 0: no limit; else texts and titles are cut, and where that is not enough
-  // numbers as well.
+  // Lines without spaces at their ends.  width 0: no limit.
   std::string render(int width = 0, bool color = false) const;
 
  private:

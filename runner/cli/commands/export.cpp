@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "runner/cli/access.h"
 #include "runner/cli/chosen_state.h"
@@ -31,13 +32,29 @@ std::string points_csv(const report::MetricPoints& metrics) {
   return text;
 }
 
-report::MetricPoints all_points(store::Store& store, const store::RunRow& run) {
-  report::MetricPoints metrics;
-  for (const store::MetricSummary& metric : store::list_metrics(store, run.id)) {
-    metrics.emplace_back(metric.name, store::metric_points(store, run, metric.name));
+// Every point of a run, decoded when it is first asked for, and once.
+class AllPoints {
+ public:
+  AllPoints(store::Store& store, const store::RunRow& run) : store_(store), run_(run) {}
+
+  const report::MetricPoints& get() {
+    if (!points_) points_ = read();
+    return *points_;
   }
-  return metrics;
-}
+
+ private:
+  report::MetricPoints read() const {
+    report::MetricPoints metrics;
+    for (const store::MetricSummary& metric : store::list_metrics(store_, run_.id)) {
+      metrics.emplace_back(metric.name, store::metric_points(store_, run_, metric.name));
+    }
+    return metrics;
+  }
+
+  store::Store& store_;
+  const store::RunRow& run_;
+  std::optional<report::MetricPoints> points_;
+};
 
 // A document on each line for each point.
 std::string points_jsonl(const report::MetricPoints& metrics) {
@@ -46,9 +63,8 @@ std::string points_jsonl(const report::MetricPoints& metrics) {
   return text;
 }
 
-void export_metrics(store::Store& store, const store::RunRow& run, const std::string& file) {
+void export_metrics(const report::MetricPoints& metrics, const store::RunRow& run, const std::string& file) {
   const bool csv = file.ends_with(".csv"), lines = file.ends_with(".jsonl");
-  const report::MetricPoints metrics = all_points(store, run);
   formats::write_file(file, csv     ? points_csv(metrics)
                             : lines ? points_jsonl(metrics)
                                     : report::all_points_document(run, metrics));
@@ -61,8 +77,7 @@ void make_folder(const fs::path& folder) {
 }
 
 // Returns the file.  By step, as TensorBoard expects a file to grow; its name is what it looks for, and the same again.
-std::string export_events(store::Store& store, const store::RunRow& run, const fs::path& folder) {
-  const report::MetricPoints metrics = all_points(store, run);
+std::string export_events(const report::MetricPoints& metrics, const store::RunRow& run, const fs::path& folder) {
   std::vector<formats::Scalar> scalars = scalars_of(metrics);
   std::stable_sort(scalars.begin(), scalars.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
   make_folder(folder);
@@ -75,7 +90,7 @@ std::string export_events(store::Store& store, const store::RunRow& run, const f
 struct RunFile {
   const char* name;
   const char* part;
-  std::string (*text)(const store::RunDetails& details, store::Store& store);
+  std::string (*text)(const store::RunDetails& details, AllPoints& points);
 };
 
 constexpr RunFile kRunFiles[] = {
@@ -83,8 +98,7 @@ constexpr RunFile kRunFiles[] = {
     {"resolved.json", "recipe",
      [](const auto& details, auto&) { return json::text(json::parse(details.recipe.resolved_json)); }},
     {"params.json", "parameters", [](const auto& details, auto&) { return report::params_document(details); }},
-    {"metrics.csv", "points",
-     [](const auto& details, auto& store) { return points_csv(all_points(store, details.run)); }},
+    {"metrics.csv", "points", [](const auto&, auto& points) { return points_csv(points.get()); }},
     {"events.jsonl", "events", [](const auto& details, auto&) { return report::events_lines(details); }},
     {"run.json", "", [](const auto& details, auto&) { return report::show_document(details); }},
     {"summary.json", "", [](const auto& details, auto&) { return json::text(json::parse(details.run.summary_json)); }},
@@ -92,15 +106,14 @@ constexpr RunFile kRunFiles[] = {
 
 // Everything but states and artifacts, as files that any program reads.  Returns what is left out because it is
 // damaged.
-std::vector<store::Damage> export_folder(store::Store& store, const store::RunRow& run, const fs::path& folder) {
-  const store::RunDetails details = store::what_is_left(store, run);
+std::vector<store::Damage> export_folder(const store::RunDetails& details, AllPoints& points, const fs::path& folder) {
   std::vector<store::Damage> damage = details.damage;
   make_folder(folder);
   for (const RunFile& file : kRunFiles) {
     if (std::ranges::find(details.damage, file.part, &store::Damage::part) != details.damage.end()) continue;
     std::string text;
     try {
-      text = file.text(details, store);
+      text = file.text(details, points);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kStore) throw;
       damage.push_back({file.part, error.message()});
@@ -162,12 +175,12 @@ class Export {
   int run() {
     if (!options_.model_file.empty()) write_model();
     if (!options_.metrics_file.empty()) {
-      export_metrics(store_, run_, options_.metrics_file);
+      export_metrics(points_.get(), run_, options_.metrics_file);
       metrics_ = wrote(options_.metrics_file, "every metric point");
     }
     if (!options_.tensorboard.empty()) {
       tensorboard_ =
-          wrote(export_events(store_, run_, options_.tensorboard),
+          wrote(export_events(points_.get(), run_, options_.tensorboard),
                 fmt::format("every metric point; `tensorboard --logdir {}` shows them", options_.tensorboard));
     }
     if (!options_.folder.empty()) write_folder();
@@ -192,7 +205,8 @@ class Export {
   }
 
   void write_folder() {
-    const std::vector<store::Damage> damage = export_folder(store_, run_, options_.folder);
+    const std::vector<store::Damage> damage =
+        export_folder(store::what_is_left(store_, run_), points_, options_.folder);
     folder_ = wrote(options_.folder, "the run as files");
     for (const store::Damage& part : damage) {
       const std::string text = fmt::format("exported without its {}: {}", part.part, part.message);
@@ -217,6 +231,7 @@ class Export {
   report::Output& out_;
   store::Store store_;
   const store::RunRow run_;  // @last may be another by now
+  AllPoints points_{store_, run_};
   json::Value state_, model_, metrics_, tensorboard_, folder_, artifact_, error_;
 };
 
