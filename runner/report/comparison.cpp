@@ -1,10 +1,12 @@
 #include "runner/report/comparison.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include <fmt/format.h>
 
+#include "runner/report/documents.h"
 #include "runner/report/format.h"
 #include "runner/report/run_text.h"
 #include "schema/json.h"
@@ -15,6 +17,13 @@ namespace runner::report {
 namespace {
 
 using Facts = std::map<std::string, store::Param::Value>;
+
+// The parts of a run's record that are compared.
+constexpr std::string_view kParams = "parameters", kProvenance = "provenance", kMetrics = "metrics";
+
+bool has(const Comparison& comparison, std::string_view part) {
+  return std::ranges::find(comparison.damage, part, &store::Damage::part) == comparison.damage.end();
+}
 
 Facts params_of(const store::RunDetails& run) {
   Facts facts;
@@ -38,7 +47,7 @@ void add_provenance(const store::Provenance& provenance, Facts& facts) {
   }
 }
 
-Facts environment_of(const store::RunDetails& details) {
+Facts environment_of(const store::RunDetails& details, bool with_provenance) {
   const store::RunRow& run = details.run;
   Facts facts{{"host", run.host},
               {"backend", run.backend},
@@ -46,7 +55,7 @@ Facts environment_of(const store::RunDetails& details) {
               {"cpu_features", run.cpu_features},
               {"kernels", kernels_text(run.kernels_json)},
               {"binary_version", run.binary_version}};
-  if (!details.provenance.empty()) add_provenance(details.provenance.back().provenance, facts);
+  if (with_provenance && !details.provenance.empty()) add_provenance(details.provenance.back().provenance, facts);
   return facts;
 }
 
@@ -82,6 +91,22 @@ std::string value_text(double value) {
   return std::isnan(value) ? "" : rounded_text(value);
 }
 
+Table differences_table(const char* title, const Comparison& comparison,
+                        const std::vector<Comparison::Difference>& differences) {
+  Table table({{title}, {comparison.a}, {comparison.b}});
+  for (const Comparison::Difference& d : differences) table.add({d.key, text_of(d.a), text_of(d.b)});
+  return table;
+}
+
+Table metrics_table(const Comparison& comparison) {
+  Table table(
+      {{"metric"}, {comparison.a, Align::kRight}, {comparison.b, Align::kRight}, {"difference", Align::kRight}});
+  for (const Comparison::Metric& m : comparison.metrics) {
+    table.add({m.name, value_text(m.a), value_text(m.b), value_text(m.b - m.a)});
+  }
+  return table;
+}
+
 json::Value value_or_null(const std::optional<store::Param::Value>& value) {
   return value ? store::json_of(*value) : json::Value();
 }
@@ -95,33 +120,37 @@ json::Object differences_json(const std::vector<Comparison::Difference>& differe
 }  // namespace
 
 Comparison compare(const store::RunDetails& a, const store::RunDetails& b) {
-  return {a.run.uid, b.run.uid, differences(params_of(a), params_of(b)),
-          differences(environment_of(a), environment_of(b)), metrics_of(a, b)};
+  Comparison found{.a = a.run.uid, .b = b.run.uid, .params = {}, .environment = {}, .metrics = {}, .damage = a.damage};
+  found.damage.insert(found.damage.end(), b.damage.begin(), b.damage.end());
+  const bool provenance = has(found, kProvenance);
+  found.environment = differences(environment_of(a, provenance), environment_of(b, provenance));
+  if (has(found, kParams)) found.params = differences(params_of(a), params_of(b));
+  if (has(found, kMetrics)) found.metrics = metrics_of(a, b);
+  return found;
 }
 
 std::string comparison_text(const Comparison& comparison, int width, bool color) {
-  const auto& [a, b, params, environment, metrics] = comparison;
   std::string text;
-  for (const auto& [title, found] : {std::pair("parameter", &params), std::pair("environment", &environment)}) {
-    Table table({{title}, {a}, {b}});
-    for (const Comparison::Difference& d : *found) table.add({d.key, text_of(d.a), text_of(d.b)});
-    text += found->empty() ? fmt::format("no {} differs\n\n", title) : table.render(width, color) + '\n';
-  }
-  Table table({{"metric"}, {a, Align::kRight}, {b, Align::kRight}, {"difference", Align::kRight}});
-  for (const Comparison::Metric& m : metrics) {
-    table.add({m.name, value_text(m.a), value_text(m.b), value_text(m.b - m.a)});
-  }
-  return text + (metrics.empty() ? "no metrics\n" : table.render(width, color));
+  const auto add = [&](const Table& table, const char* otherwise) {
+    text += (text.empty() ? "" : "\n") + (table.empty() ? otherwise : table.render(width, color));
+  };
+  if (has(comparison, kParams))
+    add(differences_table("parameter", comparison, comparison.params), "no parameter differs\n");
+  add(differences_table("environment", comparison, comparison.environment), "no environment differs\n");
+  if (has(comparison, kMetrics)) add(metrics_table(comparison), "no metrics\n");
+  return text;
 }
 
 std::string comparison_document(const Comparison& comparison) {
   json::Object metrics;
   for (const Comparison::Metric& m : comparison.metrics) metrics.emplace_back(m.name, json::List{m.a, m.b});
-  return json::text(json::Object{{"a", comparison.a},
-                                 {"b", comparison.b},
-                                 {"params", differences_json(comparison.params)},
-                                 {"environment", differences_json(comparison.environment)},
-                                 {"metrics", std::move(metrics)}});
+  json::Object document{{"a", comparison.a},
+                        {"b", comparison.b},
+                        {"params", differences_json(comparison.params)},
+                        {"environment", differences_json(comparison.environment)},
+                        {"metrics", std::move(metrics)}};
+  add_damage(document, comparison.damage);
+  return json::text(document);
 }
 
 }  // namespace runner::report

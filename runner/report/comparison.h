@@ -22,9 +22,11 @@ struct Comparison {
   std::string a, b;  // run ids
   std::vector<Difference> params;
   std::vector<Difference> environment;
-  std::vector<Metric> metrics;  // all of both runs, by name
+  std::vector<Metric> metrics;        // all of both runs, by name
+  std::vector<store::Damage> damage;  // of both runs
 };
 
+// What is damaged in one run is compared in neither.
 Comparison compare(const store::RunDetails& a, const store::RunDetails& b);
 
 std::string comparison_text(const Comparison& comparison, int width, bool color);

@@ -1,6 +1,7 @@
 #include "runner/report/documents.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -225,6 +226,14 @@ std::string failed_check_document(const Error& error) {
   return failed({{"ok", false}, {"errors", json::List{}}}, error);
 }
 
+void add_damage(json::Object& document, std::span<const store::Damage> damage) {
+  if (damage.empty()) return;
+  std::set<std::string> parts;
+  for (const store::Damage& part : damage) parts.insert(part.part);
+  document.emplace_back("error", error_value(damage.front().message));
+  document.emplace_back("left_out", json::list_of(parts));
+}
+
 std::string runs_document(const store::RunSelection& selection) {
   return json::list_text(selection.runs.size(), [&](size_t i) {
     json::Object run = run_row_json(selection.runs[i]);
@@ -286,10 +295,7 @@ std::string show_document(const store::RunDetails& details) {
                           {"notes", json::list_of(details.notes, note_json)},
                           {"summary", json::parse(details.run.summary_json)}};
   document.insert(document.end(), more.begin(), more.end());
-  if (!details.damage.empty()) {
-    document.emplace_back("error", error_value(details.damage.front().message));
-    document.emplace_back("left_out", json::list_of(details.damage, [](const auto& damage) { return damage.part; }));
-  }
+  add_damage(document, details.damage);
   return json::text(document);
 }
 

@@ -29,6 +29,9 @@ std::string failed_check_document(const Error& error);
 // {"message", "file": null, "line": null}: the "error" of a document that says what went wrong beside what it has.
 json::Value error_value(const std::string& message);
 
+// Adds that "error", of the first, and "left_out", the names of the parts; nothing where there is no damage.
+void add_damage(json::Object& document, std::span<const store::Damage> damage);
+
 // "columns" of each run holds what was asked for, name → value; it is there only where something was.
 std::string runs_document(const store::RunSelection& selection);
 std::string states_document(std::span<const store::StateInfo> states);

@@ -357,6 +357,38 @@ TEST_F(Faults, ADamagedRecipeTakesNothingElseAway) {
     EXPECT_EQ(refused.exit_code, 5) << command;
     EXPECT_TRUE(refused.err.starts_with("error: the recipe of run ")) << command << refused.err;
   }
+  for (const char* command : {"resume small --json", "fork small seed=2 --json"}) {
+    const Result refused = run(std::string("runner ") + command);
+    EXPECT_TRUE(refused.out.starts_with("{\n  \"run\": \"" + uid + "\",\n  \"name\": \"small\",")) << refused.out;
+  }
+}
+
+// Two environments, as different variables make them.
+TEST_F(Faults, WhatIsDamagedInOneRunIsComparedInNeither) {
+  ASSERT_EQ(run("runner exec r.yaml --quiet; OMP_NUM_THREADS=3 runner exec r.yaml --quiet name=other seed=9").exit_code,
+            0);
+  EXPECT_NE(run("runner diff small other").out.find("\nenv.OMP_NUM_THREADS "), std::string::npos);
+  {
+    store::Database database(file("runner.db"), store::OpenMode::kReadWrite);
+    database.exec("UPDATE environment SET json = json || ' ' WHERE json LIKE '%OMP_NUM_THREADS%'");
+  }
+  const std::string uid =
+      run("runner sql \"SELECT run FROM runs WHERE name = 'other'\" --format csv | tail -1").out.substr(0, 10);
+  const std::string reason =
+      "the environment of attempt 1 in runner.db is damaged: it fails its checksum; use a copy of "
+      "the store";
+  const Result compared = run("runner diff small other");
+  EXPECT_EQ(compared.exit_code, 5);
+  EXPECT_EQ(compared.err, "error: compared without the provenance of run " + uid + ": " + reason + "\n");
+  EXPECT_NE(compared.out.find("\nseed "), std::string::npos) << compared.out;
+  EXPECT_NE(compared.out.find("\n\nno environment differs\n\nmetric "), std::string::npos) << compared.out;
+  EXPECT_NE(compared.out.find("\ntrain/loss "), std::string::npos) << compared.out;
+
+  const Result document = run("runner diff other small --json");
+  EXPECT_EQ(document.exit_code, 5);
+  EXPECT_NE(document.out.find("\"environment\": {},"), std::string::npos) << document.out;
+  EXPECT_NE(document.out.find("\"message\": \"" + reason + "\""), std::string::npos) << document.out;
+  EXPECT_NE(document.out.find("\"left_out\": [\n    \"provenance\"\n  ]"), std::string::npos) << document.out;
 }
 
 // ---- damaged stores ------------------------------------------------------------------------------------------------

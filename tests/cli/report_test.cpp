@@ -11,6 +11,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/formats/csv.h"
+#include "runner/report/comparison.h"
 #include "runner/report/error_text.h"
 #include "runner/report/format.h"
 #include "runner/report/output.h"
@@ -176,6 +177,34 @@ TEST(Facts, LeavesEmptyOnesOut) {
   facts.add("run", "x");
   facts.add("parent", "");
   EXPECT_EQ(facts.render(), "run  x\n");
+}
+
+store::RunDetails details_with(const char* run, double lr, double loss) {
+  store::RunDetails details;
+  details.run.uid = run;
+  details.run.backend = run;
+  details.params = {{"optimizer.lr", lr}};
+  details.metrics.emplace_back().name = "train/loss";
+  details.metrics[0].last = loss;
+  return details;
+}
+
+TEST(Comparison, LeavesOutWhatIsDamagedInOneOfTwo) {
+  const store::RunDetails a = details_with("a", 0.5, 1);
+  store::RunDetails b = details_with("b", 0.25, 3);
+  const std::string params = "parameter     a    b\noptimizer.lr  0.5  0.25\n";
+  const std::string environment = "environment  a  b\nbackend      a  b\n";
+  const std::string metrics = "metric      a  b  difference\ntrain/loss  1  3           2\n";
+  EXPECT_EQ(comparison_text(compare(a, b), 0, false), params + '\n' + environment + '\n' + metrics);
+  const auto without = [&](const char* part) {
+    store::RunDetails damaged = b;
+    damaged.damage = {{part, "lost"}};
+    EXPECT_EQ(compare(damaged, a).damage.size(), 1U);
+    return comparison_text(compare(a, damaged), 0, false);
+  };
+  EXPECT_EQ(without("parameters"), environment + '\n' + metrics);
+  EXPECT_EQ(without("metrics"), params + '\n' + environment);
+  EXPECT_EQ(without("recipe"), params + '\n' + environment + '\n' + metrics);
 }
 
 TEST(Csv, QuotesWhatNeedsQuotes) {

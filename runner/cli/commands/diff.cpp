@@ -1,17 +1,25 @@
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/comparison.h"
+#include "runner/report/error_text.h"
 
 namespace runner::cli {
 
 int diff(const Options& options, report::Output& out) {
   store::Store store = open_store(options);
-  const store::RunDetails a = store::show_run(store, store::find_run(store, options.run));
-  const store::RunDetails b = store::show_run(store, store::find_run(store, options.other_run));
+  const store::RunDetails a = store::what_is_left(store, store::find_run(store, options.run));
+  const store::RunDetails b = store::what_is_left(store, store::find_run(store, options.other_run));
   const report::Comparison comparison = report::compare(a, b);
   out.data(options.json ? report::comparison_document(comparison)
                         : report::comparison_text(comparison, out.data_width(), out.data_color()));
-  return 0;
+  for (const store::RunDetails* run : {&a, &b}) {
+    for (const store::Damage& damage : run->damage) {
+      const std::string text =
+          fmt::format("compared without the {} of run {}: {}", damage.part, run->run.uid, damage.message);
+      out.talk(report::error_text(text, out.talk_color()));
+    }
+  }
+  return comparison.damage.empty() ? 0 : exit_code(ErrorKind::kStore);
 }
 
 }  // namespace runner::cli

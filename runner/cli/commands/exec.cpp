@@ -183,11 +183,21 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .job = std::move(job)});
 }
 
-// `found` is set as soon as the run is found: a damaged one has no details.
-store::RunDetails details_of(const std::string& run, const Options& options, store::RunRow& found) {
+// Errors of `work` tell in their document which run they are about.
+template <class Work>
+auto about_run(const store::RunRow& run, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.set_run({run.uid, run.name});
+    throw;
+  }
+}
+
+store::RunDetails details_of(const std::string& selector, const Options& options) {
   store::Store store = open_store(options);
-  found = store::find_run(store, run);
-  return store::show_run(store, found);
+  const store::RunRow run = store::find_run(store, selector);
+  return about_run(run, [&] { return store::show_run(store, run); });
 }
 
 // A run that has lost a process goes on as `runner resume` would; max_restarts times.
@@ -199,8 +209,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
   train::RunResult result = train_attempt(std::move(attempt), options, observer, stop);
   std::vector<std::string> lost;
   for (int64_t i = 1; result.lost_process && i <= restarts && stop == 0; ++i) {
-    store::RunRow row;
-    Attempt next = attempt_to_resume(details_of(result.run, options, row), {});
+    Attempt next = attempt_to_resume(details_of(result.run, options), {});
     next.beginning.fork = fork;
     next.beginning.may_begin_again = true;
     lost.push_back(fmt::format("{}; restart {} of {}", result.error->message, i, restarts));
@@ -266,18 +275,12 @@ int exec(const Options& options, report::Output& out) {
 }
 
 int resume(const Options& options, report::Output& out) {
-  store::RunRow run;
-  try {
-    return resume_run(details_of(options.run, options, run), options, out);
-  } catch (Error& error) {
-    error.set_run({run.uid, run.name});
-    throw;
-  }
+  const store::RunDetails details = details_of(options.run, options);
+  return about_run(details.run, [&] { return resume_run(details, options, out); });
 }
 
 int fork(const Options& options, report::Output& out) {
-  store::RunRow parent;
-  return fork_run(details_of(options.run, options, parent), options, out);
+  return fork_run(details_of(options.run, options), options, out);
 }
 
 }  // namespace runner::cli
