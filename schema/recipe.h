@@ -190,6 +190,7 @@ struct TrainSpec {
   std::optional<double> clip_grad_value;
   OnNan on_nan = OnNan::kStop;
   std::optional<EarlyStopping> early_stopping;
+  std::optional<Length> average_every;  // local_sgd: what replicas do between averages is their own
 };
 
 // loss, accuracy, top_k, f1 (macro, micro, binary), mse, mae, perplexity.
@@ -261,6 +262,7 @@ struct Recipe {
   bool downcast_bf16 = false;
   bool split_batches = false;
   int64_t gradient_accumulation_steps = 1;
+  bool sync_each_batch = false;
   bool sync_with_dataloader = true;
   std::string hooks;
   ValueMap vars;  // as substituted

@@ -225,7 +225,8 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   s.get("num_processes", r.num_processes).get("threads", r.threads).get("mixed_precision", r.mixed_precision);
   s.get("downcast_bf16", r.downcast_bf16).get("split_batches", r.split_batches);
   s.get("gradient_accumulation_steps", r.gradient_accumulation_steps);
-  s.get("sync_with_dataloader", r.sync_with_dataloader).get_path("hooks", r.hooks);
+  s.get("sync_each_batch", r.sync_each_batch).get("sync_with_dataloader", r.sync_with_dataloader);
+  s.get_path("hooks", r.hooks);
   for (const Setting& setting : settings.values)
     if (setting.path.starts_with("vars.")) r.vars.emplace_back(setting.path.substr(5), setting.value);
   build(s.sub("model"), r.model);

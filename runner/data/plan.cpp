@@ -62,9 +62,11 @@ int64_t DataPlan::optimizer_steps(int64_t epochs) const {
   return optimizer_steps(*this, epochs);
 }
 
-int64_t DataPlan::optimizer_steps(const DataPlan& rest, int64_t epochs) const {
-  if (!spec_.windows_end_with_epoch) return (rest.steps_ + (epochs - 1) * steps_) / spec_.accumulation;
-  return ceil_div(rest.steps_, spec_.accumulation) + (epochs - 1) * ceil_div(steps_, spec_.accumulation);
+int64_t DataPlan::optimizer_steps(const DataPlan& rest, int64_t epochs, int64_t before) const {
+  if (epochs <= 0) return 0;
+  if (!spec_.windows_end_with_epoch) return (before + rest.steps_ + (epochs - 1) * steps_) / spec_.accumulation;
+  if (rest.steps_ == 0) return epochs > 1 ? optimizer_steps(*this, epochs - 1, before) : 0;
+  return ceil_div(before + rest.steps_, spec_.accumulation) + (epochs - 1) * ceil_div(steps_, spec_.accumulation);
 }
 
 int64_t DataPlan::repeats_per_epoch() const {

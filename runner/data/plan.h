@@ -76,8 +76,9 @@ class DataPlan {
   int64_t steps_per_epoch() const { return steps_; }
   // Windows of `epochs` epochs in a row; where windows do not end with them, without the batches that fill none.
   int64_t optimizer_steps(int64_t epochs) const;
-  // The same where the first of them is what `rest` has left of it.
-  int64_t optimizer_steps(const DataPlan& rest, int64_t epochs) const;
+  // The same where the first of them is what `rest` has left of it, and the window under way has had `before` batches
+  // before that; negative: so many batches of `rest` are done.
+  int64_t optimizer_steps(const DataPlan& rest, int64_t epochs, int64_t before = 0) const;
   // Samples that an epoch uses, each once; the rest is dropped.
   int64_t samples_per_epoch() const { return used_; }
   int64_t repeats_per_epoch() const;

@@ -81,6 +81,18 @@ int push_model(lua_State* state, Accelerator&) {
   return 1;
 }
 
+int push_accumulation(lua_State* state, Accelerator& accelerator) {
+  return push_integer(state, run_of(accelerator, "gradient_accumulation_steps").accumulation());
+}
+
+void set_accumulation(lua_State* state, Accelerator& accelerator, int value) {
+  train::RunControl& run = run_of(accelerator, "gradient_accumulation_steps");
+  const int64_t batches = integer_argument(state, value);
+  RUN_CHECK(batches >= 1 && batches <= INT32_MAX, ErrorKind::kRun,
+            "acc.gradient_accumulation_steps is {}, expected a number from 1 to {}", batches, INT32_MAX);
+  run.set_accumulation(batches);
+}
+
 constexpr AcceleratorField kFields[] = {
     {"model", push_model, "The model: acc.model(batch.features)."},
     {"metrics", push_metrics, "Newest values by name: acc.metrics[\"eval/accuracy\"]; nil before the first."},
@@ -90,6 +102,8 @@ constexpr AcceleratorField kFields[] = {
      "Optimizer steps finished."},
     {"steps", [](lua_State* state, Accelerator& a) { return push_integer(state, run_of(a, "steps").steps()); },
      "Optimizer steps of the whole run."},
+    {"gradient_accumulation_steps", push_accumulation,
+     "Batches of a step.  It can be set, alike in every process, and holds from the next step on.", set_accumulation},
     {"run", [](lua_State* state, Accelerator& a) { return push_text(state, run_of(a, "run").run()); },
      "Id of the run."},
     {"name", [](lua_State* state, Accelerator& a) { return push_text(state, a.recipe.name); }, "Name of the run."},
@@ -243,8 +257,13 @@ int index(lua_State* state) {
        schema::did_you_mean(name, names, "docs/lua.md lists what it has"));
 }
 
-int no_assignment(lua_State* state) {
-  fail(ErrorKind::kRun, "acc.{} cannot be set; keep values of your own in a local table", key_argument(state, kName));
+int set_field(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  const std::string_view name = key_argument(state, kName);
+  for (const auto& table : field_tables())
+    for (const AcceleratorField& field : table)
+      if (name == field.name && field.set != nullptr) return field.set(state, accelerator, 3), 0;
+  fail(ErrorKind::kRun, "acc.{} cannot be set; keep values of your own in a local table", name);
 }
 
 }  // namespace
@@ -301,7 +320,7 @@ void push_accelerator(lua_State* state, Accelerator& accelerator) {
   *object = &accelerator;
   if (luaL_newmetatable(state, kName) != 0) {
     set_function(state, "__index", bound<index>);
-    set_function(state, "__newindex", bound<no_assignment>);
+    set_function(state, "__newindex", bound<set_field>);
     protect_metatable(state);
     for (const auto& table : method_tables())
       for (const AcceleratorMethod& method : table) name_function(state, method.name, method.function);

@@ -36,6 +36,7 @@ struct AcceleratorField {
   const char* name;
   int (*push)(lua_State*, Accelerator&);
   const char* text;
+  void (*set)(lua_State*, Accelerator&, int value) = nullptr;  // null: it cannot be set
 };
 
 struct AcceleratorMethod {

@@ -1,6 +1,7 @@
 #include "runner/train/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -22,12 +23,12 @@ using nlohmann::json;
 
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
-constexpr std::string_view kGradient = "gradient/";  // of a loop that carries gradients on
+constexpr std::string_view kGradient = "gradient/";  // of a window under way, or a loop that carries gradients on
 constexpr std::string_view kComm = "comm/";          // by the array's name
 constexpr std::string_view kSums = "sums";
 constexpr std::string_view kScaler = "scaler";  // by ScalerState
 constexpr std::string_view kRun = "run";
-constexpr int kRunVersion = 2;  // of the document in that section
+constexpr int kRunVersion = 3;  // of the document in that section
 
 std::string meta_of(const backends::TensorType& type) {
   return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
@@ -93,12 +94,37 @@ Counters counters_of(const json& document, const std::vector<std::string>& optim
   return counters;
 }
 
+// A digest is a number that JSON does not hold.
+json window_document(const Trainer::Window& window) {
+  if (window.batches == 0) return nullptr;
+  return {{"batches", window.batches},
+          {"samples", window.samples},
+          {"repeats", window.repeats},
+          {"ends_epoch", window.ends_epoch},
+          {"batch_digest", fmt::format("{:x}", window.batch_digest)}};
+}
+
+// Older states are not of the inside of a window.
+Trainer::Window window_of(const json& document) {
+  Trainer::Window window;
+  if (document.is_null()) return window;
+  window.batches = document.at("batches");
+  window.samples = document.at("samples");
+  window.repeats = document.at("repeats");
+  window.ends_epoch = document.at("ends_epoch");
+  window.batch_digest = std::strtoull(document.at("batch_digest").get<std::string>().c_str(), nullptr, 16);
+  return window;
+}
+
 std::string run_document(const RunState& state, const std::vector<std::string>& optimizers) {
   return json{
       {"version", kRunVersion},
       {"epoch", state.position.epoch},
       {"batch", state.position.step},
       {"start", state.position.start},
+      {"reached_epoch", state.reached_epoch},
+      {"window", window_document(state.window)},
+      {"accumulation", {state.accumulation, state.next_accumulation}},
       {"used", state.used},
       {"global_batch", state.global_batch},
       {"extra_steps", state.extra_steps},
@@ -204,6 +230,12 @@ void each_compression_array(const Trainer& trainer, const Visit& visit) {
             array);
 }
 
+// The sum of the gradients of a window under way, which one replica goes on from.
+bool is_with_rank_0(const store::Section& section, const std::set<std::string>& known) {
+  return section.name.starts_with(kGradient) &&
+         known.contains(fmt::format("{}{}", kModel, section.name.substr(kGradient.size())));
+}
+
 std::vector<std::byte> scaler_bytes(Trainer& trainer) {
   std::vector<std::byte> bytes;
   for (int32_t index = 0; index < kScalerStateCount; ++index) {
@@ -281,6 +313,12 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     const json& early = document.at("early_stopping");
     RunState state;
     state.position = {document.at("epoch"), document.at("batch"), document.value("start", int64_t{0})};
+    state.window = window_of(document.value("window", json(nullptr)));
+    state.window.next = state.position;
+    state.reached_epoch = document.value("reached_epoch", state.position.epoch);
+    const auto accumulation = document.value("accumulation", std::array<int64_t, 2>{});
+    state.accumulation = accumulation[0];
+    state.next_accumulation = accumulation[1];
     state.used = document.value("used", int64_t{0});
     state.global_batch = document.value("global_batch", int64_t{0});
     state.extra_steps = document.value("extra_steps", int64_t{0});
@@ -345,7 +383,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     known.insert(name);
   });
   for (const store::Section& section : loaded.sections)
-    RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0, ErrorKind::kStore,
+    RUN_CHECK(!is_tensor(section) || known.count(section.name) > 0 || is_with_rank_0(section, known), ErrorKind::kStore,
               "state {} is of another model: it has {}, which the recipe's model lacks", id, section.name);
 
   for (size_t i = 0; i < arrays.size(); ++i) {

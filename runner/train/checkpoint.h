@@ -1,7 +1,8 @@
 // States of a run: what a Trainer and its loop are, as named sections of bytes, and back.
 //
-// One section for each parameter ("model/0.weight"), each of its optimizer slots ("optimizer/0.weight/exp_avg") and, in
-// a loop of a hook's that carries gradients on, its gradient ("gradient/0.weight"); one for the sums behind train/loss;
+// One section for each parameter ("model/0.weight"), each of its optimizer slots ("optimizer/0.weight/exp_avg") and,
+// inside a window and in a loop of a hook's that carries gradients on, its gradient ("gradient/0.weight"), which is the
+// sum over all replicas; one for the sums behind train/loss;
 // one JSON document ("run") with everything that the host and the hook count and keep.  docs/store.md has the layout.
 // Sections follow parameters, not buffers, so a state does not depend on how groups lie in memory, on the backend or on
 // the number of replicas.
@@ -26,9 +27,15 @@ struct Patience {
   bool operator==(const Patience&) const = default;
 };
 
-// What the host knows about a run at the end of a window.
+// What the host knows about a run at the end of a window, or inside one of the recipe's loop.
 struct RunState {
   data::Position position;  // of the next batch
+  Trainer::Window window;   // under way; without batches: none
+  // Finished at the end of the newest window: what is due at the next one goes by it.  A loop of a hook's may have left
+  // epochs since.
+  int64_t reached_epoch = 0;
+  // Batches of a window, and of those behind it (0: an older state, as the recipe says).
+  int64_t accumulation = 0, next_accumulation = 0;
   // In terms that do not depend on the size of batches: positions of the epoch's order that are used, of how many
   // samples a global batch was (0: an older state, which does not say), Session::extra_steps().
   int64_t used = 0, global_batch = 0, extra_steps = 0;
@@ -61,7 +68,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer);
 void restore_model(const store::LoadedState& loaded, Trainer& trainer);
 // All slots of all trainable parameters, or none of them and what the state lacks.
 std::optional<std::string> restore_slots(const store::LoadedState& loaded, Trainer& trainer);
-// Gradients that a loop of a hook's carries on, where the state has some.
+// Gradients of a window under way, or that a loop of a hook's carries on, where the state has some.
 void restore_gradients(const store::LoadedState& loaded, Trainer& trainer);
 // The sums behind train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);

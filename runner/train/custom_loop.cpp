@@ -9,6 +9,7 @@
 #include "backends/graph/type_text.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/loss_scaler.h"
+#include "runner/train/reduction.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 
@@ -125,7 +126,9 @@ void CustomLoop::note_not_finite() {
 // All replicas at once: what has been reduced is not finite.
 void CustomLoop::void_window() {
   if (!std::exchange(window_.seen.finite, false)) return;
-  if (!not_finite_) not_finite_ = trainer_.first_found(window_.found, "a loss, or the gradient of one");
+  if (!not_finite_)
+    not_finite_ = first_found(window_.found, "a loss, or the gradient of one", ranks_,
+                              {"what is not finite", trainer_.counters.windows + 1});
   host_.not_finite(*not_finite_, window_.untouched);
 }
 
@@ -174,80 +177,6 @@ const StepInputs& CustomLoop::inputs(int64_t number) {
   return segment().inputs();
 }
 
-// ---- epochs --------------------------------------------------------------------------------------------------------
-
-CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
-  end_left_batch();
-  RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
-            "acc:epochs: another loop over epochs is under way; go on when it is over, or leave it with break");
-  const int64_t first = epochs_.before;
-  const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
-  const int64_t all = (session_.scale.total_steps * of_epochs + steps - 1) / steps;
-  RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
-            "acc:epochs: {} epochs after {} are more than the {} that the recipe trains for; make train.{} larger",
-            *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
-  const int64_t end = count ? first + *count : all;
-  epochs_.before = end;
-  epochs_.under_way = true;
-  epochs_.given.reset();
-  // What the loops before it have left is not come back to; the state of their last window says so, too.
-  if (place().epoch < first && first < end && !host_.finished()) {
-    end_segment();
-    skip_to(first);
-    begin_segment();
-  }
-  return {first, end};
-}
-
-void CustomLoop::end_epochs() {
-  epochs_.under_way = false;
-  epochs_.given.reset();
-}
-
-std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
-  end_left_batch();
-  end_segment();
-  leave_epoch();
-  stop_where_interrupted();
-  if (window_.batches == 0) host_.settle();
-  const int64_t epoch = place().epoch;
-  const bool over = host_.finished() || epoch >= epochs.end;
-  epochs_.under_way = !over;
-  epochs_.given = over ? std::nullopt : std::optional(epoch);
-  begin_segment();
-  return epochs_.given;
-}
-
-// Of the next batch.
-data::Position CustomLoop::place() const {
-  return window_.batches > 0 ? window_.seen.next : host_.position();
-}
-
-// An epoch that the hook has left early is not come back to: states say so, too.
-void CustomLoop::leave_epoch() {
-  const int64_t epoch = place().epoch;
-  if (epochs_.given == epoch && !host_.finished()) skip_to(epoch + 1);
-}
-
-void CustomLoop::skip_to(int64_t epoch) {
-  host_.set_position({epoch, 0});
-  train_.loader.reset();
-  drop_window();
-}
-
-// A loop over batches was left with break: its batch is over when something begins that is not of it.
-void CustomLoop::end_left_batch() {
-  if (train_.batch == nullptr) return;
-  end_batch();
-  begin_segment();
-}
-
-// The batches of a window that the hook has not finished count for nothing.
-void CustomLoop::drop_window() {
-  if (window_.batches > 0) trainer_.set_gradients(std::vector<Held>(trainer_.gradients().size()));
-  window_ = {};
-}
-
 // ---- batches -------------------------------------------------------------------------------------------------------
 
 void CustomLoop::begin_batches(Split split) {
@@ -283,9 +212,9 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
   const bool over = host_.finished() || place().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
-    if (window_.batches == 0) host_.begin_window();
+    if (window_.seen.batches == 0) host_.begin_window();
     if (!train_.loader) train_.loader.emplace(session_.data.train, session_.plan, host_.loader_spec());
-    if (window_.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
+    if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};
@@ -325,22 +254,22 @@ void CustomLoop::end_batch() {
   close_evaluation();
   if (train_.batch == nullptr) return;
   const bool last = sync_gradients();
-  if (last) segment().reduce();
+  if (last || session_.recipe.sync_each_batch) segment().reduce();
   end_segment();
   const data::Batch batch = *train_.batch;
   train_.batch = nullptr;
   take_in(batch, window_.seen);
-  ++window_.batches;
   if (!last) return;
   Window window = std::exchange(window_, {});
   window.seen.applied = !window.overflowed || !window.untouched;
   window.seen.lr = window.rate.value_or(rate(0));
+  trainer_.count(window.seen);
   host_.end_window(window.seen);
 }
 
 // An interrupted run saves its state and goes on another day; the hook must not go on without it.
 void CustomLoop::stop_where_interrupted() {
-  if (host_.interrupted() && window_.batches == 0) stop();
+  if (host_.interrupted() && window_.seen.batches == 0) stop();
 }
 
 void CustomLoop::stop() {
@@ -355,7 +284,7 @@ void CustomLoop::decide(std::initializer_list<uint64_t> words) {
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.batches);
+  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.seen.batches);
 }
 
 // The mean over a window is Σ over its batches, of all replicas, of the sum over samples, divided by the samples of the
@@ -370,8 +299,8 @@ void CustomLoop::backward(Value loss) {
               "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
               loss.type(), train_.batch->size);
     samples = static_cast<double>(samples_of(*train_.batch));
-    window =
-        static_cast<double>(session_.samples_of_window(train_.batch->position, window_.batches, window_.seen.samples));
+    window = static_cast<double>(
+        session_.samples_of_window(train_.batch->position, window_.seen.batches, window_.seen.samples));
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     window = samples * (ranks_ != nullptr ? ranks_->size() : 1);
@@ -412,9 +341,9 @@ void CustomLoop::step(int32_t optimizer) {
 
 void CustomLoop::zero_grad(int32_t optimizer) {
   if (!sync_gradients()) return;
-  RUN_CHECK(window_.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
+  RUN_CHECK(window_.seen.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
             "zero_grad: the gradients of the {} batches before in this window would be lost; call it behind step",
-            window_.batches);
+            window_.seen.batches);
   decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
   segment().zero_grad(optimizer);
 }

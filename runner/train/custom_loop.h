@@ -14,31 +14,11 @@
 #include <vector>
 
 #include "runner/data/loader.h"
+#include "runner/train/loop_host.h"
 #include "runner/train/segment.h"
 #include "runner/train/session.h"
 
 namespace runner::train {
-
-// The run around a loop, whose class nobody but run.cpp knows.
-class LoopHost {
- public:
-  virtual ~LoopHost() = default;
-  virtual data::Position position() const = 0;       // of the next batch
-  virtual data::LoaderSpec loader_spec() const = 0;  // from there on
-  virtual void set_position(const data::Position& position) = 0;
-  virtual bool finished() const = 0;     // the last step is done
-  virtual bool interrupted() const = 0;  // from outside
-  virtual void settle() = 0;             // nothing belongs to the last window any more
-  virtual void begin_window() = 0;       // settles, too
-  // A window is not finite.  Throws where that ends the run; `untouched`: nothing has been updated in it.
-  virtual void not_finite(const NotFinite& found, bool untouched) = 0;
-  virtual void end_window(const Trainer::Window& window) = 0;
-  virtual void point(const std::string& name, double value) = 0;  // at the end of the window
-  virtual void save_soon(bool in_window) = 0;                     // when the window under way, or the last, is settled
-  // Throws where the run has no such state (none: no state at all).
-  virtual void check_state(std::optional<int64_t> state) = 0;
-  virtual void load(std::optional<int64_t> state) = 0;
-};
 
 enum class Split { kTrain, kEval };
 
@@ -121,7 +101,6 @@ class CustomLoop {
   // The window under way.
   struct Window {
     Trainer::Window seen;            // in the batches that are over
-    int64_t batches = 0;             // that are over
     bool losses = false;             // some are in no point yet
     bool untouched = true;           // nothing has been updated
     bool overflowed = false;         // the loss scaler has left a step out
@@ -159,6 +138,7 @@ class CustomLoop {
   void leave_evaluation();
   void drop_window();
   data::Position place() const;
+  int64_t epochs_of_run() const;
   void leave_epoch();
   void skip_to(int64_t epoch);
   double base_rate(int32_t optimizer) const;

@@ -63,8 +63,8 @@ struct DeviceArray {
 
 class DeviceLayout {
  public:
-  // `keeps_gradients`: a window may have several micro-batches, or a loop of a hook carries gradients on.
-  // `first_scale`: none, or the loss is scaled, and the device counts.
+  // `keeps_gradients`: a window may have several micro-batches, now or because a hook says so later, or a loop of a
+  // hook carries gradients on.  `first_scale`: none, or the loss is scaled, and the device counts.
   DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                std::optional<double> first_scale = {}, const schema::CommSpec& comm = {});
 

@@ -58,6 +58,8 @@ std::string difference(const char* section, const std::string& before, const std
 // Why the child begins with the first epoch; nothing where it goes on at the parent's next batch.
 std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
   if (auto why = other_windows(request.before, session.recipe)) return why;
+  if (state.window.batches > 0 && session.own_loop)
+    return "the state is of the inside of a step, and a loop of a hook's begins with whole ones";
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
   return difference("data.train", state.train_data, session.train_fingerprint());
 }
@@ -118,6 +120,9 @@ void warn_of_frozen(const store::LoadedState& loaded, const Trainer& trainer, Fo
 // The child begins with the first epoch, and so does all that counts along.
 void start_afresh(RunState& state) {
   state.position = {};
+  state.window = {};
+  state.reached_epoch = 0;
+  state.accumulation = state.next_accumulation = 0;
   state.used = state.global_batch = state.extra_steps = 0;
   state.patience = {};
   state.metrics.clear();

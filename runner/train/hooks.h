@@ -79,6 +79,8 @@ class RunControl {
   virtual int64_t steps() const = 0;                                        // of the whole run
   virtual std::optional<double> metric(const std::string& name) const = 0;  // its newest point
   virtual void log(const std::string& name, double value) = 0;              // a point at step()
+  virtual int64_t accumulation() const = 0;                                 // batches of a window
+  virtual void set_accumulation(int64_t batches) = 0;                       // from the next window on
   virtual void save() = 0;                                                  // a state, at the end of the window
   virtual void stop() = 0;                                                  // the run ends after this window
   virtual bool asked_to_stop() const = 0;                                   // by a signal: the window is the last

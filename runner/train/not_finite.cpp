@@ -88,4 +88,22 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const Forwar
   return std::nullopt;
 }
 
+namespace {
+
+// What the optimizer has done is to blame only if it has done something.
+std::string remedy_of(const NotFinite& found, bool stepped) {
+  if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
+  std::string skip = "train.on_nan: skip skips such steps";
+  if (found.source == NotFinite::Source::kData || !stepped) return skip;
+  return "a smaller optimizer.lr or train.clip_grad_norm may help, " + skip;
+}
+
+}  // namespace
+
+std::string what_failed(const NotFinite& found, int64_t step, bool stepped) {
+  if (found.source == NotFinite::Source::kWeight)
+    return fmt::format("step {}: {}; the weights that training_step returns must be at least 0", step, found.what);
+  return fmt::format("the loss of step {} is not finite: {}; {}", step, found.what, remedy_of(found, stepped));
+}
+
 }  // namespace runner::train

@@ -1,6 +1,7 @@
 // Where a NaN or an infinity came from, or a weight that makes a loss NaN.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,5 +34,9 @@ struct ForwardPass {
 // `arguments`: those of the step that went wrong.  Compiles a Program; not for the steady state.
 std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
                                           const nn::ParameterSet& parameters, const backends::Arguments& arguments);
+
+// What a step that ends a run is told to have failed of, and what helps; `stepped`: an optimizer has changed something
+// before it.
+std::string what_failed(const NotFinite& found, int64_t step, bool stepped);
 
 }  // namespace runner::train

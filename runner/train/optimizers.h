@@ -4,11 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "runner/nn/parameter_set.h"
+#include "runner/data/encoding.h"
+#include "runner/nn/models.h"
 #include "runner/optim/update_rules.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
+
+class Hooks;  // hooks.h
 
 // The parameters that one rule updates.
 struct OptimizerGroup {
@@ -32,5 +35,10 @@ Optimizers optimizers_of(const schema::Recipe& recipe);
 // Lays the parameters out in buffers by group.  Throws Error(kRecipe) where a pattern matches nothing, a group is left
 // without parameters, or a parameter that is not frozen has no group.
 void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const Optimizers& optimizers);
+
+// The recipe's, or those of the hook (null: there is none); lays the model out for them.  Throws Error(kRecipe) also
+// where recipe and hook do not fit each other.
+Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
+                           nn::Model& model);
 
 }  // namespace runner::train

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "backends/collectives/collectives.h"
+#include "runner/train/not_finite.h"
 #include "runner/train/trainer.h"
 
 namespace runner::train {
@@ -14,5 +16,10 @@ MetricSums merged(const MetricSums& mine, backends::Collectives& ranks, const ba
 
 // A digest of those of all replicas, in the order of ranks.
 uint64_t digest_of_all(uint64_t mine, backends::Collectives& ranks, const backends::Site& site);
+
+// What the first replica that has found something has found; `otherwise`: what is said where none has.  `ranks`: null,
+// or all of them, which call it together.
+NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise, backends::Collectives* ranks,
+                      const backends::Site& site);
 
 }  // namespace runner::train

@@ -95,18 +95,17 @@ int64_t last_recorded_step(store::Store& store, const store::RunRow& run) {
 
 data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning) {
   data::Position place = state.position;
-  const int64_t batch = session.plan.global_batch_size();
+  const int64_t batch = session.plan.global_batch_size(), accumulation = session.accumulation();
+  if (state.accumulation > 0) session.set_accumulation(state.accumulation);
   if (state.global_batch == 0 || state.global_batch == batch) {
     session.set_extra_steps(state.extra_steps);
+    if (session.accumulation() != accumulation) session.count_steps_from(place, state.window.batches);
     return place;
   }
   if (!place.begins_epoch()) place = {place.epoch, 0, state.used};
-  const data::DataPlan rest = session.plan_at(place);
-  if (rest.steps_per_epoch() == 0) place = {place.epoch + 1, 0};  // what is left is less than a batch, and dropped
-  if (const auto& epochs = session.recipe.train.epochs) {
-    const int64_t windows = session.plan.optimizer_steps(rest, *epochs - state.position.epoch);
-    session.set_extra_steps(state.counters.windows + windows - session.plan.optimizer_steps(*epochs));
-  }
+  session.count_steps_from(place, state.window.batches);
+  // What is left is less than a batch, and dropped.
+  if (session.plan_at(place).steps_per_epoch() == 0) place = {place.epoch + 1, 0};
   warning = fmt::format("the global batch is {} samples now and was {}: the run ends with step {}", batch,
                         state.global_batch, session.scale.total_steps);
   return place;

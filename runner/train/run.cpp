@@ -1,7 +1,6 @@
 #include "runner/train/run.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <ctime>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "runner/train/checkpoint.h"
 #include "runner/train/custom_loop.h"
+#include "runner/train/declared_loop.h"
 #include "runner/train/forking.h"
 #include "runner/train/reduction.h"
 #include "runner/train/replicas.h"
@@ -19,6 +19,7 @@
 #include "runner/train/session.h"
 #include "runner/train/state_sharing.h"
 #include "runner/train/window_log.h"
+#include "runner/train/wishes.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/system_limits.h"
@@ -133,7 +134,11 @@ class Run : private RunControl, private LoopHost {
   void go_on_from(const RunState& state, bool resumed) {
     resumed_ = resumed;
     position_ = place_of(state, session_, other_batches_);
-    reached_ = {step(), position_.epoch, session_.trainer.counters.samples};
+    window_ = state.window;
+    next_accumulation_ = state.next_accumulation > 0 ? state.next_accumulation : session_.accumulation();
+    reached_ = {step(), state.reached_epoch, session_.trainer.counters.samples};
+    saved_until_ = reached_;
+    if (window_.batches > 0) saved_until_ = {step(), position_.epoch, reached_.samples + window_.samples};
     log_->set_patience(state.patience);
     session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
@@ -151,27 +156,28 @@ class Run : private RunControl, private LoopHost {
   bool asked_to_stop() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
   bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ : asked_to_stop(); }
 
-  // What one replica is asked for, all do, behind the same window.  One that had no batch has drawn fewer numbers: all
-  // go on from where the furthest is.  `decisions`: what all have done alike, so that they still hold the same weights.
+  // What one replica is asked for, all do, behind the same window.
   void agree(uint64_t decisions = 0) {
     if (session_.ranks == nullptr) return;
-    const auto largest = static_cast<int64_t>(decisions), smallest = ~largest;
-    std::array<int64_t, 6> wishes{asked_to_stop(), stop_wanted_, save_wanted_, hooks_ ? hooks_->drawn() : 0,
-                                  largest,         smallest};
-    session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{std::ssize(wishes)}},
-                               std::as_writable_bytes(std::span(wishes)), backends::Reduction::kMax,
-                               {"wishes", step()});
-    agreed_to_stop_ = wishes[0] != 0;
-    stopped_by_hook_ = wishes[1] != 0;
-    save_wanted_ = wishes[2] != 0;
-    if (hooks_) hooks_->set_drawn(wishes[3]);
-    RUN_CHECK(wishes[4] == ~wishes[5], ErrorKind::kRun,
-              "the replicas do not agree: in step {} they had other rates, clipping, losses or updates; every process "
-              "must make the same calls with the same numbers",
-              step());
+    const Wishes all = agreed({.interrupted = asked_to_stop(),
+                               .stop = stop_wanted_,
+                               .save = save_wanted_,
+                               .drawn = hooks_ ? hooks_->drawn() : 0,
+                               .accumulation = next_accumulation_,
+                               .decisions = decisions},
+                              *session_.ranks, step());
+    agreed_to_stop_ = all.interrupted;
+    stopped_by_hook_ = all.stop;
+    save_wanted_ = all.save;
+    if (hooks_) hooks_->set_drawn(all.drawn);
   }
 
-  bool has_own_loop() const { return has(hooks_.get(), HookEntry::kTrain); }
+  // What a hook has asked for holds from the next window on.
+  void adopt_accumulation() {
+    if (next_accumulation_ == session_.accumulation()) return;
+    session_.set_accumulation(next_accumulation_);
+    session_.count_steps_from(position_, 0);
+  }
 
   // From the next batch on.
   data::LoaderSpec loader_spec() const override {
@@ -182,7 +188,7 @@ class Run : private RunControl, private LoopHost {
             .prefetch = recipe_.data.prefetch,
             .transform = hooks_ ? hooks_->transform() : nullptr,
             .without_repeats = has(hooks_.get(), HookEntry::kTrainingStep),
-            .never_empty = has_own_loop()};
+            .never_empty = session_.own_loop};
   }
 
   void train() {
@@ -190,8 +196,9 @@ class Run : private RunControl, private LoopHost {
     if (tracked()) hooks_->track_begin();
     on(HookEvent::kRunBegin);
     agree();
-    has_own_loop() ? CustomLoop(session_, *hooks_, *this).run() : declared_loop();
-    const bool done = finished() || (has_own_loop() && !interrupted());
+    if (window_.batches == 0) adopt_accumulation();
+    session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
+    const bool done = finished() || (session_.own_loop && !interrupted());
     save(done ? "end" : "interrupt");
     if (record_.is_recorded_here()) record_.states().wait();
     if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
@@ -200,29 +207,36 @@ class Run : private RunControl, private LoopHost {
     record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
   }
 
-  void declared_loop() {
-    data::Loader loader(session_.data.train, session_.plan, loader_spec());
-    while (!finished() && !interrupted()) {
-      if (!loader.wait([this] { return interrupted(); })) break;
-      begin_window();
-      const Trainer::Window window = session_.trainer.run_window(loader, session_.rates());
-      if (!window.finite) not_finite(explain_not_finite(), /*untouched=*/true);
-      after_window(window);
-    }
-  }
-
   void begin_window() override {
     settle();
     if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
+    if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
+    adopt_accumulation();
   }
 
-  void after_window(const Trainer::Window& window) {
+  // A moment like the end of a window, but for the update.
+  void inside_window(const Trainer::Window& window) override {
+    window_ = window;
+    position_ = window.next;
+    if (records_batches_ && session_.ranks != nullptr)
+      window_.batch_digest = digest_of_all(window.batch_digest, *session_.ranks, {"batches", step()});
+    agree();
+    const Progress before = saved_until_;
+    saved_until_ = {step(), position_.epoch, session_.trainer.counters.samples + window.samples};
+    save_due_ = save_every_.due(before, saved_until_);
+    if (save_due_) save("schedule");
+    record_.collect();
+  }
+
+  void end_window(const Trainer::Window& window) override {
+    window_ = {};
+    for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
     if (hooks_) agree(window.decisions);
     const Progress before = reached_;
     reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
     position_ = window.next;
     log_->take(window, before, reached_);
-    save_due_ = save_every_.due(before, reached_);
+    save_due_ = save_every_.due(std::exchange(saved_until_, reached_), reached_);
     if (records_batches_) record_batches(window.batch_digest);
     if (!record_.result.first_step_seconds) record_.first_window();
     warn_of_unused();
@@ -233,10 +247,11 @@ class Run : private RunControl, private LoopHost {
     if (window.ends_epoch) on(HookEvent::kEpochEnd);
     if (window.ends_epoch && !position_.begins_epoch()) on(HookEvent::kEpochBegin);
     agree();
+    adopt_accumulation();
     if (stops() && !logged) log_->log();
     if (tracked()) track();
     const char* const reason = reason_to_save();
-    if (has_own_loop()) {
+    if (session_.own_loop) {
       if (due_state_ == nullptr) due_state_ = reason;
     } else if (reason != nullptr) {
       save(reason);
@@ -296,6 +311,10 @@ class Run : private RunControl, private LoopHost {
   RunState state() {
     session_.trainer.learn();
     return {.position = position_,
+            .window = window_,
+            .reached_epoch = reached_.epochs,
+            .accumulation = session_.accumulation(),
+            .next_accumulation = next_accumulation_,
             .used = session_.used_before(position_),
             .global_batch = session_.plan.global_batch_size(),
             .extra_steps = session_.extra_steps(),
@@ -311,66 +330,42 @@ class Run : private RunControl, private LoopHost {
 
   void save(const char* reason) {
     if (record_.is_recorded_here())
-      record_.states().save(session_.trainer, state(), reason, stays(), record_.points().at(step()));
+      record_.states().save(session_.trainer, state(), reason, stays(),
+                            window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
   }
 
   // Whether checkpoint.keep_every pins the state behind the newest window.
   bool stays() const {
     const auto& every = recipe_.checkpoint.keep_every;
-    return save_due_ && every && save_every_.count(reached_) % *every == 0;
+    return save_due_ && every && save_every_.count(saved_until_) % *every == 0;
   }
 
   // ---- what is not finite -------------------------------------------------------------------------------------------
 
-  // What was not finite first in the window that begins at position_; found for the first such window, it takes a
-  // while.
-  const NotFinite& explain_not_finite() {
-    if (not_finite_) return *not_finite_;
-    data::LoaderSpec spec = loader_spec();
-    spec.prefetch = 0;
-    data::Loader again(session_.data.train, session_.plan, spec);
-    return not_finite_.emplace(session_.trainer.explain_not_finite(again));
-  }
-
   void not_finite(const NotFinite& found, bool untouched) override {
     if (recipe_.train.on_nan == schema::OnNan::kSkip) {
       if (++record_.result.skipped_steps == 1)
-        record_.warn(fmt::format("step {} was skipped: {}{}", step() + has_own_loop(), found.what,
+        record_.warn(fmt::format("step {} was skipped: {}{}", step() + session_.own_loop, found.what,
                                  found.where.known() ? fmt::format(" ({})", found.where.to_string()) : ""));
       return;
     }
-    const int64_t failed = step() + 1;
     // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
     try {
       if (step() > 0 && untouched) save("not finite");
     } catch (const Error&) {  // `found` says it
     }
-    const std::string text =
-        found.source == NotFinite::Source::kWeight
-            ? fmt::format("step {}: {}; the weights that training_step returns must be at least 0", failed, found.what)
-            : fmt::format("the loss of step {} is not finite: {}; {}", failed, found.what, remedy_of(found));
-    throw Error(ErrorKind::kRun, text, found.where);
-  }
-
-  // What the optimizer has done is to blame only if it has done something.
-  std::string remedy_of(const NotFinite& found) {
     session_.trainer.learn();
-    const bool stepped = session_.trainer.counters.applied > 0;
-    if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
-    std::string skip = "train.on_nan: skip skips such steps";
-    if (found.source == NotFinite::Source::kData || !stepped) return skip;
-    return "a smaller optimizer.lr or train.clip_grad_norm may help, " + skip;
+    throw Error(ErrorKind::kRun, what_failed(found, step() + 1, session_.trainer.counters.applied > 0), found.where);
   }
 
-  // ---- what a loop of the hook's asks for --------------------------------------------------------------------------
+  // ---- what a loop asks for -----------------------------------------------------------------------------------------
 
   data::Position position() const override { return position_; }
-  void set_position(const data::Position& position) override { position_ = position; }
-  void end_window(const Trainer::Window& window) override {
-    session_.trainer.count(window);
-    for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
-    after_window(window);
+  void set_position(const data::Position& position) override {
+    position_ = position;
+    window_ = {};
   }
+  const Trainer::Window& window() const override { return window_; }
   void point(const std::string& name, double value) override { points_[name] = value; }
   void save_soon(bool in_window) override {
     if (in_window) {
@@ -418,6 +413,8 @@ class Run : private RunControl, private LoopHost {
   std::string_view name() const override { return record_.result.name; }
   int64_t epoch() const override { return position_.epoch; }
   int64_t steps() const override { return session_.scale.total_steps; }
+  int64_t accumulation() const override { return next_accumulation_; }
+  void set_accumulation(int64_t batches) override { next_accumulation_ = batches; }
   void save() override { save_wanted_ = true; }
   void stop() override { (session_.ranks != nullptr ? stop_wanted_ : stopped_by_hook_) = true; }
   void print(std::string_view text) override { request_.observer.on_print(text); }
@@ -457,7 +454,7 @@ class Run : private RunControl, private LoopHost {
       result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                   recipe_.train.early_stopping->metric, log_->patience().evaluations);
     if (stopped_by_hook_) result.reason = fmt::format("stopped by the hook at step {}", step());
-    if (has_own_loop()) tell_of_little_training(result);
+    if (session_.own_loop) tell_of_little_training(result);
     record_.finish();
   }
 
@@ -483,8 +480,11 @@ class Run : private RunControl, private LoopHost {
   RunRecord record_;
   std::optional<WindowLog> log_;  // always there, once the steps are known to be good
 
-  data::Position position_;
-  Progress reached_;
+  int64_t next_accumulation_ = recipe_.gradient_accumulation_steps;  // batches of a window behind the one under way
+  data::Position position_;                                          // of the next batch
+  Trainer::Window window_;                    // of the recipe's loop, under way; without batches: none
+  Progress reached_;                          // at the end of the newest window
+  Progress saved_until_;                      // where the newest state could have been, inside a window, too
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
   bool resumed_ = false;                      // restored_ is of this run itself
@@ -496,7 +496,6 @@ class Run : private RunControl, private LoopHost {
   bool save_due_ = false;                 // behind the newest window
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
-  std::optional<NotFinite> not_finite_;   // the first, of the recipe's loop
 };
 
 }  // namespace

@@ -53,6 +53,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       device(backends::make_cpu_device(threads_of(recipe))),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
+      own_loop(has(hooks, HookEntry::kTrain)),
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
@@ -73,9 +74,25 @@ int64_t Session::used_before(const data::Position& position) const {
 
 int64_t Session::samples_of_window(const data::Position& position, int64_t before, int64_t samples_before) const {
   const data::DataPlan rest = plan_at(position);
-  const int64_t accumulation = recipe.gradient_accumulation_steps;
-  if (recipe.sync_with_dataloader) return rest.window(position.step / accumulation).samples;
-  return samples_before + rest.samples_ahead(position.step, accumulation - before);
+  const int64_t left = accumulation() - before;
+  const int64_t ahead = recipe.sync_with_dataloader ? rest.consumed(position.step + left) - rest.consumed(position.step)
+                                                    : rest.samples_ahead(position.step, left);
+  return samples_before + ahead;
+}
+
+void Session::set_accumulation(int64_t batches) {
+  data::PlanSpec spec = plan.spec();
+  spec.accumulation = batches;
+  plan = data::DataPlan(spec);
+  trainer.set_accumulation(batches);
+}
+
+void Session::count_steps_from(const data::Position& position, int64_t before) {
+  if (!recipe.train.epochs) return;
+  const int64_t left =
+      plan.optimizer_steps(plan_at(position), *recipe.train.epochs - position.epoch, before - position.step);
+  const int64_t by_recipe = scale.total_steps - extra_steps_;
+  set_extra_steps(trainer.counters.windows + left - by_recipe);
 }
 
 std::vector<std::string> Session::plan_warnings() const {

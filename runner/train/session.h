@@ -30,15 +30,24 @@ struct Session {
   Trainer trainer;
   optim::LrSchedule schedule;
 
+  const bool own_loop;  // the hook has an entry train
   backends::Collectives* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
   // The plan of what is left of an epoch where the plan of `position` begins.
   data::DataPlan plan_at(const data::Position& position) const { return plan.from(position.start); }
   // Positions of its epoch's order that are used before it.
   int64_t used_before(const data::Position& position) const;
-  // Windows that the run has beyond those of its epochs, since it was trained with other global batches.
+  // Windows that the run has beyond those that its recipe says, since it was trained with other global batches or
+  // windows.
   int64_t extra_steps() const { return extra_steps_; }
   void set_extra_steps(int64_t extra);
+
+  // Batches of a window, from the next one on.
+  int64_t accumulation() const { return trainer.accumulation(); }
+  void set_accumulation(int64_t batches);
+  // What is left of a run of so many epochs is counted anew, in windows as they are now: from the batch at `position`
+  // on, `before` of whose window's batches are before it.
+  void count_steps_from(const data::Position& position, int64_t before);
 
   // Samples of the window that holds the batch at `position`, `before` of whose batches are before that and had
   // `samples_before`, of all replicas.

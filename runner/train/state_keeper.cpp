@@ -22,7 +22,7 @@ store::Retention retention_of(const schema::CheckpointSpec& spec) {
 }  // namespace
 
 void StateKeeper::resume(int64_t step, const std::vector<store::StateInfo>& states) {
-  saved_at_ = step;
+  saved_at_ = {step};
   for (const store::StateInfo& state : states) note({state.metrics.begin(), state.metrics.end()});
 }
 
@@ -44,7 +44,8 @@ void StateKeeper::note(const std::map<std::string, double>& metrics) {
 void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
                        const std::map<std::string, double>& metrics) {
   const int64_t step = state.counters.windows;
-  if (saved_at_ == step) return;
+  const Moment moment{step, state.window.batches};
+  if (saved_at_ == moment) return;
   store::StateSnapshot snapshot = writer_.snapshot();
   capture(trainer, state, snapshot);
   if (const auto text = not_finite_parameter(snapshot))
@@ -57,7 +58,7 @@ void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reas
                      .pinned = pinned,
                      .metrics = {metrics.begin(), metrics.end()}};
   saves_.push_back(writer_.save_state(std::move(snapshot), retention_of(spec_)));
-  saved_at_ = step;
+  saved_at_ = moment;
   note(metrics);
 }
 
@@ -68,7 +69,7 @@ void StateKeeper::take_first() {
     save.get();
   } catch (const Error&) {
     if (!saves_.empty()) return;
-    saved_at_ = -1;  // the newest step has no state
+    saved_at_ = {};  // the newest moment has no state
     throw;
   }
 }

@@ -26,14 +26,14 @@ class StateKeeper {
   // Whether checkpoint.keep_best would keep a state that is saved now, with these metrics.
   bool is_among_best(const std::map<std::string, double>& metrics) const;
 
-  // Saves the trainer after `step`, if that step has no state yet.  `metrics`: those recorded at this step, which
+  // Saves the trainer, if there is no state of this moment yet.  `metrics`: those recorded at this step, which
   // keep_best ranks the state by.  `pinned`: retention leaves it alone.  Throws Error(kRun) where a parameter is not
   // finite: such a state is never saved.
   void save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
             const std::map<std::string, double>& metrics);
 
   // What has been saved of this step is not what the trainer holds any more.
-  void forget() { saved_at_ = -1; }
+  void forget() { saved_at_ = {}; }
 
   // Takes in finished saves.
   void collect();
@@ -47,8 +47,14 @@ class StateKeeper {
   store::RunWriter& writer_;
   const schema::CheckpointSpec& spec_;
   std::deque<store::Outcome<store::StateInfo>> saves_;  // under way, oldest first
-  int64_t saved_at_ = -1;                               // step of the newest state, under way or done
-  std::vector<double> best_;                            // values of keep_best's metric, best first
+  // Of the newest state, under way or done.
+  struct Moment {
+    int64_t step = -1;
+    int64_t batches = 0;  // of the window under way
+    bool operator==(const Moment&) const = default;
+  };
+  Moment saved_at_;
+  std::vector<double> best_;  // values of keep_best's metric, best first
 };
 
 }  // namespace runner::train

@@ -324,14 +324,9 @@ Program StepBuilder::forward(Recorded recorded, bool labelled) const {
 }
 
 backends::StepSpecification StepBuilder::specification(const Recorded& recorded, const StepShape& shape) const {
-  backends::StepSpecification words = {kTrainingStep,
-                                       shape.first,
-                                       shape.last,
-                                       recorded.losses,
-                                       recorded.weights,
-                                       recorded.counted,
-                                       recipe_.gradient_accumulation_steps > 1,
-                                       static_cast<int64_t>(recipe_.train.on_nan)};
+  backends::StepSpecification words = {
+      kTrainingStep,    shape.first,      shape.last,  recorded.losses,
+      recorded.weights, recorded.counted, shape.parts, static_cast<int64_t>(recipe_.train.on_nan)};
   append(words, recipe_.train.clip_grad_norm);
   append(words, recipe_.train.clip_grad_value);
   if (first_scale(recipe_)) {

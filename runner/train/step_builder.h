@@ -43,6 +43,7 @@ struct StepShape {
   int64_t batch = 0;
   bool first = true;  // of the window: gradients are written, later ones are added
   bool last = true;   // of the window: the optimizer steps
+  int64_t parts = 1;  // where the loss is scaled: batches of a window
   bool operator==(const StepShape&) const = default;
 };
 

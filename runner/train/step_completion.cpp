@@ -53,7 +53,7 @@ class StepCompletion {
 
   Program of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape) {
     sum_batch(recorded);
-    differentiate(recorded);
+    differentiate(recorded, shape.parts);
     if (!shape.first) add_window();
     if (shape.last) scale_gradients();
     recorded.output_metrics(program_);
@@ -62,8 +62,20 @@ class StepCompletion {
     return std::move(program_);
   }
 
+  Program of_part(const Shares& shares) {
+    add_up_replicas(shares, /*ends_window=*/false);
+    for (const auto& [buffer, array] : of_rank_0_) {
+      const Value sum = gradients_[static_cast<size_t>(buffer)];
+      const Value weight = ops::cast(number(sums_, 1), DType::kF32);
+      program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
+    }
+    if (shares.rank() == 0) arrays_.set(sums_, Role::kSum, 0, kWindowSum);
+    arrays_.output(program_);
+    return std::move(program_);
+  }
+
   Program of_window(const Shares& shares) {
-    add_up_replicas(shares);
+    add_up_replicas(shares, /*ends_window=*/true);
     scale_gradients();
     update_all();
     arrays_.output(program_);
@@ -81,10 +93,10 @@ class StepCompletion {
   }
 
   // Gradients of Σ mask · loss: the mask is the seed.
-  void differentiate(const StepBuilder::Recorded& recorded) {
+  void differentiate(const StepBuilder::Recorded& recorded, int64_t parts) {
     std::vector<Value> parameters;
     for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
-    const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape());
+    const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape().elements() * parts);
     const Value seed = scale ? ops::mul(counted, scale) : counted;
     gradients_ = gradients_of(value(recorded.losses), seed, parameters, parameters_);
     unscale(gradients_, scale);
@@ -92,20 +104,22 @@ class StepCompletion {
 
   // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
   // here losses are summed.
-  Value scale_of_batch(const backends::Shape& losses) {
+  Value scale_of_batch(int64_t parts) {
     const Value scale = loss_scale(arrays_);
-    const int64_t parts = losses.elements() * builder_.recipe().gradient_accumulation_steps;
     return scale ? ops::div(scale, static_cast<double>(parts)) : scale;
   }
 
   // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
-  void add_up_replicas(const Shares& shares) {
+  // PowerSGD compresses the sum of a window, once.
+  void add_up_replicas(const Shares& shares, bool ends_window) {
     is_share_ = true;
     gradients_.resize(parameters_.buffers().size());
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // of a buffer, by rank
     size_t next = builder_.layout().arrays().size();
     for (const DeviceArray& array : builder_.layout().arrays()) {
       if (!is_read_by_all(array)) continue;
+      const int32_t of_rank_0 = shares.rank() == 0 ? builder_.layout().find(array.role, array.buffer, array.index)
+                                                   : static_cast<int32_t>(next);
       std::vector<Value> by_rank;
       for (int rank = 0; rank < shares.size(); ++rank) {
         const bool own = rank == shares.rank();
@@ -115,9 +129,11 @@ class StepCompletion {
         sums_ = left_fold(by_rank);
       } else if (shares.of(array.buffer).count > 0) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
+        of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
     }
-    are_means_ = builder_.recipe().comm.hook != schema::CommHook::kNone;
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    are_means_ = comm.hook != schema::CommHook::kNone && (ends_window || !is_power_sgd(comm));
     for (auto& [buffer, by_rank] : gradients)
       gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
   }
@@ -231,9 +247,10 @@ class StepCompletion {
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
-  bool is_share_ = false;   // they are a share of all
-  bool are_means_ = false;  // divided by Σ weight already
-  Value sums_;              // (2) f64, {Σ loss, Σ weight} of the window so far
+  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state that holds rank 0's of it
+  bool is_share_ = false;                               // they are a share of all
+  bool are_means_ = false;                              // divided by Σ weight already
+  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the window so far
   Value factor_, finite_, applied_;
 };
 
@@ -289,12 +306,13 @@ Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& r
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
 }
 
-Program complete_window(const StepBuilder& builder, const Shares& shares) {
+Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window) {
   Program program = builder.begin_window(shares);
   size_t first_scalar = 0;
   while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
     ++first_scalar;
-  return StepCompletion(builder, std::move(program), first_scalar).of_window(shares);
+  StepCompletion completion(builder, std::move(program), first_scalar);
+  return ends_window ? completion.of_window(shares) : completion.of_part(shares);
 }
 
 }  // namespace runner::train

@@ -47,8 +47,10 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                 const StepShape& shape);
 
-// The end of a window of replicas: adds up their gradients and sums, and does with this rank's share what
-// complete_step() does behind the accumulation of a window's last batch.  Outputs as there, without metrics.
-backends::Program complete_window(const StepBuilder& builder, const Shares& shares);
+// Where replicas meet in a window: adds up their gradients and sums.  At its end it does with this rank's share what
+// complete_step() does behind the accumulation of a window's last batch; outputs as there, without metrics.  Before its
+// end the sum of all takes the place of rank 0's, who goes on from it, and the others begin anew: so what has been
+// added up is one set of arrays, whatever the number of replicas, and a sum is a left fold from its first batch on.
+backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true);
 
 }  // namespace runner::train

@@ -36,30 +36,6 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
 }
 
-// What a loop of a hook's does itself would be ignored in the recipe.
-void refuse_ignored(const schema::TrainSpec& train, const Hooks& hooks) {
-  if (!hooks.has(HookEntry::kTrain)) return;
-  const char* ignored = train.clip_grad_norm ? "clip_grad_norm" : train.clip_grad_value ? "clip_grad_value" : nullptr;
-  RUN_CHECK(ignored == nullptr, ErrorKind::kRecipe,
-            "train.{} is ignored where the hook has an entry train; call acc:{}(limit) there, and remove it", ignored,
-            ignored);
-  RUN_CHECK(!hooks.has(HookEntry::kTrainingStep), ErrorKind::kRecipe,
-            "the hook has train and training_step: a loop of its own calls what it needs; remove one");
-}
-
-// Also lays the model out for them.
-Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
-                           nn::Model& model) {
-  if (hooks != nullptr) refuse_ignored(recipe.train, *hooks);
-  const bool of_hook = has(hooks, HookEntry::kOptimizers);
-  RUN_CHECK(of_hook == (recipe.optimizer.type == schema::OptimizerType::kHook), ErrorKind::kRecipe, "{}",
-            of_hook ? "the hook has optimizers, but optimizer.type names another; write optimizer.type: hook"
-                    : "optimizer.type is hook, but there is no hook with an entry optimizers");
-  Optimizers optimizers = of_hook ? hooks->optimizers(model, encoding) : optimizers_of(recipe);
-  lay_out(model.parameters, recipe, optimizers);
-  return optimizers;
-}
-
 std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<backends::Buffer>>& buffers) {
   std::vector<backends::Buffer*> pointers;
   for (const auto& buffer : buffers) pointers.push_back(buffer.get());
@@ -84,9 +60,10 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       weights_(recipe.model.init_from, model_.parameters),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
       layout_(model_.parameters, optimizers_,
-              recipe.gradient_accumulation_steps > 1 || ranks != nullptr || has(hooks, HookEntry::kTrain),
-              first_scale(recipe), recipe.comm),
-      builder_(recipe, model_, optimizers_, layout_, encoding, hooks) {
+              recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr, first_scale(recipe),
+              recipe.comm),
+      builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
+      accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
   if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size(), is_power_sgd(recipe.comm));
@@ -248,11 +225,16 @@ Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* 
   return step_of({.training = true, .labelled = true, .shape = shape}, batch);
 }
 
+// How many batches a window has changes nothing in a step but the loss scale.
+StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
+  return {batch, first, last, first_scale(recipe_) ? accumulation_ : 1};
+}
+
 void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
-  const StepShape own{shape.batch, shape.first, shape.last && ranks_ == nullptr};
-  if (!may_ask && shape.batch > 0) training_step(own, nullptr);
-  if (shares_) window_step_ = device_.compile(complete_window(builder_, *shares_));
+  if (!may_ask && shape.batch > 0)
+    training_step(shape_of(shape.batch, shape.first, shape.last && ranks_ == nullptr), nullptr);
+  if (shares_) meeting_step(/*ends_window=*/true);
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -297,10 +279,6 @@ void Trainer::set_scalars(const WindowRates& rates) {
   }
 }
 
-bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
-  return (batch.last_of_epoch && recipe_.sync_with_dataloader) || before + 1 == recipe_.gradient_accumulation_steps;
-}
-
 backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
                                        const backends::SourceLines* lines,
                                        std::span<const std::vector<std::byte>> given) {
@@ -335,142 +313,14 @@ const backends::SourceLines* Trainer::lines_of_step(bool training) const {
   return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
 }
 
-void take_in(const data::Batch& batch, Trainer::Window& window) {
-  for (size_t i = 0; i < batch.ids.size(); ++i) {
-    const auto word = static_cast<uint64_t>(2 * batch.ids[i] + (batch.weights[i] != 0));
-    window.batch_digest = mixed(window.batch_digest, word);
-  }
-  window.samples += batch.samples;
-  window.repeats += batch.repeats;
-  window.next = batch.next();
-  window.ends_epoch |= batch.last_of_epoch;
-}
-
-Trainer::Step Trainer::run_batches(data::Loader& loader, Window& window, MetricSums& metrics) {
-  Step step;
-  bool last = false;
-  for (int64_t before = 0; !last; ++before) {
-    const data::Batch& batch = loader.next();
-    last = ends_window(batch, before);
-    take_in(batch, window);
-    if (batch.size == 0) continue;
-    const bool completes = last && ranks_ == nullptr;
-    step = training_step({.batch = batch.size, .first = step == nullptr, .last = completes}, &batch);
-    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
-    const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
-    if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
-  }
-  return step;
-}
-
-Trainer::Step Trainer::run_batches_together(data::Loader& loader, Window& window) {
-  MetricSums metrics;
-  if (run_batches(loader, window, metrics) == nullptr) clear_window();
-  if (builder_.varies(true))
-    for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
-  backends::Arguments end = arguments(nullptr, scalars_, nullptr);
-  end.states = window_states_;
-  begin_exchange(/*again=*/false);
-  ranks_->barrier(site("gradients"));
-  device_.wait(device_.submit(*window_step_, end));
-  ranks_->barrier(site("the update"));
-  return window_step_;
-}
-
 void Trainer::begin_exchange(bool again) {
   if (exchange_) exchange_->begin(counters.windows + 1, again);
-}
-
-void Trainer::clear_window() {
-  for (size_t i = 0; i < arrays_.size(); ++i) {
-    const DeviceArray& array = layout_.arrays()[i];
-    if (!is_read_by_all(array)) continue;
-    const std::vector<std::byte> zeros(array.type.bytes());
-    device_.write(*arrays_[i], 0, zeros);
-  }
-}
-
-Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
-  Window window;
-  window.decisions = rates.digest();
-  window.lr = optimizers_.lr * rates.factor;
-  set_scalars(rates);
-  if (clock_) clock_->begin_window(rates);
-  const Step step = ranks_ == nullptr ? run_batches(loader, window, metrics_) : run_batches_together(loader, window);
-  newest_step_ = step;
-  outcome_.reset();
-  uint8_t finite = 1;
-  device_.read_output(*step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
-  window.finite = finite != 0;
-  if (recipe_.train.clip_grad_norm) {
-    float norm = 0;
-    device_.read_output(*step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
-    window.grad_norm = norm;
-  }
-  window.applied = !clock_;
-  count(window);
-  // What explains it runs something else: what is to be read has been read.
-  if (clock_ && (clock_->is_full() || !window.finite)) learn(window);
-  if (clock_ || !window.finite) return window;
-  counters.scheduled += rates.schedule_steps;
-  for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
-  return window;
-}
-
-void Trainer::learn() {
-  if (pending() == 0) return;
-  uint8_t applied = 0;
-  double factor = 0;
-  const int first = outcome_outputs();
-  device_.read_output(*newest_step_, first, std::as_writable_bytes(std::span(&applied, 1)));
-  device_.read_output(*newest_step_, first + 1, std::as_writable_bytes(std::span(&factor, 1)));
-  outcome_ = {applied != 0, optimizers_.lr * factor};
-  clock_->learn();
-}
-
-void Trainer::learn(Window& newest) {
-  learn();
-  if (!outcome_) return;
-  newest.applied = outcome_->applied || !newest.finite;
-  newest.lr = outcome_->lr;
 }
 
 std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
   backends::Arguments alone = arguments(segment, batch);
   alone.exchange = nullptr;
   return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone);
-}
-
-namespace {
-
-// "source line file\0what": neither a path nor `what` has a NUL.
-std::string packed(const NotFinite& found) {
-  return fmt::format("{} {} {}", static_cast<int>(found.source), found.where.line, found.where.file) + '\0' +
-         found.what;
-}
-
-NotFinite unpacked(const std::string& text) {
-  const size_t line = text.find(' ') + 1, file = text.find(' ', line) + 1, what = text.find('\0') + 1;
-  return {text.substr(what),
-          static_cast<NotFinite::Source>(std::stoi(text)),
-          {text.substr(file, what - file - 1), std::stoi(text.substr(line)), 0}};
-}
-
-}  // namespace
-
-NotFinite Trainer::first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const {
-  if (ranks_ == nullptr) return mine.value_or(NotFinite{otherwise});
-  for (const std::string& found : ranks_->gather_objects(mine ? packed(*mine) : "", site("what is not finite")))
-    if (!found.empty()) return unpacked(found);
-  return {otherwise};
-}
-
-void Trainer::count(const Window& window) {
-  if (!window.finite && recipe_.train.on_nan == schema::OnNan::kStop) return;
-  ++counters.windows;
-  counters.applied += window.finite && window.applied;
-  counters.samples += window.samples;
-  counters.repeats += window.repeats;
 }
 
 int64_t Trainer::updates_of(int32_t optimizer) const {
@@ -485,38 +335,6 @@ double Trainer::take_logged_loss() {
   device_.write(buffer, 0, bytes_of(std::array<double, 2>{}));
   const auto [loss, weight] = loss_and_weight;
   return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
-}
-
-NotFinite Trainer::explain_not_finite(data::Loader& loader) {
-  // Recording once more must not move what a hook keeps.
-  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  NotFinite found = first_found(find_not_finite(loader),
-                                fmt::format("the forward pass is finite, a gradient is not{}",
-                                            travels_in_fp16(recipe_) ? ", at the latest as fp16 on its way between the "
-                                                                       "replicas (comm.hook: bf16 has float32's range)"
-                                                                     : ""));
-  if (hooks_ != nullptr) hooks_->restore(kept);
-  return found;
-}
-
-std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader) {
-  for (int64_t before = 0;; ++before) {
-    const data::Batch& batch = loader.next();
-    const bool last = ends_window(batch, before);
-    if (batch.size == 0 && last) return std::nullopt;
-    if (batch.size == 0) continue;
-    const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
-    backends::Program program = recorded.program;
-    const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
-    backends::ops::sum(backends::ops::mul(losses, counted));
-    const auto batch_input = [&](BatchInput input) {
-      return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
-    };
-    const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
-                           program.size(), recorded.weights};
-    auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch));
-    if (found || last) return found;
-  }
 }
 
 void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {

@@ -62,6 +62,10 @@ struct Evaluated {
   MetricSums metrics;  // of a hook
 };
 
+// Batches of a window after which replicas add up what they have, at the latest: so that the wait for the end of a long
+// window is short for who interrupts it, and costs next to nothing.
+inline constexpr int64_t kBatchesOfPart = 8;
+
 class Trainer {
  public:
   // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
@@ -79,6 +83,8 @@ class Trainer {
   void prepare(const StepShape& shape);
 
   struct Window {
+    int64_t batches = 0;   // that it has had
+    bool done = false;     // it has had its last one, too
     bool finite = true;    // false: nothing was updated behind what is not
     bool applied = true;   // false: a gradient overflowed, and the loss scaler left the step out, or learn() will say
     double lr = 0;         // the rate that it used, or was to use; of groups with another one the same factor
@@ -91,9 +97,13 @@ class Trainer {
     uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
   };
 
-  // Takes batches from `loader` up to the end of the window, and steps the optimizer.  A window that is not finite
-  // counts only if such windows are skipped (train.on_nan).  Replicas meet at its end: gradients and sums are reduced,
-  // and all of them make the same step.  `rates`: of the next step of the schedule behind all that are pending.
+  // Goes on with a window: takes batches from `loader` up to where gradients and sums are those of all replicas, so
+  // that a state can hold them.  That is the end of the window, where the optimizer steps, and before it the end of an
+  // epoch and every kBatchesOfPart batches; with sync_each_batch, and where there is one replica, each batch.  A window
+  // that is not finite counts only if such windows are skipped (train.on_nan).  `rates`: of the next step of the
+  // schedule behind all that are pending.
+  void advance(data::Loader& loader, const WindowRates& rates, Window& window);
+  // From its beginning to its end.
   Window run_window(data::Loader& loader, const WindowRates& rates);
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
@@ -123,13 +133,17 @@ class Trainer {
   void forget_logged_loss() { take_logged_loss(); }
 
   // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
-  // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window.  A transform of
-  // the loader's gives the same batches again (data/transform.h), and a hook keeps what it has kept.
-  NotFinite explain_not_finite(data::Loader& loader);
+  // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window, `before` of
+  // whose batches come before the loader's first.  A transform of the loader's gives the same batches again
+  // (data/transform.h), and a hook keeps what it has kept.
+  NotFinite explain_not_finite(data::Loader& loader, int64_t before);
 
   // ---- for loops of a hook ----
 
   const StepBuilder& builder() const { return builder_; }
+  // Batches of a window, from the next one on.
+  int64_t accumulation() const { return accumulation_; }
+  void set_accumulation(int64_t batches) { accumulation_ = batches; }
   // Whether a batch is the last of its window, `before` of which are before it.
   bool ends_window(const data::Batch& batch, int64_t before) const;
   // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
@@ -141,16 +155,15 @@ class Trainer {
   }
   // What was not finite first in a segment that has run, on this replica; what it has changed since may hide it.
   std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
-  // What the first replica that has found something has found; `otherwise`: what is said where none has.
-  NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise) const;
   // The elements of a value of a segment under way, computed from the arrays and the batch.
   std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
   // The same as they lie in memory.
   std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
-  // What the gradient array of each flat buffer holds between two segments; at the end of a window no shares, so that
-  // it can be in a state.
+  // What the gradient array of each flat buffer holds between two segments, or two calls of advance(); at the end of a
+  // window no shares, so that it can be in a state.
   const std::vector<Held>& gradients() const { return gradients_; }
-  void set_gradients(std::vector<Held> held) { gradients_ = std::move(held); }
+  // What one replica holds of all, rank 0 does.
+  void set_gradients(std::vector<Held> held);
 
   // One batch through the model; `result` is overwritten.
   void evaluate(const data::Batch& batch, Evaluated& result);
@@ -187,10 +200,17 @@ class Trainer {
     bool operator==(const StepKind&) const = default;
   };
 
-  // Takes the batches of a window.  Its last step, whose outputs can be read; null where a replica has no batch.
-  Step run_batches(data::Loader& loader, Window& window, MetricSums& metrics);
-  // The same on each replica; the step that ends the window for all of them.
-  Step run_batches_together(data::Loader& loader, Window& window);
+  // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
+  // read where it has ended the window; null where a replica has had no batch.
+  Step run_batches(data::Loader& loader, const WindowRates& rates, Window& window, MetricSums& metrics);
+  // The same on each replica, and the step that adds up what all have, at the end of the window with the update.
+  Step run_batches_together(data::Loader& loader, const WindowRates& rates, Window& window);
+  const Step& meeting_step(bool ends_window);
+  StepShape shape_of(int64_t batch, bool first, bool last) const;
+  void end_window(const WindowRates& rates, Window& window);
+  bool sums_behind(const Window& window) const;
+  bool holds_gradients() const;
+  void hold(Held held);
   void clear_window();
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
   void begin_exchange(bool again);
@@ -201,7 +221,7 @@ class Trainer {
   Step forward_step(const data::Batch& batch, bool labelled);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
-  std::optional<NotFinite> find_not_finite(data::Loader& loader);
+  std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
                                     const backends::Arguments& arguments);
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
@@ -233,6 +253,7 @@ class Trainer {
   const DeviceLayout layout_;
   const StepBuilder builder_;
 
+  int64_t accumulation_;
   std::optional<Shares> shares_;  // of replicas that update together
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
   std::vector<backends::Buffer*> states_, window_states_;
@@ -248,7 +269,7 @@ class Trainer {
   StepBuilder::Recorded recorded_;
   Step segment_step_;
   std::optional<backends::Exchange> exchange_;  // among replicas
-  Step window_step_;                            // the end of a window of replicas
+  std::array<Step, 2> meeting_steps_;           // of replicas: inside a window, and at its end
   int64_t replayed_ = 0;
   MetricSums metrics_;
   std::vector<Held> gradients_;
@@ -258,7 +279,7 @@ class Trainer {
     double lr;
   };
   std::optional<UpdateClock> clock_;  // where the device counts
-  Step newest_step_;                  // that ended a window
+  Step newest_step_;                  // that ended a window; null: another has run since
   std::optional<Outcome> outcome_;    // of that window, where the clock has it
 };
 

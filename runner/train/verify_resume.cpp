@@ -47,11 +47,19 @@ schema::Recipe without_log_files(schema::Recipe recipe) {
   return recipe;
 }
 
+// What is just short of so many windows, so that some states are of the inside of one, where that can be; else steps.
+schema::Length interval_between_states(const schema::Recipe& recipe, int64_t steps) {
+  const int64_t windows = state_interval(steps), batches = recipe.gradient_accumulation_steps;
+  if (batches == 1) return {windows, schema::Unit::kSteps};
+  const int64_t samples = recipe.data.batch_size * (recipe.split_batches ? 1 : recipe.num_processes);
+  return {(windows * batches - 1) * samples, schema::Unit::kSamples};
+}
+
 // Every state is kept, and the sample ids of each window are recorded.
 schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
   schema::Recipe copy = without_log_files(recipe);
   copy.checkpoint = {};
-  copy.checkpoint.every = schema::Length{state_interval(steps), schema::Unit::kSteps};
+  copy.checkpoint.every = interval_between_states(recipe, steps);
   return copy;
 }
 

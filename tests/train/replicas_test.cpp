@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -71,23 +72,26 @@ threads: 1
       result.samples.push_back(window.samples);
       result.losses.push_back(session.trainer.take_logged_loss());
     }
-    const std::vector<std::byte> bytes = session.trainer.read(session.trainer.layout().find(Role::kParameters));
-    result.parameters.resize(bytes.size() / sizeof(float));
-    std::memcpy(result.parameters.data(), bytes.data(), bytes.size());
+    result.parameters = floats(session, Role::kParameters);
     result.evaluated = Evaluator(session.trainer, *session.data.eval, session.recipe, nullptr, session.ranks).run();
     result.counters = session.trainer.counters;
     return result;
   }
 
-  // By rank.
-  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0) {
+  // Of the first flat buffer.
+  static std::vector<float> floats(Session& session, Role role) {
+    const std::vector<std::byte> bytes = session.trainer.read(session.trainer.layout().find(role));
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+  static void on_each_rank(const std::vector<std::string>& overrides, const std::function<void(Session&)>& work) {
     const schema::ReadResult read = recipe(overrides);
     const auto size = static_cast<int>(read.recipe.num_processes);
-    std::vector<Trained> results(static_cast<size_t>(size));
     if (size == 1) {
       Session session(read.recipe);
-      results[0] = train(session, windows);
-      return results;
+      return work(session);
     }
     const backends::Arena memory(SharedCollectives::memory_bytes(size));
     std::vector<std::jthread> threads;
@@ -95,9 +99,15 @@ threads: 1
       threads.emplace_back([&, rank] {
         SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, {});
         Session session(read.recipe, nullptr, &ranks);
-        results[static_cast<size_t>(rank)] = train(session, windows);
+        work(session);
       });
-    threads.clear();
+  }
+
+  // By rank.
+  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0) {
+    std::vector<Trained> results(static_cast<size_t>(recipe(overrides).recipe.num_processes));
+    on_each_rank(overrides,
+                 [&](Session& session) { results[static_cast<size_t>(session.rank())] = train(session, windows); });
     return results;
   }
 
@@ -153,6 +163,37 @@ TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
     }
 }
 
+// Behind each batch of a window rank 0 has the sum over all replicas, as one process has it of their batches together.
+TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
+  const std::vector<std::string> common{"gradient_accumulation_steps=3", "split_batches=true", "data.batch_size=12"};
+  const auto sums = [&](int processes) {
+    std::vector<std::string> overrides = common;
+    overrides.push_back(fmt::format("num_processes={}", processes));
+    overrides.push_back("sync_each_batch=true");
+    std::vector<std::vector<float>> found;
+    on_each_rank(overrides, [&](Session& session) {
+      session.trainer.allocate();
+      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+      Trainer::Window window;
+      while (!window.done) {
+        session.trainer.advance(loader, {}, window);
+        if (session.rank() == 0) found.push_back(floats(session, Role::kGradients));
+        if (session.ranks != nullptr) session.ranks->barrier({"reading"});
+      }
+      EXPECT_EQ(window.batches, 3);
+    });
+    return found;
+  };
+  const std::vector<std::vector<float>> alone = sums(1);
+  for (const int processes : {2, 3, 5}) {
+    const std::vector<std::vector<float>> together = sums(processes);
+    ASSERT_EQ(together.size(), 3u);
+    for (const size_t batch : {size_t{0}, size_t{1}})
+      EXPECT_LT(relative_distance(together[batch], alone[batch]), 1e-6) << processes << " processes, batch " << batch;
+    EXPECT_GT(relative_distance(together[1], together[0]), 0.1);
+  }
+}
+
 // One window of plain gradient descent at rate 1 moves the parameters by the gradient.
 TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
   const std::vector<std::string> common{"optimizer={type: sgd, lr: 1.0}", "train.clip_grad_norm=null"};
@@ -160,13 +201,14 @@ TEST_F(ReplicasTest, HaveTheGradientOfOneLargeBatch) {
   large.push_back("data.batch_size=37");
   const Trained alone = train(large, 1).front();
   for (const int processes : {1, 2, 3, 4, 8})
-    for (const int accumulation : {1, 2, 5}) {
-      SCOPED_TRACE(fmt::format("{} processes, K {}", processes, accumulation));
+    for (const auto& [accumulation, each] : {std::pair{1, "false"}, {2, "false"}, {5, "false"}, {5, "true"}}) {
+      SCOPED_TRACE(fmt::format("{} processes, K {}, sync_each_batch {}", processes, accumulation, each));
       std::vector<std::string> overrides = common;
       const int batch = (37 + processes * accumulation - 1) / (processes * accumulation);  // the window is the epoch
       overrides.push_back(fmt::format("data.batch_size={}", batch));
       overrides.push_back(fmt::format("num_processes={}", processes));
       overrides.push_back(fmt::format("gradient_accumulation_steps={}", accumulation));
+      overrides.push_back(fmt::format("sync_each_batch={}", each));
       const std::vector<Trained> ranks = train(overrides, 1);
       EXPECT_EQ(ranks[0].samples, std::vector<int64_t>{37});
       EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-6);

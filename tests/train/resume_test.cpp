@@ -1,15 +1,20 @@
 // A run that was interrupted or killed and resumed is the run that was not, bit for bit.
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "schema/error.h"
+#include "store/state_store.h"
 #include "tests/train/run_fixture.h"
+#include "tests/train/test_hooks.h"
 
 namespace runner::train {
 namespace {
@@ -65,6 +70,73 @@ TEST_F(ResumeTest, AfterAnInterruptAtAnyStep) {
       EXPECT_EQ(rest.metrics.at(name).last, range.last) << name;
     }
   }
+}
+
+// Asks the run to stop while it trains on its `batch`-th batch.
+class StopAtBatch : public data::Transform {
+ public:
+  StopAtBatch(int64_t batch, std::atomic<int>& stop) : left_(batch), stop_(stop) {}
+  void apply(const data::Sample&) override {}
+  void pass_on(int64_t) override {
+    if (--left_ == 0) stop_ = 1;
+  }
+
+ private:
+  int64_t left_;
+  std::atomic<int>& stop_;
+};
+
+// Windows of three batches, which end with the epoch (nine batches) or go on over its end (of four, then).
+TEST_F(ResumeTest, AfterAnInterruptAtAnyBatchOfAWindow) {
+  for (const int64_t accumulation : {3, 4}) {
+    const std::vector<std::string> overrides{"train.epochs=2",
+                                             "eval.every=1 step",
+                                             "train.early_stopping=null",
+                                             "checkpoint.every=1 epoch",
+                                             fmt::format("gradient_accumulation_steps={}", accumulation),
+                                             fmt::format("sync_with_dataloader={}", accumulation == 3)};
+    const std::string whole = fmt::format("whole{}.db", accumulation);
+    ASSERT_EQ(train(kEverything, {.store = whole, .overrides = overrides}).exit_code, 0);
+    for (int64_t batch = 1; batch < (accumulation == 3 ? 18 : 16); ++batch) {
+      SCOPED_TRACE(fmt::format("K {}, interrupted at batch {}", accumulation, batch));
+      const std::string store = fmt::format("parts{}.{}.db", accumulation, batch);
+      std::atomic<int> stop{0};
+      const auto at_batch = [&] { return std::make_shared<StopAtBatch>(batch, stop); };
+      const RunResult part = train(
+          kEverything,
+          {.store = store, .overrides = overrides, .stop = &stop, .make_hooks = hooks_with({.transform = at_batch})});
+      EXPECT_EQ(part.exit_code, 4);
+      EXPECT_EQ(part.optimizer_steps, batch / accumulation);
+      EXPECT_EQ(last_state(store).contains("gradient/0.weight"), batch % accumulation != 0);
+      const RunResult rest = train(kEverything, {.store = store, .resume = "@last", .overrides = overrides});
+      EXPECT_EQ(rest.exit_code, 0);
+      EXPECT_EQ(rest.samples, accumulation == 3 ? 2 * 67 : 67 + 56);
+      EXPECT_EQ(last_state(store), last_state(whole));
+      for (const char* metric : kMetrics) EXPECT_EQ(points(metric, store), points(metric, whole)) << metric;
+    }
+  }
+}
+
+// The second epoch begins inside the third window; states are saved where their interval ends.
+TEST_F(ResumeTest, IntervalsInEpochsAndSamplesEndInsideWindows) {
+  const auto moments = [this](const std::string& every) {
+    const RunResult result = train(
+        kEverything, {.store = "runner.db",
+                      .overrides = {"train.epochs=2", "gradient_accumulation_steps=4", "sync_with_dataloader=false",
+                                    "eval.every=1 step", fmt::format("checkpoint.every={}", every)}});
+    EXPECT_EQ(result.exit_code, 0);
+    store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
+    std::vector<std::pair<int64_t, bool>> found;  // step, and whether it is inside a window
+    for (const store::StateInfo& state : store::list_states(store, store::find_run(store, "@last").id, true)) {
+      const store::LoadedState loaded = store::load_state(store, state.id);
+      found.emplace(found.begin(), state.step, loaded.find("gradient/0.weight") != nullptr);
+    }
+    return found;
+  };
+  using Moments = std::vector<std::pair<int64_t, bool>>;
+  EXPECT_EQ(moments("1 epoch"), (Moments{{2, true}, {4, false}}));
+  EXPECT_EQ(moments("40 samples"), (Moments{{1, true}, {2, true}, {4, false}}));
+  EXPECT_EQ(moments("2 steps"), (Moments{{2, false}, {4, false}}));
 }
 
 // RUNNER_KILLS raises the number of kills (the target kill_loop: 1000).
