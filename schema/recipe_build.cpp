@@ -177,7 +177,7 @@ void build(const Section& s, TrainSpec& train) {
   s.get("class_weights", train.class_weights).get("label_smoothing", train.label_smoothing);
   s.get("ignore_index", train.ignore_index).get("huber_delta", train.huber_delta);
   s.get("clip_grad_norm", train.clip_grad_norm).get("clip_grad_value", train.clip_grad_value);
-  s.get("on_nan", train.on_nan);
+  s.get("on_nan", train.on_nan).get("local_sgd.every", train.average_every);
   const Section stop = s.sub("early_stopping");
   if (!stop.exists()) return;
   EarlyStopping& early = train.early_stopping.emplace();

@@ -32,6 +32,7 @@ class Checker {
     check_scheduler();
     check_warmup();
     check_kept_states();
+    check_local_sgd();
   }
 
  private:
@@ -268,6 +269,23 @@ class Checker {
     constexpr std::string_view kEvery = "checkpoint.keep_every";
     if (!complete_ || !has(kEvery) || has("checkpoint.every") || broken("checkpoint.every")) return;
     fault(ErrorId::kNeedsOption, kEvery, "checkpoint.keep_every needs checkpoint.every", "set it, such as 1 epoch");
+  }
+
+  // Replicas that update weights of their own exchange no gradients and decide nothing together between averages.
+  void check_local_sgd() {
+    if (!has("train.local_sgd") || settings_.integer("num_processes") == 1) return;
+    const auto refuse = [&](std::string_view path, std::string_view value, std::string_view why) {
+      fault(ErrorId::kConflictingKeys, path,
+            fmt::format("{} {} cannot be combined with train.local_sgd: {}", path, value, why),
+            fmt::format("remove {}, or train.local_sgd", path));
+    };
+    if (settings_.is_true("sync_each_batch")) refuse("sync_each_batch", "true", "no gradients are reduced");
+    if (const auto hook = settings_.text("comm.hook"); hook && *hook != "none")
+      refuse("comm.hook", *hook, "no gradients travel");
+    if (settings_.text("train.on_nan") == "skip")
+      refuse("train.on_nan", "skip", "one replica would skip a step that the others make");
+    if (settings_.text("mixed_precision") == "fp16" && settings_.is_true("scaler.enabled"))
+      refuse("mixed_precision", "fp16", "the loss scaler of one replica would skip a step that the others make");
   }
 
   void check_warmup() {

@@ -14,6 +14,8 @@ void refuse_ignored(const schema::TrainSpec& train, const Hooks& hooks) {
   RUN_CHECK(ignored == nullptr, ErrorKind::kRecipe,
             "train.{} is ignored where the hook has an entry train; call acc:{}(limit) there, and remove it", ignored,
             ignored);
+  RUN_CHECK(!train.average_every, ErrorKind::kRecipe,
+            "train.local_sgd is of the recipe's loop, and the hook has an entry train; remove one");
   RUN_CHECK(!hooks.has(HookEntry::kTrainingStep), ErrorKind::kRecipe,
             "the hook has train and training_step: a loop of its own calls what it needs; remove one");
 }

@@ -40,6 +40,7 @@ class Run : private RunControl, private LoopHost {
         records_batches_(request.record_batches),
         session_(recipe_, hooks_.get(), ranks),
         save_every_(recipe_.checkpoint.every),
+        average_every_(recipe_.train.average_every),
         record_(request, session_, hooks_.get()) {
     if (hooks_) hooks_->attach(this);
     const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
@@ -140,7 +141,7 @@ class Run : private RunControl, private LoopHost {
     saved_until_ = reached_;
     if (window_.batches > 0) saved_until_ = {step(), position_.epoch, reached_.samples + window_.samples};
     log_->set_patience(state.patience);
-    session_.trainer.set_metrics(state.metrics);
+    if (!session_.trainer.is_local() || session_.rank() == 0) session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
     if (resumed) log_->stop_where_patience_is_over();
     if (session_.ranks == nullptr) return;
@@ -154,11 +155,11 @@ class Run : private RunControl, private LoopHost {
   bool finished() const override { return step() >= session_.scale.total_steps || stops(); }
   bool stops() const { return log_->stopped_early() || stopped_by_hook_; }
   bool asked_to_stop() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
-  bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ : asked_to_stop(); }
+  bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ && whole_ : asked_to_stop(); }
 
   // What one replica is asked for, all do, behind the same window.
   void agree(uint64_t decisions = 0) {
-    if (session_.ranks == nullptr) return;
+    if (session_.ranks == nullptr || !whole_) return;
     const Wishes all = agreed({.interrupted = asked_to_stop(),
                                .stop = stop_wanted_,
                                .save = save_wanted_,
@@ -172,9 +173,16 @@ class Run : private RunControl, private LoopHost {
     if (hooks_) hooks_->set_drawn(all.drawn);
   }
 
+  // Replicas with weights of their own (train.local_sgd) are one model again where they average them, and nothing is
+  // agreed on, saved or evaluated elsewhere.
+  void average(bool due) {
+    whole_ = due;
+    if (due) session_.trainer.average();
+  }
+
   // What a hook has asked for holds from the next window on.
   void adopt_accumulation() {
-    if (next_accumulation_ == session_.accumulation()) return;
+    if (next_accumulation_ == session_.accumulation() || !whole_) return;
     session_.set_accumulation(next_accumulation_);
     session_.count_steps_from(position_, 0);
   }
@@ -188,7 +196,7 @@ class Run : private RunControl, private LoopHost {
             .prefetch = recipe_.data.prefetch,
             .transform = hooks_ ? hooks_->transform() : nullptr,
             .without_repeats = has(hooks_.get(), HookEntry::kTrainingStep),
-            .never_empty = session_.own_loop};
+            .never_empty = session_.own_loop || session_.trainer.is_local()};
   }
 
   void train() {
@@ -198,6 +206,7 @@ class Run : private RunControl, private LoopHost {
     agree();
     if (window_.batches == 0) adopt_accumulation();
     session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
+    if (!whole_) average(/*due=*/true);
     const bool done = finished() || (session_.own_loop && !interrupted());
     save(done ? "end" : "interrupt");
     if (record_.is_recorded_here()) record_.states().wait();
@@ -231,18 +240,19 @@ class Run : private RunControl, private LoopHost {
   void end_window(const Trainer::Window& window) override {
     window_ = {};
     for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
-    if (hooks_) agree(window.decisions);
     const Progress before = reached_;
     reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
     position_ = window.next;
+    if (session_.trainer.is_local()) average(average_every_.due(before, reached_) || finished());
+    if (hooks_) agree(window.decisions);
     log_->take(window, before, reached_);
-    save_due_ = save_every_.due(std::exchange(saved_until_, reached_), reached_);
+    save_due_ = whole_ && save_every_.due(std::exchange(saved_until_, reached_), reached_);
     if (records_batches_) record_batches(window.batch_digest);
     if (!record_.result.first_step_seconds) record_.first_window();
     warn_of_unused();
     const bool logged = log_->logging_due() || finished();
     if (logged) log_->log();
-    if (log_->evaluates() && (log_->evaluation_due() || finished())) evaluate();
+    if (log_->evaluates() && whole_ && (log_->evaluation_due() || finished())) evaluate();
     on(HookEvent::kStepEnd);
     if (window.ends_epoch) on(HookEvent::kEpochEnd);
     if (window.ends_epoch && !position_.begins_epoch()) on(HookEvent::kEpochBegin);
@@ -250,7 +260,7 @@ class Run : private RunControl, private LoopHost {
     adopt_accumulation();
     if (stops() && !logged) log_->log();
     if (tracked()) track();
-    const char* const reason = reason_to_save();
+    const char* const reason = whole_ ? reason_to_save() : nullptr;
     if (session_.own_loop) {
       if (due_state_ == nullptr) due_state_ = reason;
     } else if (reason != nullptr) {
@@ -351,7 +361,7 @@ class Run : private RunControl, private LoopHost {
     }
     // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
     try {
-      if (step() > 0 && untouched) save("not finite");
+      if (step() > 0 && untouched && whole_) save("not finite");
     } catch (const Error&) {  // `found` says it
     }
     session_.trainer.learn();
@@ -476,7 +486,7 @@ class Run : private RunControl, private LoopHost {
   const std::unique_ptr<Hooks> hooks_;
   bool records_batches_;
   Session session_;
-  const Interval save_every_;
+  const Interval save_every_, average_every_;
   RunRecord record_;
   std::optional<WindowLog> log_;  // always there, once the steps are known to be good
 
@@ -487,6 +497,7 @@ class Run : private RunControl, private LoopHost {
   Progress saved_until_;                      // where the newest state could have been, inside a window, too
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
+  bool whole_ = true;                         // the replicas hold the same weights
   bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;
   bool stop_wanted_ = false;     // by this replica's hook

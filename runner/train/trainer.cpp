@@ -65,7 +65,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
-  if (ranks != nullptr && !has(hooks, HookEntry::kTrain))
+  if (!steps_alone() && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size(), is_power_sgd(recipe.comm));
   if (layout_.has(Role::kClock)) clock_.emplace(*this);
   random_key_[0] = recipe.seed;
@@ -95,7 +95,10 @@ void Trainer::allocate() {
   if (shares_) ranks_->barrier(site("initial weights"));
 }
 
+// What replicas have together, or counts once, is with rank 0.
 bool Trainer::writes(const DeviceArray& array) const {
+  const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
+  if (is_local() && logged) return ranks_->rank() == 0;
   return !shares_ || !is_common(array) || ranks_->rank() == 0;
 }
 
@@ -233,7 +236,7 @@ StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
 void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   if (!may_ask && shape.batch > 0)
-    training_step(shape_of(shape.batch, shape.first, shape.last && ranks_ == nullptr), nullptr);
+    training_step(shape_of(shape.batch, shape.first, shape.last && steps_alone()), nullptr);
   if (shares_) meeting_step(/*ends_window=*/true);
 }
 
@@ -313,6 +316,28 @@ const backends::SourceLines* Trainer::lines_of_step(bool training) const {
   return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
 }
 
+MetricSums Trainer::take_metrics() {
+  const MetricSums mine = std::exchange(metrics_, {});
+  return is_local() && builder_.varies(true) ? merged(mine, *ranks_, site("metrics")) : mine;
+}
+
+// What is in no train/loss point yet is with rank 0 alone.
+void Trainer::average() {
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (array.role != Role::kParameters && array.role != Role::kSlot) continue;
+    std::vector<std::byte> bytes = read(static_cast<int32_t>(i));
+    ranks_->all_reduce(array.type, bytes, backends::Reduction::kSum, site("weights"));
+    const std::span values(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+    for (float& value : values) value /= static_cast<float>(ranks_->size());
+    write(static_cast<int32_t>(i), bytes);
+  }
+  std::array<double, 2> logged = take_logged_sums();
+  if (ranks_->rank() == 0) write(layout_.find(Role::kSum, 0, kLoggedSum), bytes_of(logged));
+  MetricSums all = take_metrics();
+  if (ranks_->rank() == 0) metrics_ = std::move(all);
+}
+
 void Trainer::begin_exchange(bool again) {
   if (exchange_) exchange_->begin(counters.windows + 1, again);
 }
@@ -328,12 +353,19 @@ int64_t Trainer::updates_of(int32_t optimizer) const {
   return found == counters.updates.end() ? 0 : found->second;
 }
 
-double Trainer::take_logged_loss() {
-  std::array<double, 2> loss_and_weight{};
+std::array<double, 2> Trainer::take_logged_sums() {
+  std::array<double, 2> sums{};
   backends::Buffer& buffer = *arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, kLoggedSum))];
-  device_.read(buffer, 0, std::as_writable_bytes(std::span(loss_and_weight)));
+  device_.read(buffer, 0, std::as_writable_bytes(std::span(sums)));
   device_.write(buffer, 0, bytes_of(std::array<double, 2>{}));
-  const auto [loss, weight] = loss_and_weight;
+  if (is_local())
+    ranks_->all_reduce({backends::DType::kF64, backends::Shape{2}}, std::as_writable_bytes(std::span(sums)),
+                       backends::Reduction::kSum, site("the loss"));
+  return sums;
+}
+
+double Trainer::take_logged_loss() {
+  const auto [loss, weight] = take_logged_sums();
   return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
 }
 

@@ -105,6 +105,11 @@ class Trainer {
   void advance(data::Loader& loader, const WindowRates& rates, Window& window);
   // From its beginning to its end.
   Window run_window(data::Loader& loader, const WindowRates& rates);
+  // Whether this is a replica that updates weights of its own between averages (train.local_sgd): none but its own
+  // batches count in a step, and states and evaluations need an average before.
+  bool is_local() const { return ranks_ != nullptr && recipe_.train.average_every.has_value(); }
+  // Called by all such replicas together: their weights become one, the mean of all.
+  void average();
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
 
@@ -124,7 +129,7 @@ class Trainer {
 
   // Those of a hook's training step since they were taken.
   const MetricSums& metrics() const { return metrics_; }
-  MetricSums take_metrics() { return std::exchange(metrics_, {}); }
+  MetricSums take_metrics();
   void set_metrics(MetricSums metrics) { metrics_ = std::move(metrics); }
 
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
@@ -208,6 +213,10 @@ class Trainer {
   const Step& meeting_step(bool ends_window);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   void end_window(const WindowRates& rates, Window& window);
+  // {Σ loss, Σ weight} over all replicas since the last call.
+  std::array<double, 2> take_logged_sums();
+  // Whether this process makes a step from its own batches alone.
+  bool steps_alone() const { return ranks_ == nullptr || is_local(); }
   bool sums_behind(const Window& window) const;
   bool holds_gradients() const;
   void hold(Held held);

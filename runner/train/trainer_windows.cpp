@@ -30,6 +30,7 @@ void take_in(const data::Batch& batch, Trainer::Window& window) {
 
 // One replica has the sums of all at any time.
 bool Trainer::sums_behind(const Window& window) const {
+  if (is_local()) return window.done;
   return window.done || ranks_ == nullptr || recipe_.sync_each_batch || window.next.begins_epoch() ||
          window.batches % kBatchesOfPart == 0;
 }
@@ -57,10 +58,10 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     take_in(batch, window);
     if (window.done && clock_) clock_->begin_window(rates);
     if (batch.size == 0) continue;
-    const bool completes = window.done && ranks_ == nullptr;
+    const bool completes = window.done && steps_alone();
     step = training_step(shape_of(batch.size, !holds_gradients(), completes), &batch);
     device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
-    hold(ranks_ == nullptr ? Held::kSum : Held::kShare);
+    hold(steps_alone() ? Held::kSum : Held::kShare);
     const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
     if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
   } while (!sums_behind(window));
@@ -104,7 +105,7 @@ void Trainer::advance(data::Loader& loader, const WindowRates& rates, Window& wi
   if (window.batches == 0) hold(Held::kNothing);
   newest_step_.reset();
   const Step step =
-      ranks_ == nullptr ? run_batches(loader, rates, window, metrics_) : run_batches_together(loader, rates, window);
+      steps_alone() ? run_batches(loader, rates, window, metrics_) : run_batches_together(loader, rates, window);
   if (!window.done) return;
   newest_step_ = step;
   outcome_.reset();
@@ -175,7 +176,8 @@ NotFinite Trainer::explain_not_finite(data::Loader& loader, int64_t before) {
                   travels_in_fp16(recipe_) ? ", at the latest as fp16 on its way between the replicas "
                                              "(comm.hook: bf16 has float32's range)"
                                            : "");
-  NotFinite found = first_found(find_not_finite(loader, before), otherwise, ranks_, site("what is not finite"));
+  NotFinite found = first_found(find_not_finite(loader, before), otherwise, is_local() ? nullptr : ranks_,
+                                site("what is not finite"));
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }

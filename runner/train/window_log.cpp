@@ -32,7 +32,7 @@ void WindowLog::stop_where_patience_is_over() {
 void WindowLog::take(const Trainer::Window& window, const Progress& before, const Progress& after) {
   evaluated_ = false;
   logging_due_ = log_every_.due(before, after);
-  evaluation_due_ = evaluate_every_.due(before, after);
+  evaluation_due_ = evaluation_due_ || evaluate_every_.due(before, after);
   window_ = window;
   samples_ += window.samples;
 }
@@ -89,6 +89,7 @@ void WindowLog::warn_of_unrecorded() {
 }
 
 std::map<std::string, double> WindowLog::evaluate() {
+  evaluation_due_ = false;
   if (++evaluations_ == 2) warn_of_unrecorded();
   session_.trainer.learn();  // the schedule may change
   std::map<std::string, double> metrics;

@@ -62,7 +62,8 @@ class WindowLog {
   int64_t samples_ = 0, logged_samples_ = 0;
   std::chrono::steady_clock::time_point logged_at_;
   Patience patience_;
-  bool logging_due_ = false, evaluation_due_ = false;  // behind that window
+  bool logging_due_ = false;     // behind that window
+  bool evaluation_due_ = false;  // since some window
   bool evaluated_ = false, stopped_early_ = false;
   bool warned_of_no_weight_ = false, warned_of_nan_ = false;
   int64_t evaluations_ = 0;  // since the process started

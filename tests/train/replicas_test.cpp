@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -243,6 +244,113 @@ TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
       EXPECT_EQ(backends::load_element(half, stored.data()), rounded[i]) << i;
       EXPECT_NEAR(rounded[i], exact[i], std::ldexp(1.0, 1 - bits)) << i;  // parts of three replicas, none beyond 1
     }
+  }
+}
+
+// Linear regression by gradient descent with momentum, written out: every replica makes steps of its own, and weights
+// and momentum become the mean over all behind every second one.
+class LocalDescent {
+ public:
+  LocalDescent(int replicas, const std::vector<float>& initial) : models_(static_cast<size_t>(replicas)) {
+    for (Model& model : models_) model = {{initial.begin(), initial.end()}, std::vector<double>(initial.size())};
+  }
+
+  // The samples of one replica's window.
+  void step(int replica, const std::vector<std::vector<float>>& features,
+            const std::vector<std::vector<float>>& targets) {
+    Model& model = models_[static_cast<size_t>(replica)];
+    std::vector<double> gradient(model.weights.size());
+    const size_t width = features.front().size(), outputs = targets.front().size();
+    for (size_t s = 0; s < features.size(); ++s)
+      for (size_t k = 0; k < outputs; ++k) {
+        double error = model.weights[outputs * width + k] - targets[s][k];
+        for (size_t i = 0; i < width; ++i) error += model.weights[k * width + i] * features[s][i];
+        const double slope = 2 * error / static_cast<double>(outputs * features.size());
+        for (size_t i = 0; i < width; ++i) gradient[k * width + i] += slope * features[s][i];
+        gradient[outputs * width + k] += slope;
+      }
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      model.momentum[i] = 0.9 * model.momentum[i] + gradient[i];
+      model.weights[i] -= 0.05 * model.momentum[i];
+    }
+  }
+
+  void average() {
+    Model mean{std::vector<double>(models_[0].weights.size()), std::vector<double>(models_[0].weights.size())};
+    for (const Model& model : models_)
+      for (size_t i = 0; i < mean.weights.size(); ++i) {
+        mean.weights[i] += model.weights[i] / static_cast<double>(models_.size());
+        mean.momentum[i] += model.momentum[i] / static_cast<double>(models_.size());
+      }
+    models_.assign(models_.size(), mean);
+  }
+
+  std::vector<float> weights(int replica) const {
+    const std::vector<double>& weights = models_[static_cast<size_t>(replica)].weights;
+    return {weights.begin(), weights.end()};
+  }
+
+ private:
+  struct Model {
+    std::vector<double> weights, momentum;
+  };
+  std::vector<Model> models_;
+};
+
+TEST_F(ReplicasTest, UpdateWeightsOfTheirOwnBetweenAverages) {
+  constexpr int kReplicas = 3;
+  const std::vector<std::string> overrides{"model.type=linear",
+                                           "model.hidden=null",
+                                           "model.dropout=null",
+                                           "data.train={format: synthetic, samples: 48, features: [6], targets: 2}",
+                                           "data.eval={format: synthetic, samples: 10, features: [6], targets: 2}",
+                                           "data.batch_size=4",
+                                           "optimizer={type: sgd, lr: 0.05, momentum: 0.9}",
+                                           "train={epochs: 4, local_sgd: {every: 2 steps}}",
+                                           "train.clip_grad_norm=null",
+                                           "train.class_weights=null",
+                                           "eval={metrics: [loss]}",
+                                           "gradient_accumulation_steps=2",
+                                           fmt::format("num_processes={}", kReplicas)};
+  std::vector<std::vector<float>> apart(kReplicas), averaged(kReplicas), wanted_apart(kReplicas), wanted(kReplicas);
+  on_each_rank(overrides, [&](Session& session) {
+    const auto rank = static_cast<size_t>(session.rank());
+    session.trainer.allocate();
+    std::vector<std::unique_ptr<data::Loader>> again;  // of all replicas: what each reads
+    for (int replica = 0; replica < kReplicas; ++replica)
+      again.push_back(std::make_unique<data::Loader>(
+          session.data.train, session.plan, data::LoaderSpec{.seed = session.data_seed(), .replica = replica}));
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+    LocalDescent reference(kReplicas, floats(session, Role::kParameters));
+    for (int64_t window = 1; window <= session.scale.total_steps; ++window) {
+      EXPECT_EQ(session.trainer.run_window(loader, {}).batches, 2);
+      for (int replica = 0; replica < kReplicas; ++replica) {
+        std::vector<std::vector<float>> features, targets;
+        for (int batch = 0; batch < 2; ++batch) {
+          const data::Batch& read = again[static_cast<size_t>(replica)]->next();
+          for (size_t s = 0; s < static_cast<size_t>(read.size); ++s) {
+            features.emplace_back(read.features.begin() + s * 6, read.features.begin() + s * 6 + 6);
+            targets.emplace_back(read.targets.begin() + s * 2, read.targets.begin() + s * 2 + 2);
+          }
+        }
+        reference.step(replica, features, targets);
+      }
+      if (window == 3) {
+        apart[rank] = floats(session, Role::kParameters);
+        wanted_apart[rank] = reference.weights(static_cast<int>(session.rank()));
+      }
+      if (window % 2 != 0) continue;
+      session.trainer.average();
+      reference.average();
+    }
+    averaged[rank] = floats(session, Role::kParameters);
+    wanted[rank] = reference.weights(static_cast<int>(session.rank()));
+  });
+  for (size_t rank = 0; rank < kReplicas; ++rank) {
+    EXPECT_LT(relative_distance(apart[rank], wanted_apart[rank]), 1e-5);
+    EXPECT_LT(relative_distance(averaged[rank], wanted[rank]), 1e-5);
+    EXPECT_EQ(averaged[rank], averaged[0]);
+    EXPECT_EQ(apart[rank] == apart[0], rank == 0);
   }
 }
 
