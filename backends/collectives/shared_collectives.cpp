@@ -9,6 +9,7 @@
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
 #include "backends/runtime/arena.h"
+#include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -256,7 +257,7 @@ std::shared_ptr<std::byte> SharedCollectives::share_of_threads(size_t bytes) {
 
 std::shared_ptr<std::byte> SharedCollectives::share_of_processes(size_t bytes) {
   const size_t page = SharedMemory::page_bytes();
-  const auto pages = [&](size_t end) { return (end + page - 1) / page * page; };
+  const auto pages = [&](size_t end) { return round_up(end, page); };
   const size_t offset = std::max(shared_end_, pages(memory_bytes(size_)));
   shared_end_ = pages(offset + bytes);
   if (rank_ == 0) options_.processes->extend(shared_end_);

@@ -7,6 +7,7 @@
 #include "backends/graph/op.h"
 #include "backends/graph/program.h"
 #include "backends/graph/type_text.h"
+#include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -153,7 +154,7 @@ TensorType slice_type(Query q) {
     const int64_t start = q.attrs[at], stop = q.attrs[at + 1], step = q.attrs[at + 2];
     check(0 <= start && start <= stop && stop <= shape[axis] && step >= 1,
           "slice: [{}, {}) by {} does not lie in axis {} of {}", start, stop, step, axis, q.operands[0]);
-    shape = shape.with(axis, (stop - start + step - 1) / step);
+    shape = shape.with(axis, ceil_div(stop - start, step));
   }
   return {q.operands[0].dtype, shape};
 }

@@ -8,6 +8,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/rounding.h"
 
 namespace runner::backends {
 
@@ -25,7 +26,7 @@ constexpr int64_t kGrain = 64;
 
 // Chunk `chunk` of `chunks` of [0, elements), cut at multiples of `grain`.
 Range grained_part(int64_t elements, int64_t chunk, int64_t chunks, int64_t grain) {
-  const Range units = part_of((elements + grain - 1) / grain, chunk, chunks);
+  const Range units = part_of(ceil_div(elements, grain), chunk, chunks);
   return {std::min(elements, units.begin * grain), std::min(elements, units.end * grain)};
 }
 
@@ -95,7 +96,7 @@ Kernel prepare_named(const NamedLoop& loop, const EltwiseGroup& group, const Col
   for (size_t k = 0; k < group.inputs.size(); ++k)
     call.row_bytes.push_back(
         space.rank == 2 ? space.strides[k][0] * static_cast<int64_t>(size_of(group.inputs[k].dtype)) : 0);
-  call.chunks = chunks_of(group, call.rows > 1 ? call.rows : (call.cols + kGrain - 1) / kGrain);
+  call.chunks = chunks_of(group, call.rows > 1 ? call.rows : ceil_div(call.cols, kGrain));
   return make_kernel<run_named>(fmt::format("eltwise.{}", loop.name), std::move(call));
 }
 
@@ -305,7 +306,7 @@ Kernel prepare_chain(std::vector<Link> links, const EltwiseGroup& group, const C
               .element_bytes = element_bytes_of(group, space),
               .output_bytes = output_bytes_of(group),
               .elements = space.inner(),
-              .chunks = chunks_of(group, (space.inner() + kGrain - 1) / kGrain)};
+              .chunks = chunks_of(group, ceil_div(space.inner(), kGrain))};
   return make_kernel<run_chain>(fmt::format("eltwise.{}", fmt::join(names, "+")), std::move(chain));
 }
 

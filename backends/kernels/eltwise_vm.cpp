@@ -8,6 +8,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -280,7 +281,7 @@ class Compiler {
       vm_.loaded.insert(vm_.loaded.end(), split, vm_.resident.end());
       vm_.resident.erase(split, vm_.resident.end());
     }
-    const int64_t blocks = (vm_.elements + vm_.block - 1) / vm_.block;
+    const int64_t blocks = ceil_div(vm_.elements, vm_.block);
     vm_.chunks = chunk_count(element_cost_ns(group_) * static_cast<double>(vm_.elements), blocks);
   }
 
@@ -367,7 +368,7 @@ void run_blocks(const Vm& vm, const KernelArguments& arguments, int64_t begin, i
 }
 
 void run_vm(const Vm& vm, const KernelArguments& arguments) {
-  const int64_t blocks = (vm.elements + vm.block - 1) / vm.block;
+  const int64_t blocks = ceil_div(vm.elements, vm.block);
   arguments.pool.parallel_for(vm.chunks, [&](int64_t chunk) {
     run_blocks(vm, arguments, blocks * chunk / vm.chunks * vm.block,
                std::min(vm.elements, blocks * (chunk + 1) / vm.chunks * vm.block));

@@ -11,6 +11,7 @@
 #include "backends/kernels/make_kernel.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/tensor/alignment.h"
+#include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -47,7 +48,7 @@ size_t aligned_bytes(int64_t elems) {
 template <class Convert>
 void in_chunks(WorkerPool& pool, int64_t elems, const Convert& convert) {
   constexpr int64_t kChunk = 64 << 10;
-  pool.parallel_for((elems + kChunk - 1) / kChunk,
+  pool.parallel_for(ceil_div(elems, kChunk),
                     [&](int64_t chunk) { convert(chunk * kChunk, std::min(kChunk, elems - chunk * kChunk)); });
 }
 

@@ -16,6 +16,7 @@
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/matmul.h"
 #include "backends/tensor/alignment.h"
+#include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
 extern "C" void omp_set_num_threads(int threads);
@@ -88,7 +89,7 @@ int64_t tile_count(const MatmulShape& shape, DType dtype) {
 
 // [0, size) in `parts` nearly equal parts that start at multiples of `grain`.
 std::vector<std::pair<int64_t, int64_t>> cut(int64_t size, int64_t parts, int64_t grain) {
-  const int64_t units = (size + grain - 1) / grain;
+  const int64_t units = ceil_div(size, grain);
   std::vector<std::pair<int64_t, int64_t>> ranges;
   for (int64_t part = 0; part < std::min(parts, units); ++part) {
     const int64_t begin = units * part / std::min(parts, units) * grain;
@@ -106,7 +107,7 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
     for (const auto& [first, n] : cut(s.batch, count, 1)) tiles.push_back({first, n, 0, s.rows, 0, s.cols});
     return tiles;
   }
-  const int64_t each = (count + s.batch - 1) / s.batch;
+  const int64_t each = ceil_div(count, s.batch);
   // Cutting the columns of a plain product costs least; a transposed operand is packed again by every tile that reads
   // it.
   const bool plain = !s.transpose_a && !s.transpose_b;

@@ -13,6 +13,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"
+#include "backends/tensor/rounding.h"
 #include "backends/tensor/shape.h"
 #include "schema/error.h"
 
@@ -41,8 +42,7 @@ struct TensorReduction {
 
 Pass make_pass(int64_t outer, int64_t n, int64_t inner) {
   const int64_t piece_rows = std::max<int64_t>(kPieceElems / inner, 16);
-  return {outer, n, inner, std::max<int64_t>((n + piece_rows - 1) / piece_rows, 1),
-          (inner + kColumnBlock - 1) / kColumnBlock};
+  return {outer, n, inner, std::max<int64_t>(ceil_div(n, piece_rows), 1), ceil_div(inner, kColumnBlock)};
 }
 
 // Groups of neighbouring axes that are kept or reduced alike, sizes multiplied.

@@ -3,13 +3,15 @@
 
 #include <cstddef>
 
+#include "backends/tensor/rounding.h"
+
 namespace runner::backends {
 
 inline constexpr size_t kAlignment = 64;
 
 // `bytes` rounded up to a multiple of kAlignment.
 constexpr size_t aligned(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return round_up(bytes, kAlignment);
 }
 
 }  // namespace runner::backends

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "backends/tensor/rounding.h"
 #include "runner/data/order.h"
 #include "schema/error.h"
 
 namespace runner::data {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
+using backends::ceil_div;
 
 [[noreturn]] void no_batch(const PlanSpec& spec, int64_t group) {
   if (spec.samples == 0) fail(ErrorKind::kRecipe, "an epoch has no batch: the data set is empty");

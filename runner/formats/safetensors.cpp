@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/tensor/rounding.h"
 #include "runner/formats/input.h"
 #include "runner/formats/write.h"
 #include "schema/error.h"
@@ -204,7 +205,7 @@ std::string head_of(std::vector<NamedTensor>& tensors) {
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // the data starts aligned
+  text.resize(backends::round_up(text.size(), kLengthBytes), ' ');  // the data starts aligned
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
 }

@@ -197,8 +197,7 @@ void check_name(const std::string& name, std::string_view what, std::string_view
   constexpr size_t kLongest = 200;  // bytes
   const bool plain = std::ranges::none_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; });
   if (!name.empty() && name.size() <= kLongest && plain && schema::is_utf8(name)) return;
-  std::string shown = json::line(name);
-  shown.pop_back();  // the newline
+  std::string shown = json::compact(name);
   if (name.size() > kLongest) shown = fmt::format("a text of {} bytes", name.size());
   fail(ErrorKind::kRun, "{}: {} cannot name {}: a name is 1 to {} bytes of UTF-8 on one line", what, shown, thing,
        kLongest);

@@ -13,14 +13,9 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Shape;
 
-int push(lua_State* state, Value value) {
-  push_tensor(state, value);
-  return 1;
-}
-
 int filled(lua_State* state, double value, const Shape& shape, DType dtype) {
   backends::Program& program = record_here(state).program();
-  return push(state, {&program, program.constant(value, {dtype, shape})});
+  return push_tensor(state, {&program, program.constant(value, {dtype, shape})});
 }
 
 // Sizes one by one or as a list, then perhaps a dtype.
@@ -45,7 +40,7 @@ int64_t count_argument(lua_State* state, const char* what) {
 int tensor(lua_State* state) {
   record_here(state);
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of numbers");
-  return push(state, vector_of(state, 1));
+  return push_tensor(state, vector_of(state, 1));
 }
 
 // nn.full({2, 3}, value [, dtype])
@@ -57,7 +52,7 @@ int full(lua_State* state) {
 
 int full_like(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::full_like(x, number_argument(state, 2)));
+  return push_tensor(state, ops::full_like(x, number_argument(state, 2)));
 }
 
 int zeros(lua_State* state) {
@@ -69,23 +64,23 @@ int ones(lua_State* state) {
 }
 
 int zeros_like(lua_State* state) {
-  return push(state, ops::full_like(operand(state), 0));
+  return push_tensor(state, ops::full_like(operand(state), 0));
 }
 
 int ones_like(lua_State* state) {
-  return push(state, ops::full_like(operand(state), 1));
+  return push_tensor(state, ops::full_like(operand(state), 1));
 }
 
 int arange(lua_State* state) {
   backends::Program& program = record_here(state).program();
-  return push(state, ops::arange(program, count_argument(state, "arange")));
+  return push_tensor(state, ops::arange(program, count_argument(state, "arange")));
 }
 
 int eye(lua_State* state) {
   backends::Program& program = record_here(state).program();
   const int64_t size = count_argument(state, "eye");
   RUN_CHECK(size > 0, ErrorKind::kRun, "eye: wants a size of at least 1, got 0");
-  return push(state, ops::one_hot(ops::arange(program, size), size));
+  return push_tensor(state, ops::one_hot(ops::arange(program, size), size));
 }
 
 namespace {
@@ -96,7 +91,7 @@ int random(lua_State* state, Random make) {
   Recording& recording = record_here(state);
   const Value key = recording.forward().draw_key;
   RUN_CHECK(bool{key}, ErrorKind::kRun, "random tensors belong to a step; a rule of an optimizer has none");
-  return push(state, make(key, shape_from(state, 1), recording.next_stream(Runtime::of(state))));
+  return push_tensor(state, make(key, shape_from(state, 1), recording.next_stream(Runtime::of(state))));
 }
 
 }  // namespace

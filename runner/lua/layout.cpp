@@ -7,6 +7,7 @@
 #include <lua.hpp>
 
 #include "backends/graph/type_text.h"
+#include "backends/tensor/rounding.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/tensor_arguments.h"
 
@@ -15,11 +16,6 @@ namespace {
 
 namespace ops = backends::ops;
 using backends::Shape;
-
-int push(lua_State* state, Value value) {
-  push_tensor(state, value);
-  return 1;
-}
 
 std::vector<Value> tensors_in(lua_State* state, int index) {
   if (!lua_istable(state, index)) bad_argument(state, index, "a list of tensors");
@@ -46,7 +42,7 @@ int64_t place_of(lua_State* state, int index, Value x, std::string_view what) {
 template <Value (*triangle)(Value, int64_t)>
 int triangle_of(lua_State* state) {
   const Value x = operand(state);
-  return push(state, triangle(x, lua_isnoneornil(state, 2) ? 0 : integer_argument(state, 2)));
+  return push_tensor(state, triangle(x, lua_isnoneornil(state, 2) ? 0 : integer_argument(state, 2)));
 }
 
 }  // namespace
@@ -69,19 +65,19 @@ int reshape(lua_State* state) {
   const Shape shape(sizes.span());
   RUN_CHECK(shape.elements() == x.shape().elements(), ErrorKind::kRun, "reshape: {} has {} elements, {} has {}",
             x.type(), x.shape().elements(), shape, shape.elements());
-  return push(state, ops::reshape(x, shape));
+  return push_tensor(state, ops::reshape(x, shape));
 }
 
 int flatten(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::flatten(x));
+  return push_tensor(state, ops::flatten(x));
 }
 
 int transpose(lua_State* state) {
   const Value x = operand(state);
   RUN_CHECK(x.shape().rank() >= 2, ErrorKind::kRun, "transpose: {} has fewer than two axes", x.type());
-  if (lua_gettop(state) == 1) return push(state, ops::transpose(x, -2, -1));
-  return push(state, ops::transpose(x, axis_of(state, 2, x), axis_of(state, 3, x)));
+  if (lua_gettop(state) == 1) return push_tensor(state, ops::transpose(x, -2, -1));
+  return push_tensor(state, ops::transpose(x, axis_of(state, 2, x), axis_of(state, 3, x)));
 }
 
 int permute(lua_State* state) {
@@ -89,17 +85,17 @@ int permute(lua_State* state) {
   const Integers axes = axes_from(state, 2, x);
   RUN_CHECK(axes.count == static_cast<size_t>(x.shape().rank()), ErrorKind::kRun, "permute: {} axes for {}", axes.count,
             x.type());
-  return push(state, from_one([&] { return ops::permute(x, axes.span()); }));
+  return push_tensor(state, from_one([&] { return ops::permute(x, axes.span()); }));
 }
 
 int expand(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::expand(x, shape_from(state, 2)));
+  return push_tensor(state, ops::expand(x, shape_from(state, 2)));
 }
 
 int unsqueeze(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::unsqueeze(x, place_of(state, 2, x, "unsqueeze")));
+  return push_tensor(state, ops::unsqueeze(x, place_of(state, 2, x, "unsqueeze")));
 }
 
 int squeeze(lua_State* state) {
@@ -112,7 +108,7 @@ int squeeze(lua_State* state) {
     RUN_CHECK(!goes || x.shape()[i] == 1, ErrorKind::kRun, "squeeze: axis {} of {} is not of size 1", i + 1, x.type());
     if (!goes) dims.add(x.shape()[i]);
   }
-  return push(state, ops::reshape(x, Shape(dims.span())));
+  return push_tensor(state, ops::reshape(x, Shape(dims.span())));
 }
 
 // x:slice(axis, first, last [, step]): both ends count, as in string.sub.
@@ -128,21 +124,21 @@ int slice(lua_State* state) {
   RUN_CHECK(first >= 1 && last <= size && first <= last + 1 && step >= 1, ErrorKind::kRun,
             "slice: {} to {} by {} does not lie in axis {} of {}", first, last, step, axis < 0 ? axis : axis + 1,
             x.type());
-  return push(state, ops::slice(x, axis, first - 1, last, step));
+  return push_tensor(state, ops::slice(x, axis, first - 1, last, step));
 }
 
 int concat(lua_State* state) {
   record_here(state);
   const std::vector<Value> parts = tensors_in(state, 1);
   const int64_t axis = lua_isnoneornil(state, 2) ? 0 : axis_of(state, 2, parts.front());
-  return push(state, from_one([&] { return ops::concat(parts, axis); }));
+  return push_tensor(state, from_one([&] { return ops::concat(parts, axis); }));
 }
 
 int stack(lua_State* state) {
   record_here(state);
   const std::vector<Value> parts = tensors_in(state, 1);
   const int64_t place = lua_isnoneornil(state, 2) ? 0 : place_of(state, 2, parts.front(), "stack");
-  return push(state, from_one([&] { return ops::stack(parts, place); }));
+  return push_tensor(state, from_one([&] { return ops::stack(parts, place); }));
 }
 
 // The list of x's parts: `count` of equal size along an axis, the last smaller where that does not go.
@@ -153,7 +149,7 @@ int chunk(lua_State* state) {
   const int64_t size = x.shape()[x.shape().axis(axis, "chunk")];
   RUN_CHECK(count >= 1 && count <= size, ErrorKind::kRun, "chunk: cannot cut {} elements of {} into {} parts", size,
             x.type(), count);
-  const int64_t step = (size + count - 1) / count;
+  const int64_t step = backends::ceil_div(size, count);
   lua_newtable(state);
   for (int64_t begin = 0; begin < size; begin += step) {
     push_tensor(state, ops::slice(x, axis, begin, std::min(begin + step, size)));
@@ -166,7 +162,7 @@ int pad(lua_State* state) {
   const Value x = operand(state);
   const int64_t axis = axis_of(state, 2, x);
   const int64_t before = integer_argument(state, 3), after = integer_argument(state, 4);
-  return push(state, from_one([&] { return ops::pad(x, axis, before, after); }));
+  return push_tensor(state, from_one([&] { return ops::pad(x, axis, before, after); }));
 }
 
 int tril(lua_State* state) {

@@ -101,7 +101,7 @@ void set_tensor_metatable(lua_State* state) {
   lua_rawsetp(state, LUA_REGISTRYINDEX, &kMetatable);
 }
 
-void push_tensor(lua_State* state, Value value) {
+int push_tensor(lua_State* state, Value value) {
   const Recording& recording = recording_of(state, "a tensor");
   constexpr int kMostNodes = 1'000'000;
   RUN_CHECK(value.id < kMostNodes, ErrorKind::kRun, "the step has more than {} operations: an endless loop?",
@@ -110,6 +110,7 @@ void push_tensor(lua_State* state, Value value) {
   *handle = {recording.number(), value.id};
   lua_rawgetp(state, LUA_REGISTRYINDEX, &kMetatable);
   lua_setmetatable(state, -2);
+  return 1;
 }
 
 bool is_tensor(lua_State* state, int index) {

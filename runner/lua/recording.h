@@ -133,8 +133,8 @@ Recording& recording_of(lua_State* state, const char* what);
 
 // Makes the table at the top of the stack, which is popped, the metatable of tensors.
 void set_tensor_metatable(lua_State* state);
-// Pushes a tensor of the recording under way.
-void push_tensor(lua_State* state, Value value);
+// Pushes a tensor of the recording under way; gives 1, the number of results of a function that returns it.
+int push_tensor(lua_State* state, Value value);
 bool is_tensor(lua_State* state, int index);
 // The tensor at `index`.  Throws Error(kRun) for anything else and for a tensor of a step that is over.
 Value tensor_argument(lua_State* state, int index);

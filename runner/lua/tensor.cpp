@@ -27,11 +27,6 @@ using backends::Op;
 using backends::Shape;
 using nn::Autocast;
 
-int push(lua_State* state, Value value) {
-  push_tensor(state, value);
-  return 1;
-}
-
 // ---- operators -----------------------------------------------------------------------------------------------------
 
 // torch's type promotion among the types that we have.
@@ -108,18 +103,18 @@ Value recorded_for(lua_State* state, int a, int b, const Operands& cast, const R
 template <Op op>
 int binary(lua_State* state) {
   const auto record = [](Value a, Value b) { return ops::binary(op, a, b); };
-  return push(state, recorded_for(state, 1, 2, operands_of(state, op), record));
+  return push_tensor(state, recorded_for(state, 1, 2, operands_of(state, op), record));
 }
 
 template <Op op>
 int unary(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::unary(op, x));
+  return push_tensor(state, ops::unary(op, x));
 }
 
 template <Value (*function)(Value)>
 int function_of(lua_State* state) {
-  return push(state, function(operand(state)));
+  return push_tensor(state, function(operand(state)));
 }
 
 Value square(Value x) {
@@ -128,18 +123,18 @@ Value square(Value x) {
 
 int leaky_relu(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::leaky_relu(x, lua_isnoneornil(state, 2) ? 0.01 : number_argument(state, 2)));
+  return push_tensor(state, ops::leaky_relu(x, lua_isnoneornil(state, 2) ? 0.01 : number_argument(state, 2)));
 }
 
 int elu(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::elu(x, lua_isnoneornil(state, 2) ? 1 : number_argument(state, 2)));
+  return push_tensor(state, ops::elu(x, lua_isnoneornil(state, 2) ? 1 : number_argument(state, 2)));
 }
 
 int matmul(lua_State* state) {
   const Value a = tensor_argument(state, 1), b = tensor_argument(state, 2);
   const Autocast& autocast = record_here(state).forward().autocast;
-  return push(state, ops::matmul(autocast.lower(a), autocast.lower(b)));
+  return push_tensor(state, ops::matmul(autocast.lower(a), autocast.lower(b)));
 }
 
 // ---- reductions ----------------------------------------------------------------------------------------------------
@@ -166,7 +161,7 @@ template <Reduce reduce>
 int reduction(lua_State* state) {
   const Value x = operand(state);
   const Reduction over = reduction_of(state, x);
-  return push(state, from_one([&] { return reduce(x, over.axes.span(), over.keep); }));
+  return push_tensor(state, from_one([&] { return reduce(x, over.axes.span(), over.keep); }));
 }
 
 Value deviation(Value x, std::span<const int64_t> axes, bool keep) {
@@ -182,7 +177,7 @@ int place(lua_State* state) {
   const Value x = operand(state);
   const int64_t axis = lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x);
   const bool keep = boolean_argument(state, 3, false);
-  return push(state, from_one([&] { return where(x, axis, keep); }));
+  return push_tensor(state, from_one([&] { return where(x, axis, keep); }));
 }
 
 using OverAxis = Value (*)(Value, int64_t);
@@ -190,7 +185,7 @@ using OverAxis = Value (*)(Value, int64_t);
 template <OverAxis over>
 int over_axis(lua_State* state) {
   const Value x = operand(state);
-  return push(state, over(Autocast::raise(x), lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
+  return push_tensor(state, over(Autocast::raise(x), lua_isnoneornil(state, 2) ? -1 : axis_of(state, 2, x)));
 }
 
 // ---- indexing and choice -------------------------------------------------------------------------------------------
@@ -199,20 +194,20 @@ int gather(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3);
   record_here(state);
   const int64_t axis = axis_of(state, 2, x);
-  return push(state, from_one([&] { return ops::gather(x, axis, index); }));
+  return push_tensor(state, from_one([&] { return ops::gather(x, axis, index); }));
 }
 
 int scatter_add(lua_State* state) {
   const Value x = tensor_argument(state, 1), index = tensor_argument(state, 3), source = tensor_argument(state, 4);
   record_here(state);
   const int64_t axis = axis_of(state, 2, x);
-  return push(state, from_one([&] { return ops::scatter_add(x, axis, index, source); }));
+  return push_tensor(state, from_one([&] { return ops::scatter_add(x, axis, index, source); }));
 }
 
 int one_hot(lua_State* state) {
   const Value labels = tensor_argument(state, 1);
   record_here(state);
-  return push(state, ops::one_hot(labels, integer_argument(state, 2)));
+  return push_tensor(state, ops::one_hot(labels, integer_argument(state, 2)));
 }
 
 int where(lua_State* state) {
@@ -227,19 +222,19 @@ int where(lua_State* state) {
   if (!second) y = ops::full_like(x, number_argument(state, 3));
   const DType common = wider(x.dtype(), y.dtype());
   const Operands operands{ops::cast(x, common), ops::cast(y, common)};
-  return push(state,
-              recorded_for(state, 2, 3, operands, [&](Value a, Value b) { return ops::where(condition, a, b); }));
+  return push_tensor(
+      state, recorded_for(state, 2, 3, operands, [&](Value a, Value b) { return ops::where(condition, a, b); }));
 }
 
 int masked_fill(lua_State* state) {
   const Value x = operand(state), mask = tensor_argument(state, 2);
-  return push(state, ops::where(mask, ops::full_like(x, number_argument(state, 3)), x));
+  return push_tensor(state, ops::where(mask, ops::full_like(x, number_argument(state, 3)), x));
 }
 
 // nn.embedding(ids, table), in torch's order.
 int embedding(lua_State* state) {
   const Value ids = operand(state), table = tensor_argument(state, 2);
-  return push(state, ops::embedding(table, ids));
+  return push_tensor(state, ops::embedding(table, ids));
 }
 
 int clamp(lua_State* state) {
@@ -250,17 +245,17 @@ int clamp(lua_State* state) {
   RUN_CHECK(low || high, ErrorKind::kRun, "clamp: wants the least, the greatest or both: x:clamp(low, high)");
   RUN_CHECK(!low || !high || *low <= *high, ErrorKind::kRun, "clamp: the least, {}, is more than the greatest, {}",
             shown(*low), shown(*high));
-  return push(state, ops::clamp(x, low, high));
+  return push_tensor(state, ops::clamp(x, low, high));
 }
 
 int cast(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::cast(x, dtype_of(state, 2)));
+  return push_tensor(state, ops::cast(x, dtype_of(state, 2)));
 }
 
 int detach(lua_State* state) {
   const Value x = operand(state);
-  return push(state, ops::detach(x));
+  return push_tensor(state, ops::detach(x));
 }
 
 // ---- operators that are none ----------------------------------------------------------------------------------------

@@ -195,7 +195,8 @@ void ValueExchange::gather_tensor(int index, bool for_metrics) {
   if (replicas_ == nullptr) {
     record_here(state_);
     const Value x = tensor_argument(state_, index);
-    return push_tensor(state_, x.shape().rank() == 0 ? ops::flatten(x) : x);
+    push_tensor(state_, x.shape().rank() == 0 ? ops::flatten(x) : x);
+    return;
   }
   HostTensor mine = read(index);
   if (const auto rows = accelerator_.loop->rows(); for_metrics && rows) leave_out_repeats(mine, *rows);

@@ -5,20 +5,14 @@
 #include <limits>
 #include <numbers>
 
+#include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
 namespace runner::optim {
 
+using backends::ceil_div;
 using schema::SchedulerSpec;
 using schema::SchedulerType;
-
-namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-}  // namespace
 
 int64_t to_steps(const schema::Length& length, const RunScale& scale) {
   const auto [steps, of_epochs] = scale.steps_per_epoch;

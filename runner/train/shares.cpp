@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/tensor/rounding.h"
+
 namespace runner::train {
 namespace {
 
 constexpr int64_t kLine = 16;  // floats of a cache line
 
 Shares::Range share(int64_t elements, int rank, int size) {
-  const int64_t lines = (elements + kLine - 1) / kLine;
+  const int64_t lines = backends::ceil_div(elements, kLine);
   const auto bound = [&](int64_t r) { return std::min(elements, lines * r / size * kLine); };
   return {bound(rank), bound(rank + 1) - bound(rank)};
 }
@@ -29,7 +31,7 @@ Common allocate(const DeviceArray& array, backends::Collectives& ranks) {
   if (is_common(array)) return {ranks.share(array.type, site), 0};
   // A row of whole cache lines for each rank.
   const size_t line = static_cast<size_t>(kLine) * sizeof(float);
-  const size_t stride = (array.type.bytes() + line - 1) / line * line;
+  const size_t stride = backends::round_up(array.type.bytes(), line);
   const int64_t elements = static_cast<int64_t>(stride / backends::size_of(array.type.dtype));
   return {ranks.share({array.type.dtype, backends::Shape{ranks.size(), elements}}, site), stride};
 }

@@ -11,6 +11,7 @@
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/transpose.h"
 #include "backends/kernels/isa/vector_math.h"
+#include "backends/tensor/rounding.h"
 
 namespace runner::backends::RUNNER_ISA {
 
@@ -199,7 +200,7 @@ void multiply(const MatmulBlock<T>& m) {
 
 template <class T>
 int64_t panel_elems(int64_t cols, int64_t inner) {
-  const int64_t padded = (cols + kPanelCols<T> - 1) / kPanelCols<T> * kPanelCols<T>;
+  const int64_t padded = round_up(cols, kPanelCols<T>);
   return smaller(inner, kBlockInner) * smaller(padded, kBlockCols<T>);
 }
 
