@@ -9,11 +9,13 @@
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/registered.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/seal.h"
 #include "runner/train/custom_loop.h"
 #include "schema/suggest.h"
 
@@ -185,7 +187,7 @@ int save_artifact(lua_State* state) {
   train::RunControl& run = run_of(accelerator_argument(state), "save_artifact");
   const std::string name(text_argument(state, 2));
   const std::string_view text = text_argument(state, 3);
-  const std::string_view kind = lua_isnoneornil(state, 4) ? "" : text_argument(state, 4);
+  const std::string_view kind = text_argument(state, 4, "");
   const auto bytes = std::as_bytes(std::span(text));
   run.save_artifact(name, kind, {bytes.begin(), bytes.end()});
   return 0;
@@ -194,7 +196,7 @@ int save_artifact(lua_State* state) {
 // acc:save_model([folder])
 int save_model(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  const std::string folder(lua_isnoneornil(state, 2) ? "" : text_argument(state, 2));
+  const std::string folder(text_argument(state, 2, ""));
   if (accelerator.loop != nullptr) accelerator.loop->mark_step();  // what is recorded may change the model
   run_of(accelerator, "save_model").save_model(folder.empty() ? "model.safetensors" : folder + "/model.safetensors");
   return 0;
@@ -251,10 +253,7 @@ int index(lua_State* state) {
       return 1;
     }
   }
-  std::vector<std::string> names;
-  for (const AcceleratorName& known : accelerator_names()) names.emplace_back(known.name);
-  fail(ErrorKind::kRun, "acc has no '{}'; {}", name,
-       schema::did_you_mean(name, names, "docs/lua.md lists what it has"));
+  fail_unknown("acc has no", name, names_of(accelerator_names()), "docs/lua.md lists what it has");
 }
 
 int set_field(lua_State* state) {
@@ -306,7 +305,7 @@ Raise raise_in_loop(lua_State* state) {
   lua_rawgetp(state, LUA_REGISTRYINDEX, &kAccelerator);
   const auto* accelerator = static_cast<const Accelerator*>(lua_touserdata(state, -1));
   lua_pop(state, 1);
-  const bool has_step = static_cast<const Recording*>(Runtime::of(state).user)->active();
+  const bool has_step = Runtime::of(state).recording->active();
   return accelerator->loop != nullptr && !has_step ? Raise::kEndsRun : Raise::kCaught;
 }
 

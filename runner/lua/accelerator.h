@@ -17,7 +17,8 @@ struct lua_State;
 
 namespace runner::lua {
 
-// What `acc` shows; the hooks own it, and it must outlive the state.
+// What `acc` shows; alive while hooks are called, and gone before the state, in which
+// modules of its model live.
 struct Accelerator {
   const schema::Recipe& recipe;
   train::RunControl* run = nullptr;   // null: no run is under way

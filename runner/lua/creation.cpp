@@ -2,7 +2,7 @@
 
 #include <lua.hpp>
 
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
 

@@ -14,6 +14,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/accelerator.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/hook_table.h"
 #include "runner/lua/libraries.h"
@@ -23,6 +24,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/registered.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/seal.h"
 #include "runner/lua/step_result.h"
 #include "runner/lua/tensor.h"
 #include "runner/lua/trackers.h"
@@ -63,7 +65,7 @@ class LuaHooks : public train::Hooks {
                   .print = [this](std::string_view line) { print(line); },
                   .recorded = in_folder(folder_, recorded)}),
         accelerator_{recipe} {
-    runtime_.user = &recording_;
+    runtime_.recording = &recording_;
     runtime_.set_interrupted([this] { return interrupted(); });
     lua_State* const state = runtime_.state();
     open_libraries(runtime_);
@@ -230,15 +232,11 @@ class LuaHooks : public train::Hooks {
   void restore_text(const std::string& state) {
     lua_State* const lua = runtime_.state();
     push_plain(lua, state);
-    if (lua_isinteger(lua, -1)) {  // a state of a version that kept nothing else
-      runtime_.set_random_draws(static_cast<uint64_t>(lua_tointeger(lua, -1)));
-    } else {
-      lua_getfield(lua, -1, "draws");
-      runtime_.set_random_draws(static_cast<uint64_t>(lua_tointeger(lua, -1)));
-      lua_pop(lua, 1);
-      lua_getfield(lua, -1, "objects");
-      restore_registered(lua);
-    }
+    lua_getfield(lua, -1, "draws");
+    runtime_.set_random_draws(static_cast<uint64_t>(lua_tointeger(lua, -1)));
+    lua_pop(lua, 1);
+    lua_getfield(lua, -1, "objects");
+    restore_registered(lua);
     lua_pop(lua, 1);
   }
 

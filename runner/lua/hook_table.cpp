@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/trackers.h"
 #include "runner/lua/whole_metrics.h"

@@ -8,7 +8,7 @@
 
 #include "backends/graph/type_text.h"
 #include "backends/tensor/rounding.h"
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/tensor_arguments.h"
 
 namespace runner::lua::layout {
@@ -20,7 +20,7 @@ using backends::Shape;
 std::vector<Value> tensors_in(lua_State* state, int index) {
   if (!lua_istable(state, index)) bad_argument(state, index, "a list of tensors");
   std::vector<Value> parts;
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, index));
+  const int64_t size = list_argument_size(state, index);
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, index, i);
     parts.push_back(tensor_value(state, -1, fmt::format("entry {} of the list", i)));
@@ -42,7 +42,7 @@ int64_t place_of(lua_State* state, int index, Value x, std::string_view what) {
 template <Value (*triangle)(Value, int64_t)>
 int triangle_of(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, triangle(x, lua_isnoneornil(state, 2) ? 0 : integer_argument(state, 2)));
+  return push_tensor(state, triangle(x, integer_argument(state, 2, 0)));
 }
 
 }  // namespace
@@ -117,8 +117,8 @@ int slice(lua_State* state) {
   const int64_t axis = axis_of(state, 2, x);
   const int64_t size = x.shape()[x.shape().axis(axis, "slice")];
   int64_t first = integer_argument(state, 3);
-  int64_t last = lua_isnoneornil(state, 4) ? -1 : integer_argument(state, 4);
-  const int64_t step = lua_isnoneornil(state, 5) ? 1 : integer_argument(state, 5);
+  int64_t last = integer_argument(state, 4, -1);
+  const int64_t step = integer_argument(state, 5, 1);
   if (first < 0) first += size + 1;
   if (last < 0) last += size + 1;
   RUN_CHECK(first >= 1 && last <= size && first <= last + 1 && step >= 1, ErrorKind::kRun,

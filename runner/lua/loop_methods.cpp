@@ -8,9 +8,11 @@
 #include <lua.hpp>
 
 #include "runner/lua/accelerator.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/seal.h"
 #include "runner/train/custom_loop.h"
 #include "schema/suggest.h"
 
@@ -135,7 +137,7 @@ bool is_in_newest(lua_State* state, Accelerator& accelerator, Split split) {
 // another one, where a function has taken the loop's variable along and break leaves it.  CustomLoop finds out.
 int batches(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
-  const std::string_view split = lua_isnoneornil(state, 2) ? "train" : text_argument(state, 2);
+  const std::string_view split = text_argument(state, 2, "train");
   RUN_CHECK(split == "train" || split == "eval", ErrorKind::kRun, "acc:batches: '{}' is neither train nor eval", split);
   const Split which = split == "eval" ? Split::kEval : Split::kTrain;
   Accelerator::Batches& newest = newest_of(accelerator, which);
@@ -158,10 +160,7 @@ int batch_field(lua_State* state) {
   const train::StepInputs& inputs = loop_of(*batch.accelerator, "batches").inputs(batch.value);
   for (const BatchField& field : batch_fields())
     if (name == field.name) return field.push(state, inputs), 1;
-  std::vector<std::string> names;
-  for (const BatchField& field : batch_fields()) names.emplace_back(field.name);
-  fail(ErrorKind::kRun, "a batch has no '{}'; {}", name,
-       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+  fail_unknown("a batch has no", name, names_of(batch_fields()));
 }
 
 int mark_step(lua_State* state) {
@@ -196,8 +195,7 @@ int clip_grad_norm(lua_State* state) {
   recording_of(state, "a gradient").mark_line(state);
   const Value norm = loop.clip_grad_norm(optional_optimizer(state, 3), limit_argument(state, 2));
   if (!norm) return 0;
-  push_tensor(state, norm);
-  return 1;
+  return push_tensor(state, norm);
 }
 
 int clip_grad_value(lua_State* state) {

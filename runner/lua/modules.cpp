@@ -14,9 +14,12 @@
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/lua_module.h"
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
 #include "schema/suggest.h"
 
@@ -31,112 +34,10 @@ nn::ModulePtr* module_test(lua_State* state, int index) {
   return static_cast<nn::ModulePtr*>(luaL_testudata(state, index, kModuleName));
 }
 
-// ---- modules written in Lua ----------------------------------------------------------------------------------------
-
-// A table of modules, parameters and anything else, with a function `forward`; or a function alone, or a table alone.
-// The table lives in the registry of the state, under the address of this object.
-class LuaModule : public nn::Module {
- public:
-  // Takes the table or function at the top of the stack, and leaves it there.
-  explicit LuaModule(lua_State* state) : runtime_(Runtime::of(state)), is_function_(lua_isfunction(state, -1)) {
-    std::set<const void*> seen;
-    if (lua_istable(state, -1)) find_members(state, "", seen);
-    lua_pushvalue(state, -1);
-    lua_rawsetp(state, LUA_REGISTRYINDEX, this);
-  }
-
-  ~LuaModule() override {
-    lua_pushnil(runtime_.state());
-    lua_rawsetp(runtime_.state(), LUA_REGISTRYINDEX, this);
-  }
-
-  // Pushes the function to call, and the table as its first argument where it is a method; returns the number of
-  // arguments so far + 1.
-  int push_callee(lua_State* state) const {
-    push_table(state);
-    if (lua_isfunction(state, -1)) return 1;
-    RUN_CHECK(push_field(state, -1, "forward"), ErrorKind::kRun,
-              "this table of modules has no function forward: call the modules in it");
-    lua_insert(state, -2);
-    return 2;
-  }
-
-  void push_table(lua_State* state) const { lua_rawgetp(state, LUA_REGISTRYINDEX, this); }
-
-  // By the names of their parameters: "blocks.0".
-  const std::vector<std::pair<std::string, nn::ModulePtr>>& named_members() const { return members_; }
-  std::string text() const override { return is_function_ ? "a function" : "nn.Module"; }
-
- private:
-  Value record(nn::Forward& context, Value x) const override {
-    const ModuleCall module_call(*static_cast<Recording*>(runtime_.user));
-    const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
-    Recording& recording = recording_of(runtime_.state(), "a module's output");
-    lua_State* const state = recording.caller();
-    const int callee = push_callee(state);
-    push_tensor(state, x);
-    runtime_.call(state, callee, 1);
-    const Value y = returned(state);
-    lua_pop(state, 1);
-    recording.mark_line(state);  // what follows was called from there, not from the function that has returned
-    return y;
-  }
-
-  // The tensor at the top.
-  Value returned(lua_State* state) const {
-    if (is_tensor(state, -1)) return tensor_value(state, -1, "a module's output");
-    const std::string type(type_name(state, -1));
-    push_callee(state);
-    const bool is_method = lua_istable(state, -1);
-    if (is_method) lua_pop(state, 1);
-    throw Error(
-        ErrorKind::kRun,
-        fmt::format("{} returned {}, expected a tensor", is_method ? "forward" : "a function of nn.Sequential", type),
-        place_of_function(state));
-  }
-
-  // Modules of the table at the top and of the tables in it by name, in the order of the names; numbers first.
-  void find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen) {
-    if (!seen.insert(lua_topointer(state, -1)).second) return;
-    check_depth(std::ranges::count(prefix, '.'));
-    RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "no room on the stack");
-    const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
-    for (lua_Integer i = 1; i <= length; ++i) {
-      lua_rawgeti(state, -1, i);
-      take_member(state, prefix + std::to_string(i - 1), seen);
-    }
-    for (const std::string& name : text_keys(state, -1)) {
-      lua_pushlstring(state, name.data(), name.size());
-      lua_rawget(state, -2);
-      take_member(state, prefix + name, seen);
-    }
-  }
-
-  // The value at the top, which is popped.
-  void take_member(lua_State* state, const std::string& name, std::set<const void*>& seen) {
-    if (const nn::ModulePtr* member = module_test(state, -1)) {
-      check_name(name, "the model", "a module");
-      contain(**member);
-      members_.emplace_back(name, *member);
-    } else if (lua_istable(state, -1)) {
-      find_members(state, name + ".", seen);
-    }
-    lua_pop(state, 1);
-  }
-
-  void add_parameters(nn::ParameterSet& parameters, const std::string& prefix) override {
-    for (const auto& [name, member] : members_) member->declare(parameters, fmt::format("{}{}.", prefix, name));
-  }
-
-  Runtime& runtime_;
-  const bool is_function_;
-  std::vector<std::pair<std::string, nn::ModulePtr>> members_;
-};
-
 // ---- constructors --------------------------------------------------------------------------------------------------
 
 // What a constructor gives.
-int push(lua_State* state, nn::ModulePtr module) {
+int push_made(lua_State* state, nn::ModulePtr module) {
   module->set_made_at(line_of_caller(state));
   push_module(state, std::move(module));
   return 1;
@@ -147,19 +48,6 @@ int64_t size_argument(lua_State* state, int index) {
   RUN_CHECK(size >= 1, ErrorKind::kRun, "{}: argument {} is {}, expected a size of at least 1", called_as(state), index,
             size);
   return size;
-}
-
-// The options of a constructor: a table after the sizes.
-bool flag_option(lua_State* state, int index, std::string_view what, const char* name, bool otherwise) {
-  if (lua_isnoneornil(state, index)) return otherwise;
-  if (!lua_istable(state, index)) bad_argument(state, index, "a table of options");
-  const std::string_view known[] = {name};
-  check_keys(state, index, what, known);
-  if (!push_field(state, index, name)) return otherwise;
-  if (!lua_isboolean(state, -1)) bad_option(state, name, "true or false");
-  const bool value = lua_toboolean(state, -1) != 0;
-  lua_pop(state, 1);
-  return value;
 }
 
 // A constructor that takes so many arguments: one that would be ignored is an error.
@@ -175,27 +63,27 @@ int takes(lua_State* state) {
 
 int linear(lua_State* state) {
   const int64_t in = size_argument(state, 1), out = size_argument(state, 2);
-  return push(state, nn::linear(in, out, flag_option(state, 3, "nn.Linear", "bias", true)));
+  return push_made(state, nn::linear(in, out, Options(state, 3, {"bias"}).flag("bias", true)));
 }
 
 int embedding(lua_State* state) {
-  return push(state, nn::embedding(size_argument(state, 1), size_argument(state, 2)));
+  return push_made(state, nn::embedding(size_argument(state, 1), size_argument(state, 2)));
 }
 
 int layer_norm(lua_State* state) {
   const int64_t width = size_argument(state, 1);
-  return push(state, nn::layer_norm(width, lua_isnoneornil(state, 2) ? 1e-5 : number_argument(state, 2)));
+  return push_made(state, nn::layer_norm(width, number_argument(state, 2, 1e-5)));
 }
 
 int dropout(lua_State* state) {
-  const double p = lua_isnoneornil(state, 1) ? 0.5 : number_argument(state, 1);
+  const double p = number_argument(state, 1, 0.5);
   RUN_CHECK(p >= 0 && p < 1, ErrorKind::kRun, "nn.Dropout: p must be in [0, 1), got {}", shown(p));
-  return push(state, nn::dropout(p));
+  return push_made(state, nn::dropout(p));
 }
 
 template <schema::Activation kind>
 int activation(lua_State* state) {
-  return push(state, nn::activation(kind));
+  return push_made(state, nn::activation(kind));
 }
 
 // An activation that recipes do not have.
@@ -216,31 +104,23 @@ class Pointwise : public nn::Module {
 };
 
 int leaky_relu(lua_State* state) {
-  const double slope = lua_isnoneornil(state, 1) ? 0.01 : number_argument(state, 1);
-  return push(state, std::make_shared<Pointwise>(
-                         "nn.LeakyReLU", [slope](Value x) { return ops::leaky_relu(x, slope); }, slope));
+  const double slope = number_argument(state, 1, 0.01);
+  return push_made(state, std::make_shared<Pointwise>(
+                              "nn.LeakyReLU", [slope](Value x) { return ops::leaky_relu(x, slope); }, slope));
 }
 
 int elu(lua_State* state) {
-  const double alpha = lua_isnoneornil(state, 1) ? 1 : number_argument(state, 1);
-  return push(state, std::make_shared<Pointwise>(
-                         "nn.ELU", [alpha](Value x) { return ops::elu(x, alpha); }, alpha));
+  const double alpha = number_argument(state, 1, 1);
+  return push_made(state, std::make_shared<Pointwise>(
+                              "nn.ELU", [alpha](Value x) { return ops::elu(x, alpha); }, alpha));
 }
 
 int softplus(lua_State* state) {
-  return push(state, std::make_shared<Pointwise>("nn.Softplus", ops::softplus));
+  return push_made(state, std::make_shared<Pointwise>("nn.Softplus", ops::softplus));
 }
 
 int flatten(lua_State* state) {
-  return push(state, nn::flatten());
-}
-
-// The table at 1 has no other keys than 1…size: a name, or what stands behind a nil, would be left out of the model.
-void check_list(lua_State* state, lua_Integer size) {
-  if (!push_stray_key(state, 1, size)) return;
-  fail(ErrorKind::kRun,
-       "nn.Sequential: its members are a list without gaps, got the key {}; members with names are nn.Module's",
-       text_of(state, -1));
+  return push_made(state, nn::flatten());
 }
 
 // nn.Sequential{…} or nn.Sequential(a, b): modules, and functions of a tensor.
@@ -253,8 +133,7 @@ int sequential(lua_State* state) {
   }
   lua_settop(state, 1);
   std::vector<nn::ModulePtr> members;
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, 1));
-  check_list(state, size);
+  const int64_t size = list_size(state, 1, "nn.Sequential", "members with names are nn.Module's");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, 1, i);
     if (const nn::ModulePtr* member = module_test(state, -1)) {
@@ -266,7 +145,7 @@ int sequential(lua_State* state) {
     }
     lua_pop(state, 1);
   }
-  return push(state, nn::sequential(std::move(members)));
+  return push_made(state, nn::sequential(std::move(members)));
 }
 
 int lua_module(lua_State* state) {
@@ -275,7 +154,7 @@ int lua_module(lua_State* state) {
   RUN_CHECK(push_field(state, 1, "forward") && lua_isfunction(state, -1), ErrorKind::kRun,
             "nn.Module: the table needs a function forward(self, x)");
   lua_settop(state, 1);
-  return push(state, std::make_shared<LuaModule>(state));
+  return push_made(state, std::make_shared<LuaModule>(state));
 }
 
 constexpr ModuleFunction kModules[] = {
@@ -335,7 +214,7 @@ void raise_outputs(lua_State* state, int index, int depth) {
 // module(x): a module of Lua is called as its function is, with any arguments.
 int call(lua_State* state) {
   const nn::Module* module = module_argument(state, 1).get();  // the stack keeps it
-  auto& recording = *static_cast<Recording*>(Runtime::of(state).user);
+  Recording& recording = *Runtime::of(state).recording;
   const ModuleCall module_call(recording);
   if (const auto* in_lua = dynamic_cast<const LuaModule*>(module)) {
     lua_rotate(state, 2, in_lua->push_callee(state));
@@ -349,8 +228,7 @@ int call(lua_State* state) {
   recording.set_caller(state);
   const Value y = module->forward(recording.forward(), tensor_argument(state, 2));
   lua_settop(state, 0);
-  push_tensor(state, module_call.is_outermost() ? nn::Autocast::raise_half(y) : y);
-  return 1;
+  return push_tensor(state, module_call.is_outermost() ? nn::Autocast::raise_half(y) : y);
 }
 
 // sequential[1], the first, or sequential["0"], by its name in states.
@@ -407,9 +285,8 @@ int index(lua_State* state) {
   }
   std::vector<std::string> names;
   for (const auto& [own, id] : module.own_parameters()) names.push_back(own);
-  const std::string otherwise = names.empty() ? "it has no parameters of its own, and is called: module(x)"
-                                              : fmt::format("it has {}", fmt::join(names, ", "));
-  fail(ErrorKind::kRun, "the module has no '{}'; {}", name, schema::did_you_mean(name, names, otherwise));
+  fail_unknown("the module has no", name, names,
+               names.empty() ? "it has no parameters of its own, and is called: module(x)" : "");
 }
 
 // The module and those in it, one on each line: "nn.Sequential(\n  (0): nn.ReLU()\n)".
@@ -462,12 +339,10 @@ int collect(lua_State* state) {
 }
 
 int missing(lua_State* state) {
-  std::vector<std::string> names;
-  for (const ModuleFunction& known : kModules) names.emplace_back(known.name);
+  std::vector<std::string> names = names_of(kModules);
   for (const TensorFunction& known : tensor_functions())
     if (known.is_function) names.emplace_back(known.name);
-  const std::string_view name = key_argument(state, "nn");
-  fail(ErrorKind::kRun, "nn has no '{}'; {}", name, schema::did_you_mean(name, names, "docs/lua.md lists what it has"));
+  fail_unknown("nn has no", key_argument(state, "nn"), names, "docs/lua.md lists what it has");
 }
 
 }  // namespace
@@ -513,12 +388,7 @@ int open_nn(lua_State* state) {
   lua_newtable(state);
   set_functions(state, kModules);
   set_functions(state, tensor_functions(), [](const TensorFunction& row) { return row.is_function; });
-  lua_createtable(state, 0, 2);
-  set_function(state, "__index", bound<missing>);
-  protect_metatable(state);
-  lua_setmetatable(state, -2);
-  seal(state, "nn");
-  return 1;
+  return open_library(state, "nn", bound<missing>);
 }
 
 }  // namespace runner::lua

@@ -15,8 +15,10 @@
 #include <lua.hpp>
 
 #include "backends/graph/type_text.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/modules.h"
+#include "runner/lua/seal.h"
 #include "runner/optim/lr_schedule.h"
 #include "schema/field_table.h"
 #include "schema/optimizer_options.h"
@@ -109,12 +111,6 @@ class LuaRule : public optim::CustomRule {
 
 // ---- constructors --------------------------------------------------------------------------------------------------
 
-// Throws where the list at `index` has a key that is none of 1 … size: it would be left out.
-void check_list(lua_State* state, int index, lua_Integer size, std::string_view what) {
-  if (!push_stray_key(state, index, size)) return;
-  fail(ErrorKind::kRun, "{} is a list without gaps, got the key {}", what, text_of(state, -1));
-}
-
 // A number, a boolean, or a list of numbers.
 schema::Value option_value(lua_State* state, const std::string& name) {
   if (lua_type(state, -1) == LUA_TNUMBER && !lua_isinteger(state, -1))
@@ -126,8 +122,7 @@ schema::Value option_value(lua_State* state, const std::string& name) {
   if (lua_type(state, -1) == LUA_TSTRING) return std::string(lua_tostring(state, -1));
   RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun, "{} is {}, expected a number", name, type_name(state, -1));
   schema::ValueList list;
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
-  check_list(state, -1, size, name);
+  const int64_t size = list_size(state, -1, name);
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
     const std::string element = fmt::format("{}[{}]", name, i);
@@ -168,8 +163,7 @@ std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State
     add(index);
     return ranges;
   }
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, index));
-  check_list(state, index, size, "what an optimizer updates");
+  const int64_t size = list_size(state, index, "what an optimizer updates");
   RUN_CHECK(size > 0, ErrorKind::kRun, "an optimizer needs a module, or a list of them");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, index, i);
@@ -179,7 +173,7 @@ std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters_of(lua_State
   return ranges;
 }
 
-int push(lua_State* state, LuaOptimizer optimizer) {
+int push_optimizer(lua_State* state, LuaOptimizer optimizer) {
   void* place = lua_newuserdatauv(state, sizeof(LuaOptimizer), 0);
   new (place) LuaOptimizer(std::move(optimizer));
   luaL_setmetatable(state, kOptimizerName);
@@ -219,15 +213,14 @@ int declared(lua_State* state) {
   const std::string_view name = schema::find_fields("optimizer.type")[0].choices[static_cast<size_t>(type)].name;
   const schema::ValueMap options = options_of(state, 2);
   const schema::OptimizerSpec spec = read_options(name, options);
-  return push(state, {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options)});
+  return push_optimizer(state, {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options)});
 }
 
 std::vector<std::string> slot_names(lua_State* state, int index) {
   std::vector<std::string> names;
   if (!push_field(state, index, "slots")) return names;
   RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun, "slots is {}, expected a list of names", type_name(state, -1));
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, -1));
-  check_list(state, -1, size, "slots");
+  const int64_t size = list_size(state, -1, "slots");
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, -1, i);
     if (lua_type(state, -1) != LUA_TSTRING) bad_option(state, fmt::format("slots[{}]", i), "a name");
@@ -262,7 +255,7 @@ int custom(lua_State* state) {
   RUN_CHECK(push_field(state, 2, "update") && lua_isfunction(state, -1), ErrorKind::kRun,
             "optim.Optimizer needs a function: update = function(p, g, slots, lr, step) … end");
   optimizer.rule.custom = std::make_shared<LuaRule>(state, std::move(slots));
-  return push(state, std::move(optimizer));
+  return push_optimizer(state, std::move(optimizer));
 }
 
 constexpr OptimizerFunction kFunctions[] = {
@@ -294,11 +287,7 @@ int no_entry(lua_State* state) {
 }
 
 int missing(lua_State* state) {
-  std::vector<std::string> names;
-  for (const OptimizerFunction& known : kFunctions) names.emplace_back(known.name);
-  const std::string_view name = key_argument(state, "optim");
-  fail(ErrorKind::kRun, "optim has no '{}'; {}", name,
-       schema::did_you_mean(name, names, fmt::format("it has {}", fmt::join(names, ", "))));
+  fail_unknown("optim has no", key_argument(state, "optim"), names_of(kFunctions));
 }
 
 const LuaOptimizer& optimizer_at_top(lua_State* state, const std::string& name) {
@@ -327,12 +316,7 @@ void open_optimizers(lua_State* state) {
 int open_optim(lua_State* state) {
   lua_newtable(state);
   set_functions(state, kFunctions);
-  lua_createtable(state, 0, 2);
-  set_function(state, "__index", bound<missing>);
-  protect_metatable(state);
-  lua_setmetatable(state, -2);
-  seal(state, "optim");
-  return 1;
+  return open_library(state, "optim", bound<missing>);
 }
 
 train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, const schema::Recipe& recipe) {

@@ -11,17 +11,14 @@ struct lua_State;
 
 namespace runner::lua {
 
-// Steps of one call (of gmatch: of one match).  A step is an item of a pattern tried on a byte, one to three
-// nanoseconds.
-inline constexpr int64_t kPatternSteps = 100'000'000;
-
 // After so many steps in a call, the state's count hook, if it has one, is called as if instructions had been executed,
 // so that a limit of time holds in here as well.  Its lua_Debug is that of the calling function.  It may raise an
 // error.
 inline constexpr int64_t kPatternStepsPerHook = 65'536;
 
-// Replaces the four functions in the global table `string`, which must be there; methods of strings follow.  Raises Lua
-// errors (out of memory), so it is called in protected mode where those may happen.
-void replace_pattern_functions(lua_State* state, int64_t budget = kPatternSteps);
+// Replaces the four functions in the global table `string`, which must be there; methods of strings follow.  `budget`:
+// steps of one call (of gmatch: of one match); a step is an item of a pattern tried on a byte, one to three
+// nanoseconds. Raises Lua errors (out of memory), so it is called in protected mode where those may happen.
+void replace_pattern_functions(lua_State* state, int64_t budget);
 
 }  // namespace runner::lua

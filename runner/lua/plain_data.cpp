@@ -8,8 +8,9 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/seal.h"
 #include "schema/error.h"
 
 namespace runner::lua {

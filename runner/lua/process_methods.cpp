@@ -8,6 +8,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/accelerator.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
 #include "runner/lua/recording.h"
@@ -67,7 +68,7 @@ int gather_object(lua_State* state) {
 int reduce(lua_State* state) {
   constexpr std::pair<std::string_view, train::Fold> kFolds[] = {
       {"sum", train::Fold::kSum}, {"mean", train::Fold::kMean}, {"max", train::Fold::kMax}};
-  const std::string_view how = lua_isnoneornil(state, 3) ? "sum" : text_argument(state, 3);
+  const std::string_view how = text_argument(state, 3, "sum");
   const auto fold = std::ranges::find(kFolds, how, [](const auto& row) { return row.first; });
   RUN_CHECK(fold != std::end(kFolds) || how == "none", ErrorKind::kRun,
             "acc:reduce: unknown reduction '{}'; it is sum, mean, max or none", how);
@@ -87,8 +88,8 @@ int broadcast(lua_State* state) {
 
 // acc:f(x [, pad [, axis]])
 int pad_across_processes(lua_State* state) {
-  const double pad = lua_isnoneornil(state, 3) ? 0 : number_argument(state, 3);
-  const int64_t axis = lua_isnoneornil(state, 4) ? 1 : integer_argument(state, 4);
+  const double pad = number_argument(state, 3, 0);
+  const int64_t axis = integer_argument(state, 4, 1);
   ValueExchange exchange = exchange_of(state, "pad_across_processes");
   lua_settop(state, 2);
   exchange.pad_across_processes(2, pad, axis);
@@ -101,7 +102,7 @@ int split_between_processes(lua_State* state) {
   if (!lua_istable(state, 2)) bad_argument(state, 2, "a list");
   if (!lua_isfunction(state, 3)) bad_argument(state, 3, "a function of this process's part");
   lua_settop(state, 3);
-  const auto size = static_cast<int64_t>(lua_rawlen(state, 2));
+  const int64_t size = list_argument_size(state, 2);
   const int64_t processes = accelerator.recipe.num_processes, index = process_index(accelerator);
   const int64_t begin = index * (size / processes) + std::min(index, size % processes);
   const int64_t end = begin + size / processes + (index < size % processes);

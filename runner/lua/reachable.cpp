@@ -4,6 +4,7 @@
 
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "schema/error.h"
 
 namespace runner::lua {
@@ -103,13 +104,6 @@ void push_container(lua_State* state, int snapshot, lua_Integer first) {
   for (const lua_Integer part : {kContainer, kCopy, kName}) lua_rawgeti(state, snapshot, first - 1 + part);
 }
 
-lua_Integer count_entries(lua_State* state, int table) {
-  lua_Integer count = 0;
-  lua_pushnil(state);
-  for (; lua_next(state, table) != 0; ++count) lua_pop(state, 1);
-  return count;
-}
-
 // Whether the two values at the top are the same; takes both off.  A NaN is one that stays.
 bool same(lua_State* state) {
   const bool equal =
@@ -189,7 +183,7 @@ void add_root(lua_State* state, int index, const char* name) {
     lua_settop(state, top);
     push_container(state, snapshot, first);
     lua_isfunction(state, top + 1) ? copy_function(state, snapshot) : copy_table(state, snapshot, first);
-    const lua_Integer count = count_entries(state, top + 2);
+    const int64_t count = count_entries(state, top + 2);
     lua_pushinteger(state, count);
     lua_rawseti(state, snapshot, first - 1 + kCount);
     lua_pushinteger(state, snapshot_size(state, snapshot) + count + 1);

@@ -4,7 +4,7 @@
 
 #include <lua.hpp>
 
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/runtime.h"
 
 namespace runner::lua {
@@ -68,7 +68,7 @@ std::vector<double> Recording::read(Value value) const {
 }
 
 RecordingScope::RecordingScope(Runtime& runtime, nn::Forward& forward, Recording::Read read) {
-  auto& recording = *static_cast<Recording*>(runtime.user);
+  Recording& recording = *runtime.recording;
   if (recording.is_of(forward.program)) return;
   recording_ = &recording;
   recording.begin(runtime.state(), forward, std::move(read));
@@ -92,7 +92,7 @@ void Recording::mark_line(lua_State* state) {
 }
 
 Recording& recording_of(lua_State* state, const char* what) {
-  auto& recording = *static_cast<Recording*>(Runtime::of(state).user);
+  Recording& recording = *Runtime::of(state).recording;
   RUN_CHECK(recording.active(), ErrorKind::kRun, "{} exists only inside a step; here nothing computes", what);
   return recording;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/plain_data.h"
 #include "runner/lua/runtime.h"

@@ -7,6 +7,7 @@
 #include <lua.hpp>
 
 #include "backends/kernels/philox.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/sandbox.h"
 
@@ -53,8 +54,6 @@ Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
 }
 
 }  // namespace
-
-int require(lua_State* state);
 
 // ---- the state -----------------------------------------------------------------------------------------------------
 
@@ -223,7 +222,7 @@ void Runtime::add_module(const char* name, int (*open)(lua_State*)) {
 }
 
 // require "name": a built-in module, or the result of a file beside the hook file, run once.
-int require(lua_State* state) {
+int Runtime::require(lua_State* state) {
   Runtime& runtime = Runtime::of(state);
   const std::string name(text_argument(state, 1));
   lua_settop(state, 1);

@@ -45,6 +45,8 @@ struct Raised {
 // In the registry of a state: what `require` has loaded, by name.
 inline constexpr const char* kRequired = "runner.modules";
 
+class Recording;  // recording.h
+
 class Runtime {
  public:
   explicit Runtime(RuntimeOptions options);
@@ -95,11 +97,10 @@ class Runtime {
   const std::vector<Source>& sources() const { return files_.all(); }
   // The options that the library functions work with.
   const RuntimeOptions& options() const { return options_; }
-  // Where the binding keeps what belongs to this state.
-  void* user = nullptr;
+  // That tensors of this state belong to; the owner of the runtime sets it, and must keep it as long.
+  Recording* recording = nullptr;
 
  private:
-  friend int require(lua_State* state);
   struct Caller {
     SourceMark line;
     std::string function;
@@ -107,6 +108,7 @@ class Runtime {
 
   static void* allocate(void* self, void* block, size_t old_size, size_t new_size);
   static int on_error(lua_State* state);
+  static int require(lua_State* state);
   void load_file(lua_State* state, const std::filesystem::path& file);
   void trace(lua_State* state, const char* text);
   [[noreturn]] void throw_error(lua_State* state, int status);

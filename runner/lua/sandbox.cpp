@@ -6,9 +6,11 @@
 
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/patterns.h"
 #include "runner/lua/runtime.h"
+#include "runner/lua/seal.h"
 
 namespace runner::lua {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/recording.h"
 #include "schema/metric_names.h"
 #include "schema/suggest.h"

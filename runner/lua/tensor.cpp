@@ -10,10 +10,12 @@
 #include <lua.hpp>
 
 #include "backends/graph/type_text.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/creation.h"
 #include "runner/lua/layout.h"
 #include "runner/lua/losses.h"
+#include "runner/lua/seal.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/lua/tensor_queries.h"
 #include "schema/suggest.h"
@@ -123,12 +125,12 @@ Value square(Value x) {
 
 int leaky_relu(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::leaky_relu(x, lua_isnoneornil(state, 2) ? 0.01 : number_argument(state, 2)));
+  return push_tensor(state, ops::leaky_relu(x, number_argument(state, 2, 0.01)));
 }
 
 int elu(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::elu(x, lua_isnoneornil(state, 2) ? 1 : number_argument(state, 2)));
+  return push_tensor(state, ops::elu(x, number_argument(state, 2, 1)));
 }
 
 int matmul(lua_State* state) {
@@ -408,8 +410,7 @@ int no_method(lua_State* state) {
   const std::string_view name = text_argument(state, 2);
   for (const auto& [of_torch, hint] : kOfTorch)
     if (name == of_torch) fail(ErrorKind::kRun, "a tensor has no method '{}'; {}", name, hint);
-  fail(ErrorKind::kRun, "a tensor has no method '{}'; {}", name,
-       schema::did_you_mean(name, names, "docs/lua.md lists them"));
+  fail_unknown("a tensor has no method", name, names, "docs/lua.md lists them");
 }
 
 }  // namespace
@@ -421,7 +422,7 @@ std::span<const TensorFunction> tensor_functions() {
 void open_tensors(lua_State* state) {
   lua_newtable(state);
   set_functions(state, kOperators);
-  lua_pushstring(state, kTensorName);
+  lua_pushliteral(state, "tensor");
   lua_setfield(state, -2, "__name");
   lua_newtable(state);  // of methods: Lua finds one there without a call
   set_functions(state, kFunctions, [](const TensorFunction& row) { return row.is_method; });

@@ -11,8 +11,6 @@ struct lua_State;
 
 namespace runner::lua {
 
-inline constexpr const char* kTensorName = "tensor";
-
 // A name that hooks can use, for docs/lua.md and suggestions.
 struct TensorFunction {
   const char* name;

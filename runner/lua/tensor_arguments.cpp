@@ -9,7 +9,7 @@
 #include <lua.hpp>
 
 #include "backends/graph/type_text.h"
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 
 namespace runner::lua {
 namespace {
@@ -70,7 +70,7 @@ Integers integers_from(lua_State* state, int first) {
     for (int i = first; i <= lua_gettop(state); ++i) integers.add(integer_argument(state, i));
     return integers;
   }
-  const auto size = static_cast<lua_Integer>(lua_rawlen(state, first));
+  const int64_t size = list_argument_size(state, first);
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, first, i);
     int exact = 0;
@@ -106,14 +106,14 @@ DType dtype_of(lua_State* state, int index) {
 
 Value vector_of(lua_State* state, int index) {
   backends::Program& program = recording_of(state, "a tensor").program();
-  constexpr size_t kMost = 1024;
-  const size_t size = lua_rawlen(state, index);
+  constexpr int64_t kMost = 1024;
+  const int64_t size = list_argument_size(state, index);
   RUN_CHECK(size > 0 && size <= kMost, ErrorKind::kRun, "a list of {} numbers; 1 to {} can become a tensor", size,
             kMost);
   std::vector<double> numbers;
-  numbers.reserve(size);
-  for (size_t i = 1; i <= size; ++i) {
-    lua_rawgeti(state, index, static_cast<lua_Integer>(i));
+  numbers.reserve(static_cast<size_t>(size));
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_rawgeti(state, index, i);
     RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "entry {} of the list is {}, expected a number", i,
               type_name(state, -1));
     numbers.push_back(lua_tonumber(state, -1));

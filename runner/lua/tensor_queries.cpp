@@ -7,7 +7,6 @@
 #include <lua.hpp>
 
 #include "backends/graph/type_text.h"
-#include "runner/lua/bind.h"
 #include "runner/lua/tensor_arguments.h"
 
 namespace runner::lua::queries {

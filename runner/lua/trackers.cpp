@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
 #include "schema/suggest.h"

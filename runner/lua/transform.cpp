@@ -11,11 +11,13 @@
 
 #include "runner/data/random.h"
 #include "runner/lua/accelerator.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/libraries.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/reachable.h"
 #include "runner/lua/recording.h"
+#include "runner/lua/seal.h"
 #include "runner/lua/tensor.h"
 #include "schema/suggest.h"
 
@@ -79,13 +81,12 @@ int cover_globals(lua_State* state) {
   lua_pushcclosure(state, bound<missing_global>, 1);
   lua_setfield(state, 2, "__index");
   lua_newtable(state);           // 3: what code sees
-  lua_createtable(state, 0, 3);  // 4
+  lua_createtable(state, 0, 3);  // 4: its metatable
   for (const char* event : {"__index", "__newindex"}) {
     lua_pushvalue(state, 1);
     lua_setfield(state, 4, event);
   }
-  lua_pushboolean(state, 0);
-  lua_setfield(state, 4, "__metatable");
+  protect_metatable(state);
   lua_setmetatable(state, 3);
   lua_pushvalue(state, 3);
   lua_setfield(state, 1, "_G");
@@ -120,7 +121,7 @@ void fill(lua_State* state, int table, const Numbers& numbers) {
 // Whether the table at `index` is `numbers` alone.
 template <class Numbers>
 bool holds(lua_State* state, int index, const Numbers& numbers) {
-  lua_Integer i = 0, count = 0;
+  lua_Integer i = 0;
   bool same = true;
   for (const auto number : numbers) {
     lua_rawgeti(state, index, ++i);
@@ -128,9 +129,7 @@ bool holds(lua_State* state, int index, const Numbers& numbers) {
            (lua_tonumber(state, -1) == static_cast<double>(number) || number != number);
     lua_pop(state, 1);
   }
-  lua_pushnil(state);
-  for (; lua_next(state, index) != 0; ++count) lua_pop(state, 1);
-  return same && count == i;
+  return same && count_entries(state, index) == i;
 }
 
 void set_integer(lua_State* state, const char* field, int64_t value) {
@@ -178,10 +177,7 @@ void check_description(lua_State* state, const Sample& sample) {
   RUN_CHECK(has_integer(state, "id", sample.id), ErrorKind::kRun, "transform changes sample.id: {}", kOnly);
   RUN_CHECK(has_integer(state, "epoch", sample.epoch), ErrorKind::kRun, "transform changes sample.epoch: {}", kOnly);
   RUN_CHECK(has_table(state, "vars", kVars), ErrorKind::kRun, "transform changes sample.vars: {}", kOnly);
-  size_t count = 0;
-  lua_pushnil(state);
-  for (; lua_next(state, at(kSample)) != 0; ++count) lua_pop(state, 1);
-  if (count == std::size(kFields) && lua_getmetatable(state, at(kSample)) == 0) return;
+  if (count_entries(state, at(kSample)) == std::ssize(kFields) && lua_getmetatable(state, at(kSample)) == 0) return;
   check_keys(state, at(kSample), "sample", kFields);
   fail(ErrorKind::kRun, "transform changes sample itself: {}", kOnly);
 }
@@ -254,7 +250,7 @@ class LuaTransform : public data::Transform {
                   .seed = static_cast<uint64_t>(recipe.seed),
                   .print = [this](std::string_view line) { keep_line(line); },
                   .recorded = std::move(sources)}) {
-    runtime_.user = &recording_;
+    runtime_.recording = &recording_;
     runtime_.set_interrupted(std::move(interrupted));
     lua_State* const state = runtime_.state();
     open_libraries(runtime_);
@@ -436,6 +432,10 @@ class LuaTransform : public data::Transform {
 };
 
 }  // namespace
+
+std::span<const std::string_view> sample_fields() {
+  return kFields;
+}
 
 std::unique_ptr<data::Transform> make_transform(const schema::Recipe& recipe, std::vector<Source> sources,
                                                 std::function<void(std::string_view)> print,

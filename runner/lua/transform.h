@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "schema/recipe.h"
 
 namespace runner::lua {
+
+// What `sample` has.
+std::span<const std::string_view> sample_fields();
 
 // `sources`: the files as the hook has read them.  `print` takes the lines that the transform prints, when they are
 // passed on.  The recipe must outlive the transform.  Throws Error(kRecipe) with the line where the file cannot be run.

@@ -10,7 +10,7 @@
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
 #include "backends/tensor/float16.h"
-#include "runner/lua/bind.h"
+#include "runner/lua/arguments.h"
 #include "runner/lua/plain_data.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
@@ -117,13 +117,11 @@ bool ValueExchange::holds_tensor(int index) const {
 std::vector<std::string> ValueExchange::names_in(int index) const {
   RUN_CHECK(path_.size() < kMostTables && lua_checkstack(state_, kStackSlots) != 0, ErrorKind::kRun,
             "{}: the tables in tables are too many, or one holds itself", name());
-  const auto size = static_cast<size_t>(lua_rawlen(state_, index));
-  size_t entries = 0;
-  lua_pushnil(state_);
-  for (; lua_next(state_, index) != 0; ++entries) lua_pop(state_, 1);
-  Runtime::of(state_).spend(state_, kEntry * static_cast<int64_t>(entries));
+  const auto size = static_cast<int64_t>(lua_rawlen(state_, index));
+  const int64_t entries = count_entries(state_, index);
+  Runtime::of(state_).spend(state_, kEntry * entries);
   std::vector<std::string> names = text_keys(state_, index);
-  RUN_CHECK(entries == size + names.size(), ErrorKind::kRun,
+  RUN_CHECK(entries == size + std::ssize(names), ErrorKind::kRun,
             "{}: a table has a key that is neither a name nor one of 1, 2, … without a gap", name());
   return names;
 }

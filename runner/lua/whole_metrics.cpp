@@ -4,6 +4,7 @@
 
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
 #include "schema/metric_names.h"

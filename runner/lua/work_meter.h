@@ -31,7 +31,6 @@ class WorkMeter {
   // Allocates for `state`, which is null until it is made; null makes Lua collect, then fail.
   void* allocate(lua_State* state, void* block, size_t old_size, size_t new_size);
   bool is_half_full() const { return used_ > budget_.memory_bytes / 2; }
-  size_t memory_bytes() const { return budget_.memory_bytes; }
 
   // Between these a call is under way.
   void enter() { ++depth_; }

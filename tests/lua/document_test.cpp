@@ -8,9 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "runner/lua/accelerator.h"
+#include "runner/lua/hook_table.h"
 #include "runner/lua/modules.h"
 #include "runner/lua/optimizers.h"
 #include "runner/lua/tensor.h"
+#include "runner/lua/transform.h"
 
 namespace runner::lua {
 namespace {
@@ -27,15 +29,44 @@ std::string row(std::string_view usage, std::string_view text) {
   return line;
 }
 
-TEST(LuaDocument, HasARowForEveryName) {
-  const std::string text = document();
+// The rows of the tables from one heading to the end of the page.
+std::set<std::string> rows_from(const std::string& heading) {
+  std::istringstream text(document());
+  std::set<std::string> rows;
+  bool is_there = false;
+  for (std::string line; std::getline(text, line);) {
+    is_there = is_there || line == heading;
+    if (is_there && line.starts_with("| `")) rows.insert(line + '\n');
+  }
+  return rows;
+}
+
+TEST(LuaDocument, HasTheNamesThatThereAreAndNoOther) {
   std::set<std::string> rows;
   for (const AcceleratorName& name : accelerator_names())
     rows.insert(row(*name.usage != 0 ? name.usage : fmt::format("acc.{}", name.name), name.text));
   for (const ModuleFunction& module : module_functions()) rows.insert(row(module.usage, module.text));
   for (const OptimizerFunction& function : optimizer_functions()) rows.insert(row(function.usage, function.text));
   for (const TensorFunction& function : tensor_functions()) rows.insert(row(function.usage, function.text));
-  for (const std::string& line : rows) EXPECT_NE(text.find(line), std::string::npos) << "add " << line;
+  const std::set<std::string> written = rows_from("## acc");
+  for (const std::string& line : rows) EXPECT_TRUE(written.contains(line)) << "add " << line;
+  for (const std::string& line : written) EXPECT_TRUE(rows.contains(line)) << "remove " << line;
+}
+
+TEST(LuaDocument, HasTheEntriesAndTheFieldsOfBatchesAndSamples) {
+  const std::string text = document();
+  for (const std::string_view entry : hook_entries()) {
+    const bool is_there = text.find(fmt::format("`{}(", entry)) != text.npos ||
+                          text.find(fmt::format("| `{}`", entry)) != text.npos ||
+                          text.find(fmt::format("| `{}.NAME(", entry)) != text.npos;
+    EXPECT_TRUE(is_there) << entry;
+  }
+  const std::string batch = text.substr(text.find("\n`batch` has"), 400);
+  for (const BatchField& field : batch_fields())
+    EXPECT_NE(batch.find(fmt::format("`{}`", field.name)), batch.npos) << field.name;
+  const size_t sample = text.find("\n`sample.features` is");
+  for (const std::string_view field : sample_fields())
+    EXPECT_NE(text.find(fmt::format("`sample.{}`", field), sample), text.npos) << field;
 }
 
 TEST(LuaDocument, EveryNameIsInItsUsage) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
+#include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/runtime.h"
 #include "schema/error.h"

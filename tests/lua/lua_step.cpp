@@ -19,7 +19,7 @@ LuaStep::LuaStep(nn::Autocast autocast)
                .dropout_key = {},
                .sample_ids = {}},
       runtime_({}) {
-  runtime_.user = &recording_;
+  runtime_.recording = &recording_;
   open_tensors(runtime_.state());
   open_modules(runtime_.state());
   runtime_.add_module("nn", open_nn);

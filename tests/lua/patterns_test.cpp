@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <lua.hpp>
 
+#include "runner/lua/work_meter.h"
 #include "tests/lua/pattern_calls.h"
 
 namespace runner::lua {
@@ -28,7 +29,7 @@ State new_state() {
   return state;
 }
 
-State our_state(int64_t budget = kPatternSteps) {
+State our_state(int64_t budget = Budget{}.pattern_steps) {
   State state = new_state();
   replace_pattern_functions(state.get(), budget);
   return state;
@@ -455,7 +456,7 @@ TEST(PatternMemory, WithoutMemoryACallEndsWithAnErrorAndLeaksNothing) {
     {
       const State state(lua_newstate(Memory::allocate, &memory), lua_close);
       luaL_openlibs(state.get());
-      replace_pattern_functions(state.get());
+      replace_pattern_functions(state.get(), Budget{}.pattern_steps);
       ASSERT_EQ(luaL_loadbuffer(state.get(), chunk.data(), chunk.size(), "@hook.lua"), LUA_OK);
       lua_gc(state.get(), LUA_GCSTOP);
       memory.fails = fails;

@@ -433,6 +433,19 @@ TEST(LuaTensors, GiveNodesTheLineOfTheCall) {
                                              "constant step:2", "div step:2"}));
 }
 
+// An activation is there as a module and as a function, whose values other tests check.
+TEST(LuaModules, ActivationsAreTheFunctionsOfTheirNames) {
+  Step step;
+  const std::pair<std::string, std::string> kActivations[] = {
+      {"ReLU", "relu"}, {"GELU", "gelu"},         {"GELUTanh", "gelu_tanh"},
+      {"SiLU", "silu"}, {"Tanh", "tanh"},         {"LeakyReLU", "leaky_relu"},
+      {"ELU", "elu"},   {"Softplus", "softplus"}, {"Sigmoid", "sigmoid"}};
+  for (const auto& [module, function] : kActivations)
+    EXPECT_EQ(step.compute(fmt::format("nn.{}()(x)", module)).values(),
+              step.compute(fmt::format("nn.{}(x)", function)).values())
+        << module;
+}
+
 TEST(LuaModules, PrintAsTheCallThatMakesThem) {
   LuaStep step;
   for (const char* call : {"nn.Linear(2, 3)", "nn.Linear(2, 3, {bias = false})", "nn.Dropout(0.25)", "nn.ReLU()",

@@ -1,0 +1,102 @@
+#include "runner/lua/lua_module.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <lua.hpp>
+
+#include "runner/lua/arguments.h"
+#include "runner/lua/bind.h"
+#include "runner/lua/modules.h"
+#include "runner/lua/recording.h"
+#include "runner/lua/runtime.h"
+
+namespace runner::lua {
+
+LuaModule::LuaModule(lua_State* state) : runtime_(Runtime::of(state)), is_function_(lua_isfunction(state, -1)) {
+  std::set<const void*> seen;
+  if (lua_istable(state, -1)) find_members(state, "", seen);
+  lua_pushvalue(state, -1);
+  lua_rawsetp(state, LUA_REGISTRYINDEX, this);
+}
+
+LuaModule::~LuaModule() {
+  lua_pushnil(runtime_.state());
+  lua_rawsetp(runtime_.state(), LUA_REGISTRYINDEX, this);
+}
+
+int LuaModule::push_callee(lua_State* state) const {
+  push_table(state);
+  if (lua_isfunction(state, -1)) return 1;
+  RUN_CHECK(push_field(state, -1, "forward"), ErrorKind::kRun,
+            "this table of modules has no function forward: call the modules in it");
+  lua_insert(state, -2);
+  return 2;
+}
+
+void LuaModule::push_table(lua_State* state) const {
+  lua_rawgetp(state, LUA_REGISTRYINDEX, this);
+}
+
+Value LuaModule::record(nn::Forward& context, Value x) const {
+  const ModuleCall module_call(*runtime_.recording);
+  const RecordingScope scope(runtime_, context);  // a step of the hook is recording already
+  Recording& recording = recording_of(runtime_.state(), "a module's output");
+  lua_State* const state = recording.caller();
+  const int callee = push_callee(state);
+  push_tensor(state, x);
+  runtime_.call(state, callee, 1);
+  const Value y = returned(state);
+  lua_pop(state, 1);
+  recording.mark_line(state);  // what follows was called from there, not from the function that has returned
+  return y;
+}
+
+// The tensor at the top.
+Value LuaModule::returned(lua_State* state) const {
+  if (is_tensor(state, -1)) return tensor_value(state, -1, "a module's output");
+  const std::string type(type_name(state, -1));
+  push_callee(state);
+  const bool is_method = lua_istable(state, -1);
+  if (is_method) lua_pop(state, 1);
+  throw Error(
+      ErrorKind::kRun,
+      fmt::format("{} returned {}, expected a tensor", is_method ? "forward" : "a function of nn.Sequential", type),
+      place_of_function(state));
+}
+
+// Modules of the table at the top and of the tables in it by name, in the order of the names; numbers first.
+void LuaModule::find_members(lua_State* state, const std::string& prefix, std::set<const void*>& seen) {
+  if (!seen.insert(lua_topointer(state, -1)).second) return;
+  check_depth(std::ranges::count(prefix, '.'));
+  RUN_CHECK(lua_checkstack(state, 8) != 0, ErrorKind::kRun, "no room on the stack");
+  const auto length = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  for (lua_Integer i = 1; i <= length; ++i) {
+    lua_rawgeti(state, -1, i);
+    take_member(state, prefix + std::to_string(i - 1), seen);
+  }
+  for (const std::string& name : text_keys(state, -1)) {
+    lua_pushlstring(state, name.data(), name.size());
+    lua_rawget(state, -2);
+    take_member(state, prefix + name, seen);
+  }
+}
+
+// The value at the top, which is popped.
+void LuaModule::take_member(lua_State* state, const std::string& name, std::set<const void*>& seen) {
+  if (is_module(state, -1)) {
+    nn::ModulePtr member = module_value(state, -1, name);
+    check_name(name, "the model", "a module");
+    contain(*member);
+    members_.emplace_back(name, std::move(member));
+  } else if (lua_istable(state, -1)) {
+    find_members(state, name + ".", seen);
+  }
+  lua_pop(state, 1);
+}
+
+void LuaModule::add_parameters(nn::ParameterSet& parameters, const std::string& prefix) {
+  for (const auto& [name, member] : members_) member->declare(parameters, fmt::format("{}{}.", prefix, name));
+}
+
+}  // namespace runner::lua

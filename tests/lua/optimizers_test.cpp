@@ -1,0 +1,58 @@
+// What the constructors of `optim` make.
+#include "runner/lua/optimizers.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <lua.hpp>
+
+#include "runner/lua/libraries.h"
+#include "runner/lua/modules.h"
+#include "runner/nn/models.h"
+#include "schema/error.h"
+#include "schema/field_table.h"
+
+namespace runner::lua {
+namespace {
+
+// The optimizers that the Lua expression `made` gives, for a linear model of which `model` is the module.
+train::Optimizers optimizers_of(const std::string& made) {
+  Recording recording;
+  Runtime runtime({});
+  runtime.recording = &recording;
+  open_libraries(runtime);
+  schema::ModelSpec linear;
+  linear.type = schema::ModelType::kLinear;
+  nn::Model model = nn::build_model(linear, backends::Shape{2}, 3);
+  model.module->declare(model.parameters, "");
+  lua_State* const state = runtime.state();
+  const std::string chunk = "local optim, model = require 'optim', ... return " + made;
+  if (luaL_loadbufferx(state, chunk.data(), chunk.size(), "=hook", "t") != LUA_OK)
+    fail(ErrorKind::kRun, "{}", lua_tostring(state, -1));
+  push_module(state, model.module);
+  runtime.call(state, 1, 1);
+  train::Optimizers optimizers = take_optimizers(state, model, schema::Recipe{});
+  lua_settop(state, 0);
+  return optimizers;
+}
+
+TEST(LuaOptimizers, EachHasTheRuleOfItsName) {
+  const auto& types = schema::find_fields("optimizer.type")[0].choices;
+  for (const OptimizerFunction& function : optimizer_functions()) {
+    const std::string name = function.name;
+    if (name == "Optimizer") continue;  // a rule of the hook's own
+    const train::Optimizers made = optimizers_of(fmt::format("optim.{}(model, {{lr = 0.25}})", name));
+    std::string lower = name;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    ASSERT_EQ(made.groups.size(), 1U) << name;
+    EXPECT_EQ(types[static_cast<size_t>(made.groups[0].rule.type)].name, lower);
+    EXPECT_EQ(made.groups[0].rule.hyper.lr, 0.25) << name;
+    EXPECT_EQ(made.groups[0].params, (std::vector<std::string>{"0.weight", "0.bias"})) << name;
+  }
+}
+
+}  // namespace
+}  // namespace runner::lua
