@@ -48,7 +48,8 @@ constexpr ErrorIdRow kErrorIds[] = {
     {ErrorId::kTaskMismatch, "task-mismatch", "a metric or a loss does not fit the kind of labels"},
     {ErrorId::kWarmupTooLong, "warmup-too-long", "the warm-up is longer than the schedule"},
     {ErrorId::kResumeChange, "resume-change", "a resumed run would differ in a key that cannot change"},
-    {ErrorId::kBadExpression, "bad-expression", "an expression of `ls --where`, `--sort` or `--columns` cannot be read"},
+    {ErrorId::kBadHook, "bad-hook", "the hook cannot be used, or does not fit the recipe"},
+    {ErrorId::kBadExpression, "bad-expression", "an expression of `ls`, or SQL, cannot be read"},
 };
 
 struct Style {

@@ -59,6 +59,7 @@ enum class ErrorId {
   kTaskMismatch,
   kWarmupTooLong,
   kResumeChange,
+  kBadHook,
   // other texts of the command line
   kBadExpression,
 };

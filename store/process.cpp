@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -76,6 +77,12 @@ bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms) {
   }
   if (!same_kernel && process.host == self.host) return false;  // this host has booted since
   return shows_life;
+}
+
+int64_t coarse_now_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
 int64_t now_ms() {

@@ -28,5 +28,7 @@ bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms);
 
 // Milliseconds since 1970, UTC.
 int64_t now_ms();
+// The same as of the last tick, some milliseconds ago: read from memory, where now_ms() may be a system call.
+int64_t coarse_now_ms();
 
 }  // namespace runner::store

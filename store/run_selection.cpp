@@ -174,7 +174,8 @@ class Names {
   [[noreturn]] void fail_no_param(const RunField& field) const {
     std::vector<std::string> near;
     for (const std::string& metric : metric_names(database_)) {  // accuracy for eval/accuracy
-      if (metric.substr(metric.rfind('/') + 1) == field.name) near.push_back(metric);
+      if (metric.substr(metric.rfind('/') + 1) == field.name)
+        near.push_back(metric == field.name ? fmt::format("last({})", metric) : metric);
     }
     std::vector<std::string> names = column_names();
     for (const schema::Field& known : schema::fields()) names.push_back(known.path());

@@ -58,7 +58,6 @@ void put_params(Database& database, int64_t run_id, const std::vector<Param>& pa
 void put_attempt(Store& store, const RunHandle& run, const AttemptInfo& info, int64_t superseded_points) {
   Database& database = store.database();
   const Process& process = this_process();
-  const int64_t now = now_ms();
   Statement(database, R"sql(
     INSERT INTO attempt(run_id, no, recipe_id, start_step, from_state, backend, num_processes, cpu_features, kernels,
       binary_version, host, pid, pid_start, boot_id, pid_namespace, started_ms, heartbeat_ms, status, superseded_points,
@@ -66,7 +65,8 @@ void put_attempt(Store& store, const RunHandle& run, const AttemptInfo& info, in
     VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, 'running', ?17, ?18))sql")
       .bind(run.id, run.attempt, put_recipe(database, info.recipe), info.start_step, info.from_state, info.backend,
             info.num_processes, info.cpu_features, info.kernels_json, info.binary_version, process.host, process.pid,
-            process.start_ticks, process.boot_id, process.pid_namespace, now, superseded_points, info.planned_steps)
+            process.start_ticks, process.boot_id, process.pid_namespace, info.started_ms, superseded_points,
+            info.planned_steps)
       .run();
   put_params(database, run.id, info.params);
   if (info.provenance) put_provenance(store, run, *info.provenance);
@@ -111,7 +111,7 @@ RunHandle create_run(Store& store, const RunInfo& info) {
   store.settle();
   Transaction transaction(database, Transaction::Kind::kWrite);
   Statement(database, "INSERT INTO run(uid, name, parent_id, seed, created_ms, attempts) VALUES(?1, ?2, ?3, ?4, ?5, 1)")
-      .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, now_ms())
+      .bind(info.uid, info.name, parent_id(database, info.parent), info.seed, info.attempt.started_ms)
       .run();
   RunHandle run{database.last_insert_id(), 1, info.uid};
   put_attempt(store, run, info.attempt, 0);

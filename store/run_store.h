@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "schema/sha256.h"
+#include "store/process.h"
 #include "store/provenance.h"
 #include "store/store.h"
 
@@ -52,6 +53,7 @@ struct AttemptInfo {
   std::optional<int64_t> from_state;                    // the state it starts from
   std::optional<int64_t> planned_steps = std::nullopt;  // of the whole run; none: not known
   std::optional<Provenance> provenance = std::nullopt;  // what is known of it by then
+  int64_t started_ms = coarse_now_ms();                 // by the clock of its points; recorded some time later
 };
 
 struct RunInfo {

@@ -17,13 +17,6 @@ constexpr milliseconds kShortestNap{2};
 constexpr size_t kAll = SIZE_MAX;  // as a limit
 constexpr size_t kHeldRings = 4;   // points that may wait in memory for the store, in ring sizes
 
-// The coarse clock is read from memory on every machine; the fine one is a system call on some.
-int64_t coarse_now_ms() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
-
 // A time of steady_clock as CLOCK_MONOTONIC has it: on Linux they are the same clock.
 timespec monotonic_time(Clock::time_point time) {
   const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();

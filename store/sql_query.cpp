@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <memory>
 #include <set>
 
 #include <sqlite3.h>
 
+#include "schema/diagnostic.h"
+#include "schema/source_text.h"
+#include "schema/visible_text.h"
 #include "store/queries.h"
 #include "store/sql_functions.h"
 #include "store/sqlite.h"
@@ -63,15 +67,39 @@ void take_guards_away(Database& database) {
   sqlite3_progress_handler(database.handle(), 0, nullptr, nullptr);
 }
 
-[[noreturn]] void fail_wrong_sql(Database& database) {
+// The word or sign of a query at byte `offset`, in its line.
+schema::Diagnostic place_in(std::string_view sql, size_t offset) {
+  const auto before = sql.substr(0, offset);
+  const size_t begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  const std::string_view line = sql.substr(begin, sql.find('\n', offset) - begin);
+  const std::string_view rest = line.substr(offset - begin);
+  const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c >= 0x80; };
+  const auto end = std::find_if_not(rest.begin(), rest.end(), is_word);
+  schema::Diagnostic place;
+  place.where = {"SQL", static_cast<int>(std::ranges::count(before, '\n')) + 1,
+                 schema::count_characters(line.substr(0, offset - begin)) + 1};
+  place.width = std::max(1, schema::count_characters(rest.substr(0, static_cast<size_t>(end - rest.begin()))));
+  place.source_line = schema::visible(line);
+  return place;
+}
+
+[[noreturn]] void fail_wrong_sql(Database& database, std::string_view sql) {
   const std::string mistake = sqlite3_errmsg(database.handle());
+  const int offset = sqlite3_error_offset(database.handle());
   take_guards_away(database);
   database.check_tables({"sqlite_schema"});  // a view that is not known may be lost
-  fail(ErrorKind::kUsage, "wrong SQL: {}; the views are {}", mistake, kViews);
+  const bool is_name = mistake.find("no such") != std::string::npos;
+  const std::string hint = is_name ? fmt::format("the views are {}", kViews) : "";
+  if (offset < 0) fail(ErrorKind::kUsage, "wrong SQL: {}{}{}", mistake, is_name ? "; " : "", hint);
+  schema::Diagnostic wrong = place_in(sql, static_cast<size_t>(offset));
+  wrong.id = schema::ErrorId::kBadExpression;
+  wrong.message = mistake;
+  wrong.hint = hint;
+  throw schema::RecipeError({std::move(wrong)});
 }
 
 // What a failed query means: mostly a mistake in the SQL, seldom a fault of the store.
-[[noreturn]] void fail_query(Database& database, int code, std::chrono::milliseconds limit) {
+[[noreturn]] void fail_query(Database& database, int code, std::string_view sql, std::chrono::milliseconds limit) {
   switch (code & 0xff) {
     case SQLITE_AUTH:
       fail(ErrorKind::kUsage, "`runner sql` only reads, and this SQL would do something else; write a SELECT");
@@ -85,7 +113,7 @@ void take_guards_away(Database& database) {
     case SQLITE_ERROR:
     case SQLITE_TOOBIG:
     case SQLITE_RANGE:
-    case SQLITE_MISMATCH: fail_wrong_sql(database);
+    case SQLITE_MISMATCH: fail_wrong_sql(database, sql);
     default: database.fail(code);
   }
 }
@@ -130,7 +158,7 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
   sqlite3_stmt* handle = nullptr;
   const char* rest = nullptr;
   const int code = sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &handle, &rest);
-  if (code != SQLITE_OK) fail_query(database, code, limit);
+  if (code != SQLITE_OK) fail_query(database, code, sql, limit);
   Query query(handle);
   if (!query) fail(ErrorKind::kUsage, "there is no SQL to run; write a SELECT");
   for (const char* end = sql.data() + sql.size(); rest < end;) {  // blanks and comments may follow it
@@ -186,7 +214,7 @@ SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std
     auto& row = result.rows.emplace_back();
     for (int i = 0; i < columns; ++i) row.push_back(value_of(query.get(), i));
   }
-  if (code != SQLITE_DONE) fail_query(database, code, limit);
+  if (code != SQLITE_DONE) fail_query(database, code, sql, limit);
   check_what_was_read(database, read);
   return result;
 }

@@ -1,5 +1,8 @@
 #include "runner/cli/exit_codes.h"
 
+#include <cstring>
+#include <string>
+
 namespace runner::cli {
 namespace {
 
@@ -24,6 +27,17 @@ constexpr ExitCode kExitCodes[] = {
 
 std::span<const ExitCode> exit_codes() {
   return kExitCodes;
+}
+
+std::optional<ExitCode> find_exit_code(std::string_view code) {
+  for (const ExitCode& row : kExitCodes)
+    if (std::to_string(row.code) == code) return row;
+  constexpr int kLast = 64;
+  for (int signal = 1; signal <= kLast; ++signal)
+    if (std::to_string(kSignalCode + signal) == code)
+      return ExitCode{kSignalCode + signal, "ended by a signal", strsignal(signal),
+                      "`runner ls` shows its run as crashed, `runner resume RUN` goes on from its newest state"};
+  return std::nullopt;
 }
 
 }  // namespace runner::cli

@@ -149,6 +149,8 @@ int log(lua_State* state) {
               integer_argument(state, 3), run.step());
   train::CustomLoop* const loop =
       accelerator.loop != nullptr && accelerator.loop->in_window() ? accelerator.loop : nullptr;
+  constexpr int64_t kEntry = 100;  // instructions: a point costs about as many
+  Runtime::of(state).spend(state, kEntry * count_entries(state, 2));
   for (const std::string& name : metric_keys(state, 2, "log")) {  // in order: series are numbered alike in every run
     RUN_CHECK(!name.starts_with("train/") && !name.starts_with("eval/"), ErrorKind::kRun,
               "log: {} is a name of the run's own; log other names, or return metrics from a step", name);

@@ -14,17 +14,29 @@
 namespace runner::lua {
 namespace {
 
+// The first line, from 1, that is not UTF-8.
+int line_of_wrong_byte(std::string_view text) {
+  int line = 1;
+  for (size_t end = 0; (end = text.find('\n')) != std::string_view::npos; ++line) {
+    if (!schema::is_utf8(text.substr(0, end))) return line;
+    text.remove_prefix(end + 1);
+  }
+  return line;
+}
+
 // Reads what Lua code may be.  Throws Error(kRecipe).
 std::string read_text(const std::filesystem::path& file, const std::string& name) {
   constexpr size_t kLargest = size_t{16} << 20;  // bytes
-  std::ifstream in(file, std::ios::binary);
+  using Kind = std::filesystem::file_type;
   std::error_code ignored;
-  const auto kind = std::filesystem::status(file, ignored).type();
-  RUN_CHECK(in && kind != std::filesystem::file_type::directory, ErrorKind::kRecipe, "cannot read the hook {}: {}",
-            name,
-            kind == std::filesystem::file_type::directory   ? "it is a folder"
-            : kind == std::filesystem::file_type::not_found ? "there is no such file"
-                                                            : "it cannot be opened");
+  const Kind kind = std::filesystem::status(file, ignored).type();
+  const char* const reason = kind == Kind::directory   ? "it is a folder"
+                             : kind == Kind::not_found ? "there is no such file"
+                             : kind == Kind::fifo ? "it is a pipe, which cannot be read again when the run is resumed"
+                                                  : "it cannot be opened";
+  std::ifstream in;
+  if (kind == Kind::regular || kind == Kind::character) in.open(file, std::ios::binary);
+  RUN_CHECK(in.is_open(), ErrorKind::kRecipe, "cannot read the hook {}: {}", name, reason);
   std::string source;
   std::array<char, 4096> part{};
   while (in.read(part.data(), part.size()), in.gcount() > 0) {
@@ -33,7 +45,8 @@ std::string read_text(const std::filesystem::path& file, const std::string& name
   }
   RUN_CHECK(!source.starts_with(LUA_SIGNATURE), ErrorKind::kRecipe,
             "the hook {} is compiled Lua; hooks are Lua source text", name);
-  RUN_CHECK(schema::is_utf8(source), ErrorKind::kRecipe, "the hook {} is not UTF-8 text", name);
+  if (!schema::is_utf8(source))
+    throw Error(ErrorKind::kRecipe, "the hook is not UTF-8 text", {name, line_of_wrong_byte(source), 0});
   return source;
 }
 

@@ -102,15 +102,13 @@ class TableCheck {
   // The value is at the top.
   void check_entry(size_t entry) {
     const std::string name(kEntries[entry]);
-    try {
-      if (entry == place_of(HookEntry::kMetrics)) return check_whole_metrics(state_);
-      if (entry == place_of(HookEntry::kTrackers)) return check_trackers(state_);
-    } catch (const Error& error) {
-      lua_settop(state_, table_ + 1);
-      add(ErrorId::kWrongType, name, error.message(), "");
-      if (error.where().known()) move_to(problems_.back(), error.where());
-      return;
-    }
+    const auto report = [&](const std::string& message, const SourceMark& where) {
+      lua_pushnil(state_);  // what add() takes off
+      add(ErrorId::kWrongType, name, message, "");
+      if (where.known()) move_to(problems_.back(), where);
+    };
+    if (entry == place_of(HookEntry::kMetrics)) return check_whole_metrics(state_, report);
+    if (entry == place_of(HookEntry::kTrackers)) return check_trackers(state_, report);
     if (lua_isfunction(state_, -1)) return;
     const std::string message = fmt::format("{} is {}, expected a function", name, type_name(state_, -1));
     add(ErrorId::kWrongType, name, message, "");
@@ -142,7 +140,8 @@ class TableCheck {
 
   // Perhaps in a file that this one requires.
   void move_to(Diagnostic& problem, const SourceMark& where) const {
-    point_at(problem, where.line, 0, 1);
+    const size_t text = line_at(file_.text, where.line).find_first_not_of(" \t");
+    point_at(problem, where.line, text == std::string_view::npos ? 0 : text, 1);
     if (where.file == file_.path) return;
     problem.where = {where.file, where.line, 1};
     problem.source_line.clear();

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "runner/lua/runtime.h"
 #include "runner/train/hooks.h"
 
 namespace runner::lua {
+
+// Told of each fault in an entry; `where`: unknown where it is in no function.
+using ReportFault = std::function<void(const std::string& message, const SourceMark& where)>;
 
 // All names: in the order of enum HookEntry, then of enum HookEvent; each ends with a NUL.
 std::span<const std::string_view> hook_entries();

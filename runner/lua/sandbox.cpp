@@ -318,11 +318,30 @@ int spreading(lua_State* state) {
   return results;
 }
 
+// Changing to a coroutine and back.
+constexpr int64_t kResume = 20;
+
 // coroutine.resume, which catches errors too.
 int resuming(lua_State* state) {
+  spend(state, kResume);
   const int results = lua_tocfunction(state, lua_upvalueindex(1))(state);
   if (lua_toboolean(state, -results) == 0) spend(state, kCaughtError);
   return results;
+}
+
+// What coroutine.wrap gives: upvalue 1, which resumes.
+int resume_wrapped(lua_State* state) {
+  spend(state, kResume);
+  lua_pushvalue(state, lua_upvalueindex(1));
+  lua_insert(state, 1);
+  lua_call(state, lua_gettop(state) - 1, LUA_MULTRET);
+  return lua_gettop(state);
+}
+
+int wrapping(lua_State* state) {
+  lua_tocfunction(state, lua_upvalueindex(1))(state);
+  lua_pushcclosure(state, resume_wrapped, 1);
+  return 1;
 }
 
 // A length may be what a metamethod says.
@@ -361,6 +380,7 @@ constexpr Wrapped kCounted[] = {{"table", "concat", counted<entries<kWalk>>},
                                 {"table", "sort", counted<entries<kSort>>},
                                 {"table", "unpack", spreading},
                                 {"coroutine", "resume", resuming},
+                                {"coroutine", "wrap", wrapping},
                                 {"string", "byte", spreading},
                                 {"utf8", "codepoint", spreading}};
 

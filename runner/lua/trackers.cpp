@@ -1,6 +1,7 @@
 #include "runner/lua/trackers.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,40 +18,40 @@ namespace {
 
 constexpr std::string_view kFunctions[] = {"start", "log", "finish"};
 
-// Function names of the tracker's own at the top of the stack that nobody would call.
-void check_names(lua_State* state, lua_Integer number) {
+// Function names of the tracker's own at the top of the stack that nobody would call; whether there are any.
+bool check_names(lua_State* state, lua_Integer number, const ReportFault& report) {
+  bool any = false;
   lua_pushnil(state);
   while (lua_next(state, -2) != 0) {
     const bool unknown = lua_type(state, -2) == LUA_TSTRING && lua_isfunction(state, -1) &&
                          std::ranges::find(kFunctions, lua_tostring(state, -2)) == std::end(kFunctions);
-    if (!unknown) {
-      lua_pop(state, 1);
-      continue;
-    }
-    const std::string name = lua_tostring(state, -2);
+    const std::string name = unknown ? lua_tostring(state, -2) : "";
+    const SourceMark defined = unknown ? place_of_function(state) : (lua_pop(state, 1), SourceMark());
+    if (!unknown) continue;
     const std::vector<std::string> known(std::begin(kFunctions), std::end(kFunctions));
-    throw Error(ErrorKind::kRecipe,
-                fmt::format("tracker {}: unknown function '{}'; {}", number, name,
-                            schema::did_you_mean(name, known,
-                                                 "a tracker has start, log and finish; make helpers local functions")),
-                place_of_function(state));
+    const std::string hint =
+        schema::did_you_mean(name, known, "a tracker has start, log and finish; make helpers local functions");
+    report(fmt::format("tracker {}: unknown function '{}'; {}", number, name, hint), defined);
+    any = true;
   }
+  return any;
 }
 
-void check_tracker(lua_State* state, lua_Integer number) {
-  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "tracker {} is {}, expected a table with start, log or finish",
-            number, type_name(state, -1));
-  check_names(state, number);
-  bool has_any = false;
+void check_tracker(lua_State* state, lua_Integer number, const ReportFault& report) {
+  if (!lua_istable(state, -1))
+    return report(
+        fmt::format("tracker {} is {}, expected a table with start, log or finish", number, type_name(state, -1)), {});
+  bool has_any = check_names(state, number, report);
   for (const std::string_view name : kFunctions) {
     if (!push_method(state, -1, name.data())) continue;
-    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "{} of tracker {} is {}, expected a function", name,
-              number, type_name(state, -1));
+    if (!lua_isfunction(state, -1))
+      report(fmt::format("{} of tracker {} is {}, expected a function", name, number, type_name(state, -1)), {});
     has_any = true;
     lua_pop(state, 1);
   }
-  RUN_CHECK(has_any, ErrorKind::kRecipe,
-            "tracker {} has none of the functions start, log and finish; nothing would call it", number);
+  if (!has_any)
+    report(fmt::format("tracker {} has none of the functions start, log and finish; nothing would call it", number),
+           {});
 }
 
 // One function of a tracker, its arguments above it.
@@ -67,35 +68,45 @@ void call(Runtime& runtime, int arguments) {
 
 }  // namespace
 
-void check_trackers(lua_State* state) {
-  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe, "trackers is {}, expected a list of tables",
-            type_name(state, -1));
+void check_trackers(lua_State* state, const ReportFault& report) {
+  if (!lua_istable(state, -1))
+    return report(fmt::format("trackers is {}, expected a list of tables", type_name(state, -1)), {});
   const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
-  if (push_stray_key(state, -1, count))
-    fail(ErrorKind::kRecipe,
-         "trackers has the key '{}', expected a list of tables: trackers = {{{{log = function(self, acc, "
-         "values, step) … end}}}}",
-         text_of(state, -1));
+  if (push_stray_key(state, -1, count)) {
+    report(fmt::format("trackers has the key '{}', expected a list of tables: trackers = {{{{log = function(self, acc, "
+                       "values, step) … end}}}}",
+                       text_of(state, -1)),
+           {});
+    lua_pop(state, 1);
+  }
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(state, -1, i);
-    check_tracker(state, i);
+    check_tracker(state, i, report);
     lua_pop(state, 1);
   }
 }
 
 void call_trackers(Runtime& runtime, const char* name, int arguments, const std::function<void()>& push) {
   lua_State* const state = runtime.state();
-  const auto count = static_cast<lua_Integer>(lua_rawlen(state, -1));
+  const int list = lua_gettop(state);
+  const auto count = static_cast<lua_Integer>(lua_rawlen(state, list));
+  std::optional<Error> failed;
   for (lua_Integer i = 1; i <= count; ++i) {
-    lua_rawgeti(state, -1, i);
-    if (push_method(state, -1, name)) {
-      lua_pushvalue(state, -2);
-      push();
-      call(runtime, arguments + 1);
+    lua_rawgeti(state, list, i);
+    try {
+      if (push_method(state, -1, name)) {
+        lua_pushvalue(state, -2);
+        push();
+        call(runtime, arguments + 1);
+      }
+    } catch (const Error& error) {
+      if (is_of_the_run(error)) throw;
+      failed = failed ? Error(*failed).note(fmt::format("tracker {} failed, too: {}", i, error.what())) : error;
     }
-    lua_pop(state, 1);
+    lua_settop(state, list);
   }
   lua_pop(state, 1);
+  if (failed) throw Error(*failed);
 }
 
 }  // namespace runner::lua

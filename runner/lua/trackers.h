@@ -7,17 +7,19 @@
 #include <functional>
 #include <string>
 
+#include "runner/lua/hook_table.h"
+
 struct lua_State;
 
 namespace runner::lua {
 
 class Runtime;
 
-// The value at the top of the stack, which stays there, is a list of trackers.  Throws Error(kRecipe).
-void check_trackers(lua_State* state);
+// Reports all that keeps the value at the top of the stack, which stays there, from being a list of trackers.
+void check_trackers(lua_State* state, const ReportFault& report);
 
 // Calls function `name` of each tracker that has it, with the tracker and `arguments` values that `push` pushes.  The
-// list is at the top of the stack, which is popped.  Throws Error(kRun) with the line.
+// list is at the top of the stack, which is popped.  Throws the first Error(kRun), with the line, when all have heard.
 void call_trackers(Runtime& runtime, const char* name, int arguments, const std::function<void()>& push);
 
 }  // namespace runner::lua

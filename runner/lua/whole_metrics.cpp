@@ -92,24 +92,27 @@ void check_size(const Runtime& runtime, const train::EvaluatedSet& set) {
 
 }  // namespace
 
-void check_whole_metrics(lua_State* state) {
-  RUN_CHECK(lua_istable(state, -1), ErrorKind::kRecipe,
-            "metrics is {}, expected a table of functions by name: {{ auc = function(predictions, targets) "
-            "… end }}",
-            type_name(state, -1));
+void check_whole_metrics(lua_State* state, const ReportFault& report) {
+  if (!lua_istable(state, -1))
+    return report(fmt::format("metrics is {}, expected a table of functions by name: {{ auc = function(predictions, "
+                              "targets) … end }}",
+                              type_name(state, -1)),
+                  {});
   std::vector<std::string> names;
   try {
     names = metric_keys(state, -1, "metrics");
   } catch (const Error& error) {
-    throw Error(ErrorKind::kRecipe, error.message());
+    return report(error.message(), {});
   }
   for (const std::string& name : names) {
     lua_getfield(state, -1, name.c_str());
-    RUN_CHECK(lua_isfunction(state, -1), ErrorKind::kRecipe, "metrics.{} is {}, expected a function", name,
-              type_name(state, -1));
+    if (!lua_isfunction(state, -1))
+      report(fmt::format("metrics.{} is {}, expected a function", name, type_name(state, -1)), {});
     lua_pop(state, 1);
-    RUN_CHECK(!schema::is_metric_name(name), ErrorKind::kRecipe,
-              "metrics.{} has the name of a built-in metric; choose another, or take that of eval.metrics", name);
+    if (schema::is_metric_name(name))
+      report(fmt::format("metrics.{} has the name of a built-in metric; choose another, or take that of eval.metrics",
+                         name),
+             {});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "runner/lua/hook_table.h"
 #include "runner/train/hooks.h"
 
 struct lua_State;
@@ -12,9 +13,9 @@ namespace runner::lua {
 
 class Runtime;
 
-// Throws Error(kRecipe) where the value at the top of the stack is no table of functions by name, or a name is that of
-// a built-in metric.
-void check_whole_metrics(lua_State* state);
+// Reports all that keeps the value at the top of the stack, which stays there, from being a table of functions by name,
+// of which no name is that of a built-in metric.
+void check_whole_metrics(lua_State* state, const ReportFault& report);
 
 // Takes such a table off the top of the stack and calls each function, in the order of the names, with the set as Lua
 // lists made for that call: what one does to them is not seen by the next.  Values by name.  Throws Error(kRun) with

@@ -14,12 +14,20 @@ std::string next_command(const train::RunResult& result) {
   return (unfinished ? "runner resume " : "runner show ") + result.run;
 }
 
-Table ranges_table(const std::map<std::string, train::MetricRange>& metrics) {
+// As many metrics as one may want to look at.
+std::string ranges_text(const train::RunResult& result, int width, bool color) {
+  constexpr size_t kMostRows = 100;
+  const auto& metrics = result.metrics;
   Table table({{"metric"}, {"last", Align::kRight}, {"min", Align::kRight}, {"max", Align::kRight}});
+  size_t rows = 0;
   for (const auto& [name, range] : metrics) {
+    if (++rows > kMostRows) break;
     table.add({name, rounded_text(range.last), rounded_text(range.min), rounded_text(range.max)});
   }
-  return table;
+  std::string text = table.render(width, color);
+  if (metrics.size() > kMostRows)
+    text += fmt::format("and {} more: runner metrics {}\n", metrics.size() - kMostRows, result.run);
+  return text;
 }
 
 }  // namespace
@@ -37,7 +45,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, samples);
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
-  if (!result.metrics.empty()) text += '\n' + ranges_table(result.metrics).render(width, color);
+  if (!result.metrics.empty()) text += '\n' + ranges_text(result, width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));
   for (const std::string& warning : result.warnings) text += warning_text(warning, color);
   if (!result.run.empty()) text += fmt::format("\nnext: {}\n", next_command(result));

@@ -36,8 +36,7 @@ Optimizers optimizers_of(const schema::Recipe& recipe);
 // without parameters, or a parameter that is not frozen has no group.
 void lay_out(nn::ParameterSet& parameters, const schema::Recipe& recipe, const Optimizers& optimizers);
 
-// The recipe's, or those of the hook (null: there is none); lays the model out for them.  Throws Error(kRecipe) also
-// where recipe and hook do not fit each other.
+// The recipe's, or those of the hook (null: there is none); lays the model out for them.
 Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks,
                            nn::Model& model);
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "schema/error.h"
+
 namespace runner::train {
 namespace {
 
@@ -24,6 +26,10 @@ store::SeriesIndex Recorder::series_of(std::string_view name) {
 
 void Recorder::add(std::string_view name, int64_t step, double value) {
   auto found = series_.find(name);
+  constexpr size_t kMostNames = 10'000;
+  RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
+            "{} would be one metric more than the {} that a run can have; a metric keeps its name from step to step",
+            name, kMostNames);
   if (found == series_.end()) found = series_.emplace(name, Series{series_of(name), {kNan, kNan, kNan}, step}).first;
   Series& series = found->second;
   if (writer_ != nullptr) writer_->push(series.index, step, value);

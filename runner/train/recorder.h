@@ -19,7 +19,8 @@ class Recorder {
   // `writer`: null where nothing is recorded, and points are only remembered; `logs`: null where there are none.
   explicit Recorder(store::RunWriter* writer, LogFiles* logs = nullptr) : writer_(writer), logs_(logs) {}
 
-  // Records `name` at `step` and keeps its last, smallest and largest value.
+  // Records `name` at `step` and keeps its last, smallest and largest value.  Throws Error(kRun) for a name more than
+  // any run needs: one that changes with the step.
   void add(std::string_view name, int64_t step, double value);
   // Continues a series of an earlier attempt.
   void resume(const std::string& name, const MetricRange& range);

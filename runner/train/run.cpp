@@ -301,7 +301,7 @@ class Run : private RunControl, private LoopHost {
     try {
       hooks_->track_end(to_string(record_.result.status));
     } catch (const Error& error) {
-      if (!record_.result.error) record_.fail_with(error);
+      record_.result.error ? record_.warn(fmt::format("trackers: {}", error.what())) : record_.fail_with(error);
     }
   }
 

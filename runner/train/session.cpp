@@ -57,11 +57,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  const bool of_hook = has(hooks, HookEntry::kSchedule);
-  RUN_CHECK(of_hook == (recipe.scheduler.type == schema::SchedulerType::kHook), ErrorKind::kRecipe, "{}",
-            of_hook ? "the hook has a schedule, but scheduler.type is not hook; write scheduler.type: hook"
-                    : "scheduler.type is hook, but there is no hook with an entry schedule");
-  if (of_hook) ask_hook_for_schedule();
+  if (has(hooks, HookEntry::kSchedule)) ask_hook_for_schedule();
 }
 
 void Session::ask_hook_for_schedule() {

@@ -13,6 +13,7 @@
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/gradients.h"
+#include "runner/train/hook_agreement.h"
 #include "runner/train/loss_scaler.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/power_sgd.h"
@@ -24,10 +25,8 @@ namespace runner::train {
 namespace {
 
 nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
+  check_agreement(recipe, hooks);
   const bool of_hook = has(hooks, HookEntry::kModel);
-  RUN_CHECK(of_hook == (recipe.model.type == schema::ModelType::kHook), ErrorKind::kRecipe, "{}",
-            of_hook ? "the hook has a model, and model.type names another; leave it out, or write model.type: hook"
-                    : "there is no model: write one under model, or a function model in the hook");
   RUN_CHECK(of_hook || encoding.sequence == 0, ErrorKind::kRecipe,
             "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
             "model with nn.Embedding in the hook");

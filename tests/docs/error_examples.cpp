@@ -59,6 +59,7 @@ std::span<const ErrorExample> error_examples() {
       {ErrorId::kResumeChange,
        "",
        {"runner exec recipes/wine.yaml train.epochs=2 --quiet > summary", "runner resume wine optimizer.lr=1"}},
+      {ErrorId::kBadHook, "", {"runner check recipes/wine.yaml scheduler.type=hook"}},
       {ErrorId::kBadExpression, "", {"runner ls --where 'optimizer.lr >'"}},
   };
   return examples;

@@ -147,6 +147,7 @@ TEST_F(RuntimeTest, CountsTheWorkOfLibrariesAndMemory) {
       "for i = 1, 1e4 do pcall(error) end",
       "for i = 1, 1e4 do xpcall(error, function() end) end",
       "for i = 1, 1e4 do coroutine.resume(coroutine.create(error)) end",
+      "local f = coroutine.wrap(function() while true do coroutine.yield() end end) for i = 1, 4e5 do f() end",
   };
   for (const std::string& code : cases) EXPECT_EQ(error(code), "1: " + kEndless) << code;
   // What costs little counts little.
@@ -266,7 +267,7 @@ TEST_F(RuntimeTest, RefusesWhatIsNotLua) {
   };
   EXPECT_EQ(refused("return {\n  x = = 3 }"), "h.lua:2: unexpected symbol near '='");
   EXPECT_EQ(refused("\x1bLua"), "the hook h.lua is compiled Lua; hooks are Lua source text");
-  EXPECT_EQ(refused("return '\xff'"), "the hook h.lua is not UTF-8 text");
+  EXPECT_EQ(refused("\n\nreturn '\xff'"), "h.lua:3: the hook is not UTF-8 text");
   EXPECT_EQ(refused(std::string((size_t{16} << 20) + 1, ' ')), "the hook h.lua is larger than 16 MiB");
   EXPECT_EQ(refused(""), "") << "it returns nothing";
   EXPECT_THROW(runtime.run_file("none.lua"), Error);

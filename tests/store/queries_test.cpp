@@ -19,9 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const std::string kViews =
-    "the views are runs, attempts, params, metrics, points, states, artifacts, events, sources, environments and trash";
-
 class Queries : public StoreTest {
  protected:
   std::string run(const std::string& name, const std::string& uid = new_run_uid()) {
@@ -404,14 +401,15 @@ TEST_F(Queries, SqlOnlyReads) {
     EXPECT_EQ(refused(text), "usage: `runner sql` only reads, and this SQL would do something else; write a SELECT")
         << text;
   }
-  EXPECT_EQ(refused("SELECT load_extension('x')"),
-            "usage: wrong SQL: not authorized to use function: load_extension; " + kViews);
+  EXPECT_NE(refused("SELECT load_extension('x')").find("not authorized to use function: load_extension"),
+            std::string::npos);
   // What would leave the database behind a SELECT.
   for (const char* text : {"SELECT * FROM pragma_journal_mode('delete')", "SELECT * FROM pragma_database_list",
                            "SELECT * FROM pragma_integrity_check", "SELECT fts3_tokenizer('simple')",
                            "SELECT writefile('x', 'y')", "SELECT readfile('/etc/passwd')", "SELECT edit('x')",
                            "SELECT * FROM fsdir('/')", "UPDATE temp.runs SET name = 'x'"}) {
-    EXPECT_TRUE(refused(text).starts_with("usage: wrong SQL: ")) << text << refused(text);
+    const std::string error = refused(text);
+    EXPECT_TRUE(error.starts_with("usage: wrong SQL: ") || error.starts_with("recipe: SQL:1:")) << text << error;
   }
   EXPECT_EQ(folder.listing().find("copy.db"), std::string::npos);
   EXPECT_EQ(sql("SELECT count(*) FROM runs"), "1");
@@ -426,9 +424,9 @@ TEST_F(Queries, SqlIsBounded) {
   { open_to_write(); }
   const auto error = [&](const std::string& text) { return error_of([&] { sql(text); }); };
   const std::string endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) ";
-  EXPECT_EQ(error("SELECT zeroblob(67108865)"), "usage: wrong SQL: string or blob too big; " + kViews);
+  EXPECT_EQ(error("SELECT zeroblob(67108865)"), "usage: wrong SQL: string or blob too big");
   EXPECT_EQ(error("SELECT length(replace(hex(zeroblob(2000000)), '0', 'a long word in place of a digit'))"),
-            "usage: wrong SQL: string or blob too big; " + kViews);
+            "usage: wrong SQL: string or blob too big");
   EXPECT_EQ(error("SELECT length(zeroblob(67108864))"), "no error");
   EXPECT_EQ(error(endless + "SELECT i, zeroblob(60000000) FROM n"),
             "usage: the result has more than 512 MiB; narrow it with WHERE or LIMIT");
@@ -436,21 +434,24 @@ TEST_F(Queries, SqlIsBounded) {
             "usage: the query needs more than 1024 MiB of memory; narrow it with WHERE or LIMIT");
   std::string columns = "SELECT 1";
   for (int i = 0; i < 2000; ++i) columns += ",1";
-  EXPECT_EQ(error(columns), "usage: wrong SQL: too many columns in result set; " + kViews);
-  EXPECT_TRUE(
-      error("SELECT " + std::string(2000, '(') + "1" + std::string(2000, ')')).starts_with("usage: wrong SQL: "));
+  EXPECT_EQ(error(columns), "usage: wrong SQL: too many columns in result set");
+  EXPECT_NE(error("SELECT " + std::string(2000, '(') + "1" + std::string(2000, ')')), "no error");
   // The limits end with the query.
   EXPECT_EQ(sqlite3_hard_heap_limit64(-1), 0);
 }
 
 TEST_F(Queries, SqlSaysWhatIsWrong) {
   { open_to_write(); }
-  EXPECT_EQ(error_of([&] { sql("SELECT loss FROM runs"); }),
-            "usage: wrong SQL: no such column: loss; the views are runs, attempts, params, metrics, points, states, "
-            "artifacts, events, sources, environments and trash");
+  EXPECT_EQ(error_of([&] { sql("SELECT ‘é’ AS x,\n  loss FROM runs"); }),
+            "recipe: SQL:1:8: error: no such column: ‘é’ [bad-expression]\n  SELECT ‘é’ AS x,\n         ^~~\n"
+            "hint: the views are runs, attempts, params, metrics, points, states, artifacts, events, sources, "
+            "environments and trash\n");
+  EXPECT_EQ(error_of([&] { sql("SELECT 'é',\n  loss FROM runs"); }),
+            "recipe: SQL:2:3: error: no such column: loss [bad-expression]\n    loss FROM runs\n    ^~~~\n"
+            "hint: the views are runs, attempts, params, metrics, points, states, artifacts, events, sources, "
+            "environments and trash\n");
   EXPECT_EQ(error_of([&] { sql("SELEC 1"); }),
-            "usage: wrong SQL: near \"SELEC\": syntax error; the views are runs, attempts, params, metrics, points, "
-            "states, artifacts, events, sources, environments and trash");
+            "recipe: SQL:1:1: error: near \"SELEC\": syntax error [bad-expression]\n  SELEC 1\n  ^~~~~\n");
   EXPECT_EQ(error_of([&] { sql(" -- nothing"); }), "usage: there is no SQL to run; write a SELECT");
   EXPECT_EQ(error_of([&] { sql("SELECT 1; SELECT 2"); }),
             "usage: `runner sql` runs one statement, and more text follows it:  SELECT 2");

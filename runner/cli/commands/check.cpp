@@ -1,5 +1,5 @@
 #include "runner/cli/commands/commands.h"
-#include "runner/lua/hook_file.h"
+#include "runner/cli/hook_check.h"
 #include "runner/report/error_text.h"
 #include "schema/recipe_warnings.h"
 
@@ -7,7 +7,8 @@ namespace runner::cli {
 
 int check(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  lua::load_hooks(recipe.recipe);
+  std::vector<schema::Diagnostic> faults = hook_faults(recipe);
+  if (!faults.empty()) throw schema::RecipeError(std::move(faults));
   for (const std::string& text : schema::recipe_warnings(recipe)) {
     out.talk(report::warning_text(text, out.talk_color()));
   }

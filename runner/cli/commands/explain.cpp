@@ -36,15 +36,18 @@ void list_errors(const Options& options, report::Output& out) {
   out.data(options.json ? json::text(json::list_of(schema::error_ids(), error_id_json)) : facts.render());
 }
 
+std::string signal_words(int code) {
+  return code > kSignalCode ? fmt::format("signal {} ended the process: ", code - kSignalCode) : "";
+}
+
 void explain_exit(const Options& options, report::Output& out) {
-  const auto rows = exit_codes();
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const ExitCode& known) { return std::to_string(known.code) == options.key; });
-  RUN_CHECK(row != rows.end(), ErrorKind::kUsage,
+  const std::optional<ExitCode> row = find_exit_code(options.key);
+  RUN_CHECK(row.has_value(), ErrorKind::kUsage,
             "there is no exit code {}; there are 0 to {}, and 128 + N where signal N ended the process", options.key,
-            rows.back().code);
+            exit_codes().back().code);
   out.data(options.json ? json::text(exit_code_json(*row))
-                        : fmt::format("exit code {}: {}\nwhat to do: {}\n", row->code, row->text, row->remedy));
+                        : fmt::format("exit code {}: {}{}\nwhat to do: {}\n", row->code, signal_words(row->code),
+                                      row->text, row->remedy));
 }
 
 // What stands in brackets at the end of a message.
