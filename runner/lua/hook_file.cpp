@@ -103,6 +103,7 @@ class LuaHooks : public train::Hooks {
       push_configuration(state, encoding);
       runtime_.call(state, 1, 1);
       model.module = model_at_top(state);
+      if (!model.module->made_at().known()) model.module->set_made_at(line_of("model"));
       lua_pop(state, 1);
       model.module->declare(model.parameters, "");
       RUN_CHECK(!model.parameters.parameters().empty(), ErrorKind::kRun, "model: it has no parameters to train");

@@ -28,8 +28,8 @@ LuaModule::~LuaModule() {
 int LuaModule::push_callee(lua_State* state) const {
   push_table(state);
   if (lua_isfunction(state, -1)) return 1;
-  RUN_CHECK(push_field(state, -1, "forward"), ErrorKind::kRun,
-            "this table of modules has no function forward: call the modules in it");
+  if (!push_field(state, -1, "forward"))
+    throw Error(ErrorKind::kRun, "this table of modules has no function forward: call the modules in it", made_at());
   lua_insert(state, -2);
   return 2;
 }

@@ -1,6 +1,7 @@
 // Where the loops over epochs of a hook's loop stand, and what they leave behind.
 #include <algorithm>
 
+#include "backends/tensor/rounding.h"
 #include "runner/train/custom_loop.h"
 #include "schema/error.h"
 
@@ -32,7 +33,7 @@ CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
 int64_t CustomLoop::epochs_of_run() const {
   if (const auto& epochs = session_.recipe.train.epochs) return *epochs;
   const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
-  const int64_t all = (session_.scale.total_steps * of_epochs + steps - 1) / steps;
+  const int64_t all = backends::ceil_div(session_.scale.total_steps * of_epochs, steps);
   if (session_.accumulation() == session_.recipe.gradient_accumulation_steps) return all;
   const int64_t left = (session_.scale.total_steps - host_.step()) * session_.accumulation();
   return std::max(all, place().epoch + 2 + left / session_.plan.steps_per_epoch());

@@ -31,7 +31,12 @@ Optimizers make_optimizers(const schema::Recipe& recipe, const data::Encoding& e
                            nn::Model& model) {
   const bool of_hook = has(hooks, HookEntry::kOptimizers);
   Optimizers optimizers = of_hook ? hooks->optimizers(model, encoding) : optimizers_of(recipe);
-  lay_out(model.parameters, recipe, optimizers);
+  try {
+    lay_out(model.parameters, recipe, optimizers);
+  } catch (const Error& error) {
+    if (!of_hook) throw;
+    throw Error(error).locate(hooks->line_of(HookEntry::kOptimizers));
+  }
   return optimizers;
 }
 

@@ -25,6 +25,7 @@ store::SeriesIndex Recorder::series_of(std::string_view name) {
 }
 
 void Recorder::add(std::string_view name, int64_t step, double value) {
+  if (std::isnan(value)) value = kNan;  // of one sign, which formats would show
   auto found = series_.find(name);
   constexpr size_t kMostNames = 10'000;
   RUN_CHECK(found != series_.end() || series_.size() < kMostNames, ErrorKind::kRun,
