@@ -135,18 +135,9 @@ int run(lua_State* state) {
 int autocast(lua_State* state) {
   accelerator_argument(state);
   if (!lua_isfunction(state, 2)) bad_argument(state, 2, "a function");
-  bool enabled = true;
-  if (!lua_isnoneornil(state, 3)) {
-    if (!lua_istable(state, 3)) bad_argument(state, 3, "a table of options");
-    constexpr std::string_view kOptions[] = {"enabled"};
-    check_keys(state, 3, "options", kOptions);
-    if (push_field(state, 3, "enabled")) {
-      if (!lua_isboolean(state, -1)) bad_option(state, "enabled", "true or false");
-      enabled = lua_toboolean(state, -1) != 0;
-    }
-  }
+  const bool enabled = Options(state, 3, {"enabled"}).flag("enabled", true);
   lua_settop(state, 2);
-  const AutocastRegion region(*static_cast<Recording*>(Runtime::of(state).user), enabled);
+  const AutocastRegion region(*Runtime::of(state).recording, enabled);
   lua_call(state, 0, LUA_MULTRET);
   return lua_gettop(state) - 1;
 }

@@ -38,7 +38,7 @@ class AutocastStep {
     recording().set_precision();
   }
 
-  Recording& recording() { return *static_cast<Recording*>(step_.runtime().user); }
+  Recording& recording() { return *step_.runtime().recording; }
   std::vector<float> values(const std::string& code) {
     const std::vector<double> values = step_.compute(code).values();
     return {values.begin(), values.end()};
