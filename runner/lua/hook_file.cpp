@@ -228,6 +228,9 @@ class LuaHooks : public train::Hooks {
   void restore(const std::string& state) override {
     runtime_.protect([&] { restore_text(state); });
   }
+  void check_registered() override {
+    runtime_.protect([&] { lua::check_registered(runtime_.state()); });
+  }
 
  private:
   void restore_text(const std::string& state) {

@@ -114,12 +114,17 @@ void register_object(lua_State* state, int index) {
   put_back(state, i);
 }
 
-std::string registered_text(lua_State* state) {
+void check_registered(lua_State* state) {
   const lua_Integer count = length_of(state, kObjects), restored = length_of(state, kRestored);
   RUN_CHECK(restored <= count, ErrorKind::kRun,
             "the state that this run went on from keeps {} registered objects, and {} are registered; call "
             "acc:register_for_checkpointing before the first step",
             restored, count);
+}
+
+std::string registered_text(lua_State* state) {
+  check_registered(state);
+  const lua_Integer count = length_of(state, kObjects);
   std::string text = "{";
   push_list(state, kObjects);
   for (lua_Integer i = 1; i <= count; ++i) {

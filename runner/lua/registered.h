@@ -14,6 +14,9 @@ namespace runner::lua {
 // Error(kRun) for anything but a table.
 void register_object(lua_State* state, int index);
 
+// Throws Error(kRun) where the state that was restored has more objects than are registered.
+void check_registered(lua_State* state);
+
 // What all of them hold, as a list in the form of plain_data.h.  Throws Error(kRun) where one holds what a state cannot
 // keep, or the state that was restored has more.
 std::string registered_text(lua_State* state);

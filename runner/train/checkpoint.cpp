@@ -116,6 +116,18 @@ Trainer::Window window_of(const json& document) {
   return window;
 }
 
+json end_document(const std::optional<WindowEnd>& end) {
+  if (!end) return nullptr;
+  return {{"evaluation", end->evaluation}, {"evaluated", end->evaluated}, {"ends_epoch", end->ends_epoch}};
+}
+
+std::optional<WindowEnd> end_of(const json& document) {
+  if (document.is_null()) return std::nullopt;
+  return WindowEnd{.evaluation = document.at("evaluation"),
+                   .evaluated = document.at("evaluated"),
+                   .ends_epoch = document.at("ends_epoch")};
+}
+
 std::string run_document(const RunState& state, const std::vector<std::string>& optimizers) {
   return json{
       {"version", kRunVersion},
@@ -124,6 +136,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"start", state.position.start},
       {"reached_epoch", state.reached_epoch},
       {"window", window_document(state.window)},
+      {"end_of_window", end_document(state.end)},
       {"accumulation", {state.accumulation, state.next_accumulation}},
       {"used", state.used},
       {"global_batch", state.global_batch},
@@ -316,6 +329,7 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     state.window = window_of(document.value("window", json(nullptr)));
     state.window.next = state.position;
     state.reached_epoch = document.value("reached_epoch", state.position.epoch);
+    state.end = end_of(document.value("end_of_window", json(nullptr)));
     const auto accumulation = document.value("accumulation", std::array<int64_t, 2>{});
     state.accumulation = accumulation[0];
     state.next_accumulation = accumulation[1];

@@ -27,6 +27,14 @@ struct Patience {
   bool operator==(const Patience&) const = default;
 };
 
+// What is still to be done behind a window: what an error or an interruption kept from being done.
+struct WindowEnd {
+  bool evaluation = false;  // that is due
+  bool evaluated = false;   // of which on_evaluation has not heard
+  bool ends_epoch = false;  // of which on_epoch_end has not heard; on_step_end has not, either
+  bool operator==(const WindowEnd&) const = default;
+};
+
 // What the host knows about a run at the end of a window, or inside one of the recipe's loop.
 struct RunState {
   data::Position position;  // of the next batch
@@ -34,6 +42,7 @@ struct RunState {
   // Finished at the end of the newest window: what is due at the next one goes by it.  A loop of a hook's may have left
   // epochs since.
   int64_t reached_epoch = 0;
+  std::optional<WindowEnd> end;  // of the newest window; none: it has been
   // Batches of a window, and of those behind it (0: an older state, as the recipe says).
   int64_t accumulation = 0, next_accumulation = 0;
   // In terms that do not depend on the size of batches: positions of the epoch's order that are used, of how many

@@ -128,12 +128,14 @@ SourceMark Evaluator::line_of_step() const {
   return hooks_ != nullptr ? hooks_->line_of(HookEntry::kEvaluationStep) : SourceMark();
 }
 
-std::map<std::string, double> Evaluator::run() {
+std::map<std::string, double> Evaluator::run(const std::function<bool()>& interrupted) {
   Metrics metrics = none_yet_;
   EvaluatedSet set;
   set.outputs = trainer_.encoding().outputs;
   MetricSums of_hook;
   each_batch([&](const data::Batch& batch, size_t) {
+    RUN_CHECK(ranks_ != nullptr || !interrupted || !interrupted(), ErrorKind::kInterrupted,
+              "interrupted in the evaluation at step {}", trainer_.counters.windows);
     trainer_.evaluate(batch, evaluated_);
     try {
       score(batch, metrics);

@@ -1,6 +1,7 @@
 // One pass of a model over a data set without training.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,8 +25,9 @@ class Evaluator {
   Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
             backends::Collectives* ranks = nullptr);
 
-  // Metrics of the recipe and of the hooks by name, without "eval/".
-  std::map<std::string, double> run();
+  // Metrics of the recipe and of the hooks by name, without "eval/".  Throws Error(kInterrupted) where `interrupted`
+  // says so between two batches; replicas do not ask it.
+  std::map<std::string, double> run(const std::function<bool()>& interrupted = nullptr);
   // What to warn of after run(), if anything: predictions or targets that are NaN.
   std::optional<std::string> warning() const;
 

@@ -160,6 +160,8 @@ class Hooks {
   // What the hook keeps between steps, as a text, and back.
   virtual std::string state() = 0;
   virtual void restore(const std::string& state) = 0;
+  // Throws where it was restored with more objects than are registered by now.
+  virtual void check_registered() = 0;
 };
 
 // Whether there is a hook (null: none) with that entry.

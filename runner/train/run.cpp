@@ -86,9 +86,9 @@ class Run : private RunControl, private LoopHost {
                         .resumed = resumed_});
       train();
     } catch (const Error& error) {
-      record_.fail_with(error);
+      end_with(error);
     } catch (const std::exception& error) {
-      record_.fail_with(error_of(error));
+      end_with(error_of(error));
     }
     if (tracked()) end_tracking();
     finish();
@@ -96,6 +96,15 @@ class Run : private RunControl, private LoopHost {
   }
 
  private:
+  // A hook that was told to hurry, or an evaluation, did not come to its end: resuming does that again.
+  void end_with(const Error& error) {
+    if (!save_unfinished() || !asked_to_stop() || session_.ranks != nullptr) return record_.fail_with(error);
+    if (error.kind() != ErrorKind::kInterrupted)
+      record_.warn(fmt::format("the end of step {} was interrupted: {}", step(), error.what()));
+    record_.result.status = store::RunStatus::kInterrupted;
+    record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
+  }
+
   // ---- beginning ----------------------------------------------------------------------------------------------------
 
   void fork(store::Store store, const ForkRequest& request) {
@@ -144,6 +153,7 @@ class Run : private RunControl, private LoopHost {
     if (!session_.trainer.is_local() || session_.rank() == 0) session_.trainer.set_metrics(state.metrics);
     if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
     if (resumed) log_->stop_where_patience_is_over();
+    if (resumed && state.end) unfinished_ = state;
     if (session_.ranks == nullptr) return;
     restored_ = state;
     restored_->counters = session_.trainer.counters;
@@ -205,6 +215,10 @@ class Run : private RunControl, private LoopHost {
     on(HookEvent::kRunBegin);
     agree();
     if (window_.batches == 0) adopt_accumulation();
+    if (unfinished_) {
+      if (record_.is_recorded_here()) record_.states().forget();
+      finish_window(*std::exchange(unfinished_, std::nullopt)->end, /*logged=*/true);
+    }
     session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
     if (!whole_) average(/*due=*/true);
     const bool done = finished() || (session_.own_loop && !interrupted());
@@ -218,6 +232,7 @@ class Run : private RunControl, private LoopHost {
 
   void begin_window() override {
     settle();
+    if (hooks_ && !std::exchange(has_begun_, true)) hooks_->check_registered();
     if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
     if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
     adopt_accumulation();
@@ -252,11 +267,24 @@ class Run : private RunControl, private LoopHost {
     warn_of_unused();
     const bool logged = log_->logging_due() || finished();
     if (logged) log_->log();
-    if (log_->evaluates() && whole_ && (log_->evaluation_due() || finished())) evaluate();
+    const bool evaluation = log_->evaluates() && whole_ && (log_->evaluation_due() || finished());
+    finish_window({.evaluation = evaluation, .ends_epoch = window.ends_epoch}, logged);
+  }
+
+  // What evaluations and hooks do behind a window, and the state that is due then.
+  void finish_window(WindowEnd end, bool logged) {
+    keep_unfinished(end);
+    if (end.evaluation) {
+      evaluate();
+      end = {.evaluated = true, .ends_epoch = end.ends_epoch};
+      keep_unfinished(end);
+    }
+    if (end.evaluated) on(HookEvent::kEvaluation);
     on(HookEvent::kStepEnd);
-    if (window.ends_epoch) on(HookEvent::kEpochEnd);
-    if (window.ends_epoch && !position_.begins_epoch()) on(HookEvent::kEpochBegin);
+    if (end.ends_epoch) on(HookEvent::kEpochEnd);
+    if (end.ends_epoch && !position_.begins_epoch()) on(HookEvent::kEpochBegin);
     agree();
+    unfinished_.reset();
     adopt_accumulation();
     if (stops() && !logged) log_->log();
     if (tracked()) track();
@@ -285,9 +313,9 @@ class Run : private RunControl, private LoopHost {
   }
 
   void evaluate() {
-    const std::map<std::string, double> metrics = log_->evaluate();
+    const std::map<std::string, double> metrics =
+        log_->evaluate([this] { return unfinished_.has_value() && asked_to_stop(); });
     request_.observer.on_evaluation(progress(), metrics);
-    on(HookEvent::kEvaluation);
   }
 
   bool tracked() const { return has(hooks_.get(), HookEntry::kTrackers) && session_.rank() == 0; }
@@ -342,6 +370,28 @@ class Run : private RunControl, private LoopHost {
     if (record_.is_recorded_here())
       record_.states().save(session_.trainer, state(), reason, stays(),
                             window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
+  }
+
+  // From here on hooks may fail, and evaluations may be interrupted: a window of the recipe's loop is whole all the
+  // same.
+  void keep_unfinished(const WindowEnd& end) {
+    const bool may_take_long = end.evaluation || end.evaluated || end.ends_epoch || finished();
+    if (session_.own_loop || !whole_ || !may_take_long || (hooks_ == nullptr && !end.evaluation)) return;
+    unfinished_ = state();
+    unfinished_->end = end;
+  }
+
+  // Whether what was kept so is saved now.
+  bool save_unfinished() {
+    if (!unfinished_ || !record_.is_recorded_here()) return false;
+    try {
+      record_.states().save(session_.trainer, *unfinished_, asked_to_stop() ? "interrupt" : "failed",
+                            /*pinned=*/false, record_.points().at(step()));
+      record_.states().wait();
+      return true;
+    } catch (const Error&) {  // what has failed before says why the run ends
+      return false;
+    }
   }
 
   // Whether checkpoint.keep_every pins the state behind the newest window.
@@ -497,6 +547,7 @@ class Run : private RunControl, private LoopHost {
   Progress saved_until_;                      // where the newest state could have been, inside a window, too
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
+  std::optional<RunState> unfinished_;        // at the end of the newest window, while hooks may fail there
   bool whole_ = true;                         // the replicas hold the same weights
   bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;
@@ -504,6 +555,7 @@ class Run : private RunControl, private LoopHost {
   bool agreed_to_stop_ = false;  // all replicas have heard of an interruption
   bool save_wanted_ = false;     // by the hook
   bool warned_of_unused_ = false;
+  bool has_begun_ = false;                // the first window
   bool save_due_ = false;                 // behind the newest window
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window

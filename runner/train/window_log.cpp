@@ -88,12 +88,12 @@ void WindowLog::warn_of_unrecorded() {
   if (const auto& spec = recipe.checkpoint.keep_best) check("checkpoint.keep_best.metric", spec->metric);
 }
 
-std::map<std::string, double> WindowLog::evaluate() {
+std::map<std::string, double> WindowLog::evaluate(const std::function<bool()>& interrupted) {
   evaluation_due_ = false;
   if (++evaluations_ == 2) warn_of_unrecorded();
   session_.trainer.learn();  // the schedule may change
   std::map<std::string, double> metrics;
-  for (const auto& [name, value] : evaluator_->run()) metrics["eval/" + name] = value;
+  for (const auto& [name, value] : evaluator_->run(interrupted)) metrics["eval/" + name] = value;
   if (const auto text = evaluator_->warning(); text && !std::exchange(warned_of_nan_, true))
     record_.warn(fmt::format("the evaluation at step {}: {}", step(), *text));
   for (const auto& [name, value] : metrics) record_.points().add(name, step(), value);

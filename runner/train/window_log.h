@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,8 +38,8 @@ class WindowLog {
 
   // Records the points since the last call.
   void log();
-  // Evaluates and records, for schedule and early stopping as well; by name.
-  std::map<std::string, double> evaluate();
+  // Evaluates and records, for schedule and early stopping as well; by name.  `interrupted`: see Evaluator::run().
+  std::map<std::string, double> evaluate(const std::function<bool()>& interrupted);
 
   // The newest window has been evaluated.
   bool evaluated() const { return evaluated_; }

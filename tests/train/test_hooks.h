@@ -51,6 +51,7 @@ class TestHooks : public Hooks {
   void attach(RunControl* run) override { run_ = run; }
   std::string state() override { return ""; }
   void restore(const std::string&) override {}
+  void check_registered() override {}
 
  private:
   const TestEntries entries_;
