@@ -351,6 +351,7 @@ class Run : private RunControl, private LoopHost {
     return {.position = position_,
             .window = window_,
             .reached_epoch = reached_.epochs,
+            .end = std::nullopt,
             .accumulation = session_.accumulation(),
             .next_accumulation = next_accumulation_,
             .used = session_.used_before(position_),
