@@ -19,9 +19,8 @@ for binary in "$bin"/*_tests; do
   timeout 900 $run "$binary" --gtest_brief=1 --gtest_color=no >"$log" 2>&1
   status=$?
   good=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}\..*/\1/p' "$log" | tail -n 1)
-  bad=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) tests\{0,1\}, listed below.*/\1/p' "$log" | tail -n 1)
+  bad=$(grep -c '^\[  FAILED  \] [^ ]*\.[^ ]* (' "$log")
   good=${good:-0}
-  bad=${bad:-0}
   [ "$status" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
   [ "$good" -eq 0 ] && [ "$bad" -eq 0 ] && bad=1
   [ "$bad" -ne 0 ] && cat "$log"
