@@ -56,15 +56,59 @@ double optimizer_steps_per_epoch(const DataPlan& plan) {
   return static_cast<double>(plan.steps_per_epoch()) / static_cast<double>(plan.spec().accumulation);
 }
 
+// "15 per epoch: 14 of 96 samples, 1 of 94 samples".
+std::string parts_text(int64_t count, const std::string& part, const std::string& last) {
+  if (count == 1 || part == last) return fmt::format("{} per epoch, of {}{}", count, last, count == 1 ? "" : " each");
+  return fmt::format("{} per epoch: {} of {}, 1 of {}", count, count - 1, part, last);
+}
+
+std::string count_text(int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string window_text(const Window& window) {
+  return fmt::format("{} ({})", count_text(window.steps, "step"), count_text(window.samples, "sample"));
+}
+
 std::string windows_text(const DataPlan& plan) {
   const Window first = plan.window(0);
-  const std::string steps = fmt::format("{} step{}", first.steps, first.steps == 1 ? "" : "s");
   if (!plan.spec().windows_end_with_epoch)
     return fmt::format("{:.6g} per epoch, of {} each, which go on over the end of an epoch",
-                       optimizer_steps_per_epoch(plan), steps);
-  const Window last = plan.window(plan.optimizer_steps(1) - 1);
-  return fmt::format("{} per epoch, of {} and {} samples, the last of {} and {}", plan.optimizer_steps(1), steps,
-                     first.samples, last.steps, last.samples);
+                       optimizer_steps_per_epoch(plan), count_text(first.steps, "step"));
+  const int64_t count = plan.optimizer_steps(1);
+  return parts_text(count, window_text(first), window_text(plan.window(count - 1)));
+}
+
+int64_t samples_of_step(const DataPlan& plan, int64_t step) {
+  return plan.consumed(step + 1) - plan.consumed(step);
+}
+
+std::string steps_text(const DataPlan& plan) {
+  const int64_t last = plan.steps_per_epoch() - 1;
+  return parts_text(last + 1, count_text(samples_of_step(plan, 0), "sample"),
+                    count_text(samples_of_step(plan, last), "sample"));
+}
+
+// How the global batch comes about.
+std::string batch_text(const DataPlan& plan) {
+  const PlanSpec& spec = plan.spec();
+  if (spec.processes == 1) return fmt::format("{}", spec.batch_size);
+  if (!spec.split_batches)
+    return fmt::format("{} per replica × {} = {}", spec.batch_size, spec.processes, plan.global_batch_size());
+  const bool even = spec.batch_size % spec.processes == 0;
+  return fmt::format("{} / {} replicas = {}{} each", spec.batch_size, spec.processes, even ? "" : "up to ",
+                     (spec.batch_size + spec.processes - 1) / spec.processes);
+}
+
+// {"steps": …, "samples": …}
+std::string window_json(const Window& window) {
+  return fmt::format("{{\"steps\": {}, \"samples\": {}}}", window.steps, window.samples);
+}
+
+std::string windows_json(const DataPlan& plan) {
+  if (!plan.spec().windows_end_with_epoch) return "\"window\": null, \"last_window\": null";
+  return fmt::format("\"window\": {}, \"last_window\": {}", window_json(plan.window(0)),
+                     window_json(plan.window(plan.optimizer_steps(1) - 1)));
 }
 
 }  // namespace
@@ -73,9 +117,13 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
   Text out;
   fmt::format_to(std::back_inserter(out),
                  "{{\"num_processes\": {}, \"global_batch_size\": {}, \"steps_per_epoch\": {}, "
-                 "\"optimizer_steps_per_epoch\": {}, \"samples_per_epoch\": {}, \"repeats_per_epoch\": {}",
+                 "\"optimizer_steps_per_epoch\": {}, \"samples_per_epoch\": {}, \"repeats_per_epoch\": {}, "
+                 "\"split_batches\": {}, \"batch_size\": {}, \"gradient_accumulation_steps\": {}, "
+                 "\"last_step_samples\": {}, {}",
                  plan.spec().processes, plan.global_batch_size(), plan.steps_per_epoch(),
-                 optimizer_steps_per_epoch(plan), plan.samples_per_epoch(), plan.repeats_per_epoch());
+                 optimizer_steps_per_epoch(plan), plan.samples_per_epoch(), plan.repeats_per_epoch(),
+                 plan.spec().split_batches, plan.spec().batch_size, plan.spec().accumulation,
+                 samples_of_step(plan, plan.steps_per_epoch() - 1), windows_json(plan));
   if (batches) {
     out.append(std::string_view(", \"epochs\": ["));
     for (int64_t epoch = 0; epoch < epochs; ++epoch) {
@@ -90,16 +138,15 @@ std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool b
 
 std::string plan_text(const DataPlan& plan) {
   const PlanSpec& spec = plan.spec();
-  const int64_t last_step = plan.samples_per_epoch() - plan.consumed(plan.steps_per_epoch() - 1);
   return fmt::format(
       "samples          {}, of which an epoch uses {}\n"
       "replicas         {}\n"
-      "batch size       {} per replica at most, {} over all\n"
-      "steps            {} per epoch, the last of {} samples\n"
+      "global batch     {}\n"
+      "steps            {}\n"
       "optimizer steps  {}\n"
       "repeats          {} per epoch, masked\n",
-      spec.samples, plan.samples_per_epoch(), spec.processes, plan.max_batch(), plan.global_batch_size(),
-      plan.steps_per_epoch(), last_step, windows_text(plan), plan.repeats_per_epoch());
+      spec.samples, plan.samples_per_epoch(), spec.processes, batch_text(plan), steps_text(plan), windows_text(plan),
+      plan.repeats_per_epoch());
 }
 
 }  // namespace runner::data

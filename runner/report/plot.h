@@ -20,6 +20,10 @@ struct Curve {
 };
 
 constexpr int kLeastWidth = 30, kLargestWidth = 500;  // columns
+// Of a plot on a terminal of so many columns; 0: there is none.
+constexpr int plot_width(int columns) {
+  return columns > 0 ? columns : 80;
+}
 
 struct PlotStyle {
   std::string title;    // of the values

@@ -8,10 +8,10 @@
 
 namespace runner::report {
 
-// Data, batch arithmetic, model, memory, length of the run, learning rate.
-std::string session_text(const train::Session& session);
+// Data, batch arithmetic, model, memory, length of the run, learning rate, which is also plotted, in `width` columns.
+std::string session_text(const train::Session& session, int width, bool color);
 
-// `plan` (data::plan_json) with model size, memory, length of the run, learning rate and `warnings` added to it.
+// `plan` (data::plan_json) with model size, memory, length of the run, learning rates and `warnings` added to it.
 std::string session_document(const train::Session& session, std::string plan, const std::vector<std::string>& warnings);
 
 }  // namespace runner::report

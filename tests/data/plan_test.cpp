@@ -389,16 +389,19 @@ TEST(PlanOfARecipe, TakesItsFlags) {
 TEST(PlanJson, ListsEveryBatchAndItsPadding) {
   const DataPlan plan({.samples = 5, .batch_size = 2, .processes = 2, .accumulation = 2});
   Order order(5, 0, false);
+  const std::string sizes =
+      "{\"num_processes\": 2, \"global_batch_size\": 4, \"steps_per_epoch\": 2, \"optimizer_steps_per_epoch\": 1, "
+      "\"samples_per_epoch\": 5, \"repeats_per_epoch\": 3, \"split_batches\": false, \"batch_size\": 2, "
+      "\"gradient_accumulation_steps\": 2, \"last_step_samples\": 1, \"window\": {\"steps\": 2, \"samples\": 5}, "
+      "\"last_window\": {\"steps\": 2, \"samples\": 5}";
   EXPECT_EQ(
       plan_json(plan, order, 2, true),
-      "{\"num_processes\": 2, \"global_batch_size\": 4, \"steps_per_epoch\": 2, \"optimizer_steps_per_epoch\": 1, "
-      "\"samples_per_epoch\": 5, \"repeats_per_epoch\": 3, \"epochs\": ["
-      "{\"epoch\": 0, \"batches\": [[[0, 1], [4, 0]], [[2, 3], [1, 2]]], \"padding\": [[[], [1]], [[], [0, 1]]]}, "
-      "{\"epoch\": 1, \"batches\": [[[0, 1], [4, 0]], [[2, 3], [1, 2]]], \"padding\": [[[], [1]], [[], [0, 1]]]}]}");
-  EXPECT_EQ(
-      plan_json(plan, order, 2, false),
-      "{\"num_processes\": 2, \"global_batch_size\": 4, \"steps_per_epoch\": 2, \"optimizer_steps_per_epoch\": 1, "
-      "\"samples_per_epoch\": 5, \"repeats_per_epoch\": 3}");
+      sizes +
+          ", \"epochs\": ["
+          "{\"epoch\": 0, \"batches\": [[[0, 1], [4, 0]], [[2, 3], [1, 2]]], \"padding\": [[[], [1]], [[], [0, 1]]]}, "
+          "{\"epoch\": 1, \"batches\": [[[0, 1], [4, 0]], [[2, 3], [1, 2]]], \"padding\": [[[], [1]], [[], [0, "
+          "1]]]}]}");
+  EXPECT_EQ(plan_json(plan, order, 2, false), sizes + "}");
 }
 
 TEST(PlanJson, GivesAnEmptyListToAReplicaWithoutBatches) {
@@ -426,9 +429,9 @@ TEST(PlanText, ShowsTheArithmetic) {
   EXPECT_EQ(plan_text(DataPlan({.samples = 1437, .batch_size = 32, .accumulation = 4})),
             "samples          1437, of which an epoch uses 1437\n"
             "replicas         1\n"
-            "batch size       32 per replica at most, 32 over all\n"
-            "steps            45 per epoch, the last of 29 samples\n"
-            "optimizer steps  12 per epoch, of 4 steps and 128 samples, the last of 1 and 29\n"
+            "global batch     32\n"
+            "steps            45 per epoch: 44 of 32 samples, 1 of 29 samples\n"
+            "optimizer steps  12 per epoch: 11 of 4 steps (128 samples), 1 of 1 step (29 samples)\n"
             "repeats          0 per epoch, masked\n");
 }
 

@@ -4,6 +4,7 @@
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/error_text.h"
+#include "runner/report/plot.h"
 #include "runner/report/session_text.h"
 #include "runner/train/session.h"
 #include "schema/recipe_warnings.h"
@@ -48,7 +49,7 @@ int plan(const Options& options, report::Output& out) {
   const std::vector<std::string> warnings = warnings_of(read, session);
   for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (!options.json) {
-    out.data(report::session_text(session));
+    out.data(report::session_text(session, report::plot_width(out.data_width()), out.data_color()));
     return 0;
   }
   const data::Dataset& train = session.data.train;

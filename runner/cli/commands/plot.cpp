@@ -12,8 +12,6 @@
 namespace runner::cli {
 namespace {
 
-constexpr int kDefaultWidth = 80;
-
 // 0.9 of the past, 0.1 of the new; 0: as it is.
 double smoothing(const std::string& text) {
   if (text.empty()) return 0;
@@ -25,7 +23,7 @@ double smoothing(const std::string& text) {
 }
 
 int width_of(int64_t width, const report::Output& out) {
-  if (width == Options::kNotGiven) return out.data_width() > 0 ? out.data_width() : kDefaultWidth;
+  if (width == Options::kNotGiven) return report::plot_width(out.data_width());
   RUN_CHECK(width >= report::kLeastWidth && width <= report::kLargestWidth, ErrorKind::kUsage,
             "--width wants {} to {} columns, got {}", report::kLeastWidth, report::kLargestWidth, width);
   return static_cast<int>(width);

@@ -1,0 +1,68 @@
+#include "runner/report/rate_curve.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+
+namespace runner::report {
+namespace {
+
+constexpr int kPlotHeight = 8;
+
+// Of the optimizer step with this many before it.
+double rate_at(const train::Session& session, int64_t step) {
+  return session.trainer.optimizers().lr * session.schedule.factor(step * session.schedule.steps_per_update());
+}
+
+// The first step of [low, high] with the highest rate: of a thousand steps evenly spread, then between the neighbours
+// of the best one, and so on, so that a run may be as long as it likes.  Misses a peak narrower than a thousandth of
+// the run.
+int64_t highest_step(const train::Session& session, int64_t low, int64_t high) {
+  constexpr int64_t kLooks = 1000;
+  const int64_t stride = (high - low) / kLooks + 1;
+  int64_t top = low;
+  for (int64_t step = low; step <= high; step += std::min(stride, std::max<int64_t>(1, high - step))) {
+    if (rate_at(session, step) > rate_at(session, top)) top = step;
+  }
+  return stride == 1 ? top : highest_step(session, std::max(low, top - stride), std::min(high, top + stride));
+}
+
+}  // namespace
+
+Rates rates_of(const train::Session& session) {
+  const int64_t last = session.scale.total_steps - 1;
+  const int64_t top = highest_step(session, 0, last);
+  return {.first = rate_at(session, 0),
+          .highest = rate_at(session, top),
+          .last = rate_at(session, last),
+          .highest_step = top + 1};
+}
+
+std::string rate_text(const Rates& rates) {
+  return fmt::format("{} at first, {} at step {}, {} at the last", rounded_text(rates.first),
+                     rounded_text(rates.highest), rates.highest_step, rounded_text(rates.last));
+}
+
+std::vector<PlotPoint> rate_curve(const train::Session& session, int count) {
+  const int64_t last = session.scale.total_steps - 1;
+  std::vector<PlotPoint> points;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto step = static_cast<int64_t>(static_cast<double>(last) * static_cast<double>(i) / (count - 1));
+    if (!points.empty() && points.back().x == static_cast<double>(step + 1)) continue;  // a short run
+    points.push_back({static_cast<double>(step + 1), rate_at(session, step)});
+  }
+  return points;
+}
+
+std::string rate_plot(const train::Session& session, int width, bool color) {
+  Curve curve{"as planned", rate_curve(session, 2 * width)};
+  const auto [least, most] = std::ranges::minmax(curve.points, {}, &PlotPoint::y);
+  if (least.y == most.y) return "";
+  return plot_text(
+      {&curve, 1},
+      {.title = "learning rate", .x_label = "optimizer step", .width = width, .height = kPlotHeight, .color = color});
+}
+
+}  // namespace runner::report
