@@ -92,6 +92,8 @@ constexpr Argument kExport[] = {
     kRun,
     {"--model", "FILE", "writes the weights as safetensors, under the model's parameter names; - is standard output",
      &Options::model_file},
+    {"--max-shard-size", "SIZE", "of FILE.safetensors: larger models are several files and an index; default: 10GB",
+     &Options::shard_size},
     kState,
     {"--metrics", "FILE", "writes every metric point, as .csv, .json or .jsonl", &Options::metrics_file},
     {"--tensorboard", "DIR", "writes every metric point as an event file into the folder", &Options::tensorboard},

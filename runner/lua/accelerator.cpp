@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
+#include "runner/formats/model_files.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/modules.h"
@@ -195,12 +196,16 @@ int save_artifact(lua_State* state) {
   return 0;
 }
 
-// acc:save_model([folder])
+// acc:save_model([folder [, max_shard_size]])
 int save_model(lua_State* state) {
   Accelerator& accelerator = accelerator_argument(state);
   const std::string folder(text_argument(state, 2, ""));
+  const int64_t most = lua_isnoneornil(state, 3)
+                           ? formats::kDefaultShardSize
+                           : formats::shard_size(text_argument(state, 3), "acc:save_model: max_shard_size");
   if (accelerator.loop != nullptr) accelerator.loop->mark_step();  // what is recorded may change the model
-  run_of(accelerator, "save_model").save_model(folder.empty() ? "model.safetensors" : folder + "/model.safetensors");
+  run_of(accelerator, "save_model")
+      .save_model(folder.empty() ? "model.safetensors" : folder + "/model.safetensors", most);
   return 0;
 }
 
@@ -221,8 +226,9 @@ constexpr AcceleratorMethod kMethods[] = {
      "What the table holds is in the states from now on, and comes back with them."},
     {"save_artifact", bound<save_artifact>, "acc:save_artifact(name, text [, kind])",
      "Keeps a text of process 0's with the run, as `runner export RUN --artifact NAME` writes it."},
-    {"save_model", bound_in_loop<save_model>, "acc:save_model([folder])",
-     "Keeps the model with the run, as an artifact model.safetensors."},
+    {"save_model", bound_in_loop<save_model>, "acc:save_model([folder [, max_shard_size]])",
+     "Keeps the model with the run, as an artifact model.safetensors; in several with an index beyond \"10GB\", or the "
+     "size given."},
     {"save_state", bound<save_state>, "acc:save_state()", "Saves a state at the end of this step."},
 };
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/data/dataset.h"
-#include "runner/formats/safetensors.h"
+#include "runner/formats/model_files.h"
 #include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 
@@ -287,11 +287,11 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
   });
 }
 
-std::vector<std::byte> model_bytes(Trainer& trainer) {
+std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size) {
   std::map<int32_t, std::vector<std::byte>> arrays;
   std::vector<formats::NamedTensor> tensors;
-  each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (!name.starts_with(kModel)) return;
+  each_parameter_range(trainer, [&](const std::string& section, int32_t array, const nn::Parameter& p) {
+    if (!section.starts_with(kModel)) return;
     const auto [found, is_new] = arrays.try_emplace(array);
     if (is_new) found->second = trainer.read(array);
     tensors.push_back({p.name, backends::DType::kF32, p.shape,
@@ -299,7 +299,13 @@ std::vector<std::byte> model_bytes(Trainer& trainer) {
                            .subspan(static_cast<size_t>(p.offset) * sizeof(float),
                                     static_cast<size_t>(p.elements()) * sizeof(float))});
   });
-  return formats::safetensors_bytes(std::move(tensors));
+  std::vector<FileBytes> files;
+  for (formats::ModelFile& file : formats::model_files(std::move(tensors), name, max_shard_size)) {
+    const auto index = std::as_bytes(std::span(file.index));
+    files.push_back({std::move(file.name), file.tensors.empty() ? std::vector<std::byte>(index.begin(), index.end())
+                                                                : formats::safetensors_bytes(std::move(file.tensors))});
+  }
+  return files;
 }
 
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot) {

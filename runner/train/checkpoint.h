@@ -82,8 +82,12 @@ void restore_gradients(const store::LoadedState& loaded, Trainer& trainer);
 // The sums behind train/loss.
 void restore_sums(const store::LoadedState& loaded, Trainer& trainer);
 
-// The trainer's parameters as they are, as the bytes of a safetensors file.
-std::vector<std::byte> model_bytes(Trainer& trainer);
+// The trainer's parameters as they are, as the files of formats::model_files.
+struct FileBytes {
+  std::string name;
+  std::vector<std::byte> bytes;
+};
+std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size);
 
 // The parameters of a loaded state by name, f32.
 struct StoredParameter {

@@ -88,8 +88,8 @@ class RunControl {
   virtual backends::Collectives* replicas() const = 0;  // null: this process trains alone
   // Keeps bytes with the run, under a relative path.  Throws Error(kRun) for a bad name.
   virtual void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) = 0;
-  // The same for the parameters as they are, as a safetensors file.
-  virtual void save_model(const std::string& name) = 0;
+  // The same for the parameters as they are, as the files of formats::model_files.
+  virtual void save_model(const std::string& name, int64_t max_shard_size) = 0;
 };
 
 // A file that a hook consists of.

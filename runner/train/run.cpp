@@ -483,7 +483,10 @@ class Run : private RunControl, private LoopHost {
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) override {
     record_.save_artifact(name, kind, std::move(bytes));
   }
-  void save_model(const std::string& name) override { save_artifact(name, "model", model_bytes(session_.trainer)); }
+  void save_model(const std::string& name, int64_t max_shard_size) override {
+    for (FileBytes& file : model_files(session_.trainer, name, max_shard_size))
+      save_artifact(file.name, "model", std::move(file.bytes));
+  }
   std::optional<double> metric(const std::string& name) const override {
     if (!record_.begun()) return std::nullopt;
     const double value = record_.points().newest(name);

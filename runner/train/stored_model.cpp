@@ -1,7 +1,7 @@
 #include "runner/train/stored_model.h"
 
 #include "backends/cpu/cpu_device.h"
-#include "runner/formats/safetensors.h"
+#include "runner/formats/model_files.h"
 #include "runner/train/evaluator.h"
 #include "schema/error.h"
 
@@ -92,11 +92,12 @@ Prediction StoredModel::predict(const std::string& file) {
   return prediction;
 }
 
-void export_model(const store::LoadedState& state, const std::string& file) {
+std::vector<std::string> export_model(const store::LoadedState& state, const std::string& file,
+                                      int64_t max_shard_size) {
   std::vector<formats::NamedTensor> tensors;
   for (const StoredParameter& parameter : parameters_of(state))
     tensors.push_back({parameter.name, backends::DType::kF32, parameter.shape, parameter.values});
-  formats::write_safetensors(file, std::move(tensors));
+  return formats::write_model(file, std::move(tensors), max_shard_size);
 }
 
 }  // namespace runner::train

@@ -56,7 +56,8 @@ class StoredModel {
   std::vector<std::string> warnings_;
 };
 
-// Writes a state's parameters under the model's names; the file depends on the weights alone.
-void export_model(const store::LoadedState& state, const std::string& file);
+// Writes a state's parameters under the model's names, in files that depend on the weights alone: those that
+// formats::write_model makes of `file`, which are returned.
+std::vector<std::string> export_model(const store::LoadedState& state, const std::string& file, int64_t max_shard_size);
 
 }  // namespace runner::train

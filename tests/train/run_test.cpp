@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "runner/formats/safetensors.h"
+#include "runner/formats/model_files.h"
 #include "runner/train/checkpoint.h"
 #include "runner/train/stored_model.h"
 #include "schema/error.h"
@@ -254,7 +254,8 @@ TEST_F(RunTest, StartsFromWeightsOfAFile) {
   ASSERT_EQ(train(kSmall).exit_code, 0);
   store::Store store = store::Store::open(path("runner.db"), store::Access::kRead);
   const auto states = store::list_states(store, store::find_run(store, "@last").id, true);
-  export_model(store::load_state(store, states[0].id), path("weights.safetensors").string());
+  export_model(store::load_state(store, states[0].id), path("weights.safetensors").string(),
+               formats::kDefaultShardSize);
   const auto want = last_state();
   const RunResult result = train(
       kSmall,

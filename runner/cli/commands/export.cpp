@@ -4,6 +4,7 @@
 #include "runner/cli/access.h"
 #include "runner/cli/chosen_state.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/formats/model_files.h"
 #include "runner/formats/points.h"
 #include "runner/formats/write.h"
 #include "runner/report/documents.h"
@@ -159,6 +160,8 @@ void check_wanted(const Options& options) {
       options.file);
   RUN_CHECK(options.state == Options::kNotGiven || !options.model_file.empty(), ErrorKind::kUsage,
             "--state says whose model --model FILE writes, and there is no --model; name its file");
+  RUN_CHECK(options.shard_size.empty() || options.model_file.ends_with(".safetensors"), ErrorKind::kUsage,
+            "--max-shard-size is for --model FILE.safetensors; name such a file");
   check_targets(options);
   RUN_CHECK(!options.json || options.model_file != "-", ErrorKind::kUsage,
             "--json and the model cannot both go to standard output; name a file with --model");
@@ -199,9 +202,13 @@ class Export {
 
   void write_model() {
     const store::LoadedState state = load_state(store_, run_, options_.state);
-    train::export_model(state, options_.model_file);
+    const int64_t most = options_.shard_size.empty() ? formats::kDefaultShardSize
+                                                     : formats::shard_size(options_.shard_size, "--max-shard-size");
+    const std::vector<std::string> files = train::export_model(state, options_.model_file, most);
     state_ = state.info.id;
-    model_ = wrote(options_.model_file, fmt::format("the model of state {}", state.info.id));
+    model_files_ = json::list_of(files);
+    const std::string parts = files.size() > 1 ? fmt::format(" in {} files", files.size() - 1) : "";
+    model_ = wrote(files.back(), fmt::format("the model of state {}{}", state.info.id, parts));
   }
 
   void write_folder() {
@@ -216,13 +223,10 @@ class Export {
   }
 
   json::Object document() const {
-    json::Object document{{"run", run_.uid},
-                          {"state", state_},
-                          {"model", model_},
-                          {"metrics", metrics_},
-                          {"tensorboard", tensorboard_},
-                          {"folder", folder_},
-                          {"artifact", artifact_}};
+    json::Object document{{"run", run_.uid},     {"state", state_},
+                          {"model", model_},     {"model_files", model_files_},
+                          {"metrics", metrics_}, {"tensorboard", tensorboard_},
+                          {"folder", folder_},   {"artifact", artifact_}};
     if (!error_.is_null()) document.emplace_back("error", error_);
     return document;
   }
@@ -232,7 +236,7 @@ class Export {
   store::Store store_;
   const store::RunRow run_;  // @last may be another by now
   AllPoints points_{store_, run_};
-  json::Value state_, model_, metrics_, tensorboard_, folder_, artifact_, error_;
+  json::Value state_, model_, model_files_, metrics_, tensorboard_, folder_, artifact_, error_;
 };
 
 }  // namespace

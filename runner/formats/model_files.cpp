@@ -1,0 +1,139 @@
+#include "runner/formats/model_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "runner/formats/write.h"
+#include "schema/error.h"
+#include "schema/json.h"
+
+namespace runner::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kEnding = ".safetensors";
+constexpr std::string_view kIndexEnding = ".index.json";
+
+struct Unit {
+  std::string_view name;
+  double bytes;
+};
+
+constexpr Unit kUnits[] = {{"", 1},      {"B", 1},
+                           {"KB", 1e3},  {"KiB", 1024.0},
+                           {"MB", 1e6},  {"MiB", 1024.0 * 1024},
+                           {"GB", 1e9},  {"GiB", 1024.0 * 1024 * 1024},
+                           {"TB", 1e12}, {"TiB", 1024.0 * 1024 * 1024 * 1024}};
+
+int64_t bytes_of(const std::vector<NamedTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const NamedTensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.bytes.size());
+  return bytes;
+}
+
+// Greedy, in order, as huggingface_hub's split_state_dict_into_shards_factory.
+std::vector<std::vector<NamedTensor>> split(std::vector<NamedTensor> tensors, int64_t most) {
+  std::vector<std::vector<NamedTensor>> parts(1);
+  int64_t size = 0;
+  for (NamedTensor& tensor : tensors) {
+    const auto bytes = static_cast<int64_t>(tensor.bytes.size());
+    if (!parts.back().empty() && size + bytes > most) {
+      parts.emplace_back();
+      size = 0;
+    }
+    size += bytes;
+    parts.back().push_back(std::move(tensor));
+  }
+  return parts;
+}
+
+std::string index_of(const std::vector<ModelFile>& files, int64_t total) {
+  json::Object map;
+  for (const ModelFile& file : files) {
+    const std::string beside_it = fs::path(file.name).filename();
+    for (const NamedTensor& tensor : file.tensors) map.emplace_back(tensor.name, beside_it);
+  }
+  return json::text(json::Object{{"metadata", json::Object{{"total_size", total}}}, {"weight_map", std::move(map)}});
+}
+
+std::string_view stem_of(std::string_view name) {
+  return name.substr(0, name.size() - kEnding.size());
+}
+
+// "-00001-of-00003.safetensors"
+bool is_shard_ending(std::string_view text) {
+  constexpr std::string_view kPattern = "-ddddd-of-ddddd.safetensors";
+  return std::equal(text.begin(), text.end(), kPattern.begin(), kPattern.end(), [](char c, char pattern) {
+    return pattern == 'd' ? std::isdigit(static_cast<unsigned char>(c)) != 0 : c == pattern;
+  });
+}
+
+// Whether a file of this name is one that a model called `name` may have, but none of `files`.
+bool is_left_over(const std::string& file, const std::string& name, const std::vector<ModelFile>& files) {
+  if (!name.ends_with(kEnding) || std::ranges::find(files, file, &ModelFile::name) != files.end()) return false;
+  const std::string_view stem = stem_of(name);
+  return file == name || file == name + std::string(kIndexEnding) ||
+         (file.starts_with(stem) && is_shard_ending(std::string_view(file).substr(stem.size())));
+}
+
+void remove_left_over(const fs::path& folder, const std::string& name, const std::vector<ModelFile>& files) {
+  std::error_code ignored;  // what cannot be listed or removed stays
+  std::vector<fs::path> gone;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+    if (entry.is_regular_file(ignored) && is_left_over(entry.path().filename(), name, files))
+      gone.push_back(entry.path());
+  }
+  for (const fs::path& file : gone) fs::remove(file, ignored);
+}
+
+}  // namespace
+
+int64_t shard_size(std::string_view text, std::string_view option) {
+  double count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  const auto* const known =
+      std::find_if(std::begin(kUnits), std::end(kUnits), [&](const Unit& u) { return u.name == unit; });
+  const double bytes = known != std::end(kUnits) ? count * known->bytes : -1;
+  RUN_CHECK(error == std::errc() && bytes >= 1 && bytes <= 1e18, ErrorKind::kUsage,
+            "{} is a size such as 5GB, 200MiB or 4096, got '{}'", option, text);
+  return static_cast<int64_t>(bytes);
+}
+
+std::vector<ModelFile> model_files(std::vector<NamedTensor> tensors, const std::string& name, int64_t most) {
+  std::ranges::sort(tensors, {}, &NamedTensor::name);
+  const int64_t total = bytes_of(tensors);
+  if (!name.ends_with(kEnding)) most = std::max(total, most);
+  std::vector<std::vector<NamedTensor>> parts = split(std::move(tensors), most);
+  if (parts.size() == 1) return {{name, std::move(parts[0]), ""}};
+  std::vector<ModelFile> files;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    files.push_back(
+        {fmt::format("{}-{:05}-of-{:05}{}", stem_of(name), i + 1, parts.size(), kEnding), std::move(parts[i]), ""});
+  }
+  std::string index = index_of(files, total);
+  files.push_back({name + std::string(kIndexEnding), {}, std::move(index)});
+  return files;
+}
+
+std::vector<std::string> write_model(const fs::path& path, std::vector<NamedTensor> tensors, int64_t most) {
+  const fs::path folder = path.parent_path();
+  const std::string name = path.filename();
+  std::vector<ModelFile> files = model_files(std::move(tensors), name, most);
+  std::vector<std::string> written;
+  for (ModelFile& file : files) {
+    written.push_back((folder / file.name).string());
+    file.index.empty() ? write_safetensors(written.back(), std::move(file.tensors))
+                       : write_file(written.back(), file.index);
+  }
+  remove_left_over(folder, name, files);
+  return written;
+}
+
+}  // namespace runner::formats

@@ -1,0 +1,128 @@
+// Models in several files, read back by a reader that knows the format alone.
+#include "runner/formats/model_files.h"
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "tests/formats/files.h"
+#include "tests/support/json.h"
+
+namespace runner::formats {
+namespace {
+
+using support::Json;
+using support::read_text;
+namespace fs = std::filesystem;
+
+class ModelFilesTest : public FileTest {
+ protected:
+  // Of `floats[i]` numbers each; their values tell tensors apart.
+  std::vector<NamedTensor> tensors(const std::vector<int64_t>& floats) {
+    std::vector<NamedTensor> made;
+    for (size_t i = 0; i < floats.size(); ++i) {
+      values_.emplace_back(static_cast<size_t>(floats[i]), static_cast<float>(i) + 0.5f);
+      made.push_back({fmt::format("layer.{}", i), backends::DType::kF32, backends::Shape{floats[i]},
+                      std::as_bytes(std::span(values_.back()))});
+    }
+    return made;
+  }
+
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
+    return names;
+  }
+
+  // name → its numbers, of one file.
+  std::map<std::string, std::vector<float>> read_model(const std::string& file) const {
+    const std::string bytes = read_text(path(file));
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    const Json header = Json::parse(bytes.substr(8, length));
+    std::map<std::string, std::vector<float>> found;
+    for (const std::string& name : header.keys()) {
+      EXPECT_EQ(header[name]["dtype"], "F32");
+      const auto begin = static_cast<size_t>(header[name]["data_offsets"][0].integer());
+      const auto end = static_cast<size_t>(header[name]["data_offsets"][1].integer());
+      std::vector<float>& values = found[name];
+      values.resize((end - begin) / sizeof(float));
+      std::memcpy(values.data(), bytes.data() + 8 + length + begin, end - begin);
+      EXPECT_EQ(header[name]["shape"][0], std::ssize(values));
+    }
+    return found;
+  }
+
+  std::vector<std::vector<float>> values_;
+};
+
+// As split_torch_state_dict_into_shards of huggingface_hub 0.36 splits the same sizes: 40, 40, 40, 400, 4 and 36 bytes
+// at 80 bytes a file.
+TEST_F(ModelFilesTest, SplitAsHuggingFaceDoes) {
+  const std::vector<ModelFile> parts = model_files(tensors({10, 10, 10, 100, 1, 9}), "model.safetensors", 80);
+  ASSERT_EQ(parts.size(), 5u);
+  const std::vector<size_t> counts{2, 1, 1, 2, 0};
+  for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(parts[i].tensors.size(), counts[i]) << i;
+  EXPECT_EQ(parts[0].name, "model-00001-of-00004.safetensors");
+  EXPECT_EQ(parts[3].name, "model-00004-of-00004.safetensors");
+  EXPECT_EQ(parts[4].name, "model.safetensors.index.json");
+  const Json index = Json::parse(parts[4].index);
+  EXPECT_EQ(index["metadata"]["total_size"], 560);
+  EXPECT_EQ(index["weight_map"], Json::parse(R"({
+    "layer.0": "model-00001-of-00004.safetensors", "layer.1": "model-00001-of-00004.safetensors",
+    "layer.2": "model-00002-of-00004.safetensors", "layer.3": "model-00003-of-00004.safetensors",
+    "layer.4": "model-00004-of-00004.safetensors", "layer.5": "model-00004-of-00004.safetensors"})"));
+}
+
+TEST_F(ModelFilesTest, WhatFitsIsOneFileAndNeedsNoIndex) {
+  const std::vector<ModelFile> whole = model_files(tensors({10, 10}), "model.safetensors", 80);
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].name, "model.safetensors");
+  EXPECT_EQ(model_files(tensors({10, 10}), "weights.st", 1).size(), 1u);  // by its name it cannot be in parts
+}
+
+TEST_F(ModelFilesTest, EveryTensorIsInTheFileThatTheIndexNames) {
+  const std::vector<std::string> written = write_model(path("model.safetensors"), tensors({3, 5, 2, 7, 1}), 32);
+  EXPECT_EQ(written.back(), path("model.safetensors.index.json"));
+  const Json index = Json::parse(read_text(written.back()));
+  const Json map = index["weight_map"];
+  ASSERT_EQ(map.size(), 5u);
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const std::string name = fmt::format("layer.{}", i);
+    EXPECT_EQ(read_model(map[name].text()).at(name), values_[i]) << name;
+  }
+}
+
+TEST_F(ModelFilesTest, FilesOfAnEarlierModelGo) {
+  write("model-notes.txt", "");
+  write("model-00001-of-00002.safetensors.bak", "");
+  write("other-00001-of-00002.safetensors", "");
+  const std::set<std::string> others = files();
+  write_model(path("model.safetensors"), tensors({10, 10, 10}), 40);
+  EXPECT_EQ(files().size(), others.size() + 4);
+  write_model(path("model.safetensors"), tensors({10, 10}), 40);
+  EXPECT_EQ(files().size(), others.size() + 3);
+  EXPECT_TRUE(files().contains("model-00002-of-00002.safetensors"));
+  write_model(path("model.safetensors"), tensors({10}), 40);
+  std::set<std::string> wanted = others;
+  wanted.insert("model.safetensors");
+  EXPECT_EQ(files(), wanted);
+  write_model(path("model.safetensors"), tensors({10, 10}), 40);  // would else be taken for the whole model
+  EXPECT_FALSE(files().contains("model.safetensors"));
+}
+
+TEST_F(ModelFilesTest, Sizes) {
+  for (const auto& [text, bytes] : std::map<std::string, int64_t>{{"4096", 4096},
+                                                                  {"1B", 1},
+                                                                  {"5GB", 5'000'000'000},
+                                                                  {"200MiB", 200 << 20},
+                                                                  {"1.5 KB", 1500},
+                                                                  {"2TiB", int64_t{2} << 40}})
+    EXPECT_EQ(shard_size(text, "--max-shard-size"), bytes) << text;
+  for (const char* text : {"", "GB", "0", "-1GB", "5 gigabytes", "5gb", "nan", "inf", "1e30", "1GB "})
+    EXPECT_EQ(message_of([&] { shard_size(text, "--max-shard-size"); }),
+              fmt::format("--max-shard-size is a size such as 5GB, 200MiB or 4096, got '{}'", text));
+}
+
+}  // namespace
+}  // namespace runner::formats
