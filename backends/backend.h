@@ -75,6 +75,11 @@ class Device {
 
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;
+
+  // Temporary memory that submissions have made the device take, and still has.
+  virtual size_t temporary_bytes() const = 0;
+  // Gives it back; the next submission takes what it needs.  Outputs that have not been read are lost.
+  virtual void release_temporary() = 0;
 };
 
 }  // namespace runner::backends

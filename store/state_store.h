@@ -50,6 +50,8 @@ class StateSnapshot {
   StateHeader header;
 
   void clear();
+  // Takes memory for so many bytes at once, so that none is taken twice while they are added.
+  void reserve(size_t bytes) { bytes_.reserve(bytes); }
   void add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes);
   // Valid until the next clear() or add().
   std::vector<SectionView> sections() const;

@@ -121,6 +121,9 @@ class CpuDevice : public Device {
   void wait(Ticket) override {}
   void synchronize() override {}
 
+  size_t temporary_bytes() const override { return arena_.bytes(); }
+  void release_temporary() override { arena_ = Arena(); }
+
  private:
   WorkerPool pool_;
   Arena arena_;

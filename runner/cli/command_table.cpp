@@ -163,6 +163,12 @@ constexpr Command kCommands[] = {
      "--batches prints up to 100 million indices.", kPlan,
      "runner plan recipes/digits.yaml\nrunner plan recipes/digits.yaml --json --batches --epochs 2", plan,
      report::failure_document},
+    {"estimate", Group::kRecipe, "tell the memory that training will take, in each precision",
+     "Bytes of one process, from the steps that a run would compile: weights, gradients kept between\n"
+     "batches, optimizer, activations, and the most at once in training, evaluation and while saving.\n"
+     "Data and the program itself are not counted.",
+     kCheck, "runner estimate recipes/digits.yaml\nrunner estimate recipes/digits.yaml num_processes=4 --json",
+     estimate, report::failure_document},
     {"explain", Group::kRecipe, "tell a setting's value, origin and meaning; or what an error or exit code means",
      "KEY may be left out after the id of an error alone.", kExplain,
      "runner explain recipes/digits.yaml optimizer.lr\nrunner explain recipes/digits.yaml data\n"

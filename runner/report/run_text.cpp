@@ -49,6 +49,20 @@ std::string work_text(const std::string& summary_json) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// The most memory for tensors that each phase has taken.
+std::string memory_text(const std::string& summary_json) {
+  const json::Value summary = json::parse(summary_json);
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : json::members_of(summary)) {
+    if (name != "peak_memory") continue;
+    for (const auto& [phase, bytes] : json::members_of(value)) {
+      if (bytes.integer() != nullptr && *bytes.integer() > 0)
+        parts.push_back(fmt::format("{} in {}", bytes_text(*bytes.integer()), phase));
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string facts_text(const store::RunDetails& details, bool color) {
   const store::RunRow& run = details.run;
   Facts facts;
@@ -64,6 +78,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   if (run.attempts > 1) facts.add("resumed", local_time(run.started_ms));
   facts.add("time", time_taken(run));
   facts.add("trained", work_text(run.summary_json));
+  facts.add("peak memory", memory_text(run.summary_json));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
   facts.add("seed", std::to_string(run.seed));
   facts.add("parent", run.parent);

@@ -276,6 +276,8 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
     snapshot.add(name, meta_of(of.type), trainer.read(array));
   });
 
+  const MemoryUse use = trainer.arrays_memory();
+  snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
   int32_t read_array = -1;
   std::vector<std::byte> contents;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {

@@ -312,9 +312,19 @@ class Run : private RunControl, private LoopHost {
     record_.points().add(kBatchDigest, step(), static_cast<double>(digest >> 11));
   }
 
+  // A phase may have taken this much.
+  void measure(int64_t PeakMemory::*phase, int64_t copies = 0) {
+    int64_t& peak = record_.result.peak_memory.*phase;
+    peak = std::max(peak, session_.trainer.memory().total() + copies);
+  }
+
   void evaluate() {
+    measure(&PeakMemory::training);
+    const size_t before = session_.device->temporary_bytes();
     const std::map<std::string, double> metrics =
         log_->evaluate([this] { return unfinished_.has_value() && asked_to_stop(); });
+    measure(&PeakMemory::evaluation);
+    if (session_.device->temporary_bytes() > before) session_.device->release_temporary();
     request_.observer.on_evaluation(progress(), metrics);
   }
 
@@ -368,9 +378,12 @@ class Run : private RunControl, private LoopHost {
   }
 
   void save(const char* reason) {
-    if (record_.is_recorded_here())
-      record_.states().save(session_.trainer, state(), reason, stays(),
-                            window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
+    measure(&PeakMemory::training);
+    if (!record_.is_recorded_here()) return;
+    StateKeeper& states = record_.states();
+    states.save(session_.trainer, state(), reason, stays(),
+                window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
+    measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays_memory(), states.largest_state()));
   }
 
   // From here on hooks may fail, and evaluations may be interrupted: a window of the recipe's loop is whole all the

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "runner/train/hooks.h"
+#include "runner/train/memory_use.h"
 #include "schema/recipe.h"
 #include "schema/source_mark.h"
 #include "store/provenance.h"
@@ -77,6 +78,7 @@ struct RunResult {
   std::optional<double> first_step_seconds;  // from the start of the process until the first window is done
   std::map<std::string, MetricRange> metrics;
   std::vector<int64_t> states;  // kept ones, oldest first
+  PeakMemory peak_memory;       // of rank 0, 0: it has not done so
   std::vector<std::string> warnings;
   std::string reason;  // why it ended before its last step; empty otherwise
   std::optional<RunError> error;

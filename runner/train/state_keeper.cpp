@@ -48,6 +48,7 @@ void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reas
   if (saved_at_ == moment) return;
   store::StateSnapshot snapshot = writer_.snapshot();
   capture(trainer, state, snapshot);
+  largest_state_ = std::max(largest_state_, static_cast<int64_t>(snapshot.bytes()));
   if (const auto text = not_finite_parameter(snapshot))
     fail(ErrorKind::kRun,
          "the model is not finite after step {}: {}; a smaller optimizer.lr or train.clip_grad_norm may help", step,

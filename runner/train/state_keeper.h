@@ -32,6 +32,9 @@ class StateKeeper {
   void save(Trainer& trainer, const RunState& state, const char* reason, bool pinned,
             const std::map<std::string, double>& metrics);
 
+  // Bytes of the largest state saved here.
+  int64_t largest_state() const { return largest_state_; }
+
   // What has been saved of this step is not what the trainer holds any more.
   void forget() { saved_at_ = {}; }
 
@@ -54,6 +57,7 @@ class StateKeeper {
     bool operator==(const Moment&) const = default;
   };
   Moment saved_at_;
+  int64_t largest_state_ = 0;
   std::vector<double> best_;  // values of keep_best's metric, best first
 };
 

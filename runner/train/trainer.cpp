@@ -399,6 +399,44 @@ void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
   device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
 }
 
+MemoryUse Trainer::arrays_memory() const {
+  MemoryUse use;
+  for (const DeviceArray& array : layout_.arrays()) {
+    const auto bytes = static_cast<int64_t>(array.type.bytes());
+    int64_t& kind = array.role == Role::kParameters  ? use.parameters
+                    : array.role == Role::kSlot      ? use.optimizer
+                    : array.role == Role::kGradients ? use.gradients
+                                                     : use.other;
+    kind += bytes;
+    use.largest_array = std::max(use.largest_array, bytes);
+  }
+  return use;
+}
+
+MemoryUse Trainer::memory() const {
+  MemoryUse use = arrays_memory();
+  use.activations = static_cast<int64_t>(device_.temporary_bytes());
+  return use;
+}
+
+int64_t Trainer::temporary_bytes_of_window(int64_t batch) {
+  const bool several = recipe_.gradient_accumulation_steps > 1;
+  size_t most = 0;
+  for (const auto& [first, last] :
+       std::vector<std::pair<bool, bool>>{{true, true}, {true, false}, {false, true}, {false, false}}) {
+    if (!several && !(first && last)) continue;
+    const StepShape shape{.batch = batch, .first = first, .last = last && ranks_ == nullptr};
+    most = std::max(most, training_step(shape, nullptr)->arena_bytes());
+  }
+  if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
+  return static_cast<int64_t>(most);
+}
+
+int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
+  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = batch}};
+  return static_cast<int64_t>(step_of(kind, nullptr)->arena_bytes());
+}
+
 std::vector<std::byte> Trainer::read(int32_t array) {
   std::vector<std::byte> contents(arrays_[static_cast<size_t>(array)]->bytes());
   device_.read(*arrays_[static_cast<size_t>(array)], 0, contents);

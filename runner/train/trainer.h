@@ -22,6 +22,7 @@
 #include "runner/nn/initial_weights.h"
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
+#include "runner/train/memory_use.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/segment.h"
 #include "runner/train/step_builder.h"
@@ -180,6 +181,14 @@ class Trainer {
   const Optimizers& optimizers() const { return optimizers_; }
   const DeviceLayout& layout() const { return layout_; }
   const data::Encoding& encoding() const { return encoding_; }
+
+  // What the arrays take, without activations.
+  MemoryUse arrays_memory() const;
+  // The same with the temporary memory that the device has.
+  MemoryUse memory() const;
+  // What the steps of a window need, and that of an evaluation, with batches of so many samples: compiled for it.
+  int64_t temporary_bytes_of_window(int64_t batch);
+  int64_t temporary_bytes_of_evaluation(int64_t batch);
 
   // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
   struct PlanUse {

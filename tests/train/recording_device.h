@@ -93,6 +93,9 @@ class RecordingDevice : public backends::Device {
 
   void synchronize() override { device_->synchronize(); }
 
+  size_t temporary_bytes() const override { return device_->temporary_bytes(); }
+  void release_temporary() override { device_->release_temporary(); }
+
   // Does all that was recorded on `other` too.  Returns the numbers of the events that read other bytes there.
   std::vector<size_t> replay(backends::Device& other) const {
     std::vector<std::shared_ptr<backends::Buffer>> buffers;

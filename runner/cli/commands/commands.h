@@ -14,9 +14,10 @@ int eval(const Options& options, report::Output& out);
 int predict(const Options& options, report::Output& out);
 int verify_resume(const Options& options, report::Output& out);
 
-// recipes: check.cpp, plan.cpp, explain.cpp, init.cpp
+// recipes: check.cpp, plan.cpp, estimate.cpp, explain.cpp, init.cpp
 int check(const Options& options, report::Output& out);
 int plan(const Options& options, report::Output& out);
+int estimate(const Options& options, report::Output& out);
 int explain(const Options& options, report::Output& out);
 int schema(const Options& options, report::Output& out);
 int init(const Options& options, report::Output& out);

@@ -20,7 +20,6 @@ constexpr Scenario kScenarios[] = {
     not_run("python/map_location", "51", "states moved to a device", "a state belongs to no device"),
     not_run("profile/cycles", "44", "cycles of the profiler", "there is no profiler yet"),
     not_run("memory/batch_size", "55", "batches that are halved until they fit", "there is no such search yet"),
-    not_run("memory/estimate", "59", "memory before a run", "there is no estimate yet"),
 };
 
 }  // namespace

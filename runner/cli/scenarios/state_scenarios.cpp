@@ -72,6 +72,21 @@ void refuses_other_models(Workbench& bench) {
                 "0.weight");
 }
 
+// What `estimate` says of a run, and what it then has taken.
+void estimates(Workbench& bench) {
+  for (const int p : {1, 2}) {
+    const Words settings{processes(p), "model.hidden=[256, 256]", "optimizer={type: adamw, lr: 0.01}",
+                         "train.epochs=1"};
+    const json::Value document = bench.train("measured", settings);
+    const json::Value estimate = json::parse(bench.run(with({"estimate", "recipe.yaml", "--json"}, settings)).out);
+    const json::Value& of_recipe = list(at(estimate, {"precisions"})).at(0);
+    for (const char* phase : {"training", "evaluation", "saving"}) {
+      bench.close(fmt::format("bytes in {}, {} processes", phase, p), {number(at(document, {"peak_memory", phase}))},
+                  {number(at(of_recipe, {"peak", phase}))}, 0.05);
+    }
+  }
+}
+
 // ---- recipes --------------------------------------------------------------------------------------------------------
 
 void precedence(Workbench& bench) {
@@ -102,6 +117,7 @@ constexpr Scenario kScenarios[] = {
     {"state/processes", "7, 47, gap", "another number of processes goes on at the next sample", other_processes},
     {"state/retention", "49", "the newest two of eleven states are kept", retention},
     {"state/shapes", "53", "a state of another model is refused by the name of a tensor", refuses_other_models},
+    {"memory/estimate", "32, 59", "a run takes the memory that was estimated", estimates},
     {"recipe/precedence", "58", "command line before recipe before include before default", precedence},
     {"recipe/errors", "58", "everything wrong with a recipe is told at once", wrong_recipes},
 };

@@ -145,6 +145,10 @@ class OpByOpDevice : public Device {
   void wait(Ticket ticket) override { queue_.wait(finished_at_[ticket - 1]); }
   void synchronize() override { queue_.wait(queue_.pushed()); }
 
+  // Every executable has its own.
+  size_t temporary_bytes() const override { return 0; }
+  void release_temporary() override {}
+
  private:
   struct Memory : Buffer {
     Memory(std::shared_ptr<std::byte> memory, size_t bytes) : data(std::move(memory)), size(bytes) {}

@@ -1,0 +1,46 @@
+#include "runner/report/estimate.h"
+
+#include <array>
+
+#include "runner/cli/commands/commands.h"
+#include "runner/lua/hook_file.h"
+#include "runner/train/session.h"
+#include "schema/recipe_reader.h"
+
+namespace runner::cli {
+namespace {
+
+struct Choice {
+  schema::Precision precision;
+  std::string_view name;
+};
+constexpr std::array kChoices{Choice{schema::Precision::kNo, "no"}, Choice{schema::Precision::kBf16, "bf16"},
+                              Choice{schema::Precision::kFp16, "fp16"}};
+
+// With hooks of its own: a hook makes a model once.
+train::MemoryEstimate estimate_in(const schema::Recipe& recipe, schema::Precision precision,
+                                  const train::Session& session) {
+  schema::Recipe other = recipe;
+  other.mixed_precision = precision;
+  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(other);
+  return train::estimate_memory(other, session.data, session.plan, *session.device, hooks.get());
+}
+
+}  // namespace
+
+int estimate(const Options& options, report::Output& out) {
+  const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
+  const schema::Recipe& recipe = read.recipe;
+  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(recipe);
+  const train::Session session(recipe, hooks.get());
+  std::vector<report::PrecisionEstimate> estimates;
+  for (const Choice& choice : kChoices) {
+    estimates.push_back(
+        {choice.name, choice.precision == recipe.mixed_precision, estimate_in(recipe, choice.precision, session)});
+  }
+  out.data(options.json ? report::estimate_document(estimates, recipe.num_processes)
+                        : report::estimate_text(estimates, recipe.num_processes, out.data_width(), out.data_color()));
+  return 0;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,60 @@
+// The memory that is estimated and measured, against what the system says of the process.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/cli/command.h"
+#include "tests/support/json.h"
+
+namespace runner::cli::testing {
+namespace {
+
+using support::Json;
+
+// The most bytes that a process of the program has had in memory; it must succeed.
+int64_t resident_bytes_of(const std::filesystem::path& folder, std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  words.insert(words.begin(), "runner");
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::chdir(folder.c_str()) != 0 || std::freopen("/dev/null", "w", stdout) == nullptr) ::_exit(99);
+    ::execv(RUNNER_BINARY, arguments.data());
+    ::_exit(99);
+  }
+  int status = 0;
+  rusage used{};
+  ::wait4(child, &status, 0, &used);
+  EXPECT_EQ(status, 0);
+  return used.ru_maxrss * 1024;
+}
+
+constexpr const char* kRecipe = R"(schema_version: 1
+seed: 1
+model: {type: mlp, hidden: [16]}
+data: {train: {format: synthetic, samples: 64, features: [512], classes: 10}, batch_size: 32}
+optimizer: {type: adamw, lr: 0.001}
+train: {epochs: 1}
+)";
+
+// The program itself takes the same in both.
+TEST(Memory, IsWhatTheSystemSays) {
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", kRecipe);
+  const std::vector<std::string> small{"exec", "r.yaml", "--quiet"},
+      large{"exec", "r.yaml", "--quiet", "model.hidden=[4096,512]"};
+  const Json estimate =
+      Json::parse(run_command("runner estimate r.yaml 'model.hidden=[4096,512]' --json", folder.path()).out);
+  const Json peak = estimate["precisions"][0]["peak"];
+  const auto grown =
+      static_cast<double>(resident_bytes_of(folder.path(), large) - resident_bytes_of(folder.path(), small));
+  EXPECT_GT(peak["training"].number(), 50e6);
+  EXPECT_GT(grown, 0.95 * peak["training"].number());
+  EXPECT_LT(grown, 1.2 * peak["saving"].number());
+}
+
+}  // namespace
+}  // namespace runner::cli::testing
