@@ -185,6 +185,14 @@ void nested_loops(Workbench& bench) {
         "data.eval.samples=33"});
 }
 
+void other_length(Workbench& bench) {
+  loop(bench, "length", "local seen = {}",
+       fmt::format("{}\n      if epoch == 1 then acc.gradient_accumulation_steps = 3 end", kStep),
+       R"(
+  figure(acc, "batches that end a window", table.concat(seen, " "), "1 4 2 4"))",
+       {processes(2), "data.train.samples=80", "data.batch_size=8", "gradient_accumulation_steps=2"});
+}
+
 // ---- schedules ------------------------------------------------------------------------------------------------------
 
 constexpr int kSteps = 12;
@@ -270,6 +278,7 @@ constexpr Scenario kScenarios[] = {
     {"accumulation/sync", "36", "windows end at every K-th and at the last batch", sync},
     {"accumulation/windows", "36, 37, gap", "a window trains as one large batch does, a short last one too", windows},
     {"accumulation/nested", "38", "a loop inside a loop leaves the outer one as it was", nested_loops},
+    {"accumulation/length", "28", "another K is set while it trains, and holds from the next window on", other_length},
     {"scaler/skips", "40, 43", "overflowing steps are skipped; the scale follows PyTorch's rule", scaler},
     {"schedule/linear", "42", "the rate is 0 behind the last step, whatever P and K are", linear_schedule},
     {"schedule/formulas", "41", "rates follow their formulas, and Accelerate's where it is asked for", other_schedules},
