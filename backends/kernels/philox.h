@@ -14,17 +14,47 @@ namespace runner::backends {
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
-inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
+inline PhiloxCounter philox_round(const PhiloxCounter& counter, const PhiloxKey& key) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+  const uint64_t product0 = kMultiplier0 * counter[0];
+  const uint64_t product1 = kMultiplier1 * counter[2];
+  return {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
+          static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
+}
+
+inline PhiloxKey next_philox_key(const PhiloxKey& key) {
+  return {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
+}
+
+inline PhiloxCounter philox4x32(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = kMultiplier0 * counter[0];
-    const uint64_t product1 = kMultiplier1 * counter[2];
-    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product1),
-               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
-    key = {key[0] + kWeyl0, key[1] + kWeyl1};
+    counter = philox_round(counter, key);
+    key = next_philox_key(key);
   }
   return counter;
+}
+
+// The blocks of 16 counters whose lower half counts up from `first`, word by word: several times as fast as one by one.
+constexpr size_t kPhiloxLanes = 16;
+using PhiloxBlocks = std::array<std::array<uint32_t, kPhiloxLanes>, 4>;
+
+inline PhiloxBlocks philox_blocks(uint64_t first, uint64_t upper, PhiloxKey key) {
+  PhiloxBlocks blocks;
+  for (size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+    blocks[0][lane] = static_cast<uint32_t>(first + lane);
+    blocks[1][lane] = static_cast<uint32_t>((first + lane) >> 32);
+    blocks[2][lane] = static_cast<uint32_t>(upper);
+    blocks[3][lane] = static_cast<uint32_t>(upper >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    for (size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+      const PhiloxCounter counter =
+          philox_round({blocks[0][lane], blocks[1][lane], blocks[2][lane], blocks[3][lane]}, key);
+      for (size_t word = 0; word < 4; ++word) blocks[word][lane] = counter[word];
+    }
+    key = next_philox_key(key);
+  }
+  return blocks;
 }
 
 // The stream of one sample's dropout mask: element e is word e % 4 of the block whose counter starts with e / 4.

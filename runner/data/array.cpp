@@ -100,7 +100,8 @@ std::vector<T> to_row_major(const std::vector<T>& columns, const std::vector<int
 template <class To>
 std::vector<To> read_row_major(const Array& array) {
   std::vector<To> values = read_elements<To>(array);
-  return array.column_major ? to_row_major(values, array.shape) : values;
+  if (array.column_major) values = to_row_major(values, array.shape);
+  return values;
 }
 
 void check_finite(const std::vector<float>& values, const Array& array, const char* what) {

@@ -120,22 +120,18 @@ std::vector<ParameterId> ParameterSet::in_buffer(int32_t buffer) const {
 
 void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values) {
   using Kind = Initialiser::Kind;
+  const Kind kind = parameter.init.kind;
+  if (kind == Kind::kZeros || kind == Kind::kOnes)
+    return std::fill(values.begin(), values.end(), kind == Kind::kOnes ? 1.0f : 0.0f);
   const auto scale = static_cast<float>(parameter.init.scale);
   const uint64_t stream = stream_of(parameter.name);
-  for (size_t i = 0; i < values.size(); ++i) {
-    switch (parameter.init.kind) {
-      case Kind::kZeros: values[i] = 0; break;
-      case Kind::kOnes: values[i] = 1; break;
-      case Kind::kUniform:
-      case Kind::kNormal: {
-        const bool uniform = parameter.init.kind == Kind::kUniform;
-        const auto bits = backends::philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32),
-                                                static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-                                               {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-        values[i] = uniform ? (2 * unit(bits[0]) - 1) * scale : normal(bits[0], bits[1]) * scale;
-        break;
-      }
-    }
+  const backends::PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (size_t first = 0; first < values.size(); first += backends::kPhiloxLanes) {
+    const backends::PhiloxBlocks bits = backends::philox_blocks(first, stream, key);
+    const size_t count = std::min(backends::kPhiloxLanes, values.size() - first);
+    for (size_t lane = 0; lane < count; ++lane)
+      values[first + lane] =
+          (kind == Kind::kUniform ? 2 * unit(bits[0][lane]) - 1 : normal(bits[0][lane], bits[1][lane])) * scale;
   }
 }
 
