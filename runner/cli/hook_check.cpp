@@ -7,7 +7,6 @@
 
 #include "runner/lua/hook_file.h"
 #include "runner/train/hook_agreement.h"
-#include "schema/visible_text.h"
 
 namespace runner::cli {
 namespace {

@@ -64,16 +64,22 @@ std::string_view key_argument(lua_State* state, std::string_view what) {
 
 // ---- arguments -----------------------------------------------------------------------------------------------------
 
+std::optional<int64_t> integer_at(lua_State* state, int index) {
+  int exact = 0;
+  const lua_Integer value = lua_tointegerx(state, index, &exact);
+  if (exact == 0 || lua_type(state, index) != LUA_TNUMBER) return std::nullopt;
+  return value;
+}
+
 double number_argument(lua_State* state, int index) {
   if (lua_type(state, index) != LUA_TNUMBER) bad_argument(state, index, "a number");
   return lua_tonumber(state, index);
 }
 
 int64_t integer_argument(lua_State* state, int index) {
-  int exact = 0;
-  const lua_Integer value = lua_tointegerx(state, index, &exact);
-  if (exact == 0 || lua_type(state, index) != LUA_TNUMBER) bad_argument(state, index, "an integer");
-  return value;
+  const std::optional<int64_t> value = integer_at(state, index);
+  if (!value) bad_argument(state, index, "an integer");
+  return *value;
 }
 
 double number_argument(lua_State* state, int index, double otherwise) {
@@ -239,10 +245,9 @@ double Options::number(const char* name, double otherwise) const {
 
 int64_t Options::integer(const char* name, int64_t otherwise) const {
   return get(name, otherwise, [&] {
-    int exact = 0;
-    const int64_t value = lua_tointegerx(state_, -1, &exact);
-    if (exact == 0 || lua_type(state_, -1) != LUA_TNUMBER) bad_option(state_, name, "an integer");
-    return value;
+    const std::optional<int64_t> value = integer_at(state_, -1);
+    if (!value) bad_option(state_, name, "an integer");
+    return *value;
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ std::string shown(double number);
 std::string_view key_argument(lua_State* state, std::string_view what);
 
 // ---- arguments ----
+
+// The integer at `index`; none: no number, or one with a fraction.
+std::optional<int64_t> integer_at(lua_State* state, int index);
 
 double number_argument(lua_State* state, int index);
 int64_t integer_argument(lua_State* state, int index);

@@ -73,11 +73,10 @@ Integers integers_from(lua_State* state, int first) {
   const int64_t size = list_argument_size(state, first);
   for (lua_Integer i = 1; i <= size; ++i) {
     lua_rawgeti(state, first, i);
-    int exact = 0;
-    const lua_Integer value = lua_tointegerx(state, -1, &exact);
-    RUN_CHECK(exact != 0 && lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun,
-              "entry {} of the list is {}, expected an integer", i, type_name(state, -1));
-    integers.add(value);
+    const std::optional<int64_t> value = integer_at(state, -1);
+    RUN_CHECK(value.has_value(), ErrorKind::kRun, "entry {} of the list is {}, expected an integer", i,
+              type_name(state, -1));
+    integers.add(*value);
     lua_pop(state, 1);
   }
   return integers;

@@ -3,22 +3,22 @@
 namespace runner::train {
 namespace {
 
-int64_t in(schema::Unit unit, const Progress& progress) {
+int64_t in(schema::Unit unit, const Reached& reached) {
   switch (unit) {
-    case schema::Unit::kSteps: return progress.steps;
-    case schema::Unit::kEpochs: return progress.epochs;
-    case schema::Unit::kSamples: return progress.samples;
+    case schema::Unit::kSteps: return reached.steps;
+    case schema::Unit::kEpochs: return reached.epochs;
+    case schema::Unit::kSamples: return reached.samples;
   }
   return 0;
 }
 
 }  // namespace
 
-int64_t Interval::count(const Progress& reached) const {
+int64_t Interval::count(const Reached& reached) const {
   return length_ ? in(length_->unit, reached) / length_->count : 0;
 }
 
-bool Interval::due(const Progress& before, const Progress& after) const {
+bool Interval::due(const Reached& before, const Reached& after) const {
   return count(before) < count(after);
 }
 

@@ -9,7 +9,7 @@
 namespace runner::train {
 
 // How far a run has come.
-struct Progress {
+struct Reached {
   int64_t steps = 0;    // windows
   int64_t epochs = 0;   // finished
   int64_t samples = 0;  // repeats not counted
@@ -22,9 +22,9 @@ class Interval {
 
   // Whether the window that led from `before` to `after` has reached the next multiple of the length.  It depends on
   // nothing else, so that a resumed run, with whatever replicas, goes on with the same rhythm.
-  bool due(const Progress& before, const Progress& after) const;
+  bool due(const Reached& before, const Reached& after) const;
   // How many multiples of the length have been reached.
-  int64_t count(const Progress& reached) const;
+  int64_t count(const Reached& reached) const;
 
  private:
   std::optional<schema::Length> length_;

@@ -245,7 +245,7 @@ class Run : private RunControl, private LoopHost {
     if (records_batches_ && session_.ranks != nullptr)
       window_.batch_digest = digest_of_all(window.batch_digest, *session_.ranks, {"batches", step()});
     agree();
-    const Progress before = saved_until_;
+    const Reached before = saved_until_;
     saved_until_ = {step(), position_.epoch, session_.trainer.counters.samples + window.samples};
     save_due_ = save_every_.due(before, saved_until_);
     if (save_due_) save("schedule");
@@ -255,7 +255,7 @@ class Run : private RunControl, private LoopHost {
   void end_window(const Trainer::Window& window) override {
     window_ = {};
     for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
-    const Progress before = reached_;
+    const Reached before = reached_;
     reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
     position_ = window.next;
     if (session_.trainer.is_local()) average(average_every_.due(before, reached_) || finished());
@@ -560,8 +560,8 @@ class Run : private RunControl, private LoopHost {
   int64_t next_accumulation_ = recipe_.gradient_accumulation_steps;  // batches of a window behind the one under way
   data::Position position_;                                          // of the next batch
   Trainer::Window window_;                    // of the recipe's loop, under way; without batches: none
-  Progress reached_;                          // at the end of the newest window
-  Progress saved_until_;                      // where the newest state could have been, inside a window, too
+  Reached reached_;                           // at the end of the newest window
+  Reached saved_until_;                       // where the newest state could have been, inside a window, too
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
   std::optional<RunState> unfinished_;        // at the end of the newest window, while hooks may fail there

@@ -29,7 +29,7 @@ void WindowLog::stop_where_patience_is_over() {
   if (const auto& spec = session_.recipe.train.early_stopping) stopped_early_ = patience_.evaluations >= spec->patience;
 }
 
-void WindowLog::take(const Trainer::Window& window, const Progress& before, const Progress& after) {
+void WindowLog::take(const Trainer::Window& window, const Reached& before, const Reached& after) {
   evaluated_ = false;
   logging_due_ = log_every_.due(before, after);
   evaluation_due_ = evaluation_due_ || evaluate_every_.due(before, after);

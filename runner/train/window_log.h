@@ -31,7 +31,7 @@ class WindowLog {
   void start() { logged_at_ = std::chrono::steady_clock::now(); }
 
   // A window is done.
-  void take(const Trainer::Window& window, const Progress& before, const Progress& after);
+  void take(const Trainer::Window& window, const Reached& before, const Reached& after);
   bool logging_due() const { return logging_due_; }
   bool evaluation_due() const { return evaluation_due_; }
   bool evaluates() const { return evaluator_.has_value(); }

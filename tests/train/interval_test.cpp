@@ -12,9 +12,9 @@ using schema::Unit;
 // The steps behind which something is due, in epochs of 3 steps with 8, 8 and 4 samples.
 std::vector<int64_t> due_steps(const Interval& interval) {
   std::vector<int64_t> steps;
-  Progress at;
+  Reached at;
   while (at.steps < 12) {
-    const Progress before = at;
+    const Reached before = at;
     ++at.steps;
     at.epochs = at.steps / 3;
     at.samples += at.steps % 3 == 0 ? 4 : 8;
