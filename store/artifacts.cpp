@@ -25,17 +25,19 @@ bool is_plain_part(std::string_view part) {
 }  // namespace
 
 void check_artifact_name(std::string_view name) {
-  bool good = name.size() <= 255;
+  constexpr size_t kLongest = 255;
+  RUN_CHECK(name.size() <= kLongest, ErrorKind::kRun, "the name of an artifact wants at most {} bytes, got {}",
+            kLongest, name.size());
+  bool good = true;
   for (size_t at = 0; good && at <= name.size();) {
     const size_t end = std::min(name.find('/', at), name.size());
     good = is_plain_part(name.substr(at, end - at));
     at = end + 1;
   }
-  RUN_CHECK(
-      good, ErrorKind::kRun,
-      "'{}' cannot name an artifact: a name is a relative path of at most 255 bytes without empty parts, '.', '..' "
-      "and control characters, such as plots/confusion.csv",
-      schema::visible(name));
+  RUN_CHECK(good, ErrorKind::kRun,
+            "'{}' cannot name an artifact: a name is a relative path without empty parts, '.', '..' and control "
+            "characters, such as plots/confusion.csv",
+            schema::visible(name));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <ranges>
 #include <unordered_map>
 #include <utility>
 
@@ -120,9 +121,10 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 [[noreturn]] void fail_ambiguous(std::string_view selector, const std::vector<RunRow>& runs) {
+  constexpr size_t kNamed = 8;
   std::vector<std::string> ids;
-  ids.reserve(runs.size());
-  for (const RunRow& run : runs) ids.push_back(run.uid);
+  for (const RunRow& run : runs | std::views::take(kNamed)) ids.push_back(run.uid);
+  if (runs.size() > kNamed) ids.push_back("…");
   fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
 }
 

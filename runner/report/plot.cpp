@@ -226,6 +226,12 @@ std::string svg_ticks(const Frame& frame, const SvgBox& box) {
 
 }  // namespace
 
+bool has_drawable(std::span<const Curve> curves, bool log) {
+  return std::ranges::any_of(curves, [log](const Curve& curve) {
+    return std::ranges::any_of(curve.points, [log](const PlotPoint& p) { return !std::isnan(plotted(p.y, log)); });
+  });
+}
+
 void smooth(std::vector<PlotPoint>& points, double amount) {
   double average = 0, weight = 0;
   for (PlotPoint& point : points) {

@@ -38,6 +38,9 @@ struct PlotStyle {
 // stays one and is left out of the average.
 void smooth(std::vector<PlotPoint>& points, double amount);
 
+// Whether any of the values has a place on the scale: all finite ones, or those above zero where it is logarithmic.
+bool has_drawable(std::span<const Curve> curves, bool log);
+
 // At most four points for each of `columns` equal intervals of x, and every gap that is wide enough to be seen.
 std::vector<PlotPoint> thinned(std::span<const PlotPoint> points, int columns);
 

@@ -49,9 +49,9 @@ NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, 
               NotFinite::Source::kParameter};
   if (id == pass.features || id == pass.labels) {
     const int64_t per_sample = program.type(id).shape.elements() / program.type(id).shape[0];
-    return {
-        fmt::format("{} of sample {}", id == pass.features ? "a feature" : "a target", sample(element / per_sample)),
-        NotFinite::Source::kData};
+    const bool is_feature = id == pass.features;
+    return {fmt::format("{} of sample {}", is_feature ? "a feature" : "a target", sample(element / per_sample)),
+            is_feature ? NotFinite::Source::kFeature : NotFinite::Source::kTarget};
   }
   return {fmt::format("the result of {} {} in the forward pass", name_of(program.node(id).op),
                       program.type(id).to_string())};
@@ -94,16 +94,19 @@ namespace {
 std::string remedy_of(const NotFinite& found, bool stepped) {
   if (found.source == NotFinite::Source::kParameter && !stepped) return "it came so from model.init_from";
   std::string skip = "train.on_nan: skip skips such steps";
-  if (found.source == NotFinite::Source::kData || !stepped) return skip;
+  const bool is_data = found.source == NotFinite::Source::kFeature || found.source == NotFinite::Source::kTarget;
+  if (is_data || !stepped) return skip;
   return "a smaller optimizer.lr or train.clip_grad_norm may help, " + skip;
 }
 
 }  // namespace
 
-std::string what_failed(const NotFinite& found, int64_t step, bool stepped) {
+std::string what_failed(const NotFinite& found, int64_t step, bool stepped, bool transformed) {
   if (found.source == NotFinite::Source::kWeight)
     return fmt::format("step {}: {}; the weights that training_step returns must be at least 0", step, found.what);
-  return fmt::format("the loss of step {} is not finite: {}; {}", step, found.what, remedy_of(found, stepped));
+  const bool by_transform = transformed && found.source == NotFinite::Source::kFeature;
+  return fmt::format("the loss of step {} is not finite: {}{}; {}", step, found.what,
+                     by_transform ? ", as the hook's transform has made it" : "", remedy_of(found, stepped));
 }
 
 }  // namespace runner::train

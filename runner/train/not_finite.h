@@ -13,7 +13,7 @@
 namespace runner::train {
 
 struct NotFinite {
-  enum class Source { kData, kParameter, kComputed, kWeight };
+  enum class Source { kFeature, kTarget, kParameter, kComputed, kWeight };
   std::string what;  // "parameter 0.weight is inf"
   Source source = Source::kComputed;
   SourceMark where = {};  // the line of a hook that recorded it; unknown: none did
@@ -36,7 +36,7 @@ std::optional<NotFinite> first_not_finite(backends::Device& device, const Forwar
                                           const nn::ParameterSet& parameters, const backends::Arguments& arguments);
 
 // What a step that ends a run is told to have failed of, and what helps; `stepped`: an optimizer has changed something
-// before it.
-std::string what_failed(const NotFinite& found, int64_t step, bool stepped);
+// before it; `transformed`: the features have come through a hook's transform, and were finite before it.
+std::string what_failed(const NotFinite& found, int64_t step, bool stepped, bool transformed);
 
 }  // namespace runner::train

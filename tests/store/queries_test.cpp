@@ -130,6 +130,13 @@ TEST_F(Queries, SaysWhyNoRunIsFound) {
             fmt::format("not found: there is no run regression in {}; `runner ls` lists the runs", path.string()));
   EXPECT_EQ(find_error("0000000a"),
             "not found: 2 runs start with 0000000a: 0000000aaa, 0000000abb; give more characters");
+  for (char last = 'b'; last <= 'i'; ++last) run("digits", fmt::format("0000000b{0}{0}", last));
+  EXPECT_EQ(find_error("0000000b"),
+            "not found: 8 runs start with 0000000b: 0000000bbb, 0000000bcc, 0000000bdd, 0000000bee, 0000000bff, "
+            "0000000bgg, 0000000bhh, 0000000bii; give more characters");
+  EXPECT_EQ(find_error("0000000"),
+            "not found: 10 runs start with 0000000: 0000000aaa, 0000000abb, 0000000bbb, 0000000bcc, 0000000bdd, "
+            "0000000bee, 0000000bff, 0000000bgg, …; give more characters");
   EXPECT_EQ(find_error(""),
             fmt::format("not found: there is no run  in {}; `runner ls` lists the runs", path.string()));
 }

@@ -71,6 +71,9 @@ int plot(const Options& options, report::Output& out) {
                                 .width = width_of(options.width, out),
                                 .log = options.log,
                                 .color = out.data_color()};
+  RUN_CHECK(options.json || report::has_drawable(curves, options.log), ErrorKind::kNotFound,
+            "nothing to draw: {} has no value that is {}", metric,
+            options.log ? "finite and above 0, as --log wants" : "finite");
   if (!options.svg_file.empty()) {
     formats::write_file(options.svg_file, report::plot_svg(curves, style));
     out.talk(fmt::format("wrote {}\n", report::file_text(options.svg_file)));

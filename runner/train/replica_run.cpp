@@ -1,0 +1,177 @@
+#include "runner/train/replica_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/checkpoint.h"
+#include "runner/train/custom_loop.h"
+#include "runner/train/declared_loop.h"
+#include "runner/train/resuming.h"
+#include "runner/train/state_sharing.h"
+#include "schema/error.h"
+#include "schema/field_words.h"
+#include "schema/system_limits.h"
+#include "store/turn.h"
+
+namespace runner::train {
+
+ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
+    : request_(request),
+      recipe_(request.recipe),
+      hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
+      records_batches_(request.record_batches),
+      session_(recipe_, hooks_.get(), ranks),
+      save_every_(recipe_.checkpoint.every),
+      average_every_(recipe_.train.average_every),
+      record_(request, session_, hooks_.get()) {
+  if (hooks_) hooks_->attach(this);
+  const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
+  session_.trainer.allocate();
+  session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
+  log_.emplace(session_, record_, hooks_.get());
+}
+
+RunResult ReplicaRun::execute() {
+  record_.open_log_files();
+  // Opened, and made where it is missing, only when recipe and data are known to be good.
+  store::Store store = store::Store::open(request_.store, store::Access::kWrite);
+  store::await_turn(store, request_.stop);
+  request_.fork != nullptr  ? fork(std::move(store), *request_.fork)
+  : request_.resume.empty() ? record_.begin(std::move(store))
+                            : resume(std::move(store));
+  request_.observer.on_start(run(), name());
+  record_.warn_of_all(request_.warnings);
+  record_.warn_of_all(session_.data.warnings);
+  record_.warn_of_all(session_.plan_warnings());
+  if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
+    record_.warn("all labels are of one class: there is nothing to learn");
+  try {
+    if (session_.ranks != nullptr)
+      send_beginning(*session_.ranks, session_.trainer,
+                     {.run = std::string(run()),
+                      .name = std::string(name()),
+                      .records_batches = records_batches_,
+                      .metrics = record_.points().ranges(),
+                      .state = restored_,
+                      .resumed = resumed_});
+    train();
+  } catch (const Error& error) {
+    end_with(error);
+  } catch (const std::exception& error) {
+    end_with(error_of(error));
+  }
+  if (tracked()) end_tracking();
+  finish();
+  return std::move(record_.result);
+}
+
+void ReplicaRun::follow() {
+  const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
+  records_batches_ = beginning.records_batches;
+  record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
+  if (beginning.state) {
+    session_.schedule.restore(beginning.state->plateau);
+    go_on_from(*beginning.state, beginning.resumed);
+  }
+  train();
+}
+
+void ReplicaRun::fork(store::Store store, const ForkRequest& request) {
+  const store::RunRow parent = store::find_run(store, request.run);
+  const Forked found = restore_fork(store, parent, request, session_);
+  go_on_from(found.state, /*resumed=*/false);
+  record_.begin_fork(std::move(store), parent, found.info);
+  record_.warn_of_all(found.warnings);
+}
+
+void ReplicaRun::resume(store::Store store) {
+  const store::RunRow row = store::find_run(store, request_.resume);
+  if (request_.may_begin_again && store::list_states(store, row.id, /*for_resume=*/true).empty())
+    return begin_again(std::move(store), row);
+  const Resumed found = restore_newest(store, row, session_);
+  go_on_from(found.state, /*resumed=*/true);
+  const std::vector<store::MetricSummary> metrics = metrics_until(store, row, found.info.step);
+  const int64_t last_step = last_recorded_step(store, row);
+  record_.begin_attempt(std::move(store), row, &found.info, metrics, last_step);
+  record_.warn_of_all(found.warnings);
+  if (other_batches_) record_.warn(*other_batches_);
+  if (!request_.longer) return;
+  if (const auto text = stretched_schedule(session_, metrics)) record_.warn(*text);
+}
+
+void ReplicaRun::begin_again(store::Store store, const store::RunRow& row) {
+  std::optional<Forked> found;
+  if (request_.fork != nullptr) {
+    found = restore_fork(store, store::find_run(store, request_.fork->run), *request_.fork, session_);
+    go_on_from(found->state, /*resumed=*/false);
+  }
+  const int64_t last_step = last_recorded_step(store, row);
+  record_.begin_attempt(std::move(store), row, found ? &found->info : nullptr, {}, last_step);
+}
+
+void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
+  resumed_ = resumed;
+  position_ = place_of(state, session_, other_batches_);
+  window_ = state.window;
+  next_accumulation_ = state.next_accumulation > 0 ? state.next_accumulation : session_.accumulation();
+  reached_ = {step(), state.reached_epoch, session_.trainer.counters.samples};
+  saved_until_ = reached_;
+  if (window_.batches > 0) saved_until_ = {step(), position_.epoch, reached_.samples + window_.samples};
+  log_->set_patience(state.patience);
+  if (!session_.trainer.is_local() || session_.rank() == 0) session_.trainer.set_metrics(state.metrics);
+  if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
+  if (resumed) log_->stop_where_patience_is_over();
+  if (resumed && state.end) unfinished_ = state;
+  if (session_.ranks == nullptr) return;
+  restored_ = state;
+  restored_->counters = session_.trainer.counters;
+}
+
+void ReplicaRun::end_with(const Error& error) {
+  if (!save_unfinished() || !asked_to_stop() || session_.ranks != nullptr) return record_.fail_with(error);
+  if (error.kind() != ErrorKind::kInterrupted)
+    record_.warn(fmt::format("the end of step {} was interrupted: {}", step(), error.what()));
+  record_.result.status = store::RunStatus::kInterrupted;
+  record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
+}
+
+void ReplicaRun::end_tracking() {
+  try {
+    hooks_->track_end(to_string(record_.result.status));
+  } catch (const Error& error) {
+    record_.result.error ? record_.warn(fmt::format("trackers: {}", error.what())) : record_.fail_with(error);
+  }
+}
+
+void ReplicaRun::finish() {
+  session_.trainer.learn();
+  const Counters& counters = session_.trainer.counters;
+  RunResult& result = record_.result;
+  result.epochs = position_.epoch;
+  result.optimizer_steps = counters.windows;
+  result.skipped_steps = counters.windows - counters.applied;
+  result.samples = counters.samples;
+  result.repeated_samples = counters.repeats;
+  if (log_->stopped_early())
+    result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
+                                recipe_.train.early_stopping->metric, log_->patience().evaluations);
+  if (stopped_by_hook_) result.reason = fmt::format("stopped by the hook at step {}", step());
+  if (session_.own_loop) tell_of_little_training(result);
+  record_.finish();
+}
+
+void ReplicaRun::tell_of_little_training(RunResult& result) {
+  if (!finished() && !interrupted())
+    result.reason = fmt::format("the hook's train has returned at step {} of {}", step(), session_.scale.total_steps);
+  const Counters& counters = session_.trainer.counters;
+  const bool updated = std::ranges::any_of(counters.updates, [](const auto& one) { return one.second > 0; });
+  if (counters.applied > 0 && !updated)
+    record_.warn(
+        fmt::format("no optimizer has stepped in {}: the weights are as they were; call "
+                    "acc.optimizer:step() behind acc:backward(loss)",
+                    schema::length_text(step(), "steps")));
+}
+
+}  // namespace runner::train

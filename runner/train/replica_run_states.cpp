@@ -1,0 +1,138 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/checkpoint.h"
+#include "runner/train/replica_run.h"
+#include "runner/train/resuming.h"
+#include "runner/train/state_sharing.h"
+#include "schema/error.h"
+
+namespace runner::train {
+
+const char* ReplicaRun::reason_to_save() {
+  if (finished()) return nullptr;
+  if (std::exchange(save_wanted_, false)) return "hook";
+  if (save_due_) return "schedule";
+  return log_->evaluated() && record_.is_recorded_here() && record_.states().is_among_best(record_.points().at(step()))
+             ? "best"
+             : nullptr;
+}
+
+RunState ReplicaRun::state() {
+  session_.trainer.learn();
+  return {.position = position_,
+          .window = window_,
+          .reached_epoch = reached_.epochs,
+          .end = std::nullopt,
+          .accumulation = session_.accumulation(),
+          .next_accumulation = next_accumulation_,
+          .used = session_.used_before(position_),
+          .global_batch = session_.plan.global_batch_size(),
+          .extra_steps = session_.extra_steps(),
+          .counters = session_.trainer.counters,
+          .plateau = session_.schedule.plateau(),
+          .patience = log_->patience(),
+          .metrics = session_.trainer.metrics(),
+          .hook = hooks_ ? hooks_->state() : "",
+          .encoding = session_.data.encoding,
+          .train_data = session_.train_fingerprint(),
+          .eval_data = session_.eval_fingerprint()};
+}
+
+void ReplicaRun::save(const char* reason) {
+  measure(&PeakMemory::training);
+  if (!record_.is_recorded_here()) return;
+  StateKeeper& states = record_.states();
+  states.save(session_.trainer, state(), reason, stays(),
+              window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
+  measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays_memory(), states.largest_state()));
+}
+
+void ReplicaRun::keep_unfinished(const WindowEnd& end) {
+  const bool may_take_long = end.evaluation || end.evaluated || end.ends_epoch || finished();
+  if (session_.own_loop || !whole_ || !may_take_long || (hooks_ == nullptr && !end.evaluation)) return;
+  unfinished_ = state();
+  unfinished_->end = end;
+}
+
+bool ReplicaRun::save_unfinished() {
+  if (!unfinished_ || !record_.is_recorded_here()) return false;
+  try {
+    record_.states().save(session_.trainer, *unfinished_, asked_to_stop() ? "interrupt" : "failed",
+                          /*pinned=*/false, record_.points().at(step()));
+    record_.states().wait();
+    return true;
+  } catch (const Error&) {  // what has failed before says why the run ends
+    return false;
+  }
+}
+
+bool ReplicaRun::stays() const {
+  const auto& every = recipe_.checkpoint.keep_every;
+  return save_due_ && every && save_every_.count(saved_until_) % *every == 0;
+}
+
+void ReplicaRun::not_finite(const NotFinite& found, bool untouched) {
+  if (recipe_.train.on_nan == schema::OnNan::kSkip) {
+    if (++record_.result.skipped_steps == 1)
+      record_.warn(fmt::format("step {} was skipped: {}{}", step() + session_.own_loop, found.what,
+                               found.where.known() ? fmt::format(" ({})", found.where.to_string()) : ""));
+    return;
+  }
+  // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
+  try {
+    if (step() > 0 && untouched && whole_) save("not finite");
+  } catch (const Error&) {  // `found` says it
+  }
+  session_.trainer.learn();
+  throw Error(
+      ErrorKind::kRun,
+      what_failed(found, step() + 1, session_.trainer.counters.applied > 0, has(hooks_.get(), HookEntry::kTransform)),
+      found.where);
+}
+
+void ReplicaRun::set_position(const data::Position& position) {
+  position_ = position;
+  window_ = {};
+}
+
+void ReplicaRun::save_soon(bool in_window) {
+  if (in_window) {
+    save_wanted_ = true;
+  } else {
+    due_state_ = "hook";
+  }
+}
+
+void ReplicaRun::settle() {
+  if (const char* const reason = std::exchange(due_state_, nullptr)) save(reason);
+}
+
+void ReplicaRun::check_state(std::optional<int64_t> state) {
+  if (session_.ranks == nullptr) return record_.check_state(state);
+  std::string error;
+  try {
+    if (record_.is_recorded_here()) record_.check_state(state);
+  } catch (const Error& found) {
+    if (found.kind() != ErrorKind::kRun) throw;
+    error = found.message();
+  }
+  error = session_.ranks->gather_objects(error, {"load_state", step()}).front();
+  RUN_CHECK(error.empty(), ErrorKind::kRun, "{}", error);
+}
+
+void ReplicaRun::load(std::optional<int64_t> state) {
+  RunState found;
+  if (record_.is_recorded_here()) {
+    store::Store store = record_.reopened();
+    found = restore_values(store, store::find_run(store, record_.result.run), state, session_);
+    found.counters = session_.trainer.counters;
+    record_.states().forget();
+  }
+  if (session_.ranks != nullptr) found = share_state(*session_.ranks, session_.trainer, found);
+  session_.schedule.restore(found.plateau);
+  if (!found.hook.empty()) hooks_->restore(found.hook);
+}
+
+}  // namespace runner::train

@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/checkpoint.h"
+#include "runner/train/custom_loop.h"
+#include "runner/train/declared_loop.h"
+#include "runner/train/reduction.h"
+#include "runner/train/replica_run.h"
+#include "runner/train/wishes.h"
+#include "schema/error.h"
+
+namespace runner::train {
+
+void ReplicaRun::agree(uint64_t decisions) {
+  if (session_.ranks == nullptr || !whole_) return;
+  const Wishes all = agreed({.interrupted = asked_to_stop(),
+                             .stop = stop_wanted_,
+                             .save = save_wanted_,
+                             .drawn = hooks_ ? hooks_->drawn() : 0,
+                             .accumulation = next_accumulation_,
+                             .decisions = decisions},
+                            *session_.ranks, step());
+  agreed_to_stop_ = all.interrupted;
+  stopped_by_hook_ = all.stop;
+  save_wanted_ = all.save;
+  if (hooks_) hooks_->set_drawn(all.drawn);
+}
+
+void ReplicaRun::average(bool due) {
+  whole_ = due;
+  if (due) session_.trainer.average();
+}
+
+void ReplicaRun::adopt_accumulation() {
+  if (next_accumulation_ == session_.accumulation() || !whole_) return;
+  session_.set_accumulation(next_accumulation_);
+  session_.count_steps_from(position_, 0);
+}
+
+data::LoaderSpec ReplicaRun::loader_spec() const {
+  return {.shuffle = recipe_.data.shuffle,
+          .seed = session_.data_seed(),
+          .replica = session_.rank(),
+          .from = position_,
+          .prefetch = recipe_.data.prefetch,
+          .transform = hooks_ ? hooks_->transform() : nullptr,
+          .without_repeats = has(hooks_.get(), HookEntry::kTrainingStep),
+          .never_empty = session_.own_loop || session_.trainer.is_local()};
+}
+
+void ReplicaRun::train() {
+  log_->start();
+  if (tracked()) hooks_->track_begin();
+  on(HookEvent::kRunBegin);
+  agree();
+  if (window_.batches == 0) adopt_accumulation();
+  if (unfinished_) {
+    if (record_.is_recorded_here()) record_.states().forget();
+    finish_window(*std::exchange(unfinished_, std::nullopt)->end, /*logged=*/true);
+  }
+  session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
+  if (!whole_) average(/*due=*/true);
+  const bool done = finished() || (session_.own_loop && !interrupted());
+  save(done ? "end" : "interrupt");
+  if (record_.is_recorded_here()) record_.states().wait();
+  if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
+  if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
+  record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
+  record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
+}
+
+void ReplicaRun::begin_window() {
+  settle();
+  if (hooks_ && !std::exchange(has_begun_, true)) hooks_->check_registered();
+  if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
+  if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
+  adopt_accumulation();
+}
+
+void ReplicaRun::inside_window(const Trainer::Window& window) {
+  window_ = window;
+  position_ = window.next;
+  if (records_batches_ && session_.ranks != nullptr)
+    window_.batch_digest = digest_of_all(window.batch_digest, *session_.ranks, {"batches", step()});
+  agree();
+  const Reached before = saved_until_;
+  saved_until_ = {step(), position_.epoch, session_.trainer.counters.samples + window.samples};
+  save_due_ = save_every_.due(before, saved_until_);
+  if (save_due_) save("schedule");
+  record_.collect();
+}
+
+void ReplicaRun::end_window(const Trainer::Window& window) {
+  window_ = {};
+  for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
+  const Reached before = reached_;
+  reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
+  position_ = window.next;
+  if (session_.trainer.is_local()) average(average_every_.due(before, reached_) || finished());
+  if (hooks_) agree(window.decisions);
+  log_->take(window, before, reached_);
+  save_due_ = whole_ && save_every_.due(std::exchange(saved_until_, reached_), reached_);
+  if (records_batches_) record_batches(window.batch_digest);
+  if (!record_.result.first_step_seconds) record_.first_window();
+  warn_of_unused();
+  const bool logged = log_->logging_due() || finished();
+  if (logged) log_->log();
+  const bool evaluation = log_->evaluates() && whole_ && (log_->evaluation_due() || finished());
+  finish_window({.evaluation = evaluation, .ends_epoch = window.ends_epoch}, logged);
+}
+
+void ReplicaRun::finish_window(WindowEnd end, bool logged) {
+  keep_unfinished(end);
+  if (end.evaluation) {
+    evaluate();
+    end = {.evaluated = true, .ends_epoch = end.ends_epoch};
+    keep_unfinished(end);
+  }
+  if (end.evaluated) on(HookEvent::kEvaluation);
+  on(HookEvent::kStepEnd);
+  if (end.ends_epoch) on(HookEvent::kEpochEnd);
+  if (end.ends_epoch && !position_.begins_epoch()) on(HookEvent::kEpochBegin);
+  agree();
+  unfinished_.reset();
+  adopt_accumulation();
+  if (stops() && !logged) log_->log();
+  if (tracked()) track();
+  const char* const reason = whole_ ? reason_to_save() : nullptr;
+  if (session_.own_loop) {
+    if (due_state_ == nullptr) due_state_ = reason;
+  } else if (reason != nullptr) {
+    save(reason);
+  }
+  record_.collect();
+  request_.observer.on_step(progress());
+}
+
+void ReplicaRun::warn_of_unused() {
+  const std::string& names = session_.trainer.unused();
+  if (names.empty() || std::exchange(warned_of_unused_, true)) return;
+  record_.warn(
+      fmt::format("the loss does not depend on {}: the gradient is zero there, and weight decay goes on; freeze "
+                  "what is not to be trained (model.freeze)",
+                  names));
+}
+
+void ReplicaRun::record_batches(uint64_t digest) {
+  if (session_.ranks != nullptr) digest = digest_of_all(digest, *session_.ranks, {"batches", step()});
+  record_.points().add(kBatchDigest, step(), static_cast<double>(digest >> 11));
+}
+
+void ReplicaRun::evaluate() {
+  measure(&PeakMemory::training);
+  const size_t before = session_.device->temporary_bytes();
+  const std::map<std::string, double> metrics =
+      log_->evaluate([this] { return unfinished_.has_value() && asked_to_stop(); });
+  measure(&PeakMemory::evaluation);
+  if (session_.device->temporary_bytes() > before) session_.device->release_temporary();
+  request_.observer.on_evaluation(progress(), metrics);
+}
+
+void ReplicaRun::measure(int64_t PeakMemory::*phase, int64_t copies) {
+  int64_t& peak = record_.result.peak_memory.*phase;
+  peak = std::max(peak, session_.trainer.memory().total() + copies);
+}
+
+void ReplicaRun::track() {
+  const std::map<std::string, double> points = record_.points().at(step());
+  if (!points.empty()) hooks_->track(points, step());
+}
+
+void ReplicaRun::on(HookEvent event) {
+  if (hooks_ && hooks_->has(event)) hooks_->on(event);
+}
+
+void ReplicaRun::save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes) {
+  record_.save_artifact(name, kind, std::move(bytes));
+}
+
+void ReplicaRun::save_model(const std::string& name, int64_t max_shard_size) {
+  for (FileBytes& file : model_files(session_.trainer, name, max_shard_size))
+    save_artifact(file.name, "model", std::move(file.bytes));
+}
+
+std::optional<double> ReplicaRun::metric(const std::string& name) const {
+  if (!record_.begun()) return std::nullopt;
+  const double value = record_.points().newest(name);
+  return std::isnan(value) ? std::nullopt : std::optional(value);
+}
+
+Observer::Progress ReplicaRun::progress() const {
+  return {.epoch = position_.epoch,
+          .epochs = recipe_.train.epochs.value_or(0),
+          .step = step(),
+          .steps = session_.scale.total_steps,
+          .samples = log_->samples(),
+          .loss = record_.points().newest("train/loss")};
+}
+
+}  // namespace runner::train
