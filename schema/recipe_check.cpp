@@ -282,6 +282,8 @@ class Checker {
     if (settings_.is_true("sync_each_batch")) refuse("sync_each_batch", "true", "no gradients are reduced");
     if (const auto hook = settings_.text("comm.hook"); hook && *hook != "none")
       refuse("comm.hook", *hook, "no gradients travel");
+    if (settings_.text("comm.unused") == "skip")
+      refuse("comm.unused", "skip", "one replica would leave out a parameter that the others update");
     if (settings_.text("train.on_nan") == "skip")
       refuse("train.on_nan", "skip", "one replica would skip a step that the others make");
     if (settings_.text("mixed_precision") == "fp16" && settings_.is_true("scaler.enabled"))

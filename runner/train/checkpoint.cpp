@@ -13,7 +13,7 @@
 
 #include "runner/data/dataset.h"
 #include "runner/formats/model_files.h"
-#include "runner/train/loss_scaler.h"
+#include "runner/train/side_sections.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -24,15 +24,9 @@ using nlohmann::json;
 constexpr std::string_view kModel = "model/";
 constexpr std::string_view kOptimizer = "optimizer/";
 constexpr std::string_view kGradient = "gradient/";  // of a window under way, or a loop that carries gradients on
-constexpr std::string_view kComm = "comm/";          // by the array's name
 constexpr std::string_view kSums = "sums";
-constexpr std::string_view kScaler = "scaler";  // by ScalerState
 constexpr std::string_view kRun = "run";
 constexpr int kRunVersion = 3;  // of the document in that section
-
-std::string meta_of(const backends::TensorType& type) {
-  return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
-}
 
 // Numbers that JSON cannot hold travel as text.
 std::string number_text(double value) {
@@ -234,31 +228,17 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
   trainer.set_gradients(std::move(held));
 }
 
-// Visits what a state holds of PowerSGD: (section name, array, its description).
-template <class Visit>
-void each_compression_array(const Trainer& trainer, const Visit& visit) {
-  for (const DeviceArray& array : trainer.layout().arrays())
-    if (array.role == Role::kCompression)
-      visit(fmt::format("{}{}", kComm, array.name), trainer.layout().find(array.role, array.buffer, array.index),
-            array);
-}
-
 // The sum of the gradients of a window under way, which one replica goes on from.
 bool is_with_rank_0(const store::Section& section, const std::set<std::string>& known) {
   return section.name.starts_with(kGradient) &&
          known.contains(fmt::format("{}{}", kModel, section.name.substr(kGradient.size())));
 }
 
-std::vector<std::byte> scaler_bytes(Trainer& trainer) {
-  std::vector<std::byte> bytes;
-  for (int32_t index = 0; index < kScalerStateCount; ++index) {
-    const std::vector<std::byte> value = trainer.read(trainer.layout().find(Role::kScaler, 0, index));
-    bytes.insert(bytes.end(), value.begin(), value.end());
-  }
-  return bytes;
-}
-
 }  // namespace
+
+std::string meta_of(const backends::TensorType& type) {
+  return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
+}
 
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
   snapshot.clear();
@@ -270,11 +250,7 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
     sums.insert(sums.end(), value.begin(), value.end());
   }
   snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
-  if (first_scale(trainer.recipe()))
-    snapshot.add(kScaler, meta_of({backends::DType::kF32, backends::Shape{kScalerStateCount}}), scaler_bytes(trainer));
-  each_compression_array(trainer, [&](const std::string& name, int32_t array, const DeviceArray& of) {
-    snapshot.add(name, meta_of(of.type), trainer.read(array));
-  });
+  capture_side_sections(trainer, snapshot);
 
   const MemoryUse use = trainer.arrays_memory();
   snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
@@ -359,33 +335,6 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
   }
 }
 
-namespace {
-
-// A state of a run without a loss scale leaves it as it begins.
-void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
-  const store::Section* const scaler = loaded.find(kScaler);
-  if (!first_scale(trainer.recipe()) || scaler == nullptr) return;
-  RUN_CHECK(scaler->bytes.size() == kScalerStateCount * sizeof(float), ErrorKind::kStore,
-            "state {}: the section scaler is damaged", loaded.info.id);
-  for (int32_t state = 0; state < kScalerStateCount; ++state)
-    trainer.write(
-        trainer.layout().find(Role::kScaler, 0, state),
-        std::span<const std::byte>(scaler->bytes).subspan(static_cast<size_t>(state) * sizeof(float), sizeof(float)));
-}
-
-// A state of a run without PowerSGD leaves it as it begins.
-void restore_compression(const store::LoadedState& loaded, Trainer& trainer) {
-  each_compression_array(trainer, [&](const std::string& name, int32_t array, const DeviceArray& of) {
-    const store::Section* const section = loaded.find(name);
-    if (section == nullptr) return;
-    RUN_CHECK(section->bytes.size() == of.type.bytes(), ErrorKind::kStore, "state {}: the section {} is damaged",
-              loaded.info.id, name);
-    trainer.write(array, section->bytes);
-  });
-}
-
-}  // namespace
-
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
   const int64_t id = loaded.info.id;
   keep_gradients_of(loaded, trainer);
@@ -413,9 +362,8 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
     if (role != Role::kScaler && role != Role::kCompression) trainer.write(static_cast<int32_t>(i), arrays[i]);
   }
   restore_sums(loaded, trainer);
-  restore_scaler(loaded, trainer);
-  restore_compression(loaded, trainer);
   trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
+  restore_side_sections(loaded, trainer);
 }
 
 void restore_gradients(const store::LoadedState& loaded, Trainer& trainer) {

@@ -58,6 +58,9 @@ struct RunState {
   std::string eval_data;   // empty: none
 };
 
+// The description of a section that holds a tensor.
+std::string meta_of(const backends::TensorType& type);
+
 // Copies trainer and state into `snapshot`, whose header the caller fills.
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
 

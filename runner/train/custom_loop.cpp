@@ -31,6 +31,7 @@ CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
       ranks_(session.ranks),
       hooks_(hooks),
       host_(host),
+      reached_(held_parameters()),
       touched_{.stepped = std::vector<bool>(optimizers().size())} {}
 
 void CustomLoop::run() {
@@ -63,6 +64,7 @@ void CustomLoop::begin_segment() {
                    Segment::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
                                       .training = training,
                                       .gradients = trainer_.gradients(),
+                                      .reached = reached_,
                                       .losses = window_.losses,
                                       .voided = !window_.seen.finite,
                                       .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt});
@@ -102,6 +104,7 @@ void CustomLoop::run_segment() {
   if (train_.batch == nullptr) segment_->reduce();  // there is no window whose end would do it
   segment_->finish();
   trainer_.set_gradients(segment_->gradients());
+  reached_ = segment_->reached();
   window_.losses = segment_->losses();
   if (!segment_->does_something()) return;
   trainer_.run_segment(*segment_, batch());
@@ -332,6 +335,7 @@ void CustomLoop::step(int32_t optimizer) {
   const WindowRates rates = session_.rates();
   decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
   segment().reduce();
+  trainer_.note_unused(segment().unused(optimizer));
   segment().step(
       optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates);
   if (!segment().applied()) counters.update_was_skipped = false;
@@ -389,6 +393,14 @@ bool CustomLoop::step_was_skipped() {
   return segment().inputs().read(segment().applied()).front() == 0;
 }
 
+// What a state says of gradients is that they are there.
+std::vector<bool> CustomLoop::held_parameters() const {
+  std::vector<bool> held;
+  for (const nn::Parameter& parameter : trainer_.model().parameters.parameters())
+    held.push_back(trainer_.gradients()[static_cast<size_t>(parameter.buffer)] != Held::kNothing);
+  return held;
+}
+
 // ---- states and points ---------------------------------------------------------------------------------------------
 
 void CustomLoop::log(const std::string& name, Value value) {
@@ -411,6 +423,7 @@ void CustomLoop::load(std::optional<int64_t> state) {
   trainer_.forget_exchanged();
   window_.losses = false;
   host_.load(state);
+  reached_ = held_parameters();
   touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   window_.rate.reset();
   begin_segment();

@@ -137,6 +137,7 @@ class CustomLoop {
   void close_evaluation();
   void leave_evaluation();
   void drop_window();
+  std::vector<bool> held_parameters() const;
   data::Position place() const;
   int64_t epochs_of_run() const;
   void leave_epoch();
@@ -159,6 +160,7 @@ class CustomLoop {
   Batches train_, eval_;
   int64_t batches_ = 0;  // so far, which number them
   Window window_;
+  std::vector<bool> reached_;  // by ParameterId: what the gradients that are held are of, on this replica
   Touched touched_;
   EpochCount epochs_;
   std::optional<NotFinite> not_finite_;  // the first on any replica, found once: it takes a while

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/parameter_use.h"
 #include "runner/train/power_sgd.h"
 #include "schema/error.h"
 
@@ -37,6 +38,7 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
     if (keeps_gradients) add(Role::kGradients, b, 0, "gradients");
     if (is_power_sgd(comm)) add_compression(parameters, comm, b);
+    if (skips_unused(comm)) add_use(parameters, b, keeps_gradients);
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = Role::kSum,
@@ -44,9 +46,8 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .index = sum,
                        .name = std::string(kSumNames[sum]),
                        .type = {backends::DType::kF64, backends::Shape{2}}});
-  if (!first_scale) return;
-  add_scaler(*first_scale);
-  add_clock(optimizers.names.size());
+  if (first_scale) add_scaler(*first_scale);
+  if (first_scale || skips_unused(comm)) add_clock(optimizers.names.size());
 }
 
 // A buffer of which nothing is compressed has arrays, too: of one number.
@@ -67,6 +68,18 @@ void DeviceLayout::add_compression(const nn::ParameterSet& parameters, const sch
   add(kError, "error", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
   add(kQs, "qs", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
   add(kReductions, "reductions", backends::DType::kF64, {});
+}
+
+void DeviceLayout::add_use(const nn::ParameterSet& parameters, int32_t buffer, bool keeps_gradients) {
+  const auto add = [&](UseState index, std::string_view name) {
+    arrays_.push_back({.role = Role::kUse,
+                       .buffer = buffer,
+                       .index = index,
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {backends::DType::kF64, backends::Shape{std::ssize(parameters.in_buffer(buffer))}}});
+  };
+  add(kUpdates, "updates of parameters");
+  if (keeps_gradients) add(kReached, "reached");
 }
 
 void DeviceLayout::add_scaler(double first_scale) {

@@ -23,6 +23,7 @@ enum class Role {
   kScaler,       // () f32, what enum ScalerState says; where the loss is scaled
   kCompression,  // what enum CompressionState says; where gradients travel as power_sgd.h has it
   kClock,        // f64, what enum ClockState says; where the device counts (update_clock.h)
+  kUse,          // (its parameters) f64, what enum UseState says; with comm.unused: skip (parameter_use.h)
 };
 
 enum Sum : int32_t {
@@ -52,10 +53,15 @@ enum ClockState : int32_t {
 };
 inline constexpr int64_t kClockRows = 64;
 
+enum UseState : int32_t {
+  kUpdates,  // of each parameter
+  kReached,  // 1 where a loss of the window so far depends on it, else 0; where gradients are kept
+};
+
 struct DeviceArray {
   Role role;
   int32_t buffer = 0;  // of the ParameterSet
-  int32_t index = 0;   // slot, Sum, ScalerState or ClockState
+  int32_t index = 0;   // slot, or what the enum of the role says
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
@@ -64,7 +70,7 @@ struct DeviceArray {
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, now or because a hook says so later, or a loop of a
-  // hook carries gradients on.  `first_scale`: none, or the loss is scaled, and the device counts.
+  // hook carries gradients on.  `first_scale`: none, or the loss is scaled.
   DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                std::optional<double> first_scale = {}, const schema::CommSpec& comm = {});
 
@@ -76,6 +82,7 @@ class DeviceLayout {
  private:
   void add_scaler(double first_scale);
   void add_clock(size_t optimizers);
+  void add_use(const nn::ParameterSet& parameters, int32_t buffer, bool keeps_gradients);
   void add_compression(const nn::ParameterSet& parameters, const schema::CommSpec& comm, int32_t buffer);
 
   std::vector<DeviceArray> arrays_;

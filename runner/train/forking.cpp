@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "runner/data/dataset.h"
+#include "runner/train/side_sections.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -150,11 +151,14 @@ Forked restore_fork(store::Store& store, const store::RunRow& parent, const Fork
   }
   const Counters counters = fork.state.counters;
   const bool slots = take_slots(request, loaded, trainer, fork);
-  if (slots) warn_of_frozen(loaded, trainer, fork);
+  if (slots) {
+    warn_of_frozen(loaded, trainer, fork);
+    trainer.counters.updates = counters.updates;
+    restore_use(loaded, trainer);
+  }
   if (const auto why = reason_to_begin(request, fork.state, session)) {
     fork.warnings.push_back(fmt::format("training begins with the first epoch: {}", *why));
     start_afresh(fork.state);
-    if (slots) trainer.counters.updates = counters.updates;
     return fork;
   }
   restore_sums(loaded, trainer);

@@ -12,25 +12,23 @@ namespace runner::train {
 
 namespace ops = backends::ops;
 
-Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set) {
+Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set) {
   const std::vector<Value> each = backends::differentiate(root, seed, parameters);
-  const auto has_gradient = [&](const nn::Parameter& p) {
-    return p.trainable && each[static_cast<size_t>(&p - set.parameters().data())];
-  };
-  if (!std::any_of(set.parameters().begin(), set.parameters().end(), has_gradient))
+  Derivative derivative{Gradients(set.buffers().size()), {}};
+  for (size_t id = 0; id < each.size(); ++id) derivative.reached.push_back(set.parameters()[id].trainable && each[id]);
+  if (std::ranges::find(derivative.reached, true) == derivative.reached.end())
     throw Error(ErrorKind::kRun, "the loss depends on no parameter that is trained", root.program->mark_of(root.id))
         .locate(root.program->mark());
-  Gradients gradients(set.buffers().size());
-  for (size_t b = 0; b < gradients.size(); ++b) {
+  for (size_t b = 0; b < set.buffers().size(); ++b) {
     if (set.buffers()[b].group < 0) continue;
     std::vector<Value> parts;
     for (const nn::ParameterId id : set.in_buffer(static_cast<int32_t>(b))) {
       const Value part = each[static_cast<size_t>(id)];
       parts.push_back(ops::flatten(part ? part : ops::full_like(parameters[static_cast<size_t>(id)], 0.0)));
     }
-    gradients[b] = ops::concat(parts, 0);
+    derivative.gradients[b] = ops::concat(parts, 0);
   }
-  return gradients;
+  return derivative;
 }
 
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root) {
@@ -41,18 +39,6 @@ std::vector<bool> needed_for(const backends::Program& program, backends::ValueId
     for (const backends::ValueId operand : program.operands(id)) needed[static_cast<size_t>(operand)] = true;
   }
   return needed;
-}
-
-std::string unused_parameters(const backends::Program& program, backends::ValueId root,
-                              std::span<const backends::ValueId> parameters, const nn::ParameterSet& set) {
-  const std::vector<bool> needed = needed_for(program, root);
-  std::string names;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const nn::Parameter& parameter = set.parameters()[i];
-    if (parameter.trainable && !needed[static_cast<size_t>(parameters[i])])
-      names += (names.empty() ? "" : ", ") + parameter.name;
-  }
-  return names;
 }
 
 namespace {

@@ -21,17 +21,18 @@ using Gradients = std::vector<Value>;
 // added up and is still to be reduced, or the sum over all replicas.
 enum class Held : uint8_t { kNothing, kShare, kSum };
 
+struct Derivative {
+  Gradients gradients;
+  std::vector<bool> reached;  // by ParameterId: it is trained, and root depends on it
+};
+
 // d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter
 // that root does not depend on has zeros; a buffer that is not trained has none.  Throws Error(kRun) where root
 // depends on no parameter that is trained.
-Gradients gradients_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
+Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
 
 // By ValueId: what a value is computed from, as far as derivatives go.
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root);
-
-// Trained parameters that `root` does not depend on, "2.weight, 2.bias"; empty: it depends on all.
-std::string unused_parameters(const backends::Program& program, backends::ValueId root,
-                              std::span<const backends::ValueId> parameters, const nn::ParameterSet& set);
 
 // What other replicas see of a gradient, f32: it may travel as fp16 or bf16.
 Value on_its_way(Value gradient, const schema::CommSpec& comm);

@@ -7,6 +7,7 @@
 #include "runner/train/checkpoint.h"
 #include "runner/train/custom_loop.h"
 #include "runner/train/declared_loop.h"
+#include "runner/train/parameter_use.h"
 #include "runner/train/reduction.h"
 #include "runner/train/replica_run.h"
 #include "runner/train/wishes.h"
@@ -141,10 +142,9 @@ void ReplicaRun::finish_window(WindowEnd end, bool logged) {
 void ReplicaRun::warn_of_unused() {
   const std::string& names = session_.trainer.unused();
   if (names.empty() || std::exchange(warned_of_unused_, true)) return;
-  record_.warn(
-      fmt::format("the loss does not depend on {}: the gradient is zero there, and weight decay goes on; freeze "
-                  "what is not to be trained (model.freeze)",
-                  names));
+  record_.warn(fmt::format("the loss does not depend on {}: {}; freeze what is not to be trained (model.freeze)", names,
+                           skips_unused(recipe_.comm) ? "a step updates only what a loss of it depends on"
+                                                      : "the gradient is zero there, and weight decay goes on"));
 }
 
 void ReplicaRun::record_batches(uint64_t digest) {

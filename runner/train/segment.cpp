@@ -25,14 +25,20 @@ Segment::Segment(const StepBuilder& builder, Beginning beginning)
       arrays_(builder.layout(), frame_.arrays),
       gradients_(builder.model().parameters.buffers().size()),
       shares_(gradients_.size()),
+      reached_(beginning_.reached),
+      reached_values_(gradients_.size()),
       forward_(builder.forward_of(program_, frame_, beginning_.training)),
       inputs_(builder.inputs_of(forward_, frame_)) {
   if (beginning_.voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
   if (beginning_.losses) losses_ = arrays_.get(Role::kSum, 0, kWindowSum);
   for (const Value parameter : frame_.parameters) first_parameters_.push_back(parameter.id);
+  reached_.resize(frame_.parameters.size());
   for (size_t b = 0; b < gradients_.size(); ++b) {
     const Held held = beginning_.gradients[b];
-    if (held != Held::kNothing) gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
+    if (held != Held::kNothing) {
+      gradients_[b] = arrays_.get(Role::kGradients, static_cast<int32_t>(b));
+      if (skips_unused(arrays_)) reached_values_[b] = arrays_.get(Role::kUse, static_cast<int32_t>(b), kReached);
+    }
     shares_[b] = held == Held::kShare;
   }
 }
@@ -80,10 +86,11 @@ void Segment::backward(Value loss, double share, double samples, double counted)
   const Value finite = ops::is_finite(ops::detach(total));
   losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
 
-  Gradients added = gradients_of(loss, seed, frame_.parameters, builder_.model().parameters);
-  unscale(added, scale);
-  for (size_t b = 0; b < added.size(); ++b)
-    if (added[b]) add_gradient(b, added[b]);
+  Derivative added = derivative_of(loss, seed, frame_.parameters, builder_.model().parameters);
+  unscale(added.gradients, scale);
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    if (added.gradients[b]) add_gradient(b, added.gradients[b]);
+  note_reached(added.reached);
 
   const Value sums = ops::detach(loss_and_weight(total, scalar("counted", counted)));
   losses_ = losses_ ? ops::add(losses_, sums) : sums;
@@ -97,10 +104,26 @@ void Segment::add_gradient(size_t buffer, Value added) {
   shares_[buffer] = true;
 }
 
-Value Segment::over_all(Value share, backends::Subject subject) {
+void Segment::note_reached(const std::vector<bool>& reached) {
+  for (size_t id = 0; id < reached.size(); ++id) reached_[id] = reached_[id] || reached[id];
+  if (skips_unused(arrays_)) add_reached(reached_values_, program_, reached, builder_.model().parameters);
+}
+
+std::string Segment::unused(int32_t optimizer) const {
+  const nn::ParameterSet& parameters = builder_.model().parameters;
+  std::vector<bool> not_unused(parameters.parameters().size(), true);
+  for (int32_t b = 0; b < buffers(); ++b) {
+    if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
+    for (const nn::ParameterId id : parameters.in_buffer(b))
+      not_unused[static_cast<size_t>(id)] = reached_[static_cast<size_t>(id)];
+  }
+  return unused_parameters(not_unused, parameters);
+}
+
+Value Segment::over_all(Value share, backends::Subject subject, backends::Reduction reduction) {
   if (!beginning_.rank) return share;
   ++meetings_;
-  return ops::all_reduce(share, backends::Reduction::kSum, subject);
+  return ops::all_reduce(share, reduction, subject);
 }
 
 Value Segment::sum_of_gradients(int32_t buffer, Value share) {
@@ -112,8 +135,12 @@ Value Segment::sum_of_gradients(int32_t buffer, Value share) {
 
 // A loss that is not finite makes the sum of all so.
 void Segment::reduce() {
-  for (size_t b = 0; b < gradients_.size(); ++b)
-    if (gradients_[b] && shares_[b]) gradients_[b] = sum_of_gradients(static_cast<int32_t>(b), gradients_[b]);
+  for (size_t b = 0; b < gradients_.size(); ++b) {
+    if (!gradients_[b] || !shares_[b]) continue;
+    gradients_[b] = sum_of_gradients(static_cast<int32_t>(b), gradients_[b]);
+    Value& reached = reached_values_[b];
+    if (reached) reached = over_all(reached, backends::Subject::kGradients, backends::Reduction::kMax);
+  }
   shares_.assign(shares_.size(), false);
   if (!losses_) return;
   const Value sums = over_all(losses_, backends::Subject::kLoss);
@@ -158,8 +185,11 @@ void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
 }
 
 void Segment::zero_grad(int32_t optimizer) {
-  for (int32_t b = 0; b < buffers(); ++b)
-    if (is_of(b, optimizer)) gradients_[static_cast<size_t>(b)] = {};
+  for (int32_t b = 0; b < buffers(); ++b) {
+    if (!is_of(b, optimizer)) continue;
+    gradients_[static_cast<size_t>(b)] = reached_values_[static_cast<size_t>(b)] = {};
+    for (const nn::ParameterId id : builder_.model().parameters.in_buffer(b)) reached_[static_cast<size_t>(id)] = false;
+  }
 }
 
 // ---- updates -------------------------------------------------------------------------------------------------------
@@ -171,9 +201,10 @@ void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ah
   const WindowRates now = counts ? rates_.back() : rates(0);
   for (int32_t b = 0; b < buffers(); ++b) {
     if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
-    const optim::Rule& rule = builder_.optimizers().rule(group_of(b));
-    update(b, counts ? clock_scalars(arrays_, builder_.recipe().scheduler, rule, optimizer)
-                     : scalar_inputs(rule, now, number));
+    const Value reached = reached_values_[static_cast<size_t>(b)];
+    update(b, counts ? clock_terms(arrays_, builder_, b, reached, applied_)
+                     : UpdateTerms{scalar_inputs(builder_.group_of(b).rule, now, number), applied_});
+    if (reached) count_update_of_each(arrays_, b, reached, applied_);
   }
   if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
   if (counts) count_update(arrays_, optimizer, applied_);
@@ -185,6 +216,7 @@ void Segment::decide_step(int32_t optimizer) {
   RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "step: there are no gradients; call acc:backward first");
   const bool scaled = static_cast<bool>(loss_scale(arrays_));
   applied_ = finite_;
+  if (!applied_ && has_clock(arrays_)) applied_ = {&program_, program_.constant(1, {DType::kBool, {}})};
   if (!checks_gradients(builder_.recipe())) return;
   const Value finite = all_finite(gradients);
   applied_ = finite_ ? ops::logical_and(finite_, finite) : finite;
@@ -200,10 +232,10 @@ std::vector<Value> Segment::scalar_inputs(const optim::Rule& rule, const WindowR
   return scalars;
 }
 
-void Segment::update(int32_t buffer, const std::vector<Value>& scalars) {
+void Segment::update(int32_t buffer, const UpdateTerms& terms) {
   // No derivative goes through an update, neither of the gradient nor of the parameters before.
   const Value gradient = ops::detach(gradients_[static_cast<size_t>(buffer)]);
-  apply_update(arrays_, builder_.optimizers().rule(group_of(buffer)), buffer, gradient, scalars, applied_);
+  apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms);
   const Value updated = ops::detach(arrays_.get(Role::kParameters, buffer));
   for (const nn::ParameterId id : builder_.model().parameters.in_buffer(buffer)) {
     Value& parameter = frame_.parameters[static_cast<size_t>(id)];
@@ -242,12 +274,17 @@ void Segment::finish() {
     const int output = add_output(name, value);
     logged_.push_back({std::move(name), output});
   }
-  for (int32_t b = 0; b < buffers(); ++b)
-    if (const Value gradient = gradients_[static_cast<size_t>(b)];
-        gradient && gradient.id != arrays_.get(Role::kGradients, b).id)
-      arrays_.set(gradient, Role::kGradients, b);
+  for (int32_t b = 0; b < buffers(); ++b) {
+    keep(gradients_[static_cast<size_t>(b)], Role::kGradients, b, 0);
+    keep(reached_values_[static_cast<size_t>(b)], Role::kUse, b, kReached);
+  }
   if (losses_ && losses_finite_) arrays_.set(losses_, Role::kSum, 0, kWindowSum);
   arrays_.output(program_);
+}
+
+// For the next segment; unset: nothing.
+void Segment::keep(Value value, Role role, int32_t buffer, int32_t index) {
+  if (value && value.id != arrays_.get(role, buffer, index).id) arrays_.set(value, role, buffer, index);
 }
 
 ForwardPass Segment::forward_pass() const {

@@ -16,6 +16,7 @@
 #include "runner/train/hooks.h"
 #include "runner/train/host_tensor.h"
 #include "runner/train/not_finite.h"
+#include "runner/train/parameter_use.h"
 #include "runner/train/step_builder.h"
 #include "runner/train/step_completion.h"
 #include "runner/train/update_clock.h"
@@ -28,6 +29,7 @@ class Segment {
     std::optional<int64_t> batch = {};  // samples of the batch that it works on; none: there is no batch
     bool training = true;
     std::vector<Held> gradients = {};  // by flat buffer
+    std::vector<bool> reached = {};    // by ParameterId: by what these gradients are of, on this replica
     bool losses = false;               // the window's sum holds losses that are in no point yet
     bool voided = false;               // a loss of the window was not finite before: nothing is updated
     std::optional<int> rank = {};      // among replicas; none: this is the only one
@@ -47,6 +49,8 @@ class Segment {
   // What replicas have added up becomes the sum over all of them: gradients, losses, and whether those are finite.
   // Before anything that uses gradients, and at the end of the last batch of a window.
   void reduce();
+  // Parameters of an optimizer that have gradients although no loss on this replica depends on them, "2.weight".
+  std::string unused(int32_t optimizer) const;
   // Norm of the gradients of an optimizer (none: of all) before clipping, () f32; they are scaled so that it is at most
   // `limit`.
   Value clip_grad_norm(std::optional<int32_t> optimizer, double limit);
@@ -91,6 +95,7 @@ class Segment {
   const std::vector<std::vector<std::byte>>& given() const { return given_; }  // in the order of the inputs
   // Afterwards.
   std::vector<Held> gradients() const;
+  const std::vector<bool>& reached() const { return reached_; }
   bool losses() const { return static_cast<bool>(losses_); }
   // Up to the newest loss, on the parameters as they were before.
   ForwardPass forward_pass() const;
@@ -99,15 +104,17 @@ class Segment {
   int32_t buffers() const { return static_cast<int32_t>(gradients_.size()); }
   int32_t group_of(int32_t buffer) const;
   void add_gradient(size_t buffer, Value added);
-  Value over_all(Value share, backends::Subject subject);
+  void note_reached(const std::vector<bool>& reached);
+  Value over_all(Value share, backends::Subject subject, backends::Reduction reduction = backends::Reduction::kSum);
   Value sum_of_gradients(int32_t buffer, Value share);
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
   Value scalar(std::string name, double value);
   void refuse_stale(Value loss) const;
   void decide_step(int32_t optimizer);
-  void update(int32_t buffer, const std::vector<Value>& scalars);
+  void update(int32_t buffer, const UpdateTerms& terms);
   std::vector<Value> scalar_inputs(const optim::Rule& rule, const WindowRates& rates, int64_t number);
   std::vector<Value> gradients_of_optimizer(std::optional<int32_t> optimizer) const;
+  void keep(Value value, Role role, int32_t buffer, int32_t index);
   int add_output(std::string name, Value value);
 
   const StepBuilder& builder_;
@@ -117,7 +124,9 @@ class Segment {
   ArrayValues arrays_;
   std::vector<backends::ValueId> outdated_;  // parameters before an update
   Gradients gradients_;
-  std::vector<bool> shares_;  // by flat buffer: the gradient is still to be reduced
+  std::vector<bool> shares_;          // by flat buffer: the gradient is still to be reduced
+  std::vector<bool> reached_;         // as Beginning's
+  ReachedParameters reached_values_;  // by any replica, joined as gradients are; with comm.unused: skip
   nn::Forward forward_;
   StepInputs inputs_;
   std::vector<double> scalars_;

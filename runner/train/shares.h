@@ -18,14 +18,15 @@ namespace runner::train {
 // What one replica updates of each flat buffer.
 class Shares {
  public:
-  // `whole`: the gradients of a buffer are looked at together.
+  // `whole`: the elements of a buffer are looked at together.
   Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, int rank, int size, bool whole = false);
 
   struct Range {
     int64_t first = 0, count = 0;  // elements
   };
-  // Whole cache lines, about as many for each rank.  A rule of a hook's and PowerSGD look at more than an element at a
-  // time: such a buffer is of one rank, whole.  Nothing of a buffer that is not trained.
+  // Whole cache lines, about as many for each rank.  A rule of a hook's, PowerSGD and counts of parameters' updates
+  // look at more than an element at a time: such a buffer is of one rank, whole.  Nothing of a buffer that is not
+  // trained.
   const Range& of(int32_t buffer) const { return ranges_[static_cast<size_t>(buffer)]; }
 
   int rank() const { return rank_; }
@@ -49,7 +50,8 @@ inline bool is_common(const DeviceArray& array) {
   return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kCompression;
 }
 inline bool is_read_by_all(const DeviceArray& array) {
-  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kWindowSum);
+  return array.role == Role::kGradients || (array.role == Role::kSum && array.index == kWindowSum) ||
+         (array.role == Role::kUse && array.index == kReached);
 }
 
 // What of an array this rank updates, or reads of all: nothing but the whole where it has no share.

@@ -52,8 +52,8 @@ enum StepOutput : int {
   kFinite = 0,    // () bool: the loss (with on_nan skip: and every gradient) is finite; else nothing was updated
   kGradNorm = 1,  // () f32, of the window's gradient before clipping; with clip_grad_norm only
 };
-// Next, where the loss is scaled: () bool, finite, and no gradient overflowed, else nothing was updated; and the factor
-// of the rates, () f64.
+// Next, where the device counts (update_clock.h): () bool, finite, and no gradient overflowed, else nothing was
+// updated; and the factor of the rates, () f64.
 
 // Those of a forward Program; without labels only the first.
 enum ForwardOutput : int {
@@ -87,6 +87,10 @@ class StepBuilder {
   const nn::Model& model() const { return model_; }
   const Optimizers& optimizers() const { return optimizers_; }
   const DeviceLayout& layout() const { return layout_; }
+  // Of a flat buffer that is trained.
+  const OptimizerGroup& group_of(int32_t buffer) const {
+    return optimizers_.groups[static_cast<size_t>(model_.parameters.buffers()[static_cast<size_t>(buffer)].group)];
+  }
 
   // Makes a Program of its inputs and parameters alone; no `batch`: it has none.  With the scalars of the optimizer
   // groups, or without any.

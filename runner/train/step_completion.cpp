@@ -7,6 +7,7 @@
 #include "backends/graph/ops.h"
 #include "runner/train/gradients.h"
 #include "runner/train/loss_scaler.h"
+#include "runner/train/parameter_use.h"
 #include "runner/train/power_sgd.h"
 #include "runner/train/update_clock.h"
 
@@ -69,7 +70,10 @@ class StepCompletion {
       const Value weight = ops::cast(number(sums_, 1), DType::kF32);
       program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
     }
-    if (shares.rank() == 0) arrays_.set(sums_, Role::kSum, 0, kWindowSum);
+    if (shares.rank() == 0) {
+      arrays_.set(sums_, Role::kSum, 0, kWindowSum);
+      keep_reached();
+    }
     arrays_.output(program_);
     return std::move(program_);
   }
@@ -98,8 +102,10 @@ class StepCompletion {
     for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
     const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape().elements() * parts);
     const Value seed = scale ? ops::mul(counted, scale) : counted;
-    gradients_ = gradients_of(value(recorded.losses), seed, parameters, parameters_);
+    Derivative derivative = derivative_of(value(recorded.losses), seed, parameters, parameters_);
+    gradients_ = std::move(derivative.gradients);
     unscale(gradients_, scale);
+    if (skips_unused(arrays_)) add_reached(reached_, program_, derivative.reached, parameters_);
   }
 
   // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
@@ -127,6 +133,9 @@ class StepCompletion {
       }
       if (array.role == Role::kSum) {
         sums_ = left_fold(by_rank);
+      } else if (array.role == Role::kUse) {
+        reached_.resize(gradients_.size());
+        reached_[static_cast<size_t>(array.buffer)] = reached_by_any(by_rank);
       } else if (shares.of(array.buffer).count > 0) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
@@ -162,12 +171,26 @@ class StepCompletion {
       if (gradients_[b])
         gradients_[b] = ops::add(arrays_.get(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
     sums_ = ops::add(arrays_.get(Role::kSum, 0, kWindowSum), sums_);
+    each_reached([&](int32_t b, Value& reached) {
+      reached = reached_by_any(std::array{arrays_.get(Role::kUse, b, kReached), reached});
+    });
   }
 
   void keep_window() {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) arrays_.set(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
     arrays_.set(sums_, Role::kSum, 0, kWindowSum);
+    keep_reached();
+  }
+
+  void keep_reached() {
+    each_reached([&](int32_t b, Value reached) { arrays_.set(reached, Role::kUse, b, kReached); });
+  }
+
+  template <class Visit>
+  void each_reached(const Visit& visit) {
+    for (size_t b = 0; b < reached_.size(); ++b)
+      if (reached_[b]) visit(static_cast<int32_t>(b), reached_[b]);
   }
 
   // 1 / Σ weight of the window.
@@ -193,7 +216,7 @@ class StepCompletion {
       program_.output("grad_norm", norm.id);
       factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
     }
-    if (!scaled) return;
+    if (!has_clock(arrays_)) return;
     program_.output("applied", applied_.id);
     program_.output("factor", clock_factor(arrays_).id);
   }
@@ -210,21 +233,20 @@ class StepCompletion {
   void count_step() {
     for (size_t i = 0; i < builder_.optimizers().names.size(); ++i)
       count_update(arrays_, static_cast<int32_t>(i), applied_);
+    each_reached([&](int32_t b, Value reached) { count_update_of_each(arrays_, b, reached, applied_); });
     move_schedule(arrays_, applied_);
   }
 
   void update(int32_t buffer, Value gradient) {
     gradient = ops::mul(gradient, factor_);
     if (const auto limit = train_.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
-    const int32_t group = parameters_.buffers()[static_cast<size_t>(buffer)].group;
-    apply_update(arrays_, builder_.optimizers().rule(group), buffer, gradient, scalars_of(buffer), applied_);
+    apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms_of(buffer));
   }
 
-  std::vector<Value> scalars_of(int32_t buffer) {
-    if (!has_clock(arrays_)) return scalar_inputs(buffer);
-    const int32_t group = parameters_.buffers()[static_cast<size_t>(buffer)].group;
-    return clock_scalars(arrays_, builder_.recipe().scheduler, builder_.optimizers().rule(group),
-                         builder_.optimizers().groups[static_cast<size_t>(group)].optimizer);
+  UpdateTerms terms_of(int32_t buffer) {
+    if (!has_clock(arrays_)) return {scalar_inputs(buffer), applied_};
+    const Value reached = reached_.empty() ? Value() : reached_[static_cast<size_t>(buffer)];
+    return clock_terms(arrays_, builder_, buffer, reached, applied_);
   }
 
   // Those of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
@@ -247,6 +269,7 @@ class StepCompletion {
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
+  ReachedParameters reached_;                           // empty: unused parameters are updated, too
   std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state that holds rank 0's of it
   bool is_share_ = false;                               // they are a share of all
   bool are_means_ = false;                              // divided by Σ weight already
@@ -275,16 +298,16 @@ void ArrayValues::output(Program& program) const {
 }
 
 void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
-                  const std::vector<Value>& scalars, Value applied) {
+                  const UpdateTerms& terms) {
   const Value before = arrays.get(Role::kParameters, buffer);
   std::vector<Value> slots;
   const auto count = static_cast<int32_t>(optim::slots(rule).size());
   for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(Role::kSlot, buffer, s));
-  const optim::Updated now = optim::update(rule, before, gradient, slots, scalars);
-  arrays.set(guarded(applied, now.parameters, before), Role::kParameters, buffer);
+  const optim::Updated now = optim::update(rule, before, gradient, slots, terms.scalars);
+  arrays.set(guarded(terms.applied, now.parameters, before), Role::kParameters, buffer);
   for (int32_t s = 0; s < count; ++s) {
     const auto slot = static_cast<size_t>(s);
-    arrays.set(guarded(applied, now.slots[slot], slots[slot]), Role::kSlot, buffer, s);
+    arrays.set(guarded(terms.applied, now.slots[slot], slots[slot]), Role::kSlot, buffer, s);
   }
 }
 

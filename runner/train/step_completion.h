@@ -31,10 +31,14 @@ class ArrayValues {
   std::vector<int32_t> changed_;
 };
 
-// One update of a flat buffer: its parameters and slots become what the rule makes of them.  gradient: (elements) f32;
-// scalars: () f32, those of optim::scalar_names(); applied: () bool, false leaves all as it is; unset: it is true.
+// What an update of a flat buffer depends on beside the gradient.
+struct UpdateTerms {
+  std::vector<Value> scalars;  // () or (elements) f32, those of optim::scalar_names()
+  Value applied;               // () or (elements) bool, false leaves all as it is; unset: it is true
+};
+// One update of a flat buffer: its parameters and slots become what the rule makes of them.  gradient: (elements) f32.
 void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
-                  const std::vector<Value>& scalars, Value applied);
+                  const UpdateTerms& terms);
 
 // {loss, weight} of two () tensors, (2) f64; and one of them again, ().
 Value loss_and_weight(Value loss, Value weight);

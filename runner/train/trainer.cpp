@@ -16,6 +16,7 @@
 #include "runner/train/hook_agreement.h"
 #include "runner/train/loss_scaler.h"
 #include "runner/train/not_finite.h"
+#include "runner/train/parameter_use.h"
 #include "runner/train/power_sgd.h"
 #include "runner/train/reduction.h"
 #include "runner/train/step_completion.h"
@@ -64,8 +65,9 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
+  const bool whole = is_power_sgd(recipe.comm) || skips_unused(recipe.comm);
   if (!steps_alone() && !has(hooks, HookEntry::kTrain))
-    shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size(), is_power_sgd(recipe.comm));
+    shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size(), whole);
   if (layout_.has(Role::kClock)) clock_.emplace(*this);
   random_key_[0] = recipe.seed;
   draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));
@@ -156,14 +158,21 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
 
 // A step that is compiled is one of a new kind.
 void Trainer::look_for_unused() {
-  const std::string names =
-      unused_parameters(recorded_.program, recorded_.losses, recorded_.parameters, model_.parameters);
+  backends::Program program = recorded_.program;
+  const backends::Value losses{&program, recorded_.losses};
+  std::vector<backends::Value> parameters;
+  for (const backends::ValueId id : recorded_.parameters) parameters.push_back({&program, id});
+  const Derivative derivative =
+      derivative_of(losses, backends::ops::full_like(losses, 1.0), parameters, model_.parameters);
+  note_unused(unused_parameters(derivative.reached, model_.parameters));
+}
+
+void Trainer::note_unused(const std::string& names) {
   if (names.empty()) return;
-  if (recipe_.comm.unused != schema::Unused::kZero)
+  if (recipe_.comm.unused == schema::Unused::kError)
     fail(ErrorKind::kRun,
-         "the loss does not depend on {}, and comm.unused is {}; use the parameters, or freeze them "
-         "(model.freeze)",
-         names, recipe_.comm.unused == schema::Unused::kError ? "error" : "skip, which cannot be done yet");
+         "the loss does not depend on {}, and comm.unused is error; use the parameters, or freeze them (model.freeze)",
+         names);
   if (unused_.empty()) unused_ = names;
 }
 

@@ -127,6 +127,8 @@ class Trainer {
   // Trained parameters on which the loss of a step has not depended, "2.weight, 2.bias": of the first such kind of
   // step.
   const std::string& unused() const { return unused_; }
+  // Notes such names.  Throws Error(kRun) with comm.unused: error.
+  void note_unused(const std::string& names);
 
   // Those of a hook's training step since they were taken.
   const MetricSums& metrics() const { return metrics_; }

@@ -44,12 +44,16 @@ Value clock_factor(const ArrayValues& arrays) {
   return looked_up(arrays, kFactors);
 }
 
+Value next_update(const ArrayValues& arrays, int32_t optimizer) {
+  return ops::add(arrays.get(Role::kClock, 0, kFirstUpdates + optimizer), 1.0);
+}
+
 std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,
-                                 const optim::Rule& rule, int32_t optimizer) {
-  const Value number = ops::add(arrays.get(Role::kClock, 0, kFirstUpdates + optimizer), 1.0);
+                                 const optim::Rule& rule, Value number) {
+  const Value factor = clock_factor(arrays);
   const Value momentum = optim::moves_momentum(schedule) ? looked_up(arrays, kMomenta)
-                                                         : ops::full_like(number, optim::base_momentum(rule));
-  const optim::RecordedRates rates{ops::mul(clock_factor(arrays), rule.hyper.lr), momentum};
+                                                         : ops::full_like(factor, optim::base_momentum(rule));
+  const optim::RecordedRates rates{ops::mul(factor, rule.hyper.lr), momentum};
   std::vector<Value> scalars = optim::record_scalars(rule, rates, number);
   for (Value& scalar : scalars) scalar = ops::cast(scalar, DType::kF32);
   return scalars;

@@ -1,10 +1,11 @@
 // How often each optimizer has updated and how far the schedule is, where the device counts that.
 //
-// A step that the loss scaler leaves out moves neither, so the bias corrections and the rate of the next one follow
-// from what the device alone knows.  Then a Program takes them from arrays: counts of its own, and a table of rates,
-// which the host fills for all that may have been applied.  So the next step can be recorded and submitted before the
-// one under way is done, and the host learns the counts when it needs them. docs/decisions/034-counts-on-the-device.md
-// says why.  Not thread-safe; belongs to the training thread.
+// A step that the loss scaler leaves out moves neither, and one that leaves parameters out (parameter_use.h) counts for
+// the others alone: the bias corrections and the rate of the next one follow from what the device alone knows.  Then a
+// Program takes them from arrays: counts of its own, and a table of rates, which the host fills for all that may have
+// been applied.  So the next step can be recorded and submitted before the one under way is done, and the host learns
+// the counts when it needs them. docs/decisions/034-counts-on-the-device.md says why.  Not thread-safe; belongs to the
+// training thread.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +40,11 @@ inline bool has_clock(const ArrayValues& arrays) {
 
 // The factor of the rates that the next step uses, () f64.
 Value clock_factor(const ArrayValues& arrays);
-// Scalars of the next update of an optimizer under the recipe's schedule, () f32.
+// Number of the next update of an optimizer, from 1, () f64.
+Value next_update(const ArrayValues& arrays, int32_t optimizer);
+// Scalars of an update with that number, or one number for each of several, under the recipe's schedule, f32.
 std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,
-                                 const optim::Rule& rule, int32_t optimizer);
+                                 const optim::Rule& rule, Value number);
 // An update was applied, and the schedule goes on with one, where that was.  applied: () bool.
 void count_update(ArrayValues& arrays, int32_t optimizer, Value applied);
 void move_schedule(ArrayValues& arrays, Value applied);
