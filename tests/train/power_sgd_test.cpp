@@ -175,6 +175,31 @@ TEST_F(PowerSgdTest, DoesNotDependOnTheNumberOfReplicas) {
   }
 }
 
+// Gradients are added up in parts, behind each batch or behind eight of them; the window's sum is compressed, once.
+TEST_F(PowerSgdTest, DoesNotDependOnHowWindowsAreCut) {
+  struct Cut {
+    int processes, batches;  // of a window of 16 samples
+    bool each;
+  };
+  for (const Golden& item : file_.cases()) {
+    if (item["comm"].has("wrapper")) continue;
+    for (const auto& [processes, batches, each] :
+         {Cut{2, 8, false}, Cut{2, 16, false}, Cut{4, 16, false}, Cut{2, 4, true}, Cut{3, 16, true}}) {
+      SCOPED_TRACE(fmt::format("{}, {} processes, {} batches{}", item.name(), processes, batches,
+                               each ? ", each added up" : ""));
+      const std::vector<Trained> ranks = train_all(
+          item, {fmt::format("num_processes={}", processes), "split_batches=true",
+                 fmt::format("data.batch_size={}", 16 / batches),
+                 fmt::format("gradient_accumulation_steps={}", batches), fmt::format("sync_each_batch={}", each)});
+      const auto losses = item["loss"].numbers();
+      ASSERT_EQ(ranks[0].losses.size(), losses.size());
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], losses[i], 1e-5) << "step " << i;
+      expect_parameters(item, ranks[0].parameters, 1e-5);
+      for (const Trained& rank : ranks) EXPECT_EQ(rank.parameters, ranks[0].parameters);
+    }
+  }
+}
+
 // It makes a difference: the golden figures would not be met by gradients that are whole.
 TEST_F(PowerSgdTest, IsNotWhatWholeGradientsGive) {
   const Golden item = file_.cases().front();
