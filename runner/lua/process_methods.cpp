@@ -142,6 +142,20 @@ int autocast(lua_State* state) {
   return lua_gettop(state) - 1;
 }
 
+// acc:join({even_batches = …}, f): what f returns.
+int join(lua_State* state) {
+  Accelerator& accelerator = accelerator_argument(state);
+  const Options options(state, 2, {"even_batches"});
+  if (!lua_isfunction(state, 3)) bad_argument(state, 3, "a function");
+  RUN_CHECK(options.push("even_batches"), ErrorKind::kRun,
+            "{0}: even_batches is missing: acc:{0}({{even_batches = true or false}}, f)", called_as(state));
+  const bool even = options.flag("even_batches", true);
+  lua_settop(state, 3);
+  const train::CustomLoop::Evening evening(loop_of(accelerator, "join"), even);
+  lua_call(state, 0, LUA_MULTRET);
+  return lua_gettop(state) - 2;
+}
+
 // An error of the function's comes when the others have been let go.
 int main_process_first(lua_State* state) {
   const Accelerator& accelerator = accelerator_argument(state);
@@ -169,6 +183,8 @@ constexpr AcceleratorMethod kMethods[] = {
     {"no_sync", bound<run<'n'>>, "acc:no_sync(f)", "Runs f, whose gradients stay with this process."},
     {"autocast", bound<autocast>, "acc:autocast(f [, {enabled = false}])",
      "Runs f, whose products are in the recipe's mixed precision, or in f32."},
+    {"join", bound<join>, "acc:join({even_batches = true or false}, f)",
+     "Runs f, where shares of the last step are completed, or not, in all batches that are asked for."},
     {"gather", bound<gather>, "acc:gather(x)", "Those of all processes, joined along the first axis."},
     {"gather_for_metrics", bound<gather_for_metrics>, "acc:gather_for_metrics(x)",
      "The same without repeated samples."},

@@ -21,7 +21,7 @@ int64_t samples_of(const data::Batch& batch) {
 }
 
 // What all replicas have to do alike.
-enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad };
+enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, kEvening };
 
 }  // namespace
 
@@ -195,7 +195,7 @@ void CustomLoop::begin_batches(Split split) {
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
     end_segment();
     close_evaluation();
-    const data::DataPlan plan = evaluation_plan(session_.recipe, session_.data.eval->size(), ranks_);
+    const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), ranks_));
     eval_.loader.emplace(
         *session_.data.eval, plan,
         data::LoaderSpec{
@@ -216,7 +216,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
   if (!over) {
     stop_where_interrupted();
     if (window_.seen.batches == 0) host_.begin_window();
-    if (!train_.loader) train_.loader.emplace(session_.data.train, session_.plan, host_.loader_spec());
+    load_training();
     if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
     train_.number = ++batches_;
@@ -224,6 +224,31 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
   }
   begin_segment();
   return over ? std::nullopt : std::optional(train_.number);
+}
+
+// Anew where what it gives is to be evened otherwise.
+void CustomLoop::load_training() {
+  if (train_.loader && train_.evening == evening_) return;
+  train_.loader.reset();
+  data::LoaderSpec spec = host_.loader_spec();
+  spec.from = place();
+  train_.loader.emplace(session_.data.train, evened(session_.plan), spec);
+  train_.evening = evening_;
+}
+
+std::optional<bool> CustomLoop::set_evening(std::optional<bool> even) {
+  decide({kEvening, static_cast<uint64_t>(even ? *even : 2)});
+  if (even && ranks_ != nullptr && session_.recipe.data.dispatch_batches && !std::exchange(warned_of_evening_, true))
+    host_.warn(
+        "acc:join: even_batches makes no difference to training batches that are dispatched (data.dispatch_batches, "
+        "which data.stream implies): their last step is divided evenly");
+  return std::exchange(evening_, even);
+}
+
+data::DataPlan CustomLoop::evened(const data::DataPlan& plan) const {
+  data::PlanSpec spec = plan.spec();
+  spec.even_batches = evening_.value_or(spec.even_batches);
+  return data::DataPlan(spec);
 }
 
 std::optional<int64_t> CustomLoop::next_eval_batch() {

@@ -47,6 +47,19 @@ class CustomLoop {
   // A loop over the batches that are left of the epoch under way, or over the evaluation data.  Both end the segment; a
   // batch is a number that is never used again, none: the loop is over.
   void begin_batches(Split split);
+  // Whether shares of the last step are completed in batches that are asked for while it lives, as data.even_batches
+  // says for training; all replicas say the same.
+  class Evening {
+   public:
+    Evening(CustomLoop& loop, bool even) : loop_(loop), before_(loop.set_evening(even)) {}
+    ~Evening() { loop_.set_evening(before_); }
+    Evening(const Evening&) = delete;
+    Evening& operator=(const Evening&) = delete;
+
+   private:
+    CustomLoop& loop_;
+    const std::optional<bool> before_;
+  };
   std::optional<int64_t> next_batch(Split split);
   // The segment under way, on that batch.  Throws Error(kRun) where the batch is over.
   const StepInputs& inputs(int64_t batch);
@@ -94,6 +107,7 @@ class CustomLoop {
   // A loop over batches.
   struct Batches {
     std::optional<data::Loader> loader;
+    std::optional<bool> evening;         // that it was made with
     const data::Batch* batch = nullptr;  // that the hook works on; null: none
     int64_t number = 0;                  // of that batch
     int64_t left = 0;                    // behind it, of the evaluation data
@@ -132,6 +146,9 @@ class CustomLoop {
   void note_not_finite();
   void void_window();
   void end_batch();
+  std::optional<bool> set_evening(std::optional<bool> even);
+  data::DataPlan evened(const data::DataPlan& plan) const;
+  void load_training();
   std::optional<int64_t> next_train_batch();
   std::optional<int64_t> next_eval_batch();
   void close_evaluation();
@@ -158,6 +175,8 @@ class CustomLoop {
   int reads_ = 0;          // in this segment
   int64_t caught_up_ = 0;  // of its meetings
   Batches train_, eval_;
+  std::optional<bool> evening_;  // none: as the recipe has it
+  bool warned_of_evening_ = false;
   int64_t batches_ = 0;  // so far, which number them
   Window window_;
   std::vector<bool> reached_;  // by ParameterId: what the gradients that are held are of, on this replica

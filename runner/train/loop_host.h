@@ -31,6 +31,7 @@ class LoopHost {
   virtual void not_finite(const NotFinite& found, bool untouched) = 0;
   virtual void inside_window(const Trainer::Window& window) = 0;  // that goes on, and can be in a state
   virtual void end_window(const Trainer::Window& window) = 0;
+  virtual void warn(const std::string& text) = 0;
   virtual void point(const std::string& name, double value) = 0;  // at the end of the window
   virtual void save_soon(bool in_window) = 0;                     // when the window under way, or the last, is settled
   // Throws where the run has no such state (none: no state at all).

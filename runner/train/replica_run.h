@@ -110,6 +110,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   data::Position position() const override { return position_; }
   void set_position(const data::Position& position) override;
   const Trainer::Window& window() const override { return window_; }
+  void warn(const std::string& text) override { record_.warn(text); }
   void point(const std::string& name, double value) override { points_[name] = value; }
   void save_soon(bool in_window) override;
   // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.

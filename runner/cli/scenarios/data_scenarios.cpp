@@ -204,6 +204,32 @@ void uneven(Workbench& bench) {
   bench.equal("samples trained on", whole(at(bench.train("uneven", settings), {"samples"})), 20);
 }
 
+void join(Workbench& bench) {
+  bench.train_with_hook("join", R"(
+local function sizes(acc)
+  local all = {}
+  for batch in acc:batches("train") do
+    acc:backward(nn.cross_entropy(acc.model(batch.features), batch.labels))
+    acc.optimizer:step()
+    acc.optimizer:zero_grad()
+    all[#all + 1] = batch.mask:sum():item() .. " of " .. batch.size
+  end
+  return table.concat(acc:gather_object(table.concat(all, ", ")), " | ")
+end
+return {train = function(acc)
+  for epoch in acc:epochs() do
+    if epoch == 2 then
+      local joined = acc:join({even_batches = false}, function() return sizes(acc) end)
+      figure(acc, "inside", joined, "4.0 of 4, 2.0 of 2 | 4.0 of 4, 0.0 of 1")
+    else
+      pcall(acc.join, acc, {even_batches = false}, error)
+      figure(acc, "epoch " .. epoch, sizes(acc), "4.0 of 4, 2.0 of 4 | 4.0 of 4, 0.0 of 4")
+    end
+  end
+end})",
+                        {processes(2), batch_size(4), samples(10), "train.epochs=3"});
+}
+
 void tiny(Workbench& bench) {
   for (const char* settings : {kWhole, kSplit, kDispatched, kWholeUneven}) {
     for (const int n : {1, 2, 4}) {
@@ -263,6 +289,7 @@ constexpr Scenario kScenarios[] = {
     {"data/end", "8", "the last batch of an epoch is known while it is processed, in every epoch", ends},
     {"data/cover", "14", "every sample once an epoch, shuffled or not", cover},
     {"data/uneven", "15", "processes may have different numbers of batches", uneven},
+    {"data/join", "15", "acc:join says for a part of a loop whether shares are completed", join},
     {"data/tiny", "gap", "fewer samples than processes", tiny},
 };
 
