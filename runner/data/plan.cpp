@@ -119,6 +119,14 @@ int64_t DataPlan::samples_ahead(int64_t step, int64_t count) const {
   return samples + later / whole.steps_ * whole.used_ + whole.consumed(later % whole.steps_);
 }
 
+int64_t DataPlan::samples_ahead_of(int64_t replica, int64_t step, int64_t count) const {
+  const DataPlan whole = from(0);
+  int64_t samples = 0;
+  for (; count > 0; --count, ++step)
+    samples += step < steps_ ? slice(replica, step).real : whole.slice(replica, (step - steps_) % whole.steps_).real;
+  return samples;
+}
+
 Window DataPlan::window(int64_t index) const {
   const int64_t first = index * spec_.accumulation;
   if (!spec_.windows_end_with_epoch)

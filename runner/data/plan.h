@@ -91,6 +91,8 @@ class DataPlan {
   int64_t consumed(int64_t step) const;
   // Samples of the `count` steps from `step` on, into later epochs if there are not as many left.
   int64_t samples_ahead(int64_t step, int64_t count) const;
+  // Those of them that are one replica's.  O(count).
+  int64_t samples_ahead_of(int64_t replica, int64_t step, int64_t count) const;
   Window window(int64_t index) const;
 
   // What runs but deserves a word: fewer samples than replicas, more accumulation than steps.

@@ -28,7 +28,7 @@ enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, k
 CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
     : session_(session),
       trainer_(session.trainer),
-      ranks_(session.ranks),
+      ranks_(session.trainer.is_local() ? nullptr : session.ranks),
       hooks_(hooks),
       host_(host),
       reached_(held_parameters()),
@@ -195,7 +195,7 @@ void CustomLoop::begin_batches(Split split) {
               "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
     end_segment();
     close_evaluation();
-    const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), ranks_));
+    const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
     eval_.loader.emplace(
         *session_.data.eval, plan,
         data::LoaderSpec{
@@ -219,6 +219,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
     load_training();
     if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
+    if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   }
@@ -238,7 +239,8 @@ void CustomLoop::load_training() {
 
 std::optional<bool> CustomLoop::set_evening(std::optional<bool> even) {
   decide({kEvening, static_cast<uint64_t>(even ? *even : 2)});
-  if (even && ranks_ != nullptr && session_.recipe.data.dispatch_batches && !std::exchange(warned_of_evening_, true))
+  if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
+      !std::exchange(warned_of_evening_, true))
     host_.warn(
         "acc:join: even_batches makes no difference to training batches that are dispatched (data.dispatch_batches, "
         "which data.stream implies): their last step is divided evenly");
@@ -315,8 +317,8 @@ bool CustomLoop::sync_gradients() const {
   return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.seen.batches);
 }
 
-// The mean over a window is Σ over its batches, of all replicas, of the sum over samples, divided by the samples of the
-// window; without a batch it is the mean over the replicas.
+// The mean over a window is Σ over its batches, of all replicas that add up their gradients, of the sum over samples,
+// divided by the samples of the window; without a batch it is the mean over the replicas.
 void CustomLoop::backward(Value loss) {
   decide({kBackward});
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
@@ -327,15 +329,16 @@ void CustomLoop::backward(Value loss) {
               "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
               loss.type(), train_.batch->size);
     samples = static_cast<double>(samples_of(*train_.batch));
-    window = static_cast<double>(
-        session_.samples_of_window(train_.batch->position, window_.seen.batches, window_.seen.samples));
+    window = static_cast<double>(window_.samples);
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     window = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
   const bool again = train_.batch != nullptr && std::exchange(touched_.counted, true);
   const double counted = again ? 0 : samples;
-  segment().backward(loss, by_sample ? 1.0 / window : samples / window, samples, counted);
+  // A replica that steps alone may have no sample.
+  const double share = window == 0 ? 0 : (by_sample ? 1 : samples) / window;
+  segment().backward(loss, share, samples, counted);
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {

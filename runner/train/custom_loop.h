@@ -120,6 +120,7 @@ class CustomLoop {
     bool overflowed = false;         // the loss scaler has left a step out
     std::optional<double> rate;      // of the newest step
     std::optional<NotFinite> found;  // on this replica
+    int64_t samples = 0;             // of all its batches, those to come as well
   };
   // What has happened to the training batch under way.
   struct Touched {
@@ -168,7 +169,7 @@ class CustomLoop {
 
   Session& session_;
   Trainer& trainer_;
-  backends::Collectives* const ranks_;
+  backends::Collectives* const ranks_;  // that gradients are added up with; null: there are no others
   Hooks& hooks_;
   LoopHost& host_;
   std::optional<Segment> segment_;

@@ -49,9 +49,6 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
                        fmt::format("train.{0} is ignored where the hook has an entry train; call acc:{0}(limit) there, "
                                    "and remove it",
                                    name)});
-  if (recipe.train.average_every)
-    found.push_back(
-        {"train.local_sgd", "train.local_sgd is of the recipe's loop, and the hook has an entry train; remove one"});
   if (hooks->has(HookEntry::kTrainingStep))
     found.push_back(
         {"hooks", "the hook has train and training_step: a loop of its own calls what it needs; remove one"});

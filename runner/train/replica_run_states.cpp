@@ -106,6 +106,7 @@ void ReplicaRun::save_soon(bool in_window) {
 }
 
 void ReplicaRun::settle() {
+  if (!whole_) return;
   if (const char* const reason = std::exchange(due_state_, nullptr)) save(reason);
 }
 
@@ -131,6 +132,8 @@ void ReplicaRun::load(std::optional<int64_t> state) {
     record_.states().forget();
   }
   if (session_.ranks != nullptr) found = share_state(*session_.ranks, session_.trainer, found);
+  whole_ = true;
+  session_.trainer.forget_logged_loss();
   session_.schedule.restore(found.plateau);
   if (!found.hook.empty()) hooks_->restore(found.hook);
 }

@@ -60,9 +60,7 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     counters.applied = now.applied;
     counters.samples = now.samples;
     counters.repeats = now.repeats;
-    session.trainer.forget_logged_loss();
-    RunState state = run_state_of(loaded, session.trainer.optimizers().names);
-    return state;
+    return run_state_of(loaded, session.trainer.optimizers().names);
   }
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
 }

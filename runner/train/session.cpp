@@ -68,12 +68,12 @@ int64_t Session::used_before(const data::Position& position) const {
   return position.start + plan_at(position).consumed(position.step);
 }
 
-int64_t Session::samples_of_window(const data::Position& position, int64_t before, int64_t samples_before) const {
+int64_t Session::samples_of_window(const data::Position& position) const {
   const data::DataPlan rest = plan_at(position);
-  const int64_t left = accumulation() - before;
-  const int64_t ahead = recipe.sync_with_dataloader ? rest.consumed(position.step + left) - rest.consumed(position.step)
-                                                    : rest.samples_ahead(position.step, left);
-  return samples_before + ahead;
+  const int64_t left = rest.steps_per_epoch() - position.step;
+  const int64_t batches = recipe.sync_with_dataloader ? std::min(accumulation(), left) : accumulation();
+  return trainer.is_local() ? rest.samples_ahead_of(rank(), position.step, batches)
+                            : rest.samples_ahead(position.step, batches);
 }
 
 void Session::set_accumulation(int64_t batches) {

@@ -49,9 +49,8 @@ struct Session {
   // on, `before` of whose window's batches are before it.
   void count_steps_from(const data::Position& position, int64_t before);
 
-  // Samples of the window that holds the batch at `position`, `before` of whose batches are before that and had
-  // `samples_before`, of all replicas.
-  int64_t samples_of_window(const data::Position& position, int64_t before, int64_t samples_before) const;
+  // Samples of the window whose first batch is at `position`, of all replicas whose gradients it adds up.
+  int64_t samples_of_window(const data::Position& position) const;
   // What of the plan deserves a word.
   std::vector<std::string> plan_warnings() const;
 

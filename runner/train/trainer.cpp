@@ -333,7 +333,8 @@ MetricSums Trainer::take_metrics() {
 void Trainer::average() {
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (array.role != Role::kParameters && array.role != Role::kSlot) continue;
+    const bool kept = array.role == Role::kGradients && gradients_[static_cast<size_t>(array.buffer)] != Held::kNothing;
+    if (array.role != Role::kParameters && array.role != Role::kSlot && !kept) continue;
     std::vector<std::byte> bytes = read(static_cast<int32_t>(i));
     ranks_->all_reduce(array.type, bytes, backends::Reduction::kSum, site("weights"));
     const std::span values(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
@@ -365,11 +366,16 @@ std::array<double, 2> Trainer::take_logged_sums() {
   std::array<double, 2> sums{};
   backends::Buffer& buffer = *arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, kLoggedSum))];
   device_.read(buffer, 0, std::as_writable_bytes(std::span(sums)));
-  device_.write(buffer, 0, bytes_of(std::array<double, 2>{}));
+  forget_logged_loss();
   if (is_local())
     ranks_->all_reduce({backends::DType::kF64, backends::Shape{2}}, std::as_writable_bytes(std::span(sums)),
                        backends::Reduction::kSum, site("the loss"));
   return sums;
+}
+
+void Trainer::forget_logged_loss() {
+  device_.write(*arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, kLoggedSum))], 0,
+                bytes_of(std::array<double, 2>{}));
 }
 
 double Trainer::take_logged_loss() {

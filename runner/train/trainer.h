@@ -109,7 +109,8 @@ class Trainer {
   // Whether this is a replica that updates weights of its own between averages (train.local_sgd): none but its own
   // batches count in a step, and states and evaluations need an average before.
   bool is_local() const { return ranks_ != nullptr && recipe_.train.average_every.has_value(); }
-  // Called by all such replicas together: their weights become one, the mean of all.
+  // Called by all such replicas together: their weights become one, the mean of all, and so do moments, and gradients
+  // that a loop of a hook's has kept.
   void average();
   // Counts a window that has run; run_window() does so itself.
   void count(const Window& window);
@@ -138,7 +139,7 @@ class Trainer {
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
   // The windows before count for nothing in the next mean.
-  void forget_logged_loss() { take_logged_loss(); }
+  void forget_logged_loss();
 
   // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
   // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window, `before` of

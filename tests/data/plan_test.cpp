@@ -274,6 +274,13 @@ TEST(DataPlan, WindowsThatGoOnOverTheEndOfAnEpochAreAllFull) {
         ASSERT_EQ(rest.samples_ahead(0, step - steps / 2), ahead);
         ahead += samples_of(step);
       }
+      for (int64_t r = 0; r < spec.processes; ++r) {
+        int64_t of_replica = 0;
+        for (int64_t step = steps / 2; step < steps / 2 + accumulation; ++step) {
+          ASSERT_EQ(plan.samples_ahead_of(r, steps / 2, step - steps / 2), of_replica);
+          of_replica += plan.slice(r, step % steps).real;
+        }
+      }
     });
   }
 }
