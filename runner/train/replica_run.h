@@ -113,8 +113,8 @@ class ReplicaRun : private RunControl, private LoopHost {
   void warn(const std::string& text) override { record_.warn(text); }
   void point(const std::string& name, double value) override { points_[name] = value; }
   void save_soon(bool in_window) override;
-  // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.  It waits for
-  // an average where there are such.
+  // What the hook does behind a window, at the end of an epoch, belongs to it: a state holds that as well.  It waits
+  // for an average where there are such.
   void settle() override;
   void check_state(std::optional<int64_t> state) override;
   void load(std::optional<int64_t> state) override;

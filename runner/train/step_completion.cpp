@@ -65,14 +65,14 @@ class StepCompletion {
 
   Program of_part(const Shares& shares) {
     add_up_replicas(shares, /*ends_window=*/false);
+    if (shares.rank() == 0) {
+      program_.output("window sum", sums_.id);
+      keep_reached();  // in a part nobody else looks at it
+    }
     for (const auto& [buffer, array] : of_rank_0_) {
       const Value sum = gradients_[static_cast<size_t>(buffer)];
       const Value weight = ops::cast(number(sums_, 1), DType::kF32);
       program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
-    }
-    if (shares.rank() == 0) {
-      arrays_.set(sums_, Role::kSum, 0, kWindowSum);
-      keep_reached();
     }
     arrays_.output(program_);
     return std::move(program_);

@@ -51,6 +51,10 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                 const StepShape& shape);
 
+// Position of the output of complete_window() inside a window, of rank 0: the window's sum, (2) f64.  No state takes
+// it, since others may still read the one before.
+inline constexpr int kPartSum = 0;
+
 // Where replicas meet in a window: adds up their gradients and sums.  At its end it does with this rank's share what
 // complete_step() does behind the accumulation of a window's last batch; outputs as there, without metrics.  Before its
 // end the sum of all takes the place of rank 0's, who goes on from it, and the others begin anew: so what has been

@@ -223,6 +223,7 @@ class Trainer {
   // The same on each replica, and the step that adds up what all have, at the end of the window with the update.
   Step run_batches_together(data::Loader& loader, const WindowRates& rates, Window& window);
   const Step& meeting_step(bool ends_window);
+  void keep_sum_of_part(backends::Executable& part);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   void end_window(const WindowRates& rates, Window& window);
   // {Σ loss, Σ weight} over all replicas since the last call.

@@ -1,5 +1,6 @@
 // The windows of a Trainer: batches up to where all replicas have the sums of all, and what is not finite in them.
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include <fmt/format.h>
@@ -81,8 +82,15 @@ Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRa
   ranks_->barrier(site("gradients"));
   device_.wait(device_.submit(*step, end));
   ranks_->barrier(site("the update"));
+  if (!window.done && ranks_->rank() == 0) keep_sum_of_part(*step);
   hold(ranks_->rank() == 0 ? Held::kSum : Held::kNothing);
   return step;
+}
+
+void Trainer::keep_sum_of_part(backends::Executable& part) {
+  std::array<double, 2> sums{};
+  device_.read_output(part, kPartSum, std::as_writable_bytes(std::span(sums)));
+  write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
 }
 
 const Trainer::Step& Trainer::meeting_step(bool ends_window) {

@@ -247,6 +247,24 @@ TEST_F(ReplicasTest, GradientsTravelAsCommHookSays) {
   }
 }
 
+// What rank 0 keeps of a part of a window, others look at in that part: the scale in which gradients travel.
+TEST_F(ReplicasTest, PartsOfWindowsAreTheSameEveryTime) {
+  const std::vector<std::string> common{"num_processes=4", "data.batch_size=1", "gradient_accumulation_steps=100",
+                                        "train.epochs=8"};
+  for (const char* setting : {"comm.hook=bf16", "comm.hook=fp16", "comm.unused=skip", "sync_each_batch=true"}) {
+    SCOPED_TRACE(setting);
+    std::vector<std::string> overrides = common;
+    overrides.emplace_back(setting);
+    const std::vector<Trained> first = train(overrides);
+    expect_same_on_all_ranks(first);
+    for (int again = 0; again < 3; ++again) {
+      const Trained other = train(overrides).front();
+      EXPECT_EQ(other.parameters, first[0].parameters);
+      EXPECT_EQ(other.losses, first[0].losses);
+    }
+  }
+}
+
 // Linear regression by gradient descent with momentum, written out: every replica makes steps of its own, and weights
 // and momentum become the mean over all behind every second one.
 class LocalDescent {
