@@ -165,8 +165,13 @@ void StateSnapshot::clear() {
 }
 
 void StateSnapshot::add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes) {
-  entries_.push_back({std::string(name), std::string(meta), bytes_.size(), bytes.size()});
-  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  std::ranges::copy(bytes, add(name, meta, bytes.size()).begin());
+}
+
+std::span<std::byte> StateSnapshot::add(std::string_view name, std::string_view meta, size_t bytes) {
+  entries_.push_back({std::string(name), std::string(meta), bytes_.size(), bytes});
+  bytes_.resize(bytes_.size() + bytes);
+  return std::span(bytes_).last(bytes);
 }
 
 std::vector<SectionView> StateSnapshot::sections() const {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "schema/large_array.h"
 #include "store/run_store.h"
 
 namespace runner::store {
@@ -53,6 +54,8 @@ class StateSnapshot {
   // Takes memory for so many bytes at once, so that none is taken twice while they are added.
   void reserve(size_t bytes) { bytes_.reserve(bytes); }
   void add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes);
+  // For `bytes` bytes, to be written before the next call.
+  std::span<std::byte> add(std::string_view name, std::string_view meta, size_t bytes);
   // Valid until the next clear() or add().
   std::vector<SectionView> sections() const;
   size_t bytes() const { return bytes_.size(); }
@@ -63,7 +66,7 @@ class StateSnapshot {
     size_t offset = 0, size = 0;
   };
   std::vector<Entry> entries_;
-  std::vector<std::byte> bytes_;
+  LargeArray<std::byte> bytes_;
 };
 
 struct StateInfo {

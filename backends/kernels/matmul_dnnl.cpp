@@ -1,17 +1,21 @@
 // Products by oneDNN 2.x: primitives made when a Plan is built, run as single-threaded calls on the tiles of a product.
 //
-// Tiles depend on the shape alone.  A primitive is shared by all tiles of one size; what a call changes (the memory
-// objects that hold its pointers) is lent to it from a list, so that a kernel may run on several threads at once.
-// oneDNN's own OpenMP pool is never used: each thread that creates or runs primitives is first set to one OpenMP
+// Tiles depend on the shape alone.  oneDNN multiplies matrices without gaps by its newer code; for others it falls back
+// to an older one, which takes 30 ms of code generation when a process first uses it: tiles are cut, and copied where
+// that is little work, so that they have none.  A primitive is shared by all tiles of one size; what a call changes
+// (the memory objects that hold its pointers) is lent to it from a list, so that a kernel may run on several threads at
+// once. oneDNN's own OpenMP pool is never used: each thread that creates or runs primitives is first set to one OpenMP
 // thread.
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "backends/kernels/isa/loops.h"
 #include "backends/kernels/kernel_choices.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/matmul.h"
@@ -47,6 +51,7 @@ struct Tile {
 // One primitive for each tile size.
 struct TileKind {
   int64_t batch, rows, cols;
+  bool transposes_a, copies_c;  // by way of scratch, behind that of the primitive
   dnnl::matmul primitive;
   memory::desc a, b, c, scratch;
 };
@@ -65,6 +70,7 @@ struct DnnlMatmul {
   std::vector<Tile> tiles;
   std::vector<size_t> kind_of_tile;
   size_t tile_scratch_bytes = 0;
+  TransposeLoops::Transpose transpose;
 
   // Sets of memory objects that no running call uses.
   struct Idle {
@@ -107,12 +113,11 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
     for (const auto& [first, n] : cut(s.batch, count, 1)) tiles.push_back({first, n, 0, s.rows, 0, s.cols});
     return tiles;
   }
+  // Rows of A are without gaps, and columns of a transposed B.
   const int64_t each = ceil_div(count, s.batch);
-  // Cutting the columns of a plain product costs least; a transposed operand is packed again by every tile that reads
-  // it.
-  const bool plain = !s.transpose_a && !s.transpose_b;
   const bool enough_cols = s.cols >= each * 2 * kColGrain, enough_rows = s.rows >= each * 2 * kRowGrain;
-  const bool by_rows = enough_rows && (!plain || !enough_cols);
+  const bool few_rows_do = s.rows >= each * kRowGrain && !(s.transpose_b && enough_cols);
+  const bool by_rows = enough_rows || few_rows_do;
   for (int64_t g = 0; g < s.batch; ++g) {
     if (by_rows)
       for (const auto& [first, n] : cut(s.rows, each, kRowGrain)) tiles.push_back({g, 1, first, n, 0, s.cols});
@@ -129,15 +134,17 @@ TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type typ
   kind.batch = tile.batch;
   kind.rows = tile.rows;
   kind.cols = tile.cols;
+  kind.transposes_a = s.transpose_a && tile.rows < s.rows;
+  kind.copies_c = s.transpose_b && tile.cols < s.cols;
   const auto desc = [&](int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, int64_t matrix) {
     if (tile.batch == 1) return memory::desc({rows, cols}, type, memory::dims{row_stride, col_stride});
     return memory::desc({tile.batch, rows, cols}, type, memory::dims{matrix, row_stride, col_stride});
   };
-  kind.a = s.transpose_a ? desc(tile.rows, s.inner, 1, s.rows, s.a_elems())
-                         : desc(tile.rows, s.inner, s.inner, 1, s.a_elems());
+  kind.a = s.transpose_a && !kind.transposes_a ? desc(tile.rows, s.inner, 1, s.rows, s.a_elems())
+                                               : desc(tile.rows, s.inner, s.inner, 1, s.a_elems());
   kind.b = s.transpose_b ? desc(s.inner, tile.cols, 1, s.inner, s.b_elems())
                          : desc(s.inner, tile.cols, s.cols, 1, s.b_elems());
-  kind.c = desc(tile.rows, tile.cols, s.cols, 1, s.c_elems());
+  kind.c = desc(tile.rows, tile.cols, kind.copies_c ? tile.cols : s.cols, 1, s.c_elems());
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::matmul::primitive_desc pd({kind.a, kind.b, kind.c}, attr, engine());
@@ -146,20 +153,27 @@ TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type typ
   return kind;
 }
 
+// Of the primitive, then of the copies.
+size_t scratch_bytes(const TileKind& kind) {
+  return aligned(kind.scratch.get_size()) + (kind.transposes_a ? aligned(kind.a.get_size()) : 0) +
+         (kind.copies_c ? aligned(kind.c.get_size()) : 0);
+}
+
 DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype) {
   const auto type = dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
   DnnlMatmul m{.shape = shape,
                .element_bytes = size_of(dtype),
                .kinds = {},
                .tiles = make_tiles(shape, dtype),
-               .kind_of_tile = {}};
+               .kind_of_tile = {},
+               .transpose = dtype == DType::kF32 ? loops().transpose.bytes_4 : loops().transpose.bytes_2};
   for (const Tile& tile : m.tiles) {
     auto found = std::find_if(m.kinds.begin(), m.kinds.end(), [&](const TileKind& kind) {
       return kind.batch == tile.batch && kind.rows == tile.rows && kind.cols == tile.cols;
     });
     if (found == m.kinds.end()) found = m.kinds.insert(found, make_kind(shape, tile, type));
     m.kind_of_tile.push_back(static_cast<size_t>(found - m.kinds.begin()));
-    m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, aligned(found->scratch.get_size()));
+    m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, scratch_bytes(*found));
   }
   return m;
 }
@@ -207,25 +221,39 @@ void point(memory& object, std::byte* data) {
     fail(ErrorKind::kRun, "matmul: oneDNN does not take the buffer");
 }
 
+// `rows` rows of `row_bytes`, which begin `from_stride` and `to_stride` bytes apart.
+void copy_rows(std::byte* to, size_t to_stride, const std::byte* from, size_t from_stride, int64_t rows,
+               size_t row_bytes) {
+  for (int64_t row = 0; row < rows; ++row) std::memcpy(to + row * to_stride, from + row * from_stride, row_bytes);
+}
+
 void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArguments& arguments) {
   use_one_openmp_thread();
   const MatmulShape& s = m.shape;
   const Tile& tile = m.tiles[index];
+  const TileKind& kind = m.kinds[m.kind_of_tile[index]];
   const auto bytes = [&](int64_t elems) { return static_cast<size_t>(elems) * m.element_bytes; };
-  point(call.a,
-        arguments.operands[0] + bytes(tile.first_batch * s.a_elems() + tile.first_row * (s.transpose_a ? 1 : s.inner)));
-  point(call.b,
-        arguments.operands[1] + bytes(tile.first_batch * s.b_elems() + tile.first_col * (s.transpose_b ? s.inner : 1)));
-  point(call.c,
-        arguments.results[0] + bytes(tile.first_batch * s.c_elems() + tile.first_row * s.cols + tile.first_col));
-  point(call.scratch, arguments.scratch + index * m.tile_scratch_bytes);
+  std::byte* const a =
+      arguments.operands[0] + bytes(tile.first_batch * s.a_elems() + tile.first_row * (s.transpose_a ? 1 : s.inner));
+  std::byte* const b =
+      arguments.operands[1] + bytes(tile.first_batch * s.b_elems() + tile.first_col * (s.transpose_b ? s.inner : 1));
+  std::byte* const c =
+      arguments.results[0] + bytes(tile.first_batch * s.c_elems() + tile.first_row * s.cols + tile.first_col);
+  std::byte* const scratch = arguments.scratch + index * m.tile_scratch_bytes;
+  std::byte* const dense_a = scratch + aligned(kind.scratch.get_size());
+  std::byte* const dense_c = dense_a + (kind.transposes_a ? aligned(kind.a.get_size()) : 0);
+  if (kind.transposes_a) m.transpose(dense_a, s.inner, a, s.rows, s.inner, tile.rows);
+  point(call.a, kind.transposes_a ? dense_a : a);
+  point(call.b, b);
+  point(call.c, kind.copies_c ? dense_c : c);
+  point(call.scratch, scratch);
   const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, call.a.get()},
                                   {DNNL_ARG_WEIGHTS, call.b.get()},
                                   {DNNL_ARG_DST, call.c.get()},
                                   {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
-  const dnnl_status_t status =
-      dnnl_primitive_execute(m.kinds[m.kind_of_tile[index]].primitive.get(), call.stream.get(), 4, args);
+  const dnnl_status_t status = dnnl_primitive_execute(kind.primitive.get(), call.stream.get(), 4, args);
   RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN fails with status {}", static_cast<int>(status));
+  if (kind.copies_c) copy_rows(c, bytes(s.cols), dense_c, bytes(tile.cols), tile.rows, bytes(tile.cols));
 }
 
 void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {

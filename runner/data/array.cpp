@@ -10,6 +10,7 @@
 
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
+#include "schema/large_array.h"
 
 namespace runner::data {
 namespace {
@@ -54,8 +55,8 @@ To convert(From value, Element element) {
 
 // Reads all elements in the array's own order.
 template <class To>
-std::vector<To> read_elements(const Array& array) {
-  std::vector<To> values(static_cast<size_t>(product(array.shape)));
+LargeArray<To> read_elements(const Array& array) {
+  LargeArray<To> values(static_cast<size_t>(product(array.shape)));
   with_type(array.element, [&](auto type) {
     using From = decltype(type);
     if constexpr (std::is_same_v<From, To>) {
@@ -80,8 +81,8 @@ std::vector<To> read_elements(const Array& array) {
 
 // First axis fastest -> last axis fastest.
 template <class T>
-std::vector<T> to_row_major(const std::vector<T>& columns, const std::vector<int64_t>& shape) {
-  std::vector<T> rows(columns.size());
+LargeArray<T> to_row_major(const LargeArray<T>& columns, const std::vector<int64_t>& shape) {
+  LargeArray<T> rows(columns.size());
   std::vector<int64_t> index(shape.size()), stride(shape.size(), 1);
   for (size_t axis = shape.size() - 1; axis-- > 0;) stride[axis] = stride[axis + 1] * shape[axis + 1];
   int64_t target = 0;
@@ -98,13 +99,13 @@ std::vector<T> to_row_major(const std::vector<T>& columns, const std::vector<int
 }
 
 template <class To>
-std::vector<To> read_row_major(const Array& array) {
-  std::vector<To> values = read_elements<To>(array);
+LargeArray<To> read_row_major(const Array& array) {
+  LargeArray<To> values = read_elements<To>(array);
   if (array.column_major) values = to_row_major(values, array.shape);
   return values;
 }
 
-void check_finite(const std::vector<float>& values, const Array& array, const char* what) {
+void check_finite(std::span<const float> values, const Array& array, const char* what) {
   const auto bad = std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
   if (bad == values.end()) return;
   const int64_t index = bad - values.begin();

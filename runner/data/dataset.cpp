@@ -20,8 +20,8 @@ std::string outputs_text(const Fingerprint& print) {
   return print.label_kind == LabelKind::kNone ? name : fmt::format("{} {}", print.outputs, name);
 }
 
-template <class T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values, size_t first, size_t count) {
+template <class Values>
+std::span<const std::byte> bytes_of(const Values& values, size_t first, size_t count) {
   return std::as_bytes(std::span(values).subspan(first, count));
 }
 

@@ -13,6 +13,7 @@
 #include "runner/data/encoding.h"
 #include "runner/data/load.h"
 #include "runner/data/synthetic.h"
+#include "schema/large_array.h"
 
 namespace runner::data {
 
@@ -50,8 +51,8 @@ struct Storage {
   int64_t samples = 0;
   backends::Shape feature_shape;  // of one sample
   // One of these holds the features; the others are empty.
-  std::vector<float> values;   // (samples, …), scale applied; NaN: missing, until filled
-  std::vector<uint8_t> bytes;  // (samples, …), scale applied when read
+  LargeArray<float> values;   // (samples, …), scale applied; NaN: missing, until filled
+  LargeArray<uint8_t> bytes;  // (samples, …), scale applied when read
   std::optional<Synthetic> rule;
   std::optional<StreamedFile> stream;  // the labels as well
   TokenText text;                      // the same
@@ -59,8 +60,8 @@ struct Storage {
 
   int64_t sequence = 0;  // as Encoding has it
   LabelKind label_kind = LabelKind::kNone;
-  std::vector<int64_t> classes;  // (samples)
-  std::vector<float> targets;    // (samples, outputs)
+  LargeArray<int64_t> classes;  // (samples)
+  LargeArray<float> targets;    // (samples, outputs)
   int64_t outputs = 0;           // largest class + 1, or targets per sample
 
   int64_t dropped_rows = 0;   // missing: drop

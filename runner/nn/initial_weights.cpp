@@ -31,12 +31,13 @@ InitialWeights::InitialWeights(const std::string& path, const ParameterSet& para
 
 InitialWeights::~InitialWeights() = default;
 
-bool InitialWeights::read(const Parameter& parameter, std::span<float> values) const {
+bool InitialWeights::read(const Parameter& parameter, std::span<float> values, int64_t begin) const {
   if (!file_) return false;
   const formats::NamedTensor& tensor = *file_->find(parameter.name);
   const size_t size = backends::size_of(*tensor.dtype);
+  const std::byte* const first = tensor.bytes.data() + static_cast<size_t>(begin) * size;
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(backends::load_element(*tensor.dtype, tensor.bytes.data() + i * size));
+    values[i] = static_cast<float>(backends::load_element(*tensor.dtype, first + i * size));
   return true;
 }
 

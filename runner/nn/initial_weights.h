@@ -20,8 +20,8 @@ class InitialWeights {
   InitialWeights(const std::string& path, const ParameterSet& parameters);
   ~InitialWeights();
 
-  // Writes the file's values, converted to f32; false without a file.
-  bool read(const Parameter& parameter, std::span<float> values) const;
+  // Writes the file's values, converted to f32, of the elements from number `begin` on; false without a file.
+  bool read(const Parameter& parameter, std::span<float> values, int64_t begin = 0) const;
 
  private:
   std::unique_ptr<formats::SafetensorsFile> file_;

@@ -118,7 +118,7 @@ std::vector<ParameterId> ParameterSet::in_buffer(int32_t buffer) const {
   return ids;
 }
 
-void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values) {
+void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values, int64_t begin) {
   using Kind = Initialiser::Kind;
   const Kind kind = parameter.init.kind;
   if (kind == Kind::kZeros || kind == Kind::kOnes)
@@ -127,7 +127,7 @@ void initialise(const Parameter& parameter, uint64_t seed, std::span<float> valu
   const uint64_t stream = stream_of(parameter.name);
   const backends::PhiloxKey key{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
   for (size_t first = 0; first < values.size(); first += backends::kPhiloxLanes) {
-    const backends::PhiloxBlocks bits = backends::philox_blocks(first, stream, key);
+    const backends::PhiloxBlocks bits = backends::philox_blocks(static_cast<uint64_t>(begin) + first, stream, key);
     const size_t count = std::min(backends::kPhiloxLanes, values.size() - first);
     for (size_t lane = 0; lane < count; ++lane)
       values[first + lane] =

@@ -65,8 +65,9 @@ class ParameterSet {
   std::vector<FlatBuffer> buffers_;
 };
 
-// Writes the initial values of `parameter`: a pure function of (seed, its name), whatever else the model holds.
-void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values);
+// Writes the initial values of `parameter`, of its elements from number `begin` on: a pure function of (seed, its name,
+// the element), whatever else the model holds.
+void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values, int64_t begin = 0);
 
 // Shell-style match of a whole name: * any run of characters, ? one.
 bool matches(const std::string& pattern, const std::string& name);

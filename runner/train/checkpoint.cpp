@@ -254,14 +254,10 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
 
   const MemoryUse use = trainer.arrays_memory();
   snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
-  int32_t read_array = -1;
-  std::vector<std::byte> contents;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
-    if (array != read_array) contents = trainer.read(read_array = array);
-    const std::span<const std::byte> all(contents);
-    snapshot.add(
-        name, meta_of({backends::DType::kF32, p.shape}),
-        all.subspan(static_cast<size_t>(p.offset) * sizeof(float), static_cast<size_t>(p.elements()) * sizeof(float)));
+    const size_t bytes = static_cast<size_t>(p.elements()) * sizeof(float);
+    trainer.read(array, static_cast<size_t>(p.offset) * sizeof(float),
+                 snapshot.add(name, meta_of({backends::DType::kF32, p.shape}), bytes));
   });
 }
 

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "backends/graph/ops.h"
-#include "backends/runtime/arena.h"
 #include "backends/runtime/debug.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/gradients.h"
@@ -21,6 +20,7 @@
 #include "runner/train/reduction.h"
 #include "runner/train/step_completion.h"
 #include "schema/error.h"
+#include "schema/large_array.h"
 
 namespace runner::train {
 namespace {
@@ -103,16 +103,17 @@ bool Trainer::writes(const DeviceArray& array) const {
   return !shares_ || !is_common(array) || ranks_->rank() == 0;
 }
 
+// Replicas that have one copy draw a part of each parameter.
 void Trainer::write_initial_weights() {
-  if (shares_ && ranks_->rank() != 0) return;
-  int64_t most = 0;
-  for (const nn::Parameter& parameter : model_.parameters.parameters()) most = std::max(most, parameter.elements());
-  const backends::Arena memory(static_cast<size_t>(most) * sizeof(float));
+  const int64_t parts = shares_ ? shares_->size() : 1, part = shares_ ? shares_->rank() : 0;
+  LargeArray<float> values;
   for (const nn::Parameter& parameter : model_.parameters.parameters()) {
-    const std::span values(reinterpret_cast<float*>(memory.data()), static_cast<size_t>(parameter.elements()));
-    if (!weights_.read(parameter, values)) nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values);
+    const int64_t first = parameter.elements() * part / parts, end = parameter.elements() * (part + 1) / parts;
+    values.resize(static_cast<size_t>(end - first));
+    if (!weights_.read(parameter, values, first))
+      nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values, first);
     const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
-    device_.write(*arrays_[array], static_cast<size_t>(parameter.offset) * sizeof(float),
+    device_.write(*arrays_[array], static_cast<size_t>(parameter.offset + first) * sizeof(float),
                   std::as_bytes(std::span(values)));
   }
 }
@@ -454,8 +455,12 @@ int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
 
 std::vector<std::byte> Trainer::read(int32_t array) {
   std::vector<std::byte> contents(arrays_[static_cast<size_t>(array)]->bytes());
-  device_.read(*arrays_[static_cast<size_t>(array)], 0, contents);
+  read(array, 0, contents);
   return contents;
+}
+
+void Trainer::read(int32_t array, size_t offset, std::span<std::byte> target) {
+  device_.read(*arrays_[static_cast<size_t>(array)], offset, target);
 }
 
 void Trainer::write(int32_t array, std::span<const std::byte> contents) {

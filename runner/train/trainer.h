@@ -203,8 +203,9 @@ class Trainer {
   Counters counters;
   int64_t updates_of(int32_t optimizer) const;
 
-  // The contents of one array of the layout, in host memory.
+  // The contents of one array of the layout, in host memory; of the second, those from byte `offset` on.
   std::vector<std::byte> read(int32_t array);
+  void read(int32_t array, size_t offset, std::span<std::byte> target);
   // What replicas have together, rank 0 writes; the others may read it when they have met it since.
   void write(int32_t array, std::span<const std::byte> contents);
 

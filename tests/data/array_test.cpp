@@ -12,10 +12,10 @@ namespace {
 
 using schema::DataFormat;
 using schema::DatasetSpec;
-using Bytes = std::vector<uint8_t>;
+using Bytes = LargeArray<uint8_t>;
 using Dims = std::vector<uint32_t>;
-using Floats = std::vector<float>;
-using Ints = std::vector<int64_t>;
+using Floats = LargeArray<float>;
+using Ints = LargeArray<int64_t>;
 using formats::npy;
 using formats::safetensors;
 using formats::tensor_entry;

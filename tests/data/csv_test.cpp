@@ -37,8 +37,8 @@ class CsvTest : public FileTest {
 };
 
 using Records = std::vector<std::pair<int64_t, std::vector<std::string>>>;
-using Floats = std::vector<float>;
-using Ints = std::vector<int64_t>;
+using Floats = LargeArray<float>;
+using Ints = LargeArray<int64_t>;
 using Texts = std::vector<std::string>;
 
 // ---- Lexing

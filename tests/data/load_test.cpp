@@ -15,8 +15,8 @@ namespace {
 
 using schema::DataSpec;
 using schema::Normalize;
-using Floats = std::vector<float>;
-using Ints = std::vector<int64_t>;
+using Floats = LargeArray<float>;
+using Ints = LargeArray<int64_t>;
 using Texts = std::vector<std::string>;
 
 class LoadTest : public FileTest {

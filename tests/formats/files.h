@@ -61,8 +61,8 @@ inline std::string gzip(std::string_view bytes) {
 }
 
 // The bytes of values as they lie in memory, or the other way round.
-template <class T>
-std::string bytes_of(const std::vector<T>& values, bool swap = false) {
+template <class T, class Allocator>
+std::string bytes_of(const std::vector<T, Allocator>& values, bool swap = false) {
   std::string bytes(values.size() * sizeof(T), '\0');
   if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   for (size_t i = 0; swap && i < bytes.size(); i += sizeof(T)) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,7 @@ using data::Storage;
 using schema::DataFormat;
 using schema::DatasetSpec;
 
-bool finite(const std::vector<float>& values) {
+bool finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
 

@@ -63,6 +63,9 @@ TEST_F(InitialWeightsTest, ReadsElementsInOrder) {
   Floats values(6);
   EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], values));
   EXPECT_EQ(values, (Floats{1, 2, 3, 4, 5, 6}));
+  Floats part(3);
+  EXPECT_TRUE(InitialWeights(path("w"), parameters_).read(parameters_[0], part, 2));
+  EXPECT_EQ(part, (Floats{3, 4, 5}));
 }
 
 TEST_F(InitialWeightsTest, LeavesValuesAloneWithoutAFile) {

@@ -83,11 +83,11 @@ TEST(Initialise, DrawsFromPyTorchsDistributions) {
   }
 }
 
-std::vector<float> initial(const std::string& name, uint64_t seed, int64_t elements) {
+std::vector<float> initial(const std::string& name, uint64_t seed, int64_t elements, int64_t begin = 0) {
   const Parameter parameter{
       .name = name, .shape = backends::Shape{elements}, .init = {Initialiser::Kind::kUniform, 1.0}};
   std::vector<float> values(static_cast<size_t>(elements));
-  initialise(parameter, seed, values);
+  initialise(parameter, seed, values, begin);
   return values;
 }
 
@@ -96,6 +96,7 @@ TEST(Initialise, IsAFunctionOfSeedAndName) {
   EXPECT_EQ(initial("0.weight", 1, 100), values);
   const std::vector<float> longer = initial("0.weight", 1, 200);
   EXPECT_TRUE(std::equal(values.begin(), values.end(), longer.begin()));
+  EXPECT_EQ(initial("0.weight", 1, 63, 37), std::vector(values.begin() + 37, values.end()));
   EXPECT_NE(initial("0.bias", 1, 100), values);
   EXPECT_NE(initial("0.weight", 2, 100), values);
   EXPECT_NE(initial("0.weight", (uint64_t{1} << 32) + 1, 100), values);
