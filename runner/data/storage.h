@@ -62,7 +62,7 @@ struct Storage {
   LabelKind label_kind = LabelKind::kNone;
   LargeArray<int64_t> classes;  // (samples)
   LargeArray<float> targets;    // (samples, outputs)
-  int64_t outputs = 0;           // largest class + 1, or targets per sample
+  int64_t outputs = 0;          // largest class + 1, or targets per sample
 
   int64_t dropped_rows = 0;   // missing: drop
   int64_t filled_values = 0;  // missing: mean; of a stream until it has its fill: how many are missing
