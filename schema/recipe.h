@@ -224,6 +224,14 @@ struct LogSpec {
   std::string jsonl, csv;
 };
 
+// As torch.profiler.schedule; in steps.
+struct ProfileSpec {
+  int64_t wait = 0, warmup = 0, active = 0;
+  int64_t repeat = 0;  // cycles; 0: until the end
+  int64_t skip_first = 0;
+  std::string out;  // a file besides the store; empty: none
+};
+
 // As torch.amp.GradScaler.
 struct ScalerSpec {
   bool enabled = true;
@@ -276,6 +284,7 @@ struct Recipe {
   LogSpec log;
   ScalerSpec scaler;
   CommSpec comm;
+  std::optional<ProfileSpec> profile;
 };
 
 }  // namespace runner::schema

@@ -205,6 +205,11 @@ void build(const Section& s, CommSpec& comm) {
   s.get("warm_start", comm.warm_start).get("unused", comm.unused);
 }
 
+void build(const Section& s, ProfileSpec& profile) {
+  s.get("wait", profile.wait).get("warmup", profile.warmup).get("active", profile.active);
+  s.get("repeat", profile.repeat).get("skip_first", profile.skip_first).get_path("out", profile.out);
+}
+
 }  // namespace
 
 Length parse_length(std::string_view text) {
@@ -237,6 +242,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   build(s.sub("checkpoint"), r.checkpoint);
   build(s.sub("scaler"), r.scaler);
   build(s.sub("comm"), r.comm);
+  if (s.sub("profile").exists()) build(s.sub("profile"), r.profile.emplace());
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);
   s.sub("log").get_path("jsonl", r.log.jsonl).get_path("csv", r.log.csv);

@@ -9,6 +9,7 @@
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
 #include "backends/runtime/arena.h"
+#include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
@@ -110,6 +111,7 @@ void SharedCollectives::begin(const CallRecord& record) {
 }
 
 void SharedCollectives::barrier(const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "barrier", {.what = site.what});
   begin(CallRecord::of(CallKind::kBarrier, {}, site));
 }
 
@@ -168,6 +170,8 @@ void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> 
 
 void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                                    const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "all_reduce",
+                        {.bytes = static_cast<int64_t>(values.size()), .what = site.what});
   CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
   record.reduction = reduction;
   fold_all(record, values, kAll);
@@ -175,6 +179,8 @@ void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> 
 
 void SharedCollectives::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
                                const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "reduce",
+                        {.bytes = static_cast<int64_t>(values.size()), .what = site.what});
   CallRecord record = CallRecord::of(CallKind::kReduce, type, site);
   record.reduction = reduction;
   record.root = root;
@@ -193,11 +199,15 @@ void SharedCollectives::gather(const CallRecord& record, std::span<const std::by
 
 void SharedCollectives::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                                    const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "all_gather",
+                        {.bytes = static_cast<int64_t>(mine.size()), .what = site.what});
   RUN_ASSERT(mine.size() == type.bytes());
   gather(CallRecord::of(CallKind::kAllGather, type, site), mine, all);
 }
 
 void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "broadcast",
+                        {.bytes = static_cast<int64_t>(values.size()), .what = site.what});
   RUN_ASSERT(values.size() == type.bytes());
   CallRecord record = CallRecord::of(CallKind::kBroadcast, type, site);
   record.root = root;
@@ -212,6 +222,8 @@ void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> v
 }
 
 std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine, const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "gather_objects",
+                        {.bytes = static_cast<int64_t>(mine.size()), .what = site.what});
   const CallRecord record = CallRecord::of(CallKind::kGatherObjects, {}, site);
   const size_t size = mine.size();
   std::vector<size_t> sizes(static_cast<size_t>(size_));
@@ -233,6 +245,8 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
 // ---- memory --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, const Site& site) {
+  const ScopedSpan span(SpanKind::kCollective, "share",
+                        {.bytes = static_cast<int64_t>(type.bytes()), .what = site.what});
   begin(CallRecord::of(CallKind::kShare, type, site));
   const size_t bytes = std::max<size_t>(type.bytes(), 1);
   return options_.processes != nullptr ? share_of_processes(bytes) : share_of_threads(bytes);

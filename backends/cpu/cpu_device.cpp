@@ -8,6 +8,7 @@
 #include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
+#include "backends/runtime/spans.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 
@@ -89,11 +90,13 @@ class CpuDevice : public Device {
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());
+    const ScopedSpan span(SpanKind::kTransfer, "upload", {.bytes = static_cast<int64_t>(source.size())});
     if (!source.empty()) std::memcpy(static_cast<CpuBuffer&>(buffer).data() + offset, source.data(), source.size());
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     RUN_ASSERT(offset + target.size() <= buffer.bytes());
+    const ScopedSpan span(SpanKind::kTransfer, "download", {.bytes = static_cast<int64_t>(target.size())});
     if (!target.empty())
       std::memcpy(target.data(), static_cast<const CpuBuffer&>(buffer).data() + offset, target.size());
   }

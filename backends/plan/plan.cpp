@@ -10,6 +10,7 @@
 #include "backends/plan/fusion.h"
 #include "backends/plan/lowering.h"
 #include "backends/runtime/debug.h"
+#include "backends/runtime/spans.h"
 #include "schema/error.h"
 
 namespace runner::backends {
@@ -131,6 +132,7 @@ void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& p
   try {
     for (const PlanStep& step : plan.steps) {
       running = &step;
+      const ScopedSpan span(SpanKind::kKernel, step.kernel.name, {.bytes = step.bytes, .flops = step.flops});
       std::byte** end = pointers;
       for (const Place& place : step.operands) *end++ = resolve(place);
       std::byte** const results = end;

@@ -11,7 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "backends/graph/program.h"
+#include "backends/runtime/spans.h"
 
 namespace runner::backends {
 
@@ -47,6 +50,8 @@ class PlanCache {
       ++counters_.collisions;
     }
     ++counters_.misses;
+    const std::string name = fmt::format("{:016x}", key);
+    const ScopedSpan span(SpanKind::kCompile, "compile", {.what = name});
     auto entry = std::make_unique<Entry>(Entry{recorded, step, make()});
     return entries_.emplace(key, std::move(entry))->second->compiled;
   }

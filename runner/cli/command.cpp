@@ -8,7 +8,9 @@ namespace runner::cli {
 namespace {
 
 const Argument* find_option(std::span<const Argument> arguments, std::string_view name) {
-  const auto named = [&](const Argument& argument) { return !argument.is_positional() && argument.name == name; };
+  const auto named = [&](const Argument& argument) {
+    return !argument.is_positional() && !name.empty() && (argument.name == name || argument.letter == name);
+  };
   const auto found = std::find_if(arguments.begin(), arguments.end(), named);
   return found != arguments.end() ? &*found : nullptr;
 }

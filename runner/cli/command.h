@@ -78,7 +78,10 @@ struct Argument {
   std::string_view text;
   Member target;
   Kind kind = Kind::kText;
+  std::string_view letter = {};  // "-o", where an option has such a name as well
 
+  // "-o, --output".
+  std::string names() const { return std::string(letter) + (letter.empty() ? "" : ", ") + std::string(name); }
   bool is_positional() const { return !name.starts_with("-"); }
   bool is_required() const { return is_positional() && !name.starts_with("["); }
 };

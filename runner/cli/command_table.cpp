@@ -11,6 +11,8 @@ constexpr Argument kOverrides{"[KEY=VALUE ...]", "", "settings that win over the
 constexpr Argument kRun{"RUN", "", "the run: its id, the start of it, its name, @last, @last~1, or @best(METRIC)",
                         &Options::run, Kind::kRun};
 constexpr Argument kState{"--state", "ID", "this state of the run; default: the newest", &Options::state, Kind::kState};
+constexpr Argument kOutput{"--output",       "FILE",      "writes there instead of to standard output, which is -",
+                           &Options::output, Kind::kText, "-o"};
 constexpr Argument kQuiet{"--quiet", "", "no progress, only warnings", &Options::quiet};
 
 constexpr Argument kCommon[] = {
@@ -43,7 +45,7 @@ constexpr Argument kPredict[] = {
     {"DATA", "", "a file like the recipe's data, with or without labels; FEATURES,LABELS for idx and npy",
      &Options::data},
     {"--format", "csv|npy|json", "of the outputs; default: what FILE ends in, or else csv", &Options::format},
-    {"--output", "FILE", "writes there instead of to standard output, which is -", &Options::output},
+    kOutput,
     kState};
 constexpr Argument kVerifyResume[] = {
     kRecipe, kOverrides, {"--kills", "N", "how often the process is killed; default: 5", &Options::kills}};
@@ -100,6 +102,7 @@ constexpr Argument kExport[] = {
     {"--folder", "DIR", "writes the run as files: recipe, parameters, metrics, events, summary", &Options::folder},
     {"--artifact", "NAME", "writes the newest artifact of this name to FILE", &Options::artifact, Kind::kArtifact},
     {"[FILE]", "", "where --artifact writes; default: the last part of NAME; - is standard output", &Options::file}};
+constexpr Argument kTrace[] = {kRun, kOutput};
 constexpr Argument kTag[] = {
     kRun, {"TAG", "", "a word", &Options::tag}, {"--remove", "", "takes the tag away", &Options::remove}};
 constexpr Argument kNote[] = {kRun, {"TEXT", "", "what to remember", &Options::text}};
@@ -221,6 +224,11 @@ constexpr Command kCommands[] = {
      "show --json) and summary.json.  Values for TensorBoard are rounded to seven digits.  An artifact\n"
      "is checked against its digest.",
      kExport, "runner export @last --model digits.safetensors\nrunner export digits --metrics digits.csv", export_run,
+     report::failure_document},
+    {"trace", Group::kStore, "write what a run has traced of its steps, for chrome://tracing and Perfetto",
+     "The section `profile` of a recipe says which steps: docs/profiling.md.  All cycles of the newest\n"
+     "attempt that has any, of all processes on one clock.",
+     kTrace, "runner trace traced -o trace.json", trace,
      report::failure_document},
     {"tag", Group::kStore, "mark a run with a word", "--remove of a tag that the run does not have is exit code 3.",
      kTag, "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},

@@ -34,7 +34,7 @@ std::string indented(std::string_view lines) {
 
 void add_arguments(report::Facts& facts, std::span<const Argument> arguments) {
   for (const Argument& argument : arguments) {
-    facts.add(fmt::format("{}{}{}", argument.name, argument.value.empty() ? "" : " ", argument.value),
+    facts.add(fmt::format("{}{}{}", argument.names(), argument.value.empty() ? "" : " ", argument.value),
               std::string(argument.text));
   }
 }

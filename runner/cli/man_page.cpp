@@ -41,7 +41,7 @@ std::string head(std::string_view name, std::string_view summary) {
 std::string argument_list(std::span<const Argument> arguments) {
   std::string out;
   for (const Argument& argument : arguments) {
-    out += fmt::format(".TP\n\\fB{}\\fR", plain(argument.name));
+    out += fmt::format(".TP\n\\fB{}\\fR", plain(argument.names()));
     if (!argument.value.empty()) out += fmt::format(" \\fI{}\\fR", plain(argument.value));
     out += '\n' + plain(argument.text) + '\n';
   }

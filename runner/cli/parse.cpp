@@ -111,8 +111,9 @@ Options parse_options(const Command& command, std::vector<std::string> words) {
   std::vector<Bind> binds;
   for (const auto& arguments : {command.arguments, common_arguments()}) {
     for (const Argument& argument : arguments) {
+      const std::string letter = argument.letter.empty() ? "" : fmt::format("{},", argument.letter);
       const std::string name =
-          argument.is_positional() ? fmt::format("positional{}", binds.size()) : std::string(argument.name);
+          argument.is_positional() ? fmt::format("positional{}", binds.size()) : letter + std::string(argument.name);
       binds.push_back({app, command, options, argument, name});
     }
   }

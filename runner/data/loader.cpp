@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/runtime/spans.h"
 #include "backends/tensor/alignment.h"
 #include "runner/data/order.h"
 #include "runner/data/stream.h"
@@ -82,7 +83,11 @@ struct Loader::Ring {
           std::max({repeated_from_start(whole, r), repeated_from_start(rest, r), int64_t{spec.never_empty}}));
     }
     if (at.epoch < spec.epochs) order.set_epoch(at.epoch);
-    if (spec.prefetch > 0) thread = std::thread([this] { produce(); });
+    if (spec.prefetch > 0)
+      thread = std::thread([this, recorder = backends::RecordingThread::recorder()] {
+        const backends::RecordingThread recording(recorder, "loader");
+        produce();
+      });
   }
 
   ~Ring() {
@@ -95,6 +100,7 @@ struct Loader::Ring {
   }
 
   void assemble(int64_t number) {
+    const backends::ScopedSpan span(backends::SpanKind::kData, "make batch");
     RUN_CHECK(at.epoch < spec.epochs, ErrorKind::kRun, "the data ends after {} epochs", spec.epochs);
     const auto slot = static_cast<size_t>(number % depth);
     std::byte* const memory = slots.get() + slot * layout.bytes;
@@ -220,6 +226,7 @@ struct Loader::Ring {
     }
     const auto is_there = [&] { return produced.load() > taken || failed.load(); };
     if (is_there()) return true;
+    const backends::ScopedSpan span(backends::SpanKind::kData, "wait for batch");
     std::unique_lock lock(mutex);
     consumer_waits.store(true);
     while (!is_there() && !give_up()) wake_consumer.wait_for(lock, kBetweenLooks, is_there);
@@ -241,6 +248,7 @@ struct Loader::Ring {
   }
 
   void wait_for_batch() {
+    const backends::ScopedSpan span(backends::SpanKind::kData, "wait for batch");
     std::unique_lock lock(mutex);
     consumer_waits.store(true);
     wake_consumer.wait(lock, [&] { return produced.load() > taken || failed.load(); });

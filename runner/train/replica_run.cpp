@@ -16,12 +16,12 @@
 #include "store/turn.h"
 
 namespace runner::train {
-
 ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
     : request_(request),
       recipe_(request.recipe),
       hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
       records_batches_(request.record_batches),
+      profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
       session_(recipe_, hooks_.get(), ranks),
       save_every_(recipe_.checkpoint.every),
       average_every_(recipe_.train.average_every),
@@ -62,6 +62,7 @@ RunResult ReplicaRun::execute() {
   } catch (const std::exception& error) {
     end_with(error_of(error));
   }
+  if (profiler_) keep_trace(profiler_->end(/*ranks=*/nullptr));  // of a run that has failed
   if (tracked()) end_tracking();
   finish();
   return std::move(record_.result);

@@ -16,6 +16,7 @@
 #include "runner/train/hooks.h"
 #include "runner/train/interval.h"
 #include "runner/train/loop_host.h"
+#include "runner/train/profiler.h"
 #include "runner/train/run.h"
 #include "runner/train/run_record.h"
 #include "runner/train/session.h"
@@ -74,6 +75,8 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // What evaluations and hooks do behind a window, and the state that is due then.
   void finish_window(WindowEnd end, bool logged);
+  // Empty: there is none.
+  void keep_trace(const std::string& events);
   void warn_of_unused();
   void record_batches(uint64_t digest);
 
@@ -156,6 +159,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   const schema::Recipe& recipe_;
   const std::unique_ptr<Hooks> hooks_;
   bool records_batches_;
+  std::optional<Profiler> profiler_;  // before what is worth a span
   Session session_;
   const Interval save_every_, average_every_;
   RunRecord record_;

@@ -67,6 +67,7 @@ void ReplicaRun::train() {
   const bool done = finished() || (session_.own_loop && !interrupted());
   save(done ? "end" : "interrupt");
   if (record_.is_recorded_here()) record_.states().wait();
+  if (profiler_) keep_trace(profiler_->end(session_.ranks));
   if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
   if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
   record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
@@ -137,6 +138,16 @@ void ReplicaRun::finish_window(WindowEnd end, bool logged) {
   }
   record_.collect();
   request_.observer.on_step(progress());
+  if (profiler_) keep_trace(profiler_->end_step(step(), session_.ranks));
+}
+
+void ReplicaRun::keep_trace(const std::string& events) {
+  if (events.empty()) return;
+  record_.keep_trace(events);
+  if (profiler_->left_out() > 0)
+    record_.warn(
+        fmt::format("a cycle of profile keeps no more spans of a process: {} are left out; make profile.active smaller",
+                    profiler_->left_out()));
 }
 
 void ReplicaRun::warn_of_unused() {
@@ -153,6 +164,7 @@ void ReplicaRun::record_batches(uint64_t digest) {
 }
 
 void ReplicaRun::evaluate() {
+  const backends::ScopedSpan span(backends::SpanKind::kEvaluation, "evaluate");
   measure(&PeakMemory::training);
   const size_t before = session_.device->temporary_bytes();
   const std::map<std::string, double> metrics =

@@ -118,6 +118,9 @@ struct RunRequest {
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.
 inline constexpr const char* kBatchDigest = "data/batch_digest";
 
+// The kind of artifacts that are cycles of `profile`, in the order of their ids.
+inline constexpr std::string_view kTraceKind = "trace";
+
 // Trains.  Everything that goes wrong once the run is recorded is in the result (status, exit code, error); what is
 // found before, a recipe or data that cannot be used or a store that cannot be opened, is thrown as Error.
 RunResult run(const RunRequest& request);

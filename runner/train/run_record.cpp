@@ -1,11 +1,14 @@
 #include "runner/train/run_record.h"
 
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "backends/kernels/kernel_choices.h"
 #include "backends/runtime/cpu_features.h"
+#include "runner/formats/chrome_trace.h"
+#include "runner/train/log_sink.h"
 #include "runner/train/loss_scaler.h"
 #include "schema/error.h"
 #include "schema/json.h"
@@ -13,6 +16,10 @@
 
 namespace runner::train {
 namespace {
+
+std::string trace_name(int64_t attempt, int64_t cycle) {
+  return fmt::format("trace/attempt-{}-cycle-{}.json", attempt, cycle);
+}
 
 RunError run_error(const Error& error) {
   return {error.message(), error.where().file, error.where().line, error.what()};
@@ -55,14 +62,22 @@ store::RunInfo RunRecord::new_run() const {
 template <class RunOf>
 void RunRecord::record(store::Store store, RunOf run, int64_t attempt) {
   result.run = run.uid;
+  attempt_ = attempt;
   if (logs_) logs_->begin(run.uid, attempt, step());
+  if (trace_file_) trace_file_->begin();
   writer_.emplace(std::move(store), std::move(run));
   recorder_.emplace(&*writer_, logs_ ? &*logs_ : nullptr);
   keeper_.emplace(*writer_, request_.recipe.checkpoint);
 }
 
 void RunRecord::open_log_files() {
-  if (has_log_files(request_.recipe.log)) logs_.emplace(request_.recipe.log);
+  const schema::Recipe& recipe = request_.recipe;
+  if (has_log_files(recipe.log)) logs_.emplace(recipe.log);
+  if (!recipe.profile || recipe.profile->out.empty()) return;
+  for (const auto& [key, path] : {std::pair("log.csv", recipe.log.csv), std::pair("log.jsonl", recipe.log.jsonl)})
+    RUN_CHECK(path.empty() || !is_same_file(path, recipe.profile->out), ErrorKind::kData,
+              "{} and profile.out are both {}; give each a file of its own", key, path);
+  trace_file_.emplace(recipe.profile->out);
 }
 
 void RunRecord::begin(store::Store store) {
@@ -147,6 +162,15 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of those
   }
+}
+
+void RunRecord::keep_trace(const std::string& events) {
+  if (!writer_) return;
+  const std::string document = formats::trace_document(std::span(&events, 1));
+  const auto bytes = std::as_bytes(std::span(document));
+  save_artifact(trace_name(attempt_, ++cycles_), kTraceKind, {bytes.begin(), bytes.end()});
+  if (!trace_file_) return;
+  if (const auto text = trace_file_->add(events)) warn(*text);
 }
 
 store::Store RunRecord::reopened() {

@@ -14,6 +14,7 @@
 #include "runner/train/run.h"
 #include "runner/train/session.h"
 #include "runner/train/state_keeper.h"
+#include "runner/train/trace_file.h"
 #include "store/queries.h"
 
 namespace runner::train {
@@ -23,7 +24,7 @@ class RunRecord {
   // All must outlive it; `hooks`: null where there is none.
   RunRecord(const RunRequest& request, const Session& session, const Hooks* hooks);
 
-  // ---- beginning: the files of `log`, then one of these comes before all else ----
+  // ---- beginning: the files of `log` and `profile`, then one of these comes before all else ----
 
   // Throws Error(kData) where a file cannot be written.
   void open_log_files();
@@ -57,6 +58,8 @@ class RunRecord {
   void collect();
   // An error of the store is a warning; any other is thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
+  // A cycle of `profile`, as parts of a trace (formats/chrome_trace.h): an artifact, and in profile.out.
+  void keep_trace(const std::string& events);
   // The state that the run has (none: any); throws Error(kRun) where it has none.
   void check_state(std::optional<int64_t> state);
   // A second view of the store, with all that has been given to it.
@@ -85,10 +88,12 @@ class RunRecord {
   const RunRequest& request_;
   const Session& session_;
   std::optional<LogFiles> logs_;
+  std::optional<TraceFile> trace_file_;
   std::optional<store::RunWriter> writer_;
   std::optional<Recorder> recorder_;
   std::optional<StateKeeper> keeper_;
-  ProvenanceKeeper provenance_;  // after the writer, which it hands its findings to
+  int64_t attempt_ = 1, cycles_ = 0;  // kept traces of the attempt
+  ProvenanceKeeper provenance_;       // after the writer, which it hands its findings to
 };
 
 }  // namespace runner::train

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/runtime/spans.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -46,6 +47,7 @@ void StateKeeper::save(Trainer& trainer, const RunState& state, const char* reas
   const int64_t step = state.counters.windows;
   const Moment moment{step, state.window.batches};
   if (saved_at_ == moment) return;
+  const backends::ScopedSpan span(backends::SpanKind::kState, "save state", {.what = reason});
   store::StateSnapshot snapshot = writer_.snapshot();
   capture(trainer, state, snapshot);
   largest_state_ = std::max(largest_state_, static_cast<int64_t>(snapshot.bytes()));

@@ -10,6 +10,7 @@
 
 #include "backends/graph/ops.h"
 #include "backends/runtime/debug.h"
+#include "backends/runtime/spans.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/gradients.h"
 #include "runner/train/hook_agreement.h"
@@ -147,7 +148,10 @@ Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
 }
 
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
-  builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
+  {
+    const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
+    builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
+  }
   if (kind.training)
     return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape), [&] {
       look_for_unused();
@@ -177,6 +181,12 @@ void Trainer::note_unused(const std::string& names) {
   if (unused_.empty()) unused_ = names;
 }
 
+void Trainer::execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
+                      backends::SpanKind kind) {
+  const backends::ScopedSpan span(kind, name, {.bytes = step.bytes(), .flops = step.flops()});
+  device_.wait(device_.submit(step, arguments));
+}
+
 StepBuilder::Read Trainer::reader(const data::Batch* batch) {
   return [this, batch](const backends::Program& program, backends::ValueId value) {
     RUN_CHECK(batch != nullptr, ErrorKind::kRun,
@@ -201,7 +211,7 @@ std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, bac
     return device_.compile(wanted);
   });
   begin_exchange(/*again=*/true);
-  device_.wait(device_.submit(*step, arguments));
+  execute("read", *step, arguments);
   std::vector<std::byte> bytes(program.type(value).bytes());
   device_.read_output(*step, 0, bytes);
   return bytes;
@@ -222,7 +232,7 @@ void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
   segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
                                       [&] { return device_.compile(segment.program()); });
   begin_exchange(/*again=*/false);
-  device_.wait(device_.submit(*segment_step_, arguments(segment, batch)));
+  execute("segment", *segment_step_, arguments(segment, batch));
 }
 
 double Trainer::read_output(const Segment& segment, int output) {
@@ -332,6 +342,7 @@ MetricSums Trainer::take_metrics() {
 
 // What is in no train/loss point yet is with rank 0 alone.
 void Trainer::average() {
+  const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     const bool kept = array.role == Role::kGradients && gradients_[static_cast<size_t>(array.buffer)] != Held::kNothing;
@@ -386,7 +397,7 @@ double Trainer::take_logged_loss() {
 
 void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
   const Step step = forward_step(batch, true);
-  device_.wait(device_.submit(*step, arguments(batch, lines_of_step(false))));
+  execute("forward", *step, arguments(batch, lines_of_step(false)));
   const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
              width = static_cast<size_t>(encoding_.outputs);
   const auto read = [&](int output, auto& values, size_t count) {
@@ -411,7 +422,7 @@ void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
 
 void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
   const Step step = forward_step(batch, false);
-  device_.wait(device_.submit(*step, arguments(batch, lines_of_step(false))));
+  execute("forward", *step, arguments(batch, lines_of_step(false)));
   device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
 }
 

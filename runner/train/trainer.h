@@ -12,11 +12,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "backends/backend.h"
 #include "backends/plan/plan_cache.h"
+#include "backends/runtime/spans.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/nn/initial_weights.h"
@@ -237,6 +239,9 @@ class Trainer {
   void clear_window();
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
   void begin_exchange(bool again);
+  // Runs a step to its end; `name`: in traces.
+  void execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
+               backends::SpanKind kind = backends::SpanKind::kExecute);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
   void look_for_unused();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/graph/ops.h"
+#include "backends/runtime/spans.h"
 #include "runner/train/loss_scaler.h"
 #include "runner/train/reduction.h"
 #include "runner/train/step_completion.h"
@@ -61,7 +62,8 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     if (batch.size == 0) continue;
     const bool completes = window.done && steps_alone();
     step = training_step(shape_of(batch.size, !holds_gradients(), completes), &batch);
-    device_.wait(device_.submit(*step, arguments(batch, lines_of_step(true))));
+    execute(completes ? "forward, backward, update" : "forward, backward", *step,
+            arguments(batch, lines_of_step(true)));
     hold(steps_alone() ? Held::kSum : Held::kShare);
     const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
     if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
@@ -80,7 +82,7 @@ Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRa
   end.states = window_states_;
   begin_exchange(/*again=*/false);
   ranks_->barrier(site("gradients"));
-  device_.wait(device_.submit(*step, end));
+  execute("update", *step, end, backends::SpanKind::kOptimizer);
   ranks_->barrier(site("the update"));
   if (!window.done && ranks_->rank() == 0) keep_sum_of_part(*step);
   hold(ranks_->rank() == 0 ? Held::kSum : Held::kNothing);

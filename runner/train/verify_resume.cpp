@@ -40,10 +40,11 @@ int64_t state_interval(int64_t steps) {
 }
 
 // What is verified is no run that anybody watches.
-schema::Recipe without_log_files(schema::Recipe recipe) {
+schema::Recipe unwatched(schema::Recipe recipe) {
   const schema::Length every = recipe.log.every;
   recipe.log = {};
   recipe.log.every = every;
+  recipe.profile.reset();
   return recipe;
 }
 
@@ -57,7 +58,7 @@ schema::Length interval_between_states(const schema::Recipe& recipe, int64_t ste
 
 // Every state is kept, and the sample ids of each window are recorded.
 schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
-  schema::Recipe copy = without_log_files(recipe);
+  schema::Recipe copy = unwatched(recipe);
   copy.checkpoint = {};
   copy.checkpoint.every = interval_between_states(recipe, steps);
   return copy;
@@ -66,7 +67,7 @@ schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
 class Verifier {
  public:
   explicit Verifier(const VerifyRequest& request)
-      : request_(request), recipe_(without_log_files(request.recipe)), failure_(request.folder / "failure") {}
+      : request_(request), recipe_(unwatched(request.recipe)), failure_(request.folder / "failure") {}
 
   VerifyReport run() {
     const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";

@@ -31,12 +31,12 @@ struct OfSpecials {
 };
 
 TEST(Passes, FoldDropsOnlyWhatIsExact) {
-  struct Case {
+  struct Folding {
     Op op;
     bool dropped;
     std::function<Value(Value)> f;
   };
-  const Case cases[] = {
+  const Folding cases[] = {
       {Op::kMul, true, [](Value x) { return ops::mul(x, 1.0); }},
       {Op::kMul, true, [](Value x) { return ops::mul(ops::full_like(x, 1.0), x); }},
       {Op::kMul, false, [](Value x) { return ops::mul(x, 0.0); }},  // NaN, −0
@@ -53,7 +53,7 @@ TEST(Passes, FoldDropsOnlyWhatIsExact) {
       {Op::kWhere, false, [](Value x) { return ops::where(ops::is_finite(x), x, x); }},
   };
   OpByOpDevice device;
-  for (const Case& c : cases) {
+  for (const Folding& c : cases) {
     const OfSpecials recorded(c.f);
     const Program folded = dce(fold(recorded.program));
     EXPECT_EQ(count(folded, c.op), c.dropped ? 0 : 1) << name_of(c.op);

@@ -29,7 +29,8 @@ std::string cell(std::string_view text) {
 std::string argument_table(std::span<const cli::Argument> arguments) {
   std::string out = "| argument | meaning |\n|---|---|\n";
   for (const cli::Argument& argument : arguments) {
-    const std::string usage = fmt::format("{}{}{}", argument.name, argument.value.empty() ? "" : " ", argument.value);
+    const std::string usage =
+        fmt::format("{}{}{}", argument.names(), argument.value.empty() ? "" : " ", argument.value);
     out += fmt::format("| `{}` | {} |\n", cell(usage), cell(argument.text));
   }
   return out;
@@ -62,6 +63,7 @@ constexpr std::string_view kCommandsSetUp = R"(
 The examples are run one after the other, in a folder with `recipes/` in it and with this besides:
 
 ```sh
+runner exec recipes/wine.yaml name=traced profile.active=3 profile.repeat=1
 runner exec recipes/wine.yaml
 zcat recipes/data/digits.csv.gz | head -n 50 > more-digits.csv
 cut -d, -f1-64 more-digits.csv > new.csv

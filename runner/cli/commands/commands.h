@@ -33,6 +33,7 @@ int states(const Options& options, report::Output& out);
 int diff(const Options& options, report::Output& out);
 int sql(const Options& options, report::Output& out);
 int export_run(const Options& options, report::Output& out);
+int trace(const Options& options, report::Output& out);
 int tag(const Options& options, report::Output& out);
 int note(const Options& options, report::Output& out);
 int rm(const Options& options, report::Output& out);

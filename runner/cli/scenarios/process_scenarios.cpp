@@ -148,6 +148,31 @@ void failures(Workbench& bench) {
         "the replicas do not agree");
 }
 
+// Of a trace: "cycles / steps of rank 0 / steps of rank 1".
+std::string traced(const Workbench& bench, const std::string& run) {
+  const std::string file = run + ".json";
+  const json::Value wrote = json::parse(bench.run({"trace", run, "-o", file, "--json"}).out);
+  const json::Value document = json::parse(bench.run({"trace", run}).out);
+  int64_t steps[2] = {0, 0};
+  for (const json::Value& event : list(at(document, {"traceEvents"})))
+    if (const std::string* kind = at(event, {"cat"}).text(); kind != nullptr && *kind == "step")
+      ++steps[whole(at(event, {"pid"})) == 1];
+  return fmt::format("{} / {} / {}", whole(at(wrote, {"cycles"})), steps[0], steps[1]);
+}
+
+// Fourteen steps each.
+void profiles(Workbench& bench) {
+  const auto cycles = [&](const std::string& name, const std::string& profile, const std::string& wanted) {
+    bench.train(name, {processes(2), "profile={" + profile + "}"});
+    bench.equal(profile, traced(bench, name), wanted);
+  };
+  cycles("once", "active: 3, repeat: 1", "1 / 3 / 3");
+  cycles("twice", "wait: 1, warmup: 1, active: 2, repeat: 2", "2 / 4 / 4");
+  cycles("always", "wait: 2, active: 1", "4 / 4 / 4");
+  cycles("late", "skip_first: 5, active: 4, repeat: 1", "1 / 4 / 4");
+  cycles("cut", "skip_first: 10, active: 3", "2 / 4 / 4");
+}
+
 constexpr Scenario kScenarios[] = {
     {"process/first", "18", "the first process goes first, then the others, each once", main_first},
     {"process/ranks", "19", "each process knows who it is, and some work is for one alone", ranks},
@@ -157,6 +182,7 @@ constexpr Scenario kScenarios[] = {
     {"process/objects", "23, 26", "gather, reduce, broadcast and pad numbers, lists and tables", collectives},
     {"process/tensors", "23, 24, 25", "the same of tensors; shapes that do not fit are named with their ranks",
      tensors},
+    {"profile/cycles", "44", "steps are traced in cycles, in all processes", profiles},
     {"process/failures", "60, gap", "what fails in one process ends the run in seconds, and says where", failures},
 };
 

@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "runner/formats/chrome_trace.h"
+#include "runner/formats/write.h"
+#include "runner/report/format.h"
+#include "runner/train/run.h"
+#include "schema/json.h"
+#include "store/artifacts.h"
+#include "store/queries.h"
+
+namespace runner::cli {
+namespace {
+
+// The cycles of the newest attempt that has traced any, in their order.
+std::vector<store::ArtifactInfo> newest_cycles(store::Store& store, const store::RunRow& run) {
+  std::vector<store::ArtifactInfo> cycles = store::list_artifacts(store, run.id);
+  std::erase_if(cycles, [](const auto& artifact) { return artifact.header.kind != train::kTraceKind; });
+  RUN_CHECK(!cycles.empty(), ErrorKind::kNotFound,
+            "run {} has no trace; train with the section profile, such as `runner exec RECIPE profile.active=3 "
+            "profile.repeat=1`",
+            run.uid);
+  const int64_t newest = std::ranges::max(cycles, {}, &store::ArtifactInfo::attempt).attempt;
+  std::erase_if(cycles, [&](const auto& artifact) { return artifact.attempt != newest; });
+  return cycles;
+}
+
+std::string joined(store::Store& store, const std::vector<store::ArtifactInfo>& cycles) {
+  std::vector<std::string> parts;
+  for (const store::ArtifactInfo& cycle : cycles) {
+    const std::vector<std::byte> bytes = store::read_artifact(store, cycle);
+    parts.emplace_back(formats::events_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  }
+  return formats::trace_document(parts);
+}
+
+}  // namespace
+
+int trace(const Options& options, report::Output& out) {
+  const bool to_stdout = options.output.empty() || options.output == "-";
+  RUN_CHECK(!options.json || !to_stdout, ErrorKind::kUsage,
+            "--json and the trace cannot both go to standard output; name a file with --output");
+  store::Store store = open_store(options);
+  const store::RunRow run = store::find_run(store, options.run);
+  const std::vector<store::ArtifactInfo> cycles = newest_cycles(store, run);
+  const std::string document = joined(store, cycles);
+  if (to_stdout) {
+    out.data(document);
+    return 0;
+  }
+  formats::write_file(options.output, document);
+  out.talk(fmt::format("wrote {}: {} of attempt {}\n", options.output, report::count_text(std::ssize(cycles), "cycle"),
+                       cycles.front().attempt));
+  if (options.json)
+    out.data(json::text(json::Object{{"run", run.uid},
+                                     {"attempt", cycles.front().attempt},
+                                     {"cycles", static_cast<int64_t>(cycles.size())},
+                                     {"last_step", cycles.back().header.step},
+                                     {"output", options.output}}));
+  return 0;
+}
+
+}  // namespace runner::cli
