@@ -120,7 +120,7 @@ constexpr Key kKeys[] = {
     {"fp16", Type::kBoolean, "false", ""},
     {"use_cpu", Type::kBoolean, "false", ""},
     {"debug", Type::kBoolean, "false", "shapes are always compared before processes exchange tensors"},
-    {"enable_cpu_affinity", Type::kBoolean, "false", "the system places processes on cores; `threads` bounds what each uses"},
+    {"enable_cpu_affinity", Type::kBoolean, "false", ""},
     {"num_processes", Type::kInteger, "", ""},
     {"num_machines", Type::kInteger, "1", kOneMachine},
     {"machine_rank", Type::kInteger, "0", kOneMachine},
@@ -357,6 +357,7 @@ class Import {
     if (key.name == "num_processes") return take_processes(value);
     if (key.name == "mixed_precision") return take_precision(value, lower(value.text));
     if (key.name == "fp16" && find("mixed_precision") == nullptr && *truth(value)) return take_precision(value, "fp16");
+    if (key.name == "enable_cpu_affinity") result_.settings.enable_cpu_affinity = *truth(value);
     if (key.reason.empty()) return;
     const bool usual = key.type == Type::kBoolean ? !*truth(value) : value.text == key.usual && !key.usual.empty();
     if (!usual && !(value.kind == YamlNode::Kind::kList && value.items.empty())) leave_out(key.name, value, key.reason);

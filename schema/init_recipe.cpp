@@ -71,6 +71,7 @@ std::string init_recipe(std::string_view name, const RecipeSettings& settings,
   // In quotes, since other readers of YAML take it for false.
   keys += fmt::format("mixed_precision: {}\n", settings.mixed_precision == "no" ? "\"no\"" : settings.mixed_precision);
   if (settings.downcast_bf16) keys += "downcast_bf16: true\n";
+  if (settings.enable_cpu_affinity) keys += "enable_cpu_affinity: true\n";
   if (settings.gradient_accumulation_steps)
     keys += fmt::format("gradient_accumulation_steps: {}\n", *settings.gradient_accumulation_steps);
   return recipe_of(name, text, keys, settings.clip_grad_norm ? number_text(*settings.clip_grad_norm) : "1.0");

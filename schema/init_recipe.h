@@ -15,6 +15,7 @@ struct RecipeSettings {
   int64_t num_processes = 1;
   std::string mixed_precision = "no";
   bool downcast_bf16 = false;
+  bool enable_cpu_affinity = false;
   std::optional<int64_t> gradient_accumulation_steps;
   std::optional<double> clip_grad_norm;
 };

@@ -266,6 +266,7 @@ struct Recipe {
   double collective_timeout = 600;  // seconds
   int64_t max_restarts = 0;
   int64_t threads = 0;              // of the worker pool; 0: all cores
+  bool enable_cpu_affinity = false;
   Precision mixed_precision = Precision::kNo;
   bool downcast_bf16 = false;
   bool split_batches = false;

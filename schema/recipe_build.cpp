@@ -228,6 +228,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   s.get("device_specific_seed", r.device_specific_seed);
   s.get("collective_timeout", r.collective_timeout).get("max_restarts", r.max_restarts);
   s.get("num_processes", r.num_processes).get("threads", r.threads).get("mixed_precision", r.mixed_precision);
+  s.get("enable_cpu_affinity", r.enable_cpu_affinity);
   s.get("downcast_bf16", r.downcast_bf16).get("split_batches", r.split_batches);
   s.get("gradient_accumulation_steps", r.gradient_accumulation_steps);
   s.get("sync_each_batch", r.sync_each_batch).get("sync_with_dataloader", r.sync_with_dataloader);

@@ -24,6 +24,14 @@ json::Value error_json(const std::string& message, const std::string& file, int 
       {"message", message}, {"file", json::or_null(file)}, {"line", line > 0 ? json::Value(line) : json::Value()}};
 }
 
+// Null: processes run where they like.
+json::Value cores_json(const std::vector<std::vector<int>>& cores) {
+  if (cores.empty()) return {};
+  return json::list_of(cores, [](const std::vector<int>& share) {
+    return json::list_of(share, [](int core) { return int64_t{core}; });
+  });
+}
+
 json::Object run_json(const train::RunResult& result) {
   json::Object metrics;
   for (const auto& [name, range] : result.metrics) {
@@ -35,6 +43,7 @@ json::Object run_json(const train::RunResult& result) {
           {"exit_code", result.exit_code},
           {"backend", json::or_null(result.backend)},
           {"num_processes", result.num_processes},
+          {"cores", cores_json(result.cores)},
           {"epochs", result.epochs},
           {"optimizer_steps", result.optimizer_steps},
           {"skipped_steps", result.skipped_steps},

@@ -10,6 +10,7 @@
 
 #include "backends/kernels/kernel.h"
 #include "backends/kernels/kernel_choices.h"
+#include "backends/runtime/affinity.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/report/format.h"
@@ -124,12 +125,12 @@ Environment inspect_environment(const fs::path& store, std::string version) {
   found.build = kBuild;
   found.cpu = backends::cpu_features().brand;
   found.cpu_features = backends::cpu_features().to_string();
-  found.cores = backends::usable_cores();
+  found.cores = backends::usable_core_ids();
   found.memory_bytes = memory_bytes();
   found.memory_free_bytes = bytes_of_pages(_SC_AVPHYS_PAGES);
   found.system = system_name();
   found.kernels = backends::kernel_choices_json();
-  backends::WorkerPool pool(found.cores);
+  backends::WorkerPool pool(backends::usable_cores());
   found.f32_gflops = product_gflops(backends::DType::kF32, pool);
   found.bf16_gflops = product_gflops(backends::DType::kBf16, pool);
   found.copy_gb_per_s = copy_gb_per_s();
@@ -145,7 +146,7 @@ std::string environment_text(const Environment& found, bool color) {
   facts.add("system", found.system);
   facts.add("cpu", found.cpu);
   facts.add("features", found.cpu_features);
-  facts.add("cores", std::to_string(found.cores));
+  facts.add("cores", fmt::format("{}: {}", found.cores.size(), ranges_text(found.cores)));
   facts.add("memory", fmt::format("{}, {} free", bytes_text(found.memory_bytes), bytes_text(found.memory_free_bytes)));
   facts.add("kernels", kernels_text(found.kernels));
   facts.add("f32 products", fmt::format("{} GFLOP/s", short_text(found.f32_gflops)));
@@ -171,7 +172,8 @@ std::string environment_document(const Environment& found) {
                                  {"system", found.system},
                                  {"cpu", found.cpu},
                                  {"cpu_features", found.cpu_features},
-                                 {"cores", found.cores},
+                                 {"cores", static_cast<int64_t>(found.cores.size())},
+                                 {"core_ids", json::list_of(found.cores, [](int core) { return int64_t{core}; })},
                                  {"memory_bytes", found.memory_bytes},
                                  {"memory_free_bytes", found.memory_free_bytes},
                                  {"kernels", json::parse(found.kernels)},

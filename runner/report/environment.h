@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace runner::report {
 
 struct Environment {
   std::string version, compiler, build;
   std::string cpu, cpu_features;
-  int cores = 1;  // that this process may use
+  std::vector<int> cores;  // that this process may use, by number
   int64_t memory_bytes = 0, memory_free_bytes = 0;
   std::string system;                      // kernel and release
   std::string kernels;                     // JSON: which kernel computes what

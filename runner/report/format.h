@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,9 @@ std::string duration_text(double seconds);
 
 // "1 step", "2 steps".
 std::string count_text(int64_t count, std::string_view noun);
+
+// Ascending numbers, neighbours as their ends: "0-3,8".
+std::string ranges_text(std::span<const int> numbers);
 
 // Milliseconds since 1970 in local time: "2026-03-01 12:34:56".
 std::string local_time(int64_t ms);

@@ -63,6 +63,21 @@ std::string memory_text(const std::string& summary_json) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// Of each process, by rank: "0-1 | 2-3"; empty: they run where they like.
+std::string cores_text(const std::string& summary_json) {
+  const json::Value summary = json::parse(summary_json);
+  std::vector<std::string> shares;
+  for (const auto& [name, value] : json::members_of(summary)) {
+    if (name != "cores" || value.list() == nullptr) continue;
+    for (const json::Value& share : *value.list()) {
+      std::vector<int> cores;
+      for (const json::Value& core : *share.list()) cores.push_back(static_cast<int>(*core.integer()));
+      shares.push_back(ranges_text(cores));
+    }
+  }
+  return fmt::format("{}", fmt::join(shares, " | "));
+}
+
 std::string facts_text(const store::RunDetails& details, bool color) {
   const store::RunRow& run = details.run;
   Facts facts;
@@ -80,6 +95,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("trained", work_text(run.summary_json));
   facts.add("peak memory", memory_text(run.summary_json));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
+  facts.add("cores by rank", cores_text(run.summary_json));
   facts.add("seed", std::to_string(run.seed));
   facts.add("parent", run.parent);
   facts.add("forks", joined(details.children));

@@ -1,6 +1,7 @@
 #include "runner/train/replica_run.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,11 +17,34 @@
 #include "store/turn.h"
 
 namespace runner::train {
+namespace {
+
+// What each process runs on; none: where it likes.
+std::vector<std::vector<int>> core_shares(const schema::Recipe& recipe) {
+  if (!recipe.enable_cpu_affinity) return {};
+  const std::vector<int> cores = backends::usable_core_ids();
+  RUN_CHECK(!cores.empty(), ErrorKind::kRun, "enable_cpu_affinity: the system does not say which cores there are");
+  return backends::shares_of_cores(cores, static_cast<int>(recipe.num_processes));
+}
+
+// Where processes are more than cores.
+std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& cores) {
+  std::set<int> all;
+  for (const std::vector<int>& share : cores) all.insert(share.begin(), share.end());
+  if (all.size() >= cores.size()) return std::nullopt;
+  return fmt::format("enable_cpu_affinity: {} processes share {}, each has one", cores.size(),
+                     all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
+}
+
+}  // namespace
+
 ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
     : request_(request),
       recipe_(request.recipe),
       hooks_(request.make_hooks != nullptr ? request.make_hooks(recipe_) : nullptr),
       records_batches_(request.record_batches),
+      cores_(core_shares(recipe_)),
+      pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
       session_(recipe_, hooks_.get(), ranks),
       save_every_(recipe_.checkpoint.every),
@@ -31,6 +55,7 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
   session_.trainer.allocate();
   session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
   log_.emplace(session_, record_, hooks_.get());
+  record_.result.cores = cores_;
 }
 
 RunResult ReplicaRun::execute() {
@@ -43,6 +68,7 @@ RunResult ReplicaRun::execute() {
                             : resume(std::move(store));
   request_.observer.on_start(run(), name());
   record_.warn_of_all(request_.warnings);
+  if (const auto text = crowd_warning(cores_)) record_.warn(*text);
   record_.warn_of_all(session_.data.warnings);
   record_.warn_of_all(session_.plan_warnings());
   if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/runtime/affinity.h"
 #include "runner/train/forking.h"
 #include "runner/train/hooks.h"
 #include "runner/train/interval.h"
@@ -159,7 +160,9 @@ class ReplicaRun : private RunControl, private LoopHost {
   const schema::Recipe& recipe_;
   const std::unique_ptr<Hooks> hooks_;
   bool records_batches_;
-  std::optional<Profiler> profiler_;  // before what is worth a span
+  const std::vector<std::vector<int>> cores_;  // by rank; none: they run where they like
+  const backends::PinnedThread pinned_;        // before what starts threads
+  std::optional<Profiler> profiler_;           // before what is worth a span
   Session session_;
   const Interval save_every_, average_every_;
   RunRecord record_;

@@ -23,6 +23,7 @@ void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scal
 // Of one replica: they share the cores.
 int threads_of(const schema::Recipe& recipe) {
   if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // its share alone
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
 }
 
