@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -76,6 +77,8 @@ class Device {
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;
 
+  // What the tensors of one process may take; none: as much as the system gives.
+  virtual std::optional<int64_t> memory_limit() const { return std::nullopt; }
   // Temporary memory that submissions have made the device take, and still has.
   virtual size_t temporary_bytes() const = 0;
   // Gives it back; the next submission takes what it needs.  Outputs that have not been read are lost.

@@ -190,6 +190,7 @@ struct TrainSpec {
   std::optional<double> clip_grad_value;
   OnNan on_nan = OnNan::kStop;
   std::optional<EarlyStopping> early_stopping;
+  bool auto_batch_size = false;
   std::optional<Length> average_every;  // local_sgd: what replicas do between averages is their own
 };
 
@@ -286,6 +287,7 @@ struct Recipe {
   ScalerSpec scaler;
   CommSpec comm;
   std::optional<ProfileSpec> profile;
+  std::optional<int64_t> cpu_memory;  // cpu: {memory}; bytes for tensors of each process
 };
 
 }  // namespace runner::schema

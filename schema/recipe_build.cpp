@@ -177,6 +177,7 @@ void build(const Section& s, TrainSpec& train) {
   s.get("class_weights", train.class_weights).get("label_smoothing", train.label_smoothing);
   s.get("ignore_index", train.ignore_index).get("huber_delta", train.huber_delta);
   s.get("clip_grad_norm", train.clip_grad_norm).get("clip_grad_value", train.clip_grad_value);
+  s.get("auto_batch_size", train.auto_batch_size);
   s.get("on_nan", train.on_nan).get("local_sgd.every", train.average_every);
   const Section stop = s.sub("early_stopping");
   if (!stop.exists()) return;
@@ -243,6 +244,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   build(s.sub("checkpoint"), r.checkpoint);
   build(s.sub("scaler"), r.scaler);
   build(s.sub("comm"), r.comm);
+  s.sub("cpu").get("memory", r.cpu_memory);
   if (s.sub("profile").exists()) build(s.sub("profile"), r.profile.emplace());
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);

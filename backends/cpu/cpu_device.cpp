@@ -75,7 +75,7 @@ class CpuExecutable : public Executable {
 // needs more is first run.
 class CpuDevice : public Device {
  public:
-  explicit CpuDevice(int threads) : pool_(threads) {}
+  CpuDevice(int threads, std::optional<int64_t> memory) : pool_(threads), memory_(memory) {}
 
   std::string_view name() const override { return "cpu"; }
 
@@ -124,19 +124,21 @@ class CpuDevice : public Device {
   void wait(Ticket) override {}
   void synchronize() override {}
 
+  std::optional<int64_t> memory_limit() const override { return memory_; }
   size_t temporary_bytes() const override { return arena_.bytes(); }
   void release_temporary() override { arena_ = Arena(); }
 
  private:
   WorkerPool pool_;
+  const std::optional<int64_t> memory_;
   Arena arena_;
   Ticket ticket_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads) {
-  return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores());
+std::unique_ptr<Device> make_cpu_device(int threads, std::optional<int64_t> memory) {
+  return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores(), memory);
 }
 
 }  // namespace runner::backends

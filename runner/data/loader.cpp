@@ -290,6 +290,21 @@ struct Loader::Ring {
   std::thread thread;  // last: it uses all of the above
 };
 
+Batch Batch::part(int64_t first, int64_t count) const {
+  const auto cut = [&](auto values) {
+    const size_t width = values.size() / static_cast<size_t>(size);
+    return values.subspan(static_cast<size_t>(first) * width, static_cast<size_t>(count) * width);
+  };
+  Batch part = *this;
+  part.size = count;
+  part.features = cut(features);
+  part.classes = cut(classes);
+  part.targets = cut(targets);
+  part.weights = cut(weights);
+  part.ids = cut(ids);
+  return part;
+}
+
 Loader::Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec)
     : ring_(std::make_unique<Ring>(dataset, plan, spec)) {}
 

@@ -41,6 +41,9 @@ struct Batch {
   std::span<const float> weights;         // (B): 1, or 0 for a repeat
   std::span<const int64_t> ids;           // (B): sample index in the data set
 
+  // `count` samples from `first` on; the counts of the step stay those of the whole.
+  Batch part(int64_t first, int64_t count) const;
+
   // Where the batch after this one stands.
   Position next() const {
     return last_of_epoch ? Position{position.epoch + 1, 0}

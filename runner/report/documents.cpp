@@ -32,6 +32,18 @@ json::Value cores_json(const std::vector<std::vector<int>>& cores) {
   });
 }
 
+// Null: batches are computed whole.
+json::Value fitted_json(const std::optional<train::FittedBatch>& fitted) {
+  if (!fitted) return {};
+  return json::Object{
+      {"batch_size", fitted->batch_size},
+      {"gradient_accumulation_steps", fitted->accumulation},
+      {"memory_bytes", fitted->memory_bytes > 0 ? json::Value(fitted->memory_bytes) : json::Value()},
+      {"attempts", json::list_of(fitted->attempts, [](const train::BatchAttempt& attempt) {
+         return json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}};
+       })}};
+}
+
 json::Object run_json(const train::RunResult& result) {
   json::Object metrics;
   for (const auto& [name, range] : result.metrics) {
@@ -56,6 +68,7 @@ json::Object run_json(const train::RunResult& result) {
           {"peak_memory", json::Object{{"training", result.peak_memory.training},
                                        {"evaluation", result.peak_memory.evaluation},
                                        {"saving", result.peak_memory.saving}}},
+          {"auto_batch_size", fitted_json(result.fitted_batch)},
           {"warnings", json::list_of(result.warnings)},
           {"reason", json::or_null(result.reason)},
           {"error",

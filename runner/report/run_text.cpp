@@ -63,6 +63,31 @@ std::string memory_text(const std::string& summary_json) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// What train.auto_batch_size has found; empty: nothing was to be found.
+std::string fitted_text(const std::string& summary_json) {
+  const json::Value summary = json::parse(summary_json);
+  std::map<std::string, int64_t> found;
+  std::vector<std::string> tried;
+  for (const auto& [name, value] : json::members_of(summary)) {
+    if (name != "auto_batch_size") continue;
+    for (const auto& [key, number] : json::members_of(value)) {
+      if (number.integer() != nullptr) found[key] = *number.integer();
+      if (key != "attempts") continue;
+      for (const json::Value& attempt : *number.list()) {
+        const json::Object& members = json::members_of(attempt);
+        tried.push_back(
+            fmt::format("{} in {}", *members[0].second.integer(), bytes_text(*members[1].second.integer())));
+      }
+    }
+  }
+  if (found.empty()) return "";
+  std::string text = fmt::format("{} at once, {} in a step", count_text(found["batch_size"], "sample"),
+                                 found["gradient_accumulation_steps"]);
+  if (!tried.empty())
+    text += fmt::format(" (tried {}; there are {})", fmt::join(tried, ", "), bytes_text(found["memory_bytes"]));
+  return text;
+}
+
 // Of each process, by rank: "0-1 | 2-3"; empty: they run where they like.
 std::string cores_text(const std::string& summary_json) {
   const json::Value summary = json::parse(summary_json);
@@ -95,6 +120,7 @@ std::string facts_text(const store::RunDetails& details, bool color) {
   facts.add("trained", work_text(run.summary_json));
   facts.add("peak memory", memory_text(run.summary_json));
   facts.add("backend", fmt::format("{}, {}", run.backend, count_text(run.num_processes, "process")));
+  facts.add("batch", fitted_text(run.summary_json));
   facts.add("cores by rank", cores_text(run.summary_json));
   facts.add("seed", std::to_string(run.seed));
   facts.add("parent", run.parent);

@@ -135,6 +135,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"used", state.used},
       {"global_batch", state.global_batch},
       {"extra_steps", state.extra_steps},
+      {"most_at_once", state.most_at_once},
       {"windows", state.counters.windows},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
@@ -316,6 +317,7 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     state.used = document.value("used", int64_t{0});
     state.global_batch = document.value("global_batch", int64_t{0});
     state.extra_steps = document.value("extra_steps", int64_t{0});
+    state.most_at_once = document.value("most_at_once", int64_t{0});
     state.counters = counters_of(document, optimizers);
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};

@@ -59,10 +59,11 @@ void Evaluator::each_batch(const Each& each) {
   const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     const data::Batch& batch = loader.next();
-    if (batch.size == 0) continue;
-    const auto size = static_cast<size_t>(batch.size);
-    outputs_.resize(size * outputs);
-    each(batch, size);
+    for (int64_t first = 0; first < batch.size; first += trainer_.at_once(batch.size)) {
+      const data::Batch part = batch.part(first, trainer_.at_once(batch.size - first));
+      outputs_.resize(static_cast<size_t>(part.size) * outputs);
+      each(part);
+    }
   }
 }
 
@@ -133,7 +134,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   EvaluatedSet set;
   set.outputs = trainer_.encoding().outputs;
   MetricSums of_hook;
-  each_batch([&](const data::Batch& batch, size_t) {
+  each_batch([&](const data::Batch& batch) {
     RUN_CHECK(ranks_ != nullptr || !interrupted || !interrupted(), ErrorKind::kInterrupted,
               "interrupted in the evaluation at step {}", trainer_.counters.windows);
     trainer_.evaluate(batch, evaluated_);
@@ -178,7 +179,7 @@ std::optional<std::string> Evaluator::warning() const {
 
 std::vector<float> Evaluator::predict() {
   std::vector<float> all;
-  each_batch([&](const data::Batch& batch, size_t) {
+  each_batch([&](const data::Batch& batch) {
     trainer_.predict(batch, outputs_);
     all.insert(all.end(), outputs_.begin(), outputs_.end());
   });

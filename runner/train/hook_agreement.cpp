@@ -49,6 +49,11 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
                        fmt::format("train.{0} is ignored where the hook has an entry train; call acc:{0}(limit) there, "
                                    "and remove it",
                                    name)});
+  if (recipe.train.auto_batch_size)
+    found.push_back(
+        {"train.auto_batch_size",
+         "train.auto_batch_size is of the recipe's loop, whose steps are known before it runs, and the hook "
+         "has an entry train; remove one"});
   if (hooks->has(HookEntry::kTrainingStep))
     found.push_back(
         {"hooks", "the hook has train and training_step: a loop of its own calls what it needs; remove one"});

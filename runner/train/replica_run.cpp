@@ -11,8 +11,10 @@
 #include "runner/train/declared_loop.h"
 #include "runner/train/resuming.h"
 #include "runner/train/state_sharing.h"
+#include "runner/train/trial_replica.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
+#include "schema/json.h"
 #include "schema/system_limits.h"
 #include "store/turn.h"
 
@@ -52,10 +54,35 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       record_(request, session_, hooks_.get()) {
   if (hooks_) hooks_->attach(this);
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
+  const bool fits = recipe_.train.auto_batch_size;
+  if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
   session_.trainer.allocate();
-  session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
+  if (!fits) session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
   log_.emplace(session_, record_, hooks_.get());
   record_.result.cores = cores_;
+}
+
+// With hooks of its own: what the run's own keep is not moved by steps that are only compiled.
+void ReplicaRun::fit() {
+  const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
+  TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
+  record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
+  session_.trainer.set_most_at_once(record_.result.fitted_batch->samples);
+}
+
+void ReplicaRun::tell_of_fit() {
+  if (!record_.result.fitted_batch) return;
+  const FittedBatch& fitted = *record_.result.fitted_batch;
+  for (const BatchAttempt& attempt : fitted.attempts)
+    record_.event(
+        store::Level::kInfo, "batch_size",
+        json::line(json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}}));
+  if (fitted.attempts.size() > 1)
+    record_.warn(
+        fmt::format("train.auto_batch_size: {} samples at once take {} bytes, and a process may take {}; no "
+                    "step has more than {} now, and an optimizer step is made of {}",
+                    fitted.attempts.front().samples, fitted.attempts.front().bytes, fitted.memory_bytes, fitted.samples,
+                    fitted.accumulation));
 }
 
 RunResult ReplicaRun::execute() {
@@ -69,6 +96,7 @@ RunResult ReplicaRun::execute() {
   request_.observer.on_start(run(), name());
   record_.warn_of_all(request_.warnings);
   if (const auto text = crowd_warning(cores_)) record_.warn(*text);
+  tell_of_fit();
   record_.warn_of_all(session_.data.warnings);
   record_.warn_of_all(session_.plan_warnings());
   if (session_.data.encoding.label_kind == data::LabelKind::kClass && session_.data.encoding.outputs == 1)
@@ -81,6 +109,7 @@ RunResult ReplicaRun::execute() {
                       .records_batches = records_batches_,
                       .metrics = record_.points().ranges(),
                       .state = restored_,
+                      .most_at_once = session_.trainer.most_at_once(),
                       .resumed = resumed_});
     train();
   } catch (const Error& error) {
@@ -98,6 +127,7 @@ void ReplicaRun::follow() {
   const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
   records_batches_ = beginning.records_batches;
   record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
+  session_.trainer.set_most_at_once(beginning.most_at_once);
   if (beginning.state) {
     session_.schedule.restore(beginning.state->plateau);
     go_on_from(*beginning.state, beginning.resumed);
@@ -140,6 +170,10 @@ void ReplicaRun::begin_again(store::Store store, const store::RunRow& row) {
 
 void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
   resumed_ = resumed;
+  if (resumed && recipe_.train.auto_batch_size) {
+    session_.trainer.set_most_at_once(state.most_at_once);
+    record_.result.fitted_batch = fitted_before(state.most_at_once, recipe_, session_.plan);
+  }
   position_ = place_of(state, session_, other_batches_);
   window_ = state.window;
   next_accumulation_ = state.next_accumulation > 0 ? state.next_accumulation : session_.accumulation();

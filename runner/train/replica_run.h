@@ -40,6 +40,9 @@ class ReplicaRun : private RunControl, private LoopHost {
  private:
   // ---- beginning ----------------------------------------------------------------------------------------------------
 
+  // With train.auto_batch_size, in a run that begins.
+  void fit();
+  void tell_of_fit();
   void fork(store::Store store, const ForkRequest& request);
   void resume(store::Store store);
   void begin_again(store::Store store, const store::RunRow& row);

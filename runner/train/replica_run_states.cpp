@@ -30,6 +30,7 @@ RunState ReplicaRun::state() {
           .used = session_.used_before(position_),
           .global_batch = session_.plan.global_batch_size(),
           .extra_steps = session_.extra_steps(),
+          .most_at_once = session_.trainer.most_at_once(),
           .counters = session_.trainer.counters,
           .plateau = session_.schedule.plateau(),
           .patience = log_->patience(),

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runner/train/batch_fit.h"
 #include "runner/train/hooks.h"
 #include "runner/train/memory_use.h"
 #include "schema/recipe.h"
@@ -69,9 +70,10 @@ struct RunResult {
   int exit_code = 0;
   std::string backend;
   int64_t num_processes = 1;
-  std::vector<std::vector<int>> cores = {};  // of each process, where they keep to some (enable_cpu_affinity)
-  int64_t epochs = 0;                        // finished, those before a resumption included
-  int64_t optimizer_steps = 0;               // windows finished
+  std::optional<FittedBatch> fitted_batch = {};  // train.auto_batch_size
+  std::vector<std::vector<int>> cores = {};      // of each process, where they keep to some (enable_cpu_affinity)
+  int64_t epochs = 0;                            // finished, those before a resumption included
+  int64_t optimizer_steps = 0;                   // windows finished
   int64_t skipped_steps = 0;
   int64_t samples = 0;
   int64_t repeated_samples = 0;              // read once more, to fill up batches

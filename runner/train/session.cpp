@@ -51,7 +51,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       data(data::load(recipe)),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(backends::make_cpu_device(threads_of(recipe))),
+      device(backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory)),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),

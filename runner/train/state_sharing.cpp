@@ -53,6 +53,7 @@ void send_beginning(backends::Collectives& ranks, Trainer& trainer, const Beginn
   for (const bool yes : {beginning.records_batches, beginning.resumed, beginning.state.has_value()})
     append(text, yes ? "yes" : "");
   for (const std::string& part : {beginning.run, beginning.name, metrics}) append(text, part);
+  append_number(text, static_cast<double>(beginning.most_at_once));
   ranks.gather_objects(text, kSite);
   if (beginning.state) share_state(ranks, trainer, *beginning.state);
 }
@@ -66,10 +67,12 @@ Beginning receive_beginning(backends::Collectives& ranks, Trainer& trainer) {
   const bool has_state = !take(text).empty();
   beginning.run = take(text);
   beginning.name = take(text);
-  for (std::string_view metrics = take(text); !metrics.empty();) {
+  std::string_view metrics = take(text);
+  while (!metrics.empty()) {
     MetricRange& range = beginning.metrics[std::string(take(metrics))];
     for (double* number : {&range.last, &range.min, &range.max}) *number = take_number(metrics);
   }
+  beginning.most_at_once = static_cast<int64_t>(take_number(text));
   if (has_state) beginning.state = share_state(ranks, trainer, {});
   return beginning;
 }

@@ -17,7 +17,8 @@ struct Beginning {
   std::map<std::string, MetricRange> metrics;  // recorded before
   // Restored, as it was loaded; none: the run begins at nothing.
   std::optional<RunState> state;
-  bool resumed = false;  // not forked: the state is of this run
+  int64_t most_at_once = 0;  // Trainer::most_at_once()
+  bool resumed = false;      // not forked: the state is of this run
 };
 
 // Called by all at the same time, by rank 0 with a state that its trainer holds: their trainers hold it, too.

@@ -29,10 +29,11 @@ StoredModel::StoredModel(const schema::Recipe& recipe, std::unique_ptr<Hooks> ho
       train_data_(std::move(run.train_data)),
       eval_data_(std::move(run.eval_data)),
       hooks_(std::move(hooks)),
-      device_(backends::make_cpu_device(static_cast<int>(recipe.threads))) {
+      device_(backends::make_cpu_device(static_cast<int>(recipe.threads), recipe.cpu_memory)) {
   recipe_.model.init_from.clear();  // the state has the weights
   trainer_ = std::make_unique<Trainer>(recipe_, encoding_, *device_, hooks_.get());
   trainer_->allocate();
+  trainer_->set_most_at_once(run.most_at_once);
   restore(state, *trainer_);
 }
 

@@ -43,6 +43,11 @@ std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<bac
   return pointers;
 }
 
+// Between the batches of a window, or the parts of a batch.
+bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
+  return recipe.gradient_accumulation_steps > 1 || recipe.train.auto_batch_size || ranks != nullptr || hooks != nullptr;
+}
+
 template <class T>
 std::span<const std::byte> bytes_of(const T& object) {
   return std::as_bytes(std::span(&object, 1));
@@ -60,9 +65,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       ranks_(ranks),
       weights_(recipe.model.init_from, model_.parameters),
       optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
-      layout_(model_.parameters, optimizers_,
-              recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr, first_scale(recipe),
-              recipe.comm),
+      layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm),
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
@@ -76,6 +79,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
 }
 
 void Trainer::allocate() {
+  limit_memory();
   if (shares_) {
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
     arrays_ = std::move(shared.arrays);
@@ -184,6 +188,7 @@ void Trainer::note_unused(const std::string& names) {
 void Trainer::execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
                       backends::SpanKind kind) {
   const backends::ScopedSpan span(kind, name, {.bytes = step.bytes(), .flops = step.flops()});
+  check_memory(name, step);
   device_.wait(device_.submit(step, arguments));
 }
 
@@ -255,7 +260,8 @@ StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
 void Trainer::prepare(const StepShape& shape) {
   const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
   if (!may_ask && shape.batch > 0)
-    training_step(shape_of(shape.batch, shape.first, shape.last && steps_alone()), nullptr);
+    check_memory("forward, backward",
+                 *training_step(shape_of(shape.batch, shape.first, shape.last && steps_alone()), nullptr));
   if (shares_) meeting_step(/*ends_window=*/true);
 }
 
@@ -424,44 +430,6 @@ void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
   const Step step = forward_step(batch, false);
   execute("forward", *step, arguments(batch, lines_of_step(false)));
   device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
-}
-
-MemoryUse Trainer::arrays_memory() const {
-  MemoryUse use;
-  for (const DeviceArray& array : layout_.arrays()) {
-    const auto bytes = static_cast<int64_t>(array.type.bytes());
-    int64_t& kind = array.role == Role::kParameters  ? use.parameters
-                    : array.role == Role::kSlot      ? use.optimizer
-                    : array.role == Role::kGradients ? use.gradients
-                                                     : use.other;
-    kind += bytes;
-    use.largest_array = std::max(use.largest_array, bytes);
-  }
-  return use;
-}
-
-MemoryUse Trainer::memory() const {
-  MemoryUse use = arrays_memory();
-  use.activations = static_cast<int64_t>(device_.temporary_bytes());
-  return use;
-}
-
-int64_t Trainer::temporary_bytes_of_window(int64_t batch) {
-  const bool several = recipe_.gradient_accumulation_steps > 1;
-  size_t most = 0;
-  for (const auto& [first, last] :
-       std::vector<std::pair<bool, bool>>{{true, true}, {true, false}, {false, true}, {false, false}}) {
-    if (!several && !(first && last)) continue;
-    const StepShape shape{.batch = batch, .first = first, .last = last && ranks_ == nullptr};
-    most = std::max(most, training_step(shape, nullptr)->arena_bytes());
-  }
-  if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
-  return static_cast<int64_t>(most);
-}
-
-int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
-  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = batch}};
-  return static_cast<int64_t>(step_of(kind, nullptr)->arena_bytes());
 }
 
 std::vector<std::byte> Trainer::read(int32_t array) {

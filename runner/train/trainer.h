@@ -5,6 +5,7 @@
 // declared model that is trained by one process allocates nothing.  Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -81,6 +82,12 @@ class Trainer {
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
   // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
   void allocate();
+
+  // Steps have no more samples than these at once, and larger batches are computed in parts; 0: any number.
+  void set_most_at_once(int64_t samples) { most_at_once_ = samples; }
+  int64_t most_at_once() const { return most_at_once_; }
+  // Of a batch of so many samples, the first part.
+  int64_t at_once(int64_t batch) const { return most_at_once_ > 0 ? std::min(batch, most_at_once_) : batch; }
 
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
   void prepare(const StepShape& shape);
@@ -224,6 +231,8 @@ class Trainer {
   // read where it has ended the window; null where a replica has had no batch.
   Step run_batches(data::Loader& loader, const WindowRates& rates, Window& window, MetricSums& metrics);
   // The same on each replica, and the step that adds up what all have, at the end of the window with the update.
+  // One part of a batch; `completes`: the update follows.
+  Step run_part(const data::Batch& part, bool completes, MetricSums& metrics);
   Step run_batches_together(data::Loader& loader, const WindowRates& rates, Window& window);
   const Step& meeting_step(bool ends_window);
   void keep_sum_of_part(backends::Executable& part);
@@ -250,10 +259,13 @@ class Trainer {
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
   std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
+  std::optional<NotFinite> find_not_finite(const data::Batch& batch);
   std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
                                     const backends::Arguments& arguments);
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
                                  const backends::Arguments& arguments);
+  void limit_memory();
+  void check_memory(std::string_view step, const backends::Executable& executable) const;
   // Of a step or a segment, on a batch or without one (null).
   backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
                                 const backends::SourceLines* lines, std::span<const std::vector<std::byte>> given = {});
@@ -282,7 +294,9 @@ class Trainer {
   const StepBuilder builder_;
 
   int64_t accumulation_;
-  std::optional<Shares> shares_;  // of replicas that update together
+  int64_t most_at_once_ = 0;
+  std::optional<int64_t> memory_;  // that steps may take beside the arrays
+  std::optional<Shares> shares_;   // of replicas that update together
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
   std::vector<backends::Buffer*> states_, window_states_;
   std::vector<double> scalars_;

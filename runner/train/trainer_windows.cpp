@@ -59,15 +59,20 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
     if (window.done && clock_) clock_->begin_window(rates);
-    if (batch.size == 0) continue;
-    const bool completes = window.done && steps_alone();
-    step = training_step(shape_of(batch.size, !holds_gradients(), completes), &batch);
-    execute(completes ? "forward, backward, update" : "forward, backward", *step,
-            arguments(batch, lines_of_step(true)));
-    hold(steps_alone() ? Held::kSum : Held::kShare);
-    const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
-    if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
+    for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
+      const data::Batch part = batch.part(first, at_once(batch.size - first));
+      step = run_part(part, window.done && steps_alone() && first + part.size == batch.size, metrics);
+    }
   } while (!sums_behind(window));
+  return step;
+}
+
+Trainer::Step Trainer::run_part(const data::Batch& part, bool completes, MetricSums& metrics) {
+  Step step = training_step(shape_of(part.size, !holds_gradients(), completes), &part);
+  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments(part, lines_of_step(true)));
+  hold(steps_alone() ? Held::kSum : Held::kShare);
+  const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
+  if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
   return step;
 }
 
@@ -196,20 +201,24 @@ std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader, int64_t 
   for (;; ++before) {
     const data::Batch& batch = loader.next();
     const bool last = ends_window(batch, before);
-    if (batch.size == 0 && last) return std::nullopt;
-    if (batch.size == 0) continue;
-    const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
-    backends::Program program = recorded.program;
-    const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
-    backends::ops::sum(backends::ops::mul(losses, counted));
-    const auto batch_input = [&](BatchInput input) {
-      return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
-    };
-    const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
-                           program.size(), recorded.weights};
-    auto found = first_not_finite(device_, pass, model_.parameters, arguments(batch));
+    std::optional<NotFinite> found;
+    for (int64_t first = 0; first < batch.size && !found; first += at_once(batch.size))
+      found = find_not_finite(batch.part(first, at_once(batch.size - first)));
     if (found || last) return found;
   }
+}
+
+std::optional<NotFinite> Trainer::find_not_finite(const data::Batch& batch) {
+  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
+  backends::Program program = recorded.program;
+  const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
+  backends::ops::sum(backends::ops::mul(losses, counted));
+  const auto batch_input = [&](BatchInput input) {
+    return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
+  };
+  const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
+                         program.size(), recorded.weights};
+  return first_not_finite(device_, pass, model_.parameters, arguments(batch));
 }
 
 }  // namespace runner::train

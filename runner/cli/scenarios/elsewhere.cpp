@@ -17,7 +17,6 @@ constexpr Scenario kScenarios[] = {
     not_run("python/singletons", "27", "states shared by the process", "a run has its own"),
     not_run("python/environment", "30", "variables of the environment", "they set nothing in a recipe"),
     not_run("python/map_location", "51", "states moved to a device", "a state belongs to no device"),
-    not_run("memory/batch_size", "55", "batches that are halved until they fit", "there is no such search yet"),
 };
 
 }  // namespace

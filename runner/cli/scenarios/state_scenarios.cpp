@@ -1,4 +1,6 @@
 // What is kept, and what a run goes on from; and what the command line makes of recipes.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "runner/cli/scenarios/document.h"
@@ -110,6 +112,26 @@ void wrong_recipes(Workbench& bench) {
   bench.at_least("errors told at once", static_cast<double>(list(at(json::parse(ran.out), {"errors"})).size()), 5);
 }
 
+// With memory for batches of two.
+void fits(Workbench& bench) {
+  for (const int p : {1, 2}) {
+    const Words settings{processes(p), "train.auto_batch_size=true", "train.epochs=1"};
+    const json::Value estimate = json::parse(
+        bench
+            .run(with({"estimate", "recipe.yaml", "--json", "data.batch_size=2", "gradient_accumulation_steps=2"},
+                      settings))
+            .out);
+    int64_t bytes = 0;
+    for (const char* phase : {"training", "evaluation"})
+      bytes = std::max(bytes, whole(at(list(at(estimate, {"precisions"})).front(), {"peak", phase})));
+    const json::Value parts = bench.train("parts", with(settings, {fmt::format("cpu.memory={} B", bytes)}));
+    bench.train("whole", settings);
+    bench.equal(fmt::format("samples at once, {} process{}", p, p == 1 ? "" : "es"),
+                whole(at(parts, {"auto_batch_size", "batch_size"})), 2);
+    bench.close("train/loss", bench.points("parts", "train/loss"), bench.points("whole", "train/loss"), 1e-6);
+  }
+}
+
 constexpr Scenario kScenarios[] = {
     {"state/resume", "12, 39, 47, 48, 54, gap", "killed and resumed training equals that in one go, bit for bit",
      resumes},
@@ -118,6 +140,7 @@ constexpr Scenario kScenarios[] = {
     {"state/retention", "49", "the newest two of eleven states are kept", retention},
     {"state/shapes", "53", "a state of another model is refused by the name of a tensor", refuses_other_models},
     {"memory/estimate", "32, 59", "a run takes the memory that was estimated", estimates},
+    {"memory/batch_size", "55", "batches are halved until they fit, and train the same", fits},
     {"recipe/precedence", "58", "command line before recipe before include before default", precedence},
     {"recipe/errors", "58", "everything wrong with a recipe is told at once", wrong_recipes},
 };

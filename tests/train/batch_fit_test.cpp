@@ -1,0 +1,185 @@
+// train.auto_batch_size and cpu.memory: what fits is known before it runs, and parts of batches train as the batches
+// do.
+#include "runner/train/batch_fit.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "runner/train/memory_use.h"
+#include "runner/train/session.h"
+#include "schema/error.h"
+#include "schema/recipe_reader.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+// Windows of 16 samples and one of 2, whether they are of batches of 8 or of 4.
+constexpr const char* kFitted = R"(schema_version: 1
+name: fitted
+seed: 5
+gradient_accumulation_steps: 2
+model: {type: mlp, hidden: [16], dropout: 0.2}
+data:
+  train: {format: synthetic, samples: 50, features: [5], classes: 3}
+  eval: {format: synthetic, samples: 30, features: [5], classes: 3}
+  batch_size: 8
+optimizer: {type: adamw, lr: 0.01}
+train: {epochs: 3, clip_grad_norm: 1.0, auto_batch_size: true}
+eval: {every: 2 steps}
+log: {every: 1 step}
+)";
+
+class BatchFitTest : public RunFixture {
+ protected:
+  // Bytes that a process takes with batches of so many samples.
+  int64_t bytes_with(int64_t batch) {
+    write("recipe.yaml", kFitted);
+    const schema::ReadResult read = schema::read_recipe(
+        path("recipe.yaml").string(), std::vector<std::string>{fmt::format("data.batch_size={}", batch)});
+    const Session session(read.recipe);
+    const MemoryEstimate estimate = estimate_memory(read.recipe, session.data, session.plan, *session.device, nullptr);
+    return std::max(estimate.peak.training, estimate.peak.evaluation);
+  }
+
+  static std::string memory(int64_t bytes) { return fmt::format("cpu.memory={} B", bytes); }
+
+  RunResult fitted(const std::string& store, std::vector<std::string> overrides) {
+    return train(kFitted, {.store = store, .overrides = std::move(overrides)});
+  }
+
+  // What was trained, without where it was in which batches.
+  std::map<std::string, std::vector<std::byte>> tensors(const std::string& store) {
+    auto sections = last_state(store);
+    std::erase_if(sections, [](const auto& section) { return section.first == "run"; });
+    return sections;
+  }
+
+  std::string error_of(const std::vector<std::string>& overrides) {
+    try {
+      const RunResult result = fitted("failed.db", overrides);
+      return result.error ? "in the run: " + result.error->message : "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRun);
+      return error.message();
+    }
+  }
+};
+
+TEST_F(BatchFitTest, WhatFitsStaysWhole) {
+  const RunResult result = fitted("a.db", {memory(bytes_with(8))});
+  ASSERT_EQ(result.exit_code, 0);
+  ASSERT_TRUE(result.fitted_batch);
+  EXPECT_EQ(result.fitted_batch->batch_size, 8);
+  EXPECT_EQ(result.fitted_batch->accumulation, 2);
+  EXPECT_EQ(result.fitted_batch->attempts.size(), 1U);
+  EXPECT_TRUE(result.warnings.empty());
+  ASSERT_EQ(fitted("b.db", {"train.auto_batch_size=false"}).exit_code, 0);
+  EXPECT_EQ(tensors("a.db"), tensors("b.db"));
+}
+
+// Bit for bit, since the parts are the batches that one would have written.
+TEST_F(BatchFitTest, PartsTrainAsSmallerBatchesThatAreAccumulatedByHand) {
+  const int64_t limit = bytes_with(4);
+  ASSERT_LT(limit, bytes_with(8));
+  const RunResult parts = fitted("parts.db", {memory(limit)});
+  const RunResult by_hand =
+      fitted("hand.db", {"train.auto_batch_size=false", "data.batch_size=4", "gradient_accumulation_steps=4"});
+  ASSERT_EQ(parts.exit_code, 0);
+  ASSERT_EQ(by_hand.exit_code, 0);
+  EXPECT_EQ(tensors("parts.db"), tensors("hand.db"));
+  for (const char* metric : {"train/loss", "train/grad_norm", "train/lr", "eval/loss", "eval/accuracy", kBatchDigest})
+    EXPECT_EQ(points(metric, "parts.db"), points(metric, "hand.db")) << metric;
+  EXPECT_EQ(parts.samples, by_hand.samples);
+  EXPECT_EQ(parts.optimizer_steps, by_hand.optimizer_steps);
+  const FittedBatch& fit = *parts.fitted_batch;
+  EXPECT_EQ(fit.batch_size, 4);
+  EXPECT_EQ(fit.accumulation, 4);
+  EXPECT_EQ(fit.memory_bytes, limit);
+  ASSERT_EQ(fit.attempts.size(), 2U);
+  EXPECT_EQ(fit.attempts[0].samples, 8);
+  EXPECT_FALSE(fit.attempts[0].fits);
+  EXPECT_EQ(fit.attempts[1].bytes, limit);
+  EXPECT_TRUE(fit.attempts[1].fits);
+  EXPECT_LE(parts.peak_memory.training, limit);
+  ASSERT_EQ(parts.warnings.size(), 1U);
+  EXPECT_EQ(
+      parts.warnings[0],
+      fmt::format("train.auto_batch_size: 8 samples at once take {} bytes, and a process may take {}; no step has "
+                  "more than 4 now, and an optimizer step is made of 4",
+                  fit.attempts[0].bytes, limit));
+}
+
+// The rest of a batch is a part as well; what is left out or repeated of an epoch stays as the batch size says.
+TEST_F(BatchFitTest, UnevenPartsAreWeighedExactly) {
+  const int64_t limit = bytes_with(3);
+  for (const char* drop : {"data.drop_last=true", "data.drop_last=false"}) {
+    const std::vector<std::string> recipe{"data.batch_size=11", "model.dropout=0", drop};
+    std::vector<std::string> cut = recipe, whole = recipe;
+    cut.push_back(memory(limit));
+    whole.push_back("train.auto_batch_size=false");
+    const RunResult parts = fitted("parts.db", cut), one = fitted("whole.db", whole);
+    ASSERT_EQ(parts.exit_code, 0);
+    EXPECT_EQ(parts.fitted_batch->batch_size, 3);
+    EXPECT_EQ(parts.fitted_batch->accumulation, 8);  // twice 3, 3, 3 and 2
+    EXPECT_EQ(parts.samples, one.samples);
+    EXPECT_EQ(points(kBatchDigest, "parts.db"), points(kBatchDigest, "whole.db"));
+    const auto got = points("train/loss", "parts.db"), want = points("train/loss", "whole.db");
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i].second, want[i].second, 1e-5 * want[i].second) << i;
+  }
+}
+
+TEST_F(BatchFitTest, AResumedRunGoesOnWithoutTryingAgain) {
+  const std::string limit = memory(bytes_with(4));
+  ASSERT_EQ(fitted("whole.db", {limit}).exit_code, 0);
+  ASSERT_EQ(train(kFitted, {.store = "parts.db", .overrides = {limit}, .stop_after = 5}).exit_code, 4);
+  const RunResult rest = train(kFitted, {.store = "parts.db", .resume = "@last", .overrides = {"cpu.memory=1 GiB"}});
+  ASSERT_EQ(rest.exit_code, 0);
+  EXPECT_EQ(last_state("parts.db"), last_state("whole.db"));
+  EXPECT_EQ(rest.fitted_batch->batch_size, 4);
+  EXPECT_EQ(rest.fitted_batch->accumulation, 4);
+  EXPECT_TRUE(rest.fitted_batch->attempts.empty());
+}
+
+// Evaluations have their own size.
+TEST_F(BatchFitTest, EvaluationsAreCutAsWell) {
+  const int64_t limit = bytes_with(8);
+  const RunResult parts = fitted("parts.db", {memory(limit), "data.eval.samples=3000", "eval.batch_size=3000"});
+  ASSERT_EQ(parts.exit_code, 0);
+  EXPECT_LE(parts.peak_memory.evaluation, limit);
+  EXPECT_LT(parts.fitted_batch->samples, 100);
+  ASSERT_EQ(
+      fitted("whole.db", {"train.auto_batch_size=false", "data.eval.samples=3000", "eval.batch_size=3000"}).exit_code,
+      0);
+  EXPECT_EQ(parts.metrics.at("eval/accuracy").last, points("eval/accuracy", "whole.db").back().second);
+  EXPECT_NEAR(parts.metrics.at("eval/loss").last, points("eval/loss", "whole.db").back().second, 1e-6);
+}
+
+TEST_F(BatchFitTest, NotEvenOneSample) {
+  const int64_t one = bytes_with(1);
+  EXPECT_EQ(fitted("fits.db", {memory(one)}).fitted_batch->batch_size, 1);
+  const std::string text = error_of({memory(one - 1)});
+  EXPECT_TRUE(
+      text.starts_with("train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least "))
+      << text;
+  EXPECT_TRUE(text.ends_with(" MiB; a smaller model, or more memory, helps")) << text;
+  EXPECT_FALSE(std::filesystem::exists(path("failed.db")));
+}
+
+TEST_F(BatchFitTest, ALimitHoldsWithoutItToo) {
+  const int64_t limit = bytes_with(8);
+  const std::string off = "train.auto_batch_size=false";
+  EXPECT_EQ(error_of({off, memory(limit)}), "no error");
+  const std::string text = error_of({off, "data.batch_size=50", memory(limit)});
+  EXPECT_TRUE(text.starts_with("out of memory: \"forward, backward\" takes ")) << text;
+  EXPECT_TRUE(text.ends_with("make data.batch_size smaller, or set train.auto_batch_size")) << text;
+  EXPECT_EQ(error_of({off, "cpu.memory=100 B"}).substr(0, 56),
+            "out of memory: parameters, gradients and optimizer take ");
+}
+
+}  // namespace
+}  // namespace runner::train
