@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <ranges>
 #include <unordered_map>
 #include <utility>
 
@@ -123,7 +122,7 @@ std::string joined(const std::vector<std::string>& names) {
 [[noreturn]] void fail_ambiguous(std::string_view selector, const std::vector<RunRow>& runs) {
   constexpr size_t kNamed = 8;
   std::vector<std::string> ids;
-  for (const RunRow& run : runs | std::views::take(kNamed)) ids.push_back(run.uid);
+  for (size_t i = 0; i < std::min(runs.size(), kNamed); ++i) ids.push_back(runs[i].uid);
   if (runs.size() > kNamed) ids.push_back("…");
   fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
 }

@@ -53,11 +53,13 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
 }
 
 template <class Each>
-void Evaluator::each_batch(const Each& each) {
+void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
   data::Loader loader(dataset_, plan_, {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0});
   const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
+    RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
+              trainer_.counters.windows);
     const data::Batch& batch = loader.next();
     for (int64_t first = 0; first < batch.size; first += trainer_.at_once(batch.size)) {
       const data::Batch part = batch.part(first, trainer_.at_once(batch.size - first));
@@ -134,9 +136,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   EvaluatedSet set;
   set.outputs = trainer_.encoding().outputs;
   MetricSums of_hook;
-  each_batch([&](const data::Batch& batch) {
-    RUN_CHECK(ranks_ != nullptr || !interrupted || !interrupted(), ErrorKind::kInterrupted,
-              "interrupted in the evaluation at step {}", trainer_.counters.windows);
+  const auto evaluate = [&](const data::Batch& batch) {
     trainer_.evaluate(batch, evaluated_);
     try {
       score(batch, metrics);
@@ -145,7 +145,8 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
     }
     if (with_metrics_) gather(batch, set);
     for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
-  });
+  };
+  each_batch(evaluate, interrupted);
   if (ranks_ != nullptr) {
     metrics.merge(*ranks_, site("eval metrics"));
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));

@@ -26,7 +26,7 @@ class Evaluator {
             backends::Collectives* ranks = nullptr);
 
   // Metrics of the recipe and of the hooks by name, without "eval/".  Throws Error(kInterrupted) where `interrupted`
-  // says so between two batches; replicas do not ask it.
+  // says so before a batch; all replicas ask it equally often, and it must tell them the same.
   std::map<std::string, double> run(const std::function<bool()>& interrupted = nullptr);
   // What to warn of after run(), if anything: predictions or targets that are NaN.
   std::optional<std::string> warning() const;
@@ -35,8 +35,9 @@ class Evaluator {
   std::vector<float> predict();
 
  private:
+  // Calls each(batch) for every batch of this rank's.
   template <class Each>
-  void each_batch(const Each& each);
+  void each_batch(const Each& each, const std::function<bool()>& interrupted = nullptr);
   void score(const data::Batch& batch, Metrics& metrics) const;
   void gather(const data::Batch& batch, EvaluatedSet& set) const;
   EvaluatedSet merged(const EvaluatedSet& mine) const;

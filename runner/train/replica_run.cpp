@@ -132,7 +132,12 @@ void ReplicaRun::follow() {
     session_.schedule.restore(beginning.state->plateau);
     go_on_from(*beginning.state, beginning.resumed);
   }
-  train();
+  try {
+    train();
+  } catch (const Error& error) {
+    if (!is_of_all(error)) throw;
+    meet_at_the_end();
+  }
 }
 
 void ReplicaRun::fork(store::Store store, const ForkRequest& request) {
@@ -191,11 +196,21 @@ void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
 }
 
 void ReplicaRun::end_with(const Error& error) {
-  if (!save_unfinished() || !asked_to_stop() || session_.ranks != nullptr) return record_.fail_with(error);
+  if (!save_unfinished() || !asked_to_stop() || !is_of_all(error)) return record_.fail_with(error);
   if (error.kind() != ErrorKind::kInterrupted)
     record_.warn(fmt::format("the end of step {} was interrupted: {}", step(), error.what()));
   record_.result.status = store::RunStatus::kInterrupted;
   record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
+  meet_at_the_end();
+}
+
+// Of several, an interruption that they have agreed on is.
+bool ReplicaRun::is_of_all(const Error& error) const {
+  return session_.ranks == nullptr || (agreed_to_stop_ && error.kind() == ErrorKind::kInterrupted);
+}
+
+void ReplicaRun::meet_at_the_end() const {
+  if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
 }
 
 void ReplicaRun::end_tracking() {

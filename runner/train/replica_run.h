@@ -85,6 +85,8 @@ class ReplicaRun : private RunControl, private LoopHost {
   void record_batches(uint64_t digest);
 
   void evaluate();
+  // Asked before each batch of one that can be done again.
+  bool stops_evaluation();
 
   // A phase may have taken this much, and `copies` (bytes) beside it.
   void measure(int64_t PeakMemory::*phase, int64_t copies = 0);
@@ -150,6 +152,9 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // A hook that was told to hurry, or an evaluation, did not come to its end: resuming does that again.
   void end_with(const Error& error);
+  bool is_of_all(const Error& error) const;
+  // Nobody goes before the others have done what they do together.
+  void meet_at_the_end() const;
 
   // Trackers hear of a failure as well, and a failure of theirs is one of the run.
   void end_tracking();
@@ -187,6 +192,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   bool save_wanted_ = false;     // by the hook
   bool warned_of_unused_ = false;
   bool has_begun_ = false;                // the first window
+  int64_t evaluated_batches_ = 0;         // that stops_evaluation() was asked about
   bool save_due_ = false;                 // behind the newest window
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window

@@ -69,7 +69,7 @@ void ReplicaRun::train() {
   if (record_.is_recorded_here()) record_.states().wait();
   if (profiler_) keep_trace(profiler_->end(session_.ranks));
   if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
-  if (session_.ranks != nullptr) session_.ranks->barrier({"the end", step()});
+  meet_at_the_end();
   record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
   record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
 }
@@ -167,11 +167,22 @@ void ReplicaRun::evaluate() {
   const backends::ScopedSpan span(backends::SpanKind::kEvaluation, "evaluate");
   measure(&PeakMemory::training);
   const size_t before = session_.device->temporary_bytes();
-  const std::map<std::string, double> metrics =
-      log_->evaluate([this] { return unfinished_.has_value() && asked_to_stop(); });
+  const std::map<std::string, double> metrics = log_->evaluate([this] { return stops_evaluation(); });
   measure(&PeakMemory::evaluation);
   if (session_.device->temporary_bytes() > before) session_.device->release_temporary();
   request_.observer.on_evaluation(progress(), metrics);
+}
+
+bool ReplicaRun::stops_evaluation() {
+  if (!unfinished_) return false;
+  if (session_.ranks == nullptr) return asked_to_stop();
+  constexpr int64_t kAgreeEvery = 8;  // batches: what agreeing takes is little among them
+  if (evaluated_batches_++ % kAgreeEvery != 0) return false;
+  int64_t stop = asked_to_stop();
+  session_.ranks->all_reduce({backends::DType::kI64, backends::Shape{1}}, std::as_writable_bytes(std::span(&stop, 1)),
+                             backends::Reduction::kMax, {"interrupts of an evaluation", step()});
+  agreed_to_stop_ = stop != 0;
+  return agreed_to_stop_;
 }
 
 void ReplicaRun::measure(int64_t PeakMemory::*phase, int64_t copies) {
