@@ -61,7 +61,7 @@ inline std::string gzip(std::string_view bytes) {
 }
 
 // The bytes of values as they lie in memory, or the other way round.
-template <class T, class Allocator>
+template <class T, class Allocator = std::allocator<T>>
 std::string bytes_of(const std::vector<T, Allocator>& values, bool swap = false) {
   std::string bytes(values.size() * sizeof(T), '\0');
   if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
