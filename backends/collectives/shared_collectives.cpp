@@ -23,6 +23,10 @@ void copy_bytes(std::byte* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memcpy(target, source, bytes);  // no bytes may have no address
 }
 
+ScopedSpan span_of(std::string_view call, size_t bytes, const Site& site) {
+  return {SpanKind::kCollective, call, {.bytes = static_cast<int64_t>(bytes), .what = site.what}};
+}
+
 }  // namespace
 
 // What one rank writes and all read.  Records and stages are used in turn: when one is written again, all ranks have
@@ -111,7 +115,7 @@ void SharedCollectives::begin(const CallRecord& record) {
 }
 
 void SharedCollectives::barrier(const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "barrier", {.what = site.what});
+  const ScopedSpan span = span_of("barrier", 0, site);
   begin(CallRecord::of(CallKind::kBarrier, {}, site));
 }
 
@@ -170,8 +174,7 @@ void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> 
 
 void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                                    const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "all_reduce",
-                        {.bytes = static_cast<int64_t>(values.size()), .what = site.what});
+  const ScopedSpan span = span_of("all_reduce", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kAllReduce, type, site);
   record.reduction = reduction;
   fold_all(record, values, kAll);
@@ -179,8 +182,7 @@ void SharedCollectives::all_reduce(const TensorType& type, std::span<std::byte> 
 
 void SharedCollectives::reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
                                const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "reduce",
-                        {.bytes = static_cast<int64_t>(values.size()), .what = site.what});
+  const ScopedSpan span = span_of("reduce", values.size(), site);
   CallRecord record = CallRecord::of(CallKind::kReduce, type, site);
   record.reduction = reduction;
   record.root = root;
@@ -199,15 +201,13 @@ void SharedCollectives::gather(const CallRecord& record, std::span<const std::by
 
 void SharedCollectives::all_gather(const TensorType& type, std::span<const std::byte> mine, std::span<std::byte> all,
                                    const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "all_gather",
-                        {.bytes = static_cast<int64_t>(mine.size()), .what = site.what});
+  const ScopedSpan span = span_of("all_gather", mine.size(), site);
   RUN_ASSERT(mine.size() == type.bytes());
   gather(CallRecord::of(CallKind::kAllGather, type, site), mine, all);
 }
 
 void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "broadcast",
-                        {.bytes = static_cast<int64_t>(values.size()), .what = site.what});
+  const ScopedSpan span = span_of("broadcast", values.size(), site);
   RUN_ASSERT(values.size() == type.bytes());
   CallRecord record = CallRecord::of(CallKind::kBroadcast, type, site);
   record.root = root;
@@ -222,8 +222,7 @@ void SharedCollectives::broadcast(const TensorType& type, std::span<std::byte> v
 }
 
 std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine, const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "gather_objects",
-                        {.bytes = static_cast<int64_t>(mine.size()), .what = site.what});
+  const ScopedSpan span = span_of("gather_objects", mine.size(), site);
   const CallRecord record = CallRecord::of(CallKind::kGatherObjects, {}, site);
   const size_t size = mine.size();
   std::vector<size_t> sizes(static_cast<size_t>(size_));
@@ -245,8 +244,7 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
 // ---- memory --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, const Site& site) {
-  const ScopedSpan span(SpanKind::kCollective, "share",
-                        {.bytes = static_cast<int64_t>(type.bytes()), .what = site.what});
+  const ScopedSpan span = span_of("share", type.bytes(), site);
   begin(CallRecord::of(CallKind::kShare, type, site));
   const size_t bytes = std::max<size_t>(type.bytes(), 1);
   return options_.processes != nullptr ? share_of_processes(bytes) : share_of_threads(bytes);

@@ -162,16 +162,14 @@ template <class Visit>
 void each_parameter_range(const Trainer& trainer, const Visit& visit) {
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {
-    const bool kept =
-        array.role == Role::kGradients && trainer.gradients()[static_cast<size_t>(array.buffer)] != Held::kNothing;
-    if (array.role != Role::kParameters && array.role != Role::kSlot && !kept) continue;
+    if (!trainer.is_of_parameters(array)) continue;
     const int32_t group = parameters.buffers()[static_cast<size_t>(array.buffer)].group;
     const int32_t position = trainer.layout().find(array.role, array.buffer, array.index);
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
       const nn::Parameter& parameter = parameters[id];
       if (array.role == Role::kParameters) {
         visit(fmt::format("{}{}", kModel, parameter.name), position, parameter);
-      } else if (kept) {
+      } else if (array.role == Role::kGradients) {
         visit(fmt::format("{}{}", kGradient, parameter.name), position, parameter);
       } else {
         const auto slots = optim::slots(trainer.optimizers().rule(group));

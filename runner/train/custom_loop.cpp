@@ -425,7 +425,7 @@ bool CustomLoop::step_was_skipped() {
 std::vector<bool> CustomLoop::held_parameters() const {
   std::vector<bool> held;
   for (const nn::Parameter& parameter : trainer_.model().parameters.parameters())
-    held.push_back(trainer_.gradients()[static_cast<size_t>(parameter.buffer)] != Held::kNothing);
+    held.push_back(trainer_.holds_gradients(parameter.buffer));
   return held;
 }
 

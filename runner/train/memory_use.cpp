@@ -6,6 +6,7 @@
 #include "schema/error.h"
 
 namespace runner::train {
+
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::Device& device, Hooks* hooks) {
   RUN_CHECK(

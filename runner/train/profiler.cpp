@@ -47,9 +47,7 @@ std::string Profiler::end_step(int64_t number, backends::Collectives* ranks) {
   ++step_;
   if (before == ProfileAction::kNone && now == before) return "";
   std::string events;
-  if (records(before)) {
-    add_step(number);
-  }
+  if (records(before)) add_step(number);
   if (before == ProfileAction::kRecordAndSave) events = take(ranks);
   begin(before, now);
   return events;

@@ -86,8 +86,7 @@ void capture_use(Trainer& trainer, store::StateSnapshot& snapshot) {
     if (array.role != Role::kUse || array.index != kUpdates) continue;
     const std::vector<double> updates = numbers_of(trainer, array.buffer, kUpdates);
     std::vector<double> reached(updates.size());
-    if (trainer.gradients()[static_cast<size_t>(array.buffer)] != Held::kNothing)
-      reached = numbers_of(trainer, array.buffer, kReached);
+    if (trainer.holds_gradients(array.buffer)) reached = numbers_of(trainer, array.buffer, kReached);
     size_t at = 0;
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
       const UseOfParameter use{updates[at], reached[at]};

@@ -289,7 +289,7 @@ void StepBuilder::Recorded::output_metrics(Program& to) const {
   }
 }
 
-Program StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
+StepBuilder::Completed StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
   return complete_step(*this, recorded, shape);
 }
 

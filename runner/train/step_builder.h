@@ -128,8 +128,12 @@ class StepBuilder {
   // Whether record() may record something else each time.
   bool varies(bool training) const;
 
+  struct Completed {
+    backends::Program program;
+    std::vector<bool> reached;  // by ParameterId: it is trained, and the losses depend on it
+  };
   // A training step made from a recorded forward part.
-  backends::Program complete(const Recorded& recorded, const StepShape& shape) const;
+  Completed complete(const Recorded& recorded, const StepShape& shape) const;
   // The model alone, made from a forward part recorded for evaluation; returns ForwardOutput.
   backends::Program forward(Recorded recorded, bool labelled) const;
 

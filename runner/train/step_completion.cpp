@@ -52,15 +52,15 @@ class StepCompletion {
         program_(std::move(program)),
         arrays_(builder.layout(), array_inputs(program_, builder.layout())) {}
 
-  Program of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape) {
+  StepBuilder::Completed of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape) {
     sum_batch(recorded);
-    differentiate(recorded, shape.parts);
+    std::vector<bool> reached = differentiate(recorded, shape.parts);
     if (!shape.first) add_window();
     if (shape.last) scale_gradients();
     recorded.output_metrics(program_);
     shape.last ? update_all() : keep_window();
     arrays_.output(program_);
-    return std::move(program_);
+    return {std::move(program_), std::move(reached)};
   }
 
   Program of_part(const Shares& shares) {
@@ -96,8 +96,8 @@ class StepCompletion {
                             ops::sum(ops::mul(value(recorded.weights), counted)));
   }
 
-  // Gradients of Σ mask · loss: the mask is the seed.
-  void differentiate(const StepBuilder::Recorded& recorded, int64_t parts) {
+  // Gradients of Σ mask · loss: the mask is the seed.  Returns the parameters that they are of, by ParameterId.
+  std::vector<bool> differentiate(const StepBuilder::Recorded& recorded, int64_t parts) {
     std::vector<Value> parameters;
     for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
     const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape().elements() * parts);
@@ -106,6 +106,7 @@ class StepCompletion {
     gradients_ = std::move(derivative.gradients);
     unscale(gradients_, scale);
     if (skips_unused(arrays_)) add_reached(reached_, program_, derivative.reached, parameters_);
+    return std::move(derivative.reached);
   }
 
   // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
@@ -324,7 +325,8 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {
   arrays.set(guarded(applied, ops::add(before, addend), before), Role::kSum, 0, sum);
 }
 
-Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape) {
+StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
+                                     const StepShape& shape) {
   const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
 }

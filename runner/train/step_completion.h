@@ -48,8 +48,8 @@ Value number(Value sums, int64_t index);
 void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 
 // A training step made from a recorded forward part; the outputs are StepOutput's with `last`, then metrics and arrays.
-backends::Program complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
-                                const StepShape& shape);
+StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
+                                     const StepShape& shape);
 
 // Position of the output of complete_window() inside a window, of rank 0: the window's sum, (2) f64.  No state takes
 // it, since others may still read the one before.

@@ -158,22 +158,12 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
   }
   if (kind.training)
     return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape), [&] {
-      look_for_unused();
-      return device_.compile(builder_.complete(recorded_, kind.shape));
+      const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
+      note_unused(unused_parameters(completed.reached, model_.parameters));
+      return device_.compile(completed.program);
     });
   return cache_.find_or_make(recorded_.program, builder_.forward_specification(recorded_, kind.labelled),
                              [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
-}
-
-// A step that is compiled is one of a new kind.
-void Trainer::look_for_unused() {
-  backends::Program program = recorded_.program;
-  const backends::Value losses{&program, recorded_.losses};
-  std::vector<backends::Value> parameters;
-  for (const backends::ValueId id : recorded_.parameters) parameters.push_back({&program, id});
-  const Derivative derivative =
-      derivative_of(losses, backends::ops::full_like(losses, 1.0), parameters, model_.parameters);
-  note_unused(unused_parameters(derivative.reached, model_.parameters));
 }
 
 void Trainer::note_unused(const std::string& names) {
@@ -351,8 +341,7 @@ void Trainer::average() {
   const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    const bool kept = array.role == Role::kGradients && gradients_[static_cast<size_t>(array.buffer)] != Held::kNothing;
-    if (array.role != Role::kParameters && array.role != Role::kSlot && !kept) continue;
+    if (!is_of_parameters(array)) continue;
     std::vector<std::byte> bytes = read(static_cast<int32_t>(i));
     ranks_->all_reduce(array.type, bytes, backends::Reduction::kSum, site("weights"));
     const std::span values(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));

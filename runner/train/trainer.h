@@ -182,6 +182,9 @@ class Trainer {
   const std::vector<Held>& gradients() const { return gradients_; }
   // What one replica holds of all, rank 0 does.
   void set_gradients(std::vector<Held> held);
+  bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
+  // Whether an array has an element for each of its buffer's parameters that means something now.
+  bool is_of_parameters(const DeviceArray& array) const;
 
   // One batch through the model; `result` is overwritten.
   void evaluate(const data::Batch& batch, Evaluated& result);
@@ -243,7 +246,7 @@ class Trainer {
   // Whether this process makes a step from its own batches alone.
   bool steps_alone() const { return ranks_ == nullptr || is_local(); }
   bool sums_behind(const Window& window) const;
-  bool holds_gradients() const;
+  bool holds_any_gradients() const;
   void hold(Held held);
   void clear_window();
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
@@ -253,7 +256,6 @@ class Trainer {
                backends::SpanKind kind = backends::SpanKind::kExecute);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
-  void look_for_unused();
   Step training_step(const StepShape& shape, const data::Batch* batch);
   Step forward_step(const data::Batch& batch, bool labelled);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).

@@ -37,8 +37,13 @@ bool Trainer::sums_behind(const Window& window) const {
          window.batches % kBatchesOfPart == 0;
 }
 
-bool Trainer::holds_gradients() const {
+bool Trainer::holds_any_gradients() const {
   return std::ranges::any_of(gradients_, [](Held held) { return held != Held::kNothing; });
+}
+
+bool Trainer::is_of_parameters(const DeviceArray& array) const {
+  return array.role == Role::kParameters || array.role == Role::kSlot ||
+         (array.role == Role::kGradients && holds_gradients(array.buffer));
 }
 
 void Trainer::set_gradients(std::vector<Held> held) {
@@ -68,7 +73,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
 }
 
 Trainer::Step Trainer::run_part(const data::Batch& part, bool completes, MetricSums& metrics) {
-  Step step = training_step(shape_of(part.size, !holds_gradients(), completes), &part);
+  Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part);
   execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments(part, lines_of_step(true)));
   hold(steps_alone() ? Held::kSum : Held::kShare);
   const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
@@ -79,7 +84,7 @@ Trainer::Step Trainer::run_part(const data::Batch& part, bool completes, MetricS
 Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRates& rates, Window& window) {
   MetricSums metrics;
   run_batches(loader, rates, window, metrics);
-  if (!holds_gradients()) clear_window();
+  if (!holds_any_gradients()) clear_window();
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
   const Step& step = meeting_step(window.done);

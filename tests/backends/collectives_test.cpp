@@ -22,24 +22,15 @@
 #include "backends/graph/ops.h"
 #include "backends/runtime/arena.h"
 #include "schema/error.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/backends/support/op_by_op_device.h"
 
 namespace runner::backends {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::on_threads;
 using Body = std::function<void(SharedCollectives&)>;
-
-// Runs `body` on a thread for each rank.
-void on_threads(int size, const Body& body, const SharedCollectives::Options& options = {}) {
-  const Arena memory(SharedCollectives::memory_bytes(size));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, options);
-      body(ranks);
-    });
-}
 
 // What each rank's `body` ends with.
 std::vector<std::string> errors_of(int size, const Body& body, const SharedCollectives::Options& options = {}) {

@@ -3,18 +3,16 @@
 
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "backends/collectives/shared_collectives.h"
-#include "backends/runtime/arena.h"
 #include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 #include "tests/train/run_fixture.h"
 
@@ -22,6 +20,7 @@ namespace runner::train {
 namespace {
 
 using backends::SharedCollectives;
+using backends::testing::on_threads;
 using testing::Golden;
 
 constexpr const char* kBranches = R"(schema_version: 1
@@ -192,14 +191,9 @@ class ParameterUseTest : public RunFixture {
     const auto size = static_cast<int>(read.recipe.num_processes);
     if (size == 1) return {train_rank(read.recipe, nullptr)};
     std::vector<Trained> results(static_cast<size_t>(size));
-    const backends::Arena memory(SharedCollectives::memory_bytes(size));
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < size; ++rank)
-      threads.emplace_back([&, rank] {
-        SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, {});
-        results[static_cast<size_t>(rank)] = train_rank(read.recipe, &ranks);
-      });
-    threads.clear();
+    on_threads(size, [&](SharedCollectives& ranks) {
+      results[static_cast<size_t>(ranks.rank())] = train_rank(read.recipe, &ranks);
+    });
     return results;
   }
 

@@ -3,16 +3,14 @@
 
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "backends/collectives/shared_collectives.h"
-#include "backends/runtime/arena.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 #include "tests/train/run_fixture.h"
 
@@ -20,6 +18,7 @@ namespace runner::train {
 namespace {
 
 using backends::SharedCollectives;
+using backends::testing::on_threads;
 using testing::Golden;
 
 constexpr const char* kPowerSgd = R"(schema_version: 1
@@ -119,14 +118,9 @@ class PowerSgdTest : public RunFixture {
     const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), overrides);
     const auto size = static_cast<int>(read.recipe.num_processes);
     std::vector<Trained> results(static_cast<size_t>(size));
-    const backends::Arena memory(SharedCollectives::memory_bytes(size));
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < size; ++rank)
-      threads.emplace_back([&, rank] {
-        SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, {});
-        results[static_cast<size_t>(rank)] = train_rank(read.recipe, item, &ranks);
-      });
-    threads.clear();
+    on_threads(size, [&](SharedCollectives& ranks) {
+      results[static_cast<size_t>(ranks.rank())] = train_rank(read.recipe, item, &ranks);
+    });
     return results;
   }
 

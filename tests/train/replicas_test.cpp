@@ -9,26 +9,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/collectives/shared_collectives.h"
-#include "backends/runtime/arena.h"
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
 #include "runner/train/evaluator.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::train {
 namespace {
 
 using backends::SharedCollectives;
+using backends::testing::on_threads;
 
 struct Trained {
   std::vector<float> parameters;
@@ -94,14 +93,10 @@ threads: 1
       Session session(read.recipe);
       return work(session);
     }
-    const backends::Arena memory(SharedCollectives::memory_bytes(size));
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < size; ++rank)
-      threads.emplace_back([&, rank] {
-        SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, {});
-        Session session(read.recipe, nullptr, &ranks);
-        work(session);
-      });
+    on_threads(size, [&](SharedCollectives& ranks) {
+      Session session(read.recipe, nullptr, &ranks);
+      work(session);
+    });
   }
 
   // By rank.

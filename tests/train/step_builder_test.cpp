@@ -57,7 +57,8 @@ Asked ask(Change change, const StepShape& shape) {
   change(recipe);
   const Steps steps(recipe);
   const StepBuilder::Recorded recorded = steps.builder.record(shape.batch, true);
-  return {recorded.program, steps.builder.specification(recorded, shape), steps.builder.complete(recorded, shape)};
+  return {recorded.program, steps.builder.specification(recorded, shape),
+          steps.builder.complete(recorded, shape).program};
 }
 
 TEST(StepBuilder, RecordingAndSpecificationDecideTheStep) {

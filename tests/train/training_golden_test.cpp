@@ -3,20 +3,19 @@
 
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/collectives/shared_collectives.h"
-#include "backends/runtime/arena.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
 
 namespace runner::train {
 namespace {
 
+using backends::testing::on_threads;
 using testing::Golden;
 
 // A training in steps, as run.cpp drives it.
@@ -120,15 +119,11 @@ TEST(TrainingGolden, EveryStepIsPyTorchsWhateverTheNumberOfReplicas) {
           recipe_of(item),
           std::vector<std::string>{"split_batches=true", fmt::format("num_processes={}", size), "threads=1"});
       if (read.recipe.mixed_precision != schema::Precision::kNo) continue;
-      const backends::Arena memory(backends::SharedCollectives::memory_bytes(size));
-      std::vector<std::jthread> threads;
-      for (int rank = 0; rank < size; ++rank)
-        threads.emplace_back([&, rank] {
-          SCOPED_TRACE(fmt::format("{}, rank {} of {}", item.name(), rank, size));
-          backends::SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, {});
-          SteppedTraining training(read.recipe, &ranks);
-          expect_pytorchs(item, training);
-        });
+      on_threads(size, [&](backends::SharedCollectives& ranks) {
+        SCOPED_TRACE(fmt::format("{}, rank {} of {}", item.name(), ranks.rank(), size));
+        SteppedTraining training(read.recipe, &ranks);
+        expect_pytorchs(item, training);
+      });
     }
   }
 }

@@ -4,19 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/collectives/shared_collectives.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
-#include "backends/runtime/arena.h"
 #include "runner/train/checkpoint.h"
 #include "runner/train/custom_loop.h"
 #include "runner/train/session.h"
 #include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"
 #include "tests/train/recording_device.h"
 #include "tests/train/run_fixture.h"
@@ -26,6 +24,7 @@ namespace runner::train {
 namespace {
 
 namespace ops = backends::ops;
+using backends::testing::on_threads;
 using support::Json;
 
 // ---- scalars -------------------------------------------------------------------------------------------------------
@@ -154,16 +153,10 @@ TEST_F(UpdateClockTest, WhenTheHostLearnsChangesNothing) {
 TEST_F(UpdateClockTest, ReplicasCountAlike) {
   const schema::ReadResult read = recipe({"num_processes=2"});
   for (const int64_t every : {1, 0}) {
-    const backends::Arena memory(backends::SharedCollectives::memory_bytes(2));
     std::vector<Trained> results(2);
-    {
-      std::vector<std::jthread> threads;
-      for (int rank = 0; rank < 2; ++rank)
-        threads.emplace_back([&, rank] {
-          backends::SharedCollectives ranks({memory.data(), memory.bytes()}, rank, 2, {});
-          results[static_cast<size_t>(rank)] = train_learning(read.recipe, every, &ranks);
-        });
-    }
+    on_threads(2, [&](backends::SharedCollectives& ranks) {
+      results[static_cast<size_t>(ranks.rank())] = train_learning(read.recipe, every, &ranks);
+    });
     EXPECT_LT(results[0].counters.applied, results[0].counters.windows);
     EXPECT_EQ(results[0].counters.applied, results[1].counters.applied);
     EXPECT_EQ(results[0].state.at("model/0.weight"), results[1].state.at("model/0.weight"));

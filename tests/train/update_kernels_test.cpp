@@ -67,7 +67,8 @@ void expect_compiled(const backends::Program& program, int64_t elements, const s
 // Of a training step, those of the flat buffer of all parameters.
 void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const std::string& what) {
   const Steps steps(recipe);
-  expect_compiled(steps.builder.complete(steps.builder.record(shape.batch, true), shape), steps.parameters(), what);
+  expect_compiled(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program, steps.parameters(),
+                  what);
 }
 
 // Of the end of a window of replicas, those of a share.

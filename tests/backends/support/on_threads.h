@@ -1,0 +1,25 @@
+// Replicas as threads: their collectives in one block of memory, so that a sanitizer sees all of them.
+#pragma once
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "backends/collectives/shared_collectives.h"
+#include "backends/runtime/arena.h"
+
+namespace runner::backends::testing {
+
+// Runs `body` on a thread for each rank, and waits for all of them.
+inline void on_threads(int size, const std::function<void(SharedCollectives&)>& body,
+                       const SharedCollectives::Options& options = {}) {
+  const Arena memory(SharedCollectives::memory_bytes(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, options);
+      body(ranks);
+    });
+}
+
+}  // namespace runner::backends::testing
