@@ -74,12 +74,12 @@ void measure(Collectives& ranks, size_t bytes) {
 int main(int argc, char** argv) {
   const int size = argc > 1 ? std::atoi(argv[1]) : 2;
   const size_t bytes = static_cast<size_t>(argc > 2 ? std::atoi(argv[2]) : 100) * 1'000'000;
-  const SharedMemory memory(SharedCollectives::memory_bytes(size));
+  SharedMemory memory(SharedCollectives::memory_bytes(size));
   const bool spin = static_cast<unsigned>(size) <= std::thread::hardware_concurrency();
   int rank = 0;
   for (int next = 1; next < size && rank == 0; ++next)
     if (::fork() == 0) rank = next;
-  SharedCollectives ranks(memory.bytes(), rank, size, {.spin = spin});
+  SharedCollectives ranks(memory, rank, size, {.spin = spin});
   measure(ranks, bytes);
   while (rank == 0 && ::wait(nullptr) > 0) {
   }

@@ -8,7 +8,6 @@
 
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
-#include "backends/runtime/arena.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
 #include "schema/error.h"
@@ -25,6 +24,10 @@ void copy_bytes(std::byte* target, const void* source, size_t bytes) {
 
 ScopedSpan span_of(std::string_view call, size_t bytes, const Site& site) {
   return {SpanKind::kCollective, call, {.bytes = static_cast<int64_t>(bytes), .what = site.what}};
+}
+
+size_t pages(size_t bytes) {
+  return round_up(bytes, SharedMemory::page_bytes());
 }
 
 }  // namespace
@@ -47,17 +50,22 @@ size_t SharedCollectives::memory_bytes(int size) {
   return sizeof(CommonArea) + static_cast<size_t>(size) * sizeof(RankArea);
 }
 
-SharedCollectives::SharedCollectives(std::span<std::byte> memory, int rank, int size, const Options& options)
-    : memory_(memory), rank_(rank), size_(size), options_(options), sources_(static_cast<size_t>(size)) {
-  RUN_ASSERT(rank >= 0 && rank < size && memory.size() >= memory_bytes(size));
+SharedCollectives::SharedCollectives(SharedMemory& memory, int rank, int size, const Options& options)
+    : memory_(memory),
+      rank_(rank),
+      size_(size),
+      options_(options),
+      shared_end_(pages(memory_bytes(size))),
+      sources_(static_cast<size_t>(size)) {
+  RUN_ASSERT(rank >= 0 && rank < size && memory.bytes().size() >= memory_bytes(size));
 }
 
 SharedCollectives::CommonArea& SharedCollectives::common() const {
-  return *reinterpret_cast<CommonArea*>(memory_.data());
+  return *reinterpret_cast<CommonArea*>(memory_.bytes().data());
 }
 
 SharedCollectives::RankArea& SharedCollectives::area(int rank) const {
-  return reinterpret_cast<RankArea*>(memory_.data() + sizeof(CommonArea))[rank];
+  return reinterpret_cast<RankArea*>(memory_.bytes().data() + sizeof(CommonArea))[rank];
 }
 
 std::byte* SharedCollectives::stage(int rank) const {
@@ -246,35 +254,13 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
 std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, const Site& site) {
   const ScopedSpan span = span_of("share", type.bytes(), site);
   begin(CallRecord::of(CallKind::kShare, type, site));
-  const size_t bytes = std::max<size_t>(type.bytes(), 1);
-  return options_.processes != nullptr ? share_of_processes(bytes) : share_of_threads(bytes);
-}
-
-std::shared_ptr<std::byte> SharedCollectives::share_of_threads(size_t bytes) {
-  std::shared_ptr<std::byte> memory;
-  if (rank_ == 0) {
-    auto arena = std::make_shared<Arena>(bytes);
-    memory = {arena, arena->data()};
-  }
-  const auto place = reinterpret_cast<uintptr_t>(&memory);
-  std::memcpy(stage(rank_), &place, sizeof place);
-  meet();
-  uintptr_t first = 0;
-  std::memcpy(&first, stage(0), sizeof first);
-  if (rank_ != 0) memory = *reinterpret_cast<const std::shared_ptr<std::byte>*>(first);
-  meet();  // the first one stays until all have copied it
-  side_ ^= 1;
-  return memory;
-}
-
-std::shared_ptr<std::byte> SharedCollectives::share_of_processes(size_t bytes) {
-  const size_t page = SharedMemory::page_bytes();
-  const auto pages = [&](size_t end) { return round_up(end, page); };
-  const size_t offset = std::max(shared_end_, pages(memory_bytes(size_)));
+  const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
   shared_end_ = pages(offset + bytes);
-  if (rank_ == 0) options_.processes->extend(shared_end_);
+  if (rank_ == 0) memory_.extend(shared_end_);
   meet();
-  return options_.processes->map(offset, bytes);
+  std::shared_ptr<std::byte> memory = memory_.map(offset, bytes);
+  meet();  // nobody lets go of it before all have it
+  return memory;
 }
 
 }  // namespace runner::backends

@@ -1,4 +1,4 @@
-// Collectives through memory that all ranks see: processes that map one SharedMemory, or threads.
+// Collectives through SharedMemory: between processes, or between threads.
 //
 // Values pass in pieces that stay in the caches, so that a large reduction costs the memory one reading and one writing
 // of each rank's values.  Each piece is folded where it lies: a small one by every rank for itself, a large one by all
@@ -23,14 +23,12 @@ class SharedCollectives final : public Collectives {
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(600);  // of one wait for the other ranks
     bool spin = true;  // before sleeping; false where ranks are more than cores
-    // What the memory lies in, where ranks are processes; null: they are threads.  Must outlive them.
-    SharedMemory* processes = nullptr;
   };
 
   // What `size` ranks need.
   static size_t memory_bytes(int size);
   // `memory`: of memory_bytes(size), zeroed before the first rank comes; must outlive the ranks.
-  SharedCollectives(std::span<std::byte> memory, int rank, int size, const Options& options);
+  SharedCollectives(SharedMemory& memory, int rank, int size, const Options& options);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -61,18 +59,16 @@ class SharedCollectives final : public Collectives {
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
   void fold_all(const CallRecord& record, std::span<std::byte> values, int keeper);
-  std::shared_ptr<std::byte> share_of_threads(size_t bytes);
-  std::shared_ptr<std::byte> share_of_processes(size_t bytes);
   void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
   [[noreturn]] void give_up(std::string_view reason);
   std::string who_is_missing() const;
 
-  const std::span<std::byte> memory_;
+  SharedMemory& memory_;
   const int rank_, size_;
   const Options options_;
   uint64_t calls_ = 0;
   int side_ = 0;                           // of the stages that the next piece goes to
-  size_t shared_end_ = 0;                  // of what processes have shared, in their memory's file
+  size_t shared_end_;                      // of the memory that ranks have shared
   std::vector<const std::byte*> sources_;  // of a fold, by rank
 };
 

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -63,20 +62,22 @@ void SharedMemory::extend(size_t end) {
   if (errno != 0) no_memory(end - size);
 }
 
-std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) const {
+std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<std::byte> memory = newest_.lock();
+  if (memory != nullptr && newest_offset_ == offset) return memory;
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_,
                             static_cast<off_t>(offset));
   if (data == MAP_FAILED) no_memory(bytes);
-  return {static_cast<std::byte*>(data), [bytes](std::byte* memory) { ::munmap(memory, bytes); }};
+  memory = {static_cast<std::byte*>(data), [bytes](std::byte* mapped) { ::munmap(mapped, bytes); }};
+  newest_offset_ = offset;
+  newest_ = memory;
+  return memory;
 }
 
 SharedMemory::~SharedMemory() {
-  if (data_ == nullptr) return;
   ::munmap(data_, bytes_);
   ::close(descriptor_);
 }
-
-SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : descriptor_(other.descriptor_), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
 
 }  // namespace runner::backends

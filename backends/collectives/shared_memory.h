@@ -1,8 +1,12 @@
-// Memory that processes share, and that is gone with the last of them: it has no name in any file system.
+// Memory that ranks share: processes, each through a SharedMemory of its own, or threads, through one.  It has no name
+// in any file system, and is gone with the last of them.
+//
+// Thread safety: map() may be called from any thread.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 
 namespace runner::backends {
@@ -14,16 +18,17 @@ class SharedMemory {
   // What another process has made, through the descriptor that it has handed on, which is closed.
   static SharedMemory adopt(int descriptor);
   ~SharedMemory();
-  SharedMemory(SharedMemory&& other) noexcept;
-  SharedMemory& operator=(SharedMemory&&) = delete;
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
 
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
 
-  // Memory that comes later lies behind, from multiples of page_bytes() on.  One process makes it, up to `end`, zeroed;
-  // throws as the constructor.  Then each maps it; what it maps stays while it has a pointer to it.
+  // Memory that comes later lies behind, from multiples of page_bytes() on.  One rank makes it, up to `end`, zeroed;
+  // throws as the constructor.  Then each maps it; what it maps stays while it has a pointer to it.  Threads get one
+  // address for what was mapped last.
   static size_t page_bytes();
   void extend(size_t end);
-  std::shared_ptr<std::byte> map(size_t offset, size_t bytes) const;
+  std::shared_ptr<std::byte> map(size_t offset, size_t bytes);
   // Closed when another program is executed, unless its flag is cleared.
   int descriptor() const { return descriptor_; }
 
@@ -33,6 +38,10 @@ class SharedMemory {
   int descriptor_ = -1;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+
+  std::mutex mutex_;  // of what follows
+  size_t newest_offset_ = 0;
+  std::weak_ptr<std::byte> newest_;  // of what was mapped
 };
 
 }  // namespace runner::backends

@@ -46,7 +46,8 @@ class Orders {
     new (memory_.bytes().data()) std::atomic<int>(0);
     std::memcpy(memory_.bytes().data() + kText, job.data(), job.size());
   }
-  explicit Orders(SharedMemory memory) : memory_(std::move(memory)) {}
+  // Of rank 0's.
+  explicit Orders(int descriptor) : memory_(SharedMemory::adopt(descriptor)) {}
 
   std::atomic<int>& stop() const { return *reinterpret_cast<std::atomic<int>*>(memory_.bytes().data()); }
   const char* job() const { return reinterpret_cast<const char*>(memory_.bytes().data() + kText); }
@@ -69,8 +70,8 @@ void allow_files(int processes) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout, SharedMemory& memory) {
-  return {.timeout = timeout, .spin = size <= backends::usable_cores(), .processes = &memory};
+SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
+  return {.timeout = timeout, .spin = size <= backends::usable_cores()};
 }
 
 // A descriptor that is closed at the end.
@@ -111,7 +112,7 @@ class Replicas::Impl {
   Impl(int size, const ReplicaOptions& options)
       : memory_(SharedCollectives::memory_bytes(size)),
         orders_(options.job),
-        collectives_(memory_.bytes(), 0, size, options_for(size, options.timeout, memory_)),
+        collectives_(memory_, 0, size, options_for(size, options.timeout)),
         stop_(options.stop) {
     allow_files(size);
     try {
@@ -308,9 +309,8 @@ class Replica::Impl {
 
   explicit Impl(const Numbers& numbers)
       : memory_(adopt(numbers.parent)),
-        orders_(SharedMemory::adopt(kOrdersDescriptor)),
-        collectives_(memory_.bytes(), numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout, memory_)) {
-  }
+        orders_(kOrdersDescriptor),
+        collectives_(memory_, numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
 
   // Also ties this process to its parent.
   static SharedMemory adopt(pid_t parent) {

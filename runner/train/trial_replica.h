@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "backends/collectives/shared_collectives.h"
-#include "backends/runtime/arena.h"
 #include "runner/train/trainer.h"
 
 namespace runner::train {
@@ -23,10 +22,8 @@ class TrialReplica {
 
  private:
   struct Others {
-    explicit Others(int size)
-        : memory(backends::SharedCollectives::memory_bytes(size)),
-          ranks({memory.data(), memory.bytes()}, 0, size, {}) {}
-    backends::Arena memory;
+    explicit Others(int size) : memory(backends::SharedCollectives::memory_bytes(size)), ranks(memory, 0, size, {}) {}
+    backends::SharedMemory memory;
     backends::SharedCollectives ranks;
   };
 

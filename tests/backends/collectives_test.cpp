@@ -20,7 +20,6 @@
 #include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
-#include "backends/runtime/arena.h"
 #include "schema/error.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/backends/support/op_by_op_device.h"
@@ -397,6 +396,28 @@ TEST(Collectives, SharedMemoryIsTheSameForAll) {
   on_threads(3, [](SharedCollectives& ranks) { EXPECT_TRUE(share_what_they_write(ranks)); });
 }
 
+// Whoever fails may leave at any point of the others' way to the memory.
+TEST(Collectives, SharedMemoryOutlivesRanksThatFail) {
+  constexpr int kRounds = 200;
+  std::mt19937 random(5);
+  for (int round = 0; round < kRounds; ++round) {
+    SharedMemory memory(SharedCollectives::memory_bytes(3));
+    const auto delay = std::chrono::microseconds(random() % 200);
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&memory, rank] {
+        SharedCollectives ranks(memory, rank, 3, {.spin = false});
+        try {
+          for (;;) ranks.share({DType::kF32, Shape{3}}, {"weights"}).get()[rank] = std::byte{1};
+        } catch (const Error& error) {
+          EXPECT_STREQ(error.what(), "enough");
+        }
+      });
+    std::this_thread::sleep_for(delay);
+    SharedCollectives(memory, 0, 3, {}).fail("enough", {});
+  }
+}
+
 TEST(Collectives, SharedMemoryOfDifferentSizesIsADisagreement) {
   const std::vector<std::string> errors = errors_of(2, [](SharedCollectives& ranks) {
     ranks.share({DType::kF32, Shape{10 + ranks.rank()}}, {"parameters 0"});
@@ -415,7 +436,7 @@ TEST(Collectives, WorkBetweenProcesses) {
   SharedMemory memory(SharedCollectives::memory_bytes(kSize));
   std::vector<pid_t> children;
   const auto run = [&](int rank, SharedMemory& mine) {
-    SharedCollectives ranks(mine.bytes(), rank, kSize, {.processes = &mine});
+    SharedCollectives ranks(mine, rank, kSize, {});
     for (uint32_t round = 0; round < 20; ++round) {
       std::vector<float> values = values_of<float>(rank, 50'000, round);
       ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});

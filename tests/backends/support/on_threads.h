@@ -6,18 +6,17 @@
 #include <vector>
 
 #include "backends/collectives/shared_collectives.h"
-#include "backends/runtime/arena.h"
 
 namespace runner::backends::testing {
 
 // Runs `body` on a thread for each rank, and waits for all of them.
 inline void on_threads(int size, const std::function<void(SharedCollectives&)>& body,
                        const SharedCollectives::Options& options = {}) {
-  const Arena memory(SharedCollectives::memory_bytes(size));
+  SharedMemory memory(SharedCollectives::memory_bytes(size));
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
-      SharedCollectives ranks({memory.data(), memory.bytes()}, rank, size, options);
+      SharedCollectives ranks(memory, rank, size, options);
       body(ranks);
     });
 }
