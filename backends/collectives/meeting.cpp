@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backends/collectives/fixed_text.h"
 #include "backends/runtime/spin.h"
 
 namespace runner::backends {
@@ -31,7 +30,7 @@ void sleep_on(const std::atomic<uint32_t>& word, uint32_t value) {
 }  // namespace
 
 bool Meeting::waits(uint32_t generation) const {
-  return generation_.load() == generation && !failed();
+  return generation_.load() == generation && !has_failed();
 }
 
 void Meeting::wake_all() {
@@ -41,7 +40,7 @@ void Meeting::wake_all() {
 // The last to come counts `generation_` up, then looks for sleepers; a sleeper counts itself, then looks at
 // `generation_`.  All four are sequentially consistent, so that one of the two sees the other.
 Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds timeout) {
-  if (failed()) return Outcome::kFailed;
+  if (has_failed()) return Outcome::kFailed;
   const uint32_t generation = generation_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size)) {
     arrived_.store(0, std::memory_order_relaxed);
@@ -60,14 +59,9 @@ Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds ti
   return in_time ? Outcome::kFailed : Outcome::kTimeout;
 }
 
-void Meeting::fail(std::string_view reason, const SourceMark& where) {
-  uint32_t good = kGood;
-  if (!state_.compare_exchange_strong(good, kFailing)) return;
-  set_fixed_text(reason_, reason);
-  set_fixed_text(file_, where.file);
-  line_ = where.line;
-  state_.store(kFailed, std::memory_order_release);
-  wake_all();
+void Meeting::fail(int rank) {
+  uint32_t none = 0;
+  if (failed_.compare_exchange_strong(none, static_cast<uint32_t>(rank) + 1)) wake_all();
 }
 
 }  // namespace runner::backends

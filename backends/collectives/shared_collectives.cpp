@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/collectives/fixed_text.h"
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
 #include "backends/runtime/spans.h"
@@ -32,11 +33,27 @@ size_t pages(size_t bytes) {
 
 }  // namespace
 
+// Why a rank has failed; both texts may be cut.  Each rank has one of its own, which counts once it is whole: a process
+// that dies while it says why leaves the others free to.
+struct SharedCollectives::Reason {
+  int32_t line;
+  char file[256];
+  char text[2048];
+
+  void set(std::string_view reason, const SourceMark& where) {
+    set_fixed_text(text, reason);
+    set_fixed_text(file, where.file);
+    line = where.line;
+  }
+  [[noreturn]] void raise() const { throw Error(ErrorKind::kRun, text, {file, line, 0}); }
+};
+
 // What one rank writes and all read.  Records and stages are used in turn: when one is written again, all ranks have
 // met since they read it.
 struct alignas(64) SharedCollectives::RankArea {
   std::atomic<uint64_t> calls;
   CallRecord records[2];
+  Reason reason;
   alignas(64) std::byte stages[2][kPiece];
 };
 
@@ -78,7 +95,7 @@ void SharedCollectives::meet() {
   Meeting& meeting = common().meeting;
   switch (meeting.meet(size_, options_.spin, options_.timeout)) {
     case Meeting::Outcome::kMet: return;
-    case Meeting::Outcome::kFailed: throw Error(ErrorKind::kRun, meeting.reason(), meeting.where());
+    case Meeting::Outcome::kFailed: area(meeting.failed_rank()).reason.raise();
     case Meeting::Outcome::kTimeout: give_up(who_is_missing());
   }
 }
@@ -89,7 +106,10 @@ void SharedCollectives::give_up(std::string_view reason) {
 }
 
 void SharedCollectives::fail(std::string_view reason, const SourceMark& where) noexcept {
-  common().meeting.fail(reason, where);
+  const std::lock_guard lock(failing_);
+  if (common().meeting.has_failed()) return;  // this rank's reason may be the one that the others read
+  area(rank_).reason.set(reason, where);
+  common().meeting.fail(rank_);
 }
 
 CallRecord SharedCollectives::newest_call(int rank) const {

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ class SharedCollectives final : public Collectives {
   CallRecord newest_call(int rank) const;
 
  private:
+  struct Reason;
   struct CommonArea;
   struct RankArea;
   static constexpr int kAll = -1;
@@ -66,6 +68,7 @@ class SharedCollectives final : public Collectives {
   SharedMemory& memory_;
   const int rank_, size_;
   const Options options_;
+  std::mutex failing_;  // of this rank's reason
   uint64_t calls_ = 0;
   int side_ = 0;                           // of the stages that the next piece goes to
   size_t shared_end_;                      // of the memory that ranks have shared

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -455,6 +456,36 @@ TEST(Collectives, WorkBetweenProcesses) {
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+  }
+}
+
+// A text of which the second half cannot be read: whoever says it dies in the middle.
+std::string_view deadly_text() {
+  const size_t page = SharedMemory::page_bytes();
+  void* const pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* const text = static_cast<char*>(pages);
+  std::memset(text, 'x', page);
+  ::mprotect(text + page, page, PROT_NONE);
+  return {text + page - 1000, 2000};
+}
+
+TEST(Collectives, EndWhenWhoeverFailsDiesOfIt) {
+  SharedMemory memory(SharedCollectives::memory_bytes(2));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    SharedCollectives(memory, 1, 2, {}).fail(deadly_text(), {});
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_NE(status, 0) << "it is to die";
+  SharedCollectives ranks(memory, 0, 2, {.timeout = 1000ms});
+  ranks.fail("rank 1 has died", {"h.lua", 3, 0});
+  try {
+    ranks.barrier({"end"});
+    ADD_FAILURE() << "nobody came";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "h.lua:3: rank 1 has died");
   }
 }
 
