@@ -275,7 +275,7 @@ std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, cons
   const ScopedSpan span = span_of("share", type.bytes(), site);
   begin(CallRecord::of(CallKind::kShare, type, site));
   const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
-  shared_end_ = pages(offset + bytes);
+  shared_end_ = pages(offset + SharedMemory::kOwners + bytes);
   if (rank_ == 0) memory_.extend(shared_end_);
   meet();
   std::shared_ptr<std::byte> memory = memory_.map(offset, bytes);

@@ -1,5 +1,6 @@
 #include "backends/collectives/shared_memory.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -14,62 +15,75 @@
 namespace runner::backends {
 namespace {
 
-[[noreturn]] void no_memory(size_t bytes) {
-  const int reason = errno;
+[[noreturn]] void no_memory(size_t bytes, int error) {
   fail(ErrorKind::kRun, "cannot share {} bytes of memory between processes: {}; fewer processes need less", bytes,
-       std::strerror(reason));
+       std::strerror(error));
 }
 
-int create(size_t bytes) {
-  const int descriptor = ::memfd_create("runner", MFD_CLOEXEC);
-  if (descriptor < 0) no_memory(bytes);
-  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) return descriptor;
-  ::close(descriptor);
-  no_memory(bytes);
+// Takes the pages at once: one that is missing later would end whoever touches it.
+void take_pages(const Descriptor& file, size_t offset, size_t bytes) {
+  int error = EINTR;
+  while (error == EINTR)
+    error = ::posix_fallocate(file.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  if (error != 0) no_memory(bytes, error);
+}
+
+Descriptor new_file(size_t bytes) {
+  Descriptor file(::memfd_create("runner", MFD_CLOEXEC));
+  if (file.number() < 0) no_memory(bytes, errno);
+  if (bytes > available_memory()) no_memory(bytes, ENOMEM);
+  take_pages(file, 0, bytes);
+  return file;
+}
+
+std::byte* map_file(const Descriptor& file, size_t offset, size_t bytes) {
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.number(),
+                            static_cast<off_t>(offset));
+  if (data == MAP_FAILED) no_memory(bytes, errno);
+  return static_cast<std::byte*>(data);
 }
 
 }  // namespace
 
-SharedMemory::SharedMemory(size_t bytes) : SharedMemory(create(bytes), bytes) {}
+SharedMemory::SharedMemory(size_t bytes) : SharedMemory(new_file(bytes), bytes) {}
 
-SharedMemory::SharedMemory(int descriptor, size_t bytes) : descriptor_(descriptor), bytes_(bytes) {
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor, 0);
-  if (data == MAP_FAILED) {
-    ::close(descriptor);
-    no_memory(bytes);
-  }
-  data_ = static_cast<std::byte*>(data);
-}
+SharedMemory::SharedMemory(Descriptor file, size_t bytes)
+    : file_(std::move(file)), bytes_(bytes), data_(map_file(file_, 0, bytes)) {}
 
 SharedMemory SharedMemory::adopt(int descriptor) {
   struct stat status {};
   RUN_CHECK(::fstat(descriptor, &status) == 0 && status.st_size > 0, ErrorKind::kRun,
             "descriptor {} is no shared memory of runner's", descriptor);
-  return {descriptor, static_cast<size_t>(status.st_size)};
+  return {Descriptor(descriptor), static_cast<size_t>(status.st_size)};
 }
 
 size_t SharedMemory::page_bytes() {
   return static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// Takes the pages at once: one that is missing later would end whoever touches it.
 void SharedMemory::extend(size_t end) {
   struct stat status {};
-  ::fstat(descriptor_, &status);
+  ::fstat(file_.number(), &status);
   const auto size = static_cast<size_t>(status.st_size);
   check_available(end - size);
-  errno = ::posix_fallocate(descriptor_, status.st_size, static_cast<off_t>(end - size));
-  if (errno != 0) no_memory(end - size);
+  take_pages(file_, size, end - size);
 }
 
+// The number of those who have mapped it, in any process, lies in front of it.
 std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) {
+  using Owners = std::atomic<uint32_t>;
+  static_assert(Owners::is_always_lock_free && sizeof(Owners) <= kOwners);
   const std::lock_guard lock(mutex_);
   std::shared_ptr<std::byte> memory = newest_.lock();
   if (memory != nullptr && newest_offset_ == offset) return memory;
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_,
-                            static_cast<off_t>(offset));
-  if (data == MAP_FAILED) no_memory(bytes);
-  memory = {static_cast<std::byte*>(data), [bytes](std::byte* mapped) { ::munmap(mapped, bytes); }};
+  const size_t whole = kOwners + bytes;
+  std::byte* const begin = map_file(file_, offset, whole);
+  reinterpret_cast<Owners*>(begin)->fetch_add(1);
+  memory = {begin + kOwners, [begin, whole](std::byte*) {
+              const bool last = reinterpret_cast<Owners*>(begin)->fetch_sub(1) == 1;
+              if (last) ::madvise(begin, whole, MADV_REMOVE);
+              ::munmap(begin, whole);
+            }};
   newest_offset_ = offset;
   newest_ = memory;
   return memory;
@@ -77,7 +91,6 @@ std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) {
 
 SharedMemory::~SharedMemory() {
   ::munmap(data_, bytes_);
-  ::close(descriptor_);
 }
 
 }  // namespace runner::backends

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <span>
 
+#include "backends/runtime/descriptor.h"
+
 namespace runner::backends {
 
 class SharedMemory {
@@ -24,20 +26,21 @@ class SharedMemory {
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
 
   // Memory that comes later lies behind, from multiples of page_bytes() on.  One rank makes it, up to `end`, zeroed;
-  // throws as the constructor.  Then each maps it; what it maps stays while it has a pointer to it.  Threads get one
-  // address for what was mapped last.
+  // throws as the constructor.  Then each maps it, of which map() takes kOwners bytes for itself; threads get one
+  // address for what was mapped last.  When the last pointer to it is gone, of any rank, the system has it back.
+  static constexpr size_t kOwners = 64;
   static size_t page_bytes();
   void extend(size_t end);
   std::shared_ptr<std::byte> map(size_t offset, size_t bytes);
   // Closed when another program is executed, unless its flag is cleared.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return file_.number(); }
 
  private:
-  SharedMemory(int descriptor, size_t bytes);
+  SharedMemory(Descriptor file, size_t bytes);
 
-  int descriptor_ = -1;
-  std::byte* data_ = nullptr;
-  size_t bytes_ = 0;
+  const Descriptor file_;
+  const size_t bytes_;
+  std::byte* const data_;
 
   std::mutex mutex_;  // of what follows
   size_t newest_offset_ = 0;

@@ -25,6 +25,7 @@
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
 #include "backends/runtime/cpu_features.h"
+#include "backends/runtime/descriptor.h"
 #include "schema/error.h"
 #include "schema/system_limits.h"
 
@@ -33,6 +34,7 @@ extern char** environ;
 namespace runner::train {
 namespace {
 
+using backends::Descriptor;
 using backends::SharedCollectives;
 using backends::SharedMemory;
 
@@ -73,21 +75,6 @@ void allow_files(int processes) {
 SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
   return {.timeout = timeout, .spin = size <= backends::usable_cores()};
 }
-
-// A descriptor that is closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 struct Child {
   int rank;

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
+#include "backends/runtime/available_memory.h"
 #include "schema/error.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/backends/support/op_by_op_device.h"
@@ -432,30 +434,78 @@ TEST(Collectives, SharedMemoryOfDifferentSizesIsADisagreement) {
 
 // ---- processes -----------------------------------------------------------------------------------------------------
 
-TEST(Collectives, WorkBetweenProcesses) {
-  constexpr int kSize = 4;
-  SharedMemory memory(SharedCollectives::memory_bytes(kSize));
-  std::vector<pid_t> children;
+// Runs `body`, which returns whether all is well, in a process for each rank; this one is rank 0.
+void on_processes(int size, const std::function<bool(SharedCollectives&, SharedMemory&)>& body) {
+  SharedMemory memory(SharedCollectives::memory_bytes(size));
   const auto run = [&](int rank, SharedMemory& mine) {
-    SharedCollectives ranks(mine, rank, kSize, {});
-    for (uint32_t round = 0; round < 20; ++round) {
-      std::vector<float> values = values_of<float>(rank, 50'000, round);
-      ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
-      if (!same_bits(values, folded<float>(kSize, values.size(), Reduction::kSum, round))) return 1;
-    }
-    return share_what_they_write(ranks) ? 0 : 2;
+    SharedCollectives ranks(mine, rank, size, {.timeout = 10s});
+    return body(ranks, mine);
   };
-  for (int rank = 1; rank < kSize; ++rank) {
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < size; ++rank) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
     SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
-    ::_exit(run(rank, mine));
+    ::_exit(run(rank, mine) ? 0 : 1);
   }
-  EXPECT_EQ(run(0, memory), 0);
+  EXPECT_TRUE(run(0, memory));
   for (const pid_t child : children) {
     int status = 0;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(Collectives, WorkBetweenProcesses) {
+  on_processes(4, [](SharedCollectives& ranks, SharedMemory&) {
+    for (uint32_t round = 0; round < 20; ++round) {
+      std::vector<float> values = values_of<float>(ranks.rank(), 50'000, round);
+      ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
+      if (!same_bits(values, folded<float>(ranks.size(), values.size(), Reduction::kSum, round))) return false;
+    }
+    return share_what_they_write(ranks);
+  });
+}
+
+// What the pages of the file take.
+int64_t blocks_of(const SharedMemory& memory) {
+  struct stat status {};
+  ::fstat(memory.descriptor(), &status);
+  return status.st_blocks;
+}
+
+TEST(Collectives, SharedMemoryIsFreedWithItsLastOwner) {
+  constexpr int64_t kFloats = 1 << 20, kBlocks = kFloats * 4 / 512;
+  on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
+    const int64_t before = blocks_of(mine);
+    for (int last = 0; last < ranks.size(); ++last) {
+      std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kFloats}}, {"weights"});
+      memory.get()[ranks.rank()] = std::byte{7};
+      ranks.barrier({"written"});
+      if (ranks.rank() != last) memory.reset();
+      ranks.barrier({"the others have let go"});
+      if (blocks_of(mine) < before + kBlocks) return false;
+      for (int rank = 0; ranks.rank() == last && rank < ranks.size(); ++rank)
+        if (memory.get()[rank] != std::byte{7}) return false;
+      ranks.barrier({"looked at"});
+      memory.reset();
+      ranks.barrier({"all have let go"});
+      if (blocks_of(mine) != before) return false;
+      ranks.barrier({"looked at again"});
+    }
+    return true;
+  });
+}
+
+TEST(Collectives, SharedMemoryThatTheSystemHasNotIsAnError) {
+  const size_t bytes = available_memory() / 2 * 3;
+  try {
+    const SharedMemory memory(bytes);
+    ADD_FAILURE() << bytes << " bytes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between processes: Cannot allocate memory; "
+                                           "fewer processes need less",
+                                           bytes));
   }
 }
 
