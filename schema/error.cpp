@@ -23,12 +23,16 @@ Error::Error(ErrorKind kind, std::string message, SourceMark where)
   // what() ends where a NUL is, which a text of others may have in it.
   for (size_t at = message_.find('\0'); at != std::string::npos; at = message_.find('\0', at))
     message_.replace(at, 1, "\\x00");
-  what_ = where_.file.empty() ? message_ : where_.to_string() + ": " + message_;
+  if (!where_.file.empty()) place_ = where_.to_string() + ": ";
+  what_ = place_ + message_;
 }
 
 Error& Error::locate(const SourceMark& where) {
   if (where_.known() || !where.known()) return *this;
-  if (where_.file.empty()) what_.insert(0, where.to_string() + ": ");
+  if (where_.file.empty()) {
+    place_ = where.to_string() + ": ";
+    what_.insert(0, place_);
+  }
   where_ = where;
   return *this;
 }

@@ -39,6 +39,9 @@ class Error : public std::exception {
   // where: message, then one line "  note: …" for each note.
   const char* what() const noexcept override { return what_.c_str(); }
 
+  // The same without the place.
+  std::string_view text() const { return std::string_view(what_).substr(place_.size()); }
+
   // The run that it is about, for whoever reads a document instead of the message.  Empty: none.
   struct Run {
     std::string id, name;
@@ -55,6 +58,7 @@ class Error : public std::exception {
   ErrorKind kind_;
   std::string message_;
   SourceMark where_;
+  std::string place_;  // "h.lua:3: "
   std::string what_;
   Run run_;
 };

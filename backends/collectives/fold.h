@@ -9,8 +9,8 @@
 
 namespace runner::backends {
 
-// Writes the fold of `sources`, each of `bytes` bytes, at `target`, which may be none of them.  dtype: f32, f64, i32 or
-// i64; integers wrap around.
+// Writes the fold of `sources`, each of `bytes` bytes, at `target`, which may be none of them.  dtype: one that
+// is_reduced(); integers wrap around.
 void fold(DType dtype, Reduction reduction, std::span<const std::byte* const> sources, size_t bytes, std::byte* target);
 
 }  // namespace runner::backends

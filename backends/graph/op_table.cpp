@@ -351,9 +351,7 @@ TensorType dropout_mask_type(Query q) {
 }
 
 TensorType all_reduce_type(Query q) {
-  const DType dtype = q.operands[0].dtype;
-  check(dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kI32 || dtype == DType::kI64,
-        "all_reduce: wants a tensor of f32, f64, i32 or i64, got {}", q.operands[0]);
+  check(is_reduced(q.operands[0].dtype), "all_reduce: wants a tensor of f32, f64, i32 or i64, got {}", q.operands[0]);
   return q.operands[0];
 }
 

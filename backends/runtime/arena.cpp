@@ -8,7 +8,7 @@
 namespace runner::backends {
 namespace {
 
-// Regions of this size and more are aligned to it, which lets the kernel back them with huge pages.
+// The kernel may back regions of this size and more with huge pages.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace

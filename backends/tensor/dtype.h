@@ -36,5 +36,9 @@ constexpr bool is_float(DType dtype) {
 constexpr bool is_int(DType dtype) {
   return dtype == DType::kI32 || dtype == DType::kI64;
 }
+// Whether collectives reduce values of this type.
+constexpr bool is_reduced(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF64 || is_int(dtype);
+}
 
 }  // namespace runner::backends

@@ -15,10 +15,11 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-// Processes share what the machine has free where the device does not say.
-int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe& recipe) {
+// Where the device does not say, processes divide what the machine has free and they do not have together.
+int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe& recipe, int64_t common) {
   if (const auto limit = device.memory_limit()) return *limit;
-  return static_cast<int64_t>(backends::available_memory() / static_cast<size_t>(recipe.num_processes));
+  const int64_t available = std::max(static_cast<int64_t>(backends::available_memory()), common);
+  return common + (available - common) / recipe.num_processes;
 }
 
 [[noreturn]] void fail_with(const std::vector<BatchAttempt>& attempts, int64_t resident, int64_t memory) {
@@ -45,8 +46,9 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
                       const data::DataPlan& plan, const backends::Device& device) {
   const int64_t in_training = plan.max_batch();
   const int64_t in_evaluation = data.eval ? evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch() : 0;
-  const int64_t resident = trial.trainer().arrays_memory().total();
-  const int64_t memory = memory_of_a_process(device, recipe);
+  const MemoryUse arrays = trial.trainer().arrays_memory();
+  const int64_t resident = arrays.total();
+  const int64_t memory = memory_of_a_process(device, recipe, arrays.common);
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.trainer().set_most_at_once(samples);

@@ -2,8 +2,8 @@
 //
 // One section for each parameter ("model/0.weight"), each of its optimizer slots ("optimizer/0.weight/exp_avg") and,
 // inside a window and in a loop of a hook's that carries gradients on, its gradient ("gradient/0.weight"), which is the
-// sum over all replicas; one for the sums behind train/loss;
-// one JSON document ("run") with everything that the host and the hook count and keep.  docs/store.md has the layout.
+// sum over all replicas; one for the sums behind train/loss; one JSON document ("run") with everything that the host and
+// the hook count and keep.  docs/store.md has the layout.
 // Sections follow parameters, not buffers, so a state does not depend on how groups lie in memory, on the backend or on
 // the number of replicas.
 #pragma once

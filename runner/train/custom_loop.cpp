@@ -334,11 +334,12 @@ void CustomLoop::backward(Value loss) {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
     window = samples * (ranks_ != nullptr ? ranks_->size() : 1);
   }
-  const bool again = train_.batch != nullptr && std::exchange(touched_.counted, true);
+  const bool again = train_.batch != nullptr && touched_.counted;
   const double counted = again ? 0 : samples;
   // A replica that steps alone may have no sample.
   const double share = window == 0 ? 0 : (by_sample ? 1 : samples) / window;
   segment().backward(loss, share, samples, counted);
+  touched_.counted = train_.batch != nullptr;  // what has failed does not count
 }
 
 Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
@@ -358,14 +359,14 @@ void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit)
 void CustomLoop::step(int32_t optimizer) {
   if (!sync_gradients()) return;
   Counters& counters = trainer_.counters;
-  int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
-  ++updates;  // taken back when the segment has run and the step was skipped
   const WindowRates rates = session_.rates();
   decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
   segment().reduce();
   trainer_.note_unused(segment().unused(optimizer));
+  int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   segment().step(
-      optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates);
+      optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);
+  ++updates;  // taken back when the segment has run and the step was skipped
   if (!segment().applied()) counters.update_was_skipped = false;
   window_.rate = base_rate(0) * rates.factor;
   touched_.stepped[static_cast<size_t>(optimizer)] = true;

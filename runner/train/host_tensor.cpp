@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include <fmt/format.h>
 
+#include "backends/collectives/fold.h"
 #include "backends/graph/type_text.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/packing.h"
@@ -36,16 +36,26 @@ double rounded(backends::DType dtype, double value) {
   return backends::load_element(dtype, element.data());
 }
 
-// What folded() does with most tensors, without a switch for each element.
-void add_floats(const std::vector<SentTensor>& all, std::vector<std::byte>& sums) {
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    for (size_t at = 0; at < sums.size(); at += sizeof(float)) {
-      float sum = 0, next = 0;  // what was sent may lie anywhere
-      std::memcpy(&sum, sums.data() + at, sizeof sum);
-      std::memcpy(&next, all[rank].bytes.data() + at, sizeof next);
-      sum += next;
-      std::memcpy(sums.data() + at, &sum, sizeof sum);
+// Those of types that collectives fold, too.
+void fold_numbers(const std::vector<SentTensor>& all, Fold fold, HostTensor& result) {
+  std::vector<std::vector<std::byte>> copies;  // what was sent may lie anywhere
+  std::vector<const std::byte*> sources;
+  for (const SentTensor& each : all)
+    sources.push_back(copies.emplace_back(each.bytes.begin(), each.bytes.end()).data());
+  const auto reduction = fold == Fold::kMax ? backends::Reduction::kMax : backends::Reduction::kSum;
+  backends::fold(result.type.dtype, reduction, sources, result.bytes.size(), result.bytes.data());
+}
+
+void fold_others(const std::vector<SentTensor>& all, Fold fold, HostTensor& result) {
+  const backends::DType dtype = result.type.dtype;
+  for (size_t at = 0; at < result.bytes.size(); at += backends::size_of(dtype)) {
+    double value = backends::load_element(dtype, result.bytes.data() + at);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      const double next = backends::load_element(dtype, all[rank].bytes.data() + at);
+      const bool larger = std::isnan(next) || next > value;
+      value = fold != Fold::kMax ? rounded(dtype, value + next) : larger ? next : value;
     }
+    backends::store_element(dtype, value, result.bytes.data() + at);
   }
 }
 
@@ -97,20 +107,11 @@ HostTensor folded(const std::vector<SentTensor>& all, Fold fold, std::string_vie
   RUN_CHECK(fit, ErrorKind::kRun, "{}: the tensors do not fit: {}", what, types_of_all(all));
   RUN_CHECK(fold != Fold::kMean || is_float(dtype), ErrorKind::kRun,
             "{}: a mean wants a tensor of floats, got {}; cast it", what, result.type);
-  if (dtype == backends::DType::kF32 && fold == Fold::kSum) {
-    add_floats(all, result.bytes);
-    return result;
-  }
-  const size_t size = backends::size_of(dtype);
-  for (size_t at = 0; at < result.bytes.size(); at += size) {
-    double value = backends::load_element(dtype, result.bytes.data() + at);
-    for (size_t rank = 1; rank < all.size(); ++rank) {
-      const double next = backends::load_element(dtype, all[rank].bytes.data() + at);
-      const bool larger = std::isnan(next) || next > value;
-      value = fold != Fold::kMax ? rounded(dtype, value + next) : larger ? next : value;
-    }
-    if (fold == Fold::kMean) value /= static_cast<double>(all.size());
-    backends::store_element(dtype, value, result.bytes.data() + at);
+  backends::is_reduced(dtype) ? fold_numbers(all, fold, result) : fold_others(all, fold, result);
+  if (fold != Fold::kMean) return result;
+  for (size_t at = 0; at < result.bytes.size(); at += backends::size_of(dtype)) {
+    std::byte* const element = result.bytes.data() + at;
+    backends::store_element(dtype, backends::load_element(dtype, element) / static_cast<double>(all.size()), element);
   }
   return result;
 }

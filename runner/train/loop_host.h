@@ -14,7 +14,7 @@
 
 namespace runner::train {
 
-// The run around a loop, whose class nobody but run.cpp knows.
+// The run around a loop, whose class (replica_run.h) no loop knows.
 class LoopHost {
  public:
   virtual ~LoopHost() = default;

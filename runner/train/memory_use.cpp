@@ -25,7 +25,7 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
     const int64_t batch = evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch();
     estimate.peak.evaluation = use.resident() + std::max(use.activations, trainer.temporary_bytes_of_evaluation(batch));
   }
-  estimate.all_processes = use.total() + (recipe.num_processes - 1) * (use.gradients + use.other + use.activations);
+  estimate.all_processes = use.total_of(recipe.num_processes);
   return estimate;
 }
 

@@ -17,14 +17,16 @@ namespace runner::train {
 
 // Bytes of one process.
 struct MemoryUse {
-  int64_t parameters = 0, optimizer = 0;  // which all processes have together
-  int64_t gradients = 0;                  // kept between batches; elsewhere they are among the activations
-  int64_t other = 0;                      // sums of the loss, its scale, what compressed gradients lack
-  int64_t activations = 0;                // temporary memory of steps
+  int64_t parameters = 0, optimizer = 0;
+  int64_t gradients = 0;    // kept between batches; elsewhere they are among the activations
+  int64_t other = 0;        // sums of the loss, its scale, what compressed gradients lack
+  int64_t activations = 0;  // temporary memory of steps
   int64_t largest_array = 0;
+  int64_t common = 0;  // of all these: what the processes have together, there once
 
   int64_t resident() const { return parameters + optimizer + gradients + other; }
   int64_t total() const { return resident() + activations; }
+  int64_t total_of(int64_t processes) const { return common + processes * (total() - common); }
 };
 
 // The most that a process has at once while it does one of these.

@@ -28,17 +28,22 @@ void add_packed(MetricSums& sums, std::string_view text) {
   }
 }
 
-// "source line file\0what": neither a path nor `what` has a NUL.
 std::string packed(const NotFinite& found) {
-  return fmt::format("{} {} {}", static_cast<int>(found.source), found.where.line, found.where.file) + '\0' +
-         found.what;
+  std::string text;
+  append_number(text, static_cast<double>(found.source));
+  append_number(text, found.where.line);
+  append(text, found.where.file);
+  append(text, found.what);
+  return text;
 }
 
-NotFinite unpacked(const std::string& text) {
-  const size_t line = text.find(' ') + 1, file = text.find(' ', line) + 1, what = text.find('\0') + 1;
-  return {text.substr(what),
-          static_cast<NotFinite::Source>(std::stoi(text)),
-          {text.substr(file, what - file - 1), std::stoi(text.substr(line)), 0}};
+NotFinite unpacked(std::string_view text) {
+  NotFinite found;
+  found.source = static_cast<NotFinite::Source>(take_number(text));
+  found.where.line = static_cast<int>(take_number(text));
+  found.where.file = take(text);
+  found.what = take(text);
+  return found;
 }
 
 }  // namespace

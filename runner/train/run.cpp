@@ -38,9 +38,7 @@ void run_replica(const RunRequest& request, backends::Collectives& ranks) {
   try {
     ReplicaRun(request, &ranks).follow();
   } catch (const Error& error) {
-    const std::string_view text = error.what();
-    const size_t place = error.where().known() ? error.where().to_string().size() + 2 : 0;  // "h.lua:3: "
-    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), text.substr(place)), error.where());
+    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error.text()), error.where());
     throw;
   } catch (const std::exception& error) {
     ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error_of(error).message()), {});

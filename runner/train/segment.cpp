@@ -82,9 +82,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
     seed = ops::mul(ops::full_like(loss, 1.0), seed);
   }
   const Value total = loss.shape().rank() > 0 ? ops::sum(loss) : ops::mul(loss, scalar("samples", samples));
-  loss_end_ = total.id + 1;
   const Value finite = ops::is_finite(ops::detach(total));
-  losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
 
   Derivative added = derivative_of(loss, seed, frame_.parameters, builder_.model().parameters);
   unscale(added.gradients, scale);
@@ -92,6 +90,8 @@ void Segment::backward(Value loss, double share, double samples, double counted)
     if (added.gradients[b]) add_gradient(b, added.gradients[b]);
   note_reached(added.reached);
 
+  loss_end_ = total.id + 1;
+  losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
   const Value sums = ops::detach(loss_and_weight(total, scalar("counted", counted)));
   losses_ = losses_ ? ops::add(losses_, sums) : sums;
 }
@@ -245,12 +245,11 @@ void Segment::update(int32_t buffer, const UpdateTerms& terms) {
 }
 
 void Segment::step_schedule(int64_t steps) {
+  RUN_CHECK(!has_clock(arrays_) || moves_ + 1 < kClockRows, ErrorKind::kRun,
+            "the schedule moves more than {} times behind one update; call acc:mark_step() in between", kClockRows - 1);
   steps_.back().scheduled += steps;
   ++moves_;
-  if (!has_clock(arrays_)) return;
-  RUN_CHECK(moves_ < kClockRows, ErrorKind::kRun,
-            "the schedule moves more than {} times behind one update; call acc:mark_step() in between", kClockRows - 1);
-  move_schedule(arrays_, applied_);
+  if (has_clock(arrays_)) move_schedule(arrays_, applied_);
 }
 
 void Segment::log(std::string name, Value scalar) {

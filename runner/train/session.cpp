@@ -1,6 +1,7 @@
 #include "runner/train/session.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "backends/cpu/cpu_device.h"
@@ -41,7 +42,8 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
             recipe.gradient_accumulation_steps, schema::length_text(*recipe.train.epochs, "epochs"),
             schema::length_text(*recipe.train.epochs * plan.steps_per_epoch(), "steps"));
   scale.samples_per_epoch = plan.samples_per_epoch();
-  scale.samples_per_step = plan.global_batch_size() * recipe.gradient_accumulation_steps;
+  if (__builtin_mul_overflow(plan.global_batch_size(), recipe.gradient_accumulation_steps, &scale.samples_per_step))
+    scale.samples_per_step = std::numeric_limits<int64_t>::max();  // more than any epoch has
   scale.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
   return scale;
 }

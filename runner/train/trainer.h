@@ -1,7 +1,7 @@
 // A model in training: its arrays on the device, its compiled steps, one optimizer window at a time.
 //
 // The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
-// epochs, evaluation, the store or the clock: that is run.cpp.  After the first window of each shape a window of a
+// epochs, evaluation, the store or the clock: that is replica_run.h.  After the first window of each shape a window of a
 // declared model that is trained by one process allocates nothing.  Not thread-safe.
 #pragma once
 
@@ -233,9 +233,10 @@ class Trainer {
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
   Step run_batches(data::Loader& loader, const WindowRates& rates, Window& window, MetricSums& metrics);
-  // The same on each replica, and the step that adds up what all have, at the end of the window with the update.
   // One part of a batch; `completes`: the update follows.
   Step run_part(const data::Batch& part, bool completes, MetricSums& metrics);
+  // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
+  // update.
   Step run_batches_together(data::Loader& loader, const WindowRates& rates, Window& window);
   const Step& meeting_step(bool ends_window);
   void keep_sum_of_part(backends::Executable& part);
@@ -323,7 +324,7 @@ class Trainer {
     double lr;
   };
   std::optional<UpdateClock> clock_;  // where the device counts
-  Step newest_step_;                  // that ended a window; null: another has run since
+  Step newest_step_;                  // that ended the window; null: it goes on.  learn() comes before other steps
   std::optional<Outcome> outcome_;    // of that window, where the clock has it
 };
 

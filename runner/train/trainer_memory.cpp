@@ -37,6 +37,7 @@ MemoryUse Trainer::arrays_memory() const {
                     : array.role == Role::kGradients ? use.gradients
                                                      : use.other;
     kind += bytes;
+    if (shares_ && is_common(array)) use.common += bytes;
     use.largest_array = std::max(use.largest_array, bytes);
   }
   return use;
@@ -55,8 +56,7 @@ int64_t Trainer::temporary_bytes_of_window(int64_t batch) {
   for (const auto& [first, last] :
        std::vector<std::pair<bool, bool>>{{true, true}, {true, false}, {false, true}, {false, false}}) {
     if (!several && !(first && last)) continue;
-    const StepShape shape{.batch = batch, .first = first, .last = last && ranks_ == nullptr};
-    most = std::max(most, training_step(shape, nullptr)->arena_bytes());
+    most = std::max(most, training_step(shape_of(batch, first, last && steps_alone()), nullptr)->arena_bytes());
   }
   if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
   return static_cast<int64_t>(most);

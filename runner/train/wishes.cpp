@@ -16,8 +16,7 @@ Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step) {
                    backends::Reduction::kMax, {"wishes", step});
   RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
             "the replicas do not agree: in step {} they had other rates, clipping, losses, updates or acc:join; every "
-            "process "
-            "must make the same calls with the same numbers",
+            "process must make the same calls with the same numbers",
             step);
   RUN_CHECK(all[6] == ~all[7], ErrorKind::kRun,
             "the replicas do not agree: acc.gradient_accumulation_steps is {} in one process and {} in another; set it "

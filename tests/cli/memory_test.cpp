@@ -58,5 +58,14 @@ TEST(Memory, IsWhatTheSystemSays) {
   EXPECT_LT(grown, 1.2 * peak["saving"].number());
 }
 
+// The others are counted, and nothing is made for them.
+TEST(Memory, OfThousandsOfProcessesIsEstimatedInOne) {
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", kRecipe);
+  const int64_t resident = resident_bytes_of(folder.path(), {"estimate", "r.yaml", "num_processes=4096"});
+  if (!support::kFaultsAreOurs) return;  // a sanitizer has memory of its own
+  EXPECT_LT(resident, int64_t{512} << 20);
+}
+
 }  // namespace
 }  // namespace runner::cli::testing

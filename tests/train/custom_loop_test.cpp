@@ -103,6 +103,32 @@ TEST_F(CustomLoopTest, CutsChangeNothing) {
   EXPECT_EQ(points("train/loss", "cut.db").size(), static_cast<size_t>(kWindows));
 }
 
+// A hook may catch them: what has failed leaves no count behind, of updates or of samples.
+TEST_F(CustomLoopTest, ErrorsThatAreCaughtChangeNothing) {
+  const Options adam{.store = "whole.db", .overrides = {"optimizer={type: adam, lr: 0.1}"}};
+  ASSERT_EQ(loop(plain, adam).exit_code, 0);
+  Options erring = adam;
+  erring.store = "erring.db";
+  int batches = 0, caught = 0;
+  const auto attempt = [&](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error&) {
+      ++caught;
+    }
+  };
+  const auto body = [&](CustomLoop& loop, RunControl& run) {
+    const Value constant = ops::full_like(loop.inputs().features, 1.0);  // of no parameter
+    attempt([&] { loop.backward(ops::mean(constant, std::vector<int64_t>{0, 1})); });
+    if (++batches % 5 == 0) attempt([&] { loop.step(0); });  // a window of one batch, and no gradient yet
+    plain(loop, run);
+  };
+  ASSERT_EQ(loop(body, erring).exit_code, 0);
+  EXPECT_EQ(caught, 10 + 2);
+  EXPECT_EQ(tensors(last_state("erring.db")), tensors(last_state("whole.db")));
+  EXPECT_EQ(points("train/loss", "erring.db"), points("train/loss", "whole.db"));
+}
+
 // A window of one batch is one as any: its gradient is the mean over its samples.
 TEST_F(CustomLoopTest, WindowsAreShortAtAnEpochsEnd) {
   std::vector<bool> last;

@@ -48,7 +48,7 @@ T value_of(const Bytes& bytes) {
   return value;
 }
 
-// What run.cpp does with a trainer, on a device of our own.
+// What replica_run.h does with a trainer, on a device of our own.
 class RecordedTraining {
  public:
   explicit RecordedTraining(const schema::Recipe& recipe)

@@ -18,7 +18,7 @@ namespace {
 using backends::testing::on_threads;
 using testing::Golden;
 
-// A training in steps, as run.cpp drives it.
+// A training in steps, as replica_run.h drives it.
 class SteppedTraining {
  public:
   SteppedTraining(const schema::Recipe& recipe, backends::Collectives* ranks)

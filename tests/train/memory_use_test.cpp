@@ -1,0 +1,91 @@
+// What a recipe is estimated to take in several processes, against what its replicas then have: on threads.
+#include "runner/train/memory_use.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "runner/train/session.h"
+#include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+using backends::SharedCollectives;
+using backends::testing::on_threads;
+
+constexpr int kRanks = 3;
+
+class MemoryUseTest : public RunFixture {
+ protected:
+  schema::ReadResult recipe(std::vector<std::string> overrides) {
+    write("recipe.yaml", kFourEpochs);
+    overrides.insert(overrides.end(), {fmt::format("num_processes={}", kRanks), "threads=1"});
+    return schema::read_recipe(path("recipe.yaml").string(), overrides);
+  }
+
+  // Of rank 0, when it has trained an epoch; all are alike but for what rank 0 alone reduces.
+  static MemoryUse used(const schema::Recipe& recipe) {
+    MemoryUse used;
+    on_threads(kRanks, [&](SharedCollectives& ranks) {
+      Session session(recipe, nullptr, &ranks);
+      session.trainer.allocate();
+      data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+      for (int64_t step = 0; step < session.plan.optimizer_steps(1); ++step)
+        session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
+      if (ranks.rank() == 0) used = session.trainer.memory();
+    });
+    return used;
+  }
+
+  // Bytes of the arrays that have one of the roles, of one replica.
+  static int64_t bytes_of(const schema::Recipe& recipe, const std::vector<Role>& roles) {
+    const Session session(recipe);
+    const nn::Model& model = session.trainer.model();
+    const DeviceLayout layout(model.parameters, session.trainer.optimizers(), /*keeps_gradients=*/true, {},
+                              recipe.comm);
+    int64_t bytes = 0;
+    for (const DeviceArray& array : layout.arrays())
+      if (std::ranges::find(roles, array.role) != roles.end()) bytes += static_cast<int64_t>(array.type.bytes());
+    return bytes;
+  }
+
+  static MemoryEstimate estimate(const schema::Recipe& recipe) {
+    const Session session(recipe);
+    return estimate_memory(recipe, session.data, session.plan, *session.device, nullptr);
+  }
+};
+
+TEST_F(MemoryUseTest, IsEstimatedForAllProcesses) {
+  const std::vector<Role> together{Role::kParameters, Role::kSlot, Role::kCompression};
+  const struct {
+    std::vector<std::string> overrides;
+    bool alone;  // each replica has weights of its own
+  } cases[] = {
+      {{}, false},
+      {{"gradient_accumulation_steps=2"}, false},
+      {{"train.clip_grad_norm=1"}, false},
+      {{"comm.hook=power_sgd", "comm.start=2"}, false},
+      {{"train.local_sgd={every: 2 steps}"}, true},
+      {{"train.local_sgd={every: 2 steps}", "gradient_accumulation_steps=2"}, true},
+  };
+  for (const auto& [overrides, alone] : cases) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(overrides, " ")));
+    const schema::ReadResult read = recipe(overrides);
+    const MemoryEstimate estimated = estimate(read.recipe);
+    const MemoryUse had = used(read.recipe);
+    EXPECT_EQ(estimated.training.resident(), had.resident());
+    EXPECT_EQ(estimated.training.activations, had.activations);
+    const int64_t common = alone ? 0 : bytes_of(read.recipe, together);
+    EXPECT_EQ(estimated.all_processes, common + kRanks * (had.total() - common));
+  }
+}
+
+}  // namespace
+}  // namespace runner::train
