@@ -31,6 +31,9 @@ CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
       ranks_(session.trainer.is_local() ? nullptr : session.ranks),
       hooks_(hooks),
       host_(host),
+      shares_(ranks_ == nullptr ? std::vector<Shares>()
+                                : shares_of_all(trainer_.model().parameters, trainer_.optimizers(), session.recipe.comm,
+                                                ranks_->size())),
       reached_(held_parameters()),
       touched_{.stepped = std::vector<bool>(optimizers().size())} {}
 
@@ -67,7 +70,8 @@ void CustomLoop::begin_segment() {
                                       .reached = reached_,
                                       .losses = window_.losses,
                                       .voided = !window_.seen.finite,
-                                      .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt});
+                                      .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
+                                      .shares = shares_});
   reads_ = 0;
   caught_up_ = 0;
   segment_->inputs().read = [this, on](Value value) {

@@ -172,6 +172,7 @@ class CustomLoop {
   backends::Collectives* const ranks_;  // that gradients are added up with; null: there are no others
   Hooks& hooks_;
   LoopHost& host_;
+  const std::vector<Shares> shares_;  // of those ranks
   std::optional<Segment> segment_;
   int reads_ = 0;          // in this segment
   int64_t caught_up_ = 0;  // of its meetings

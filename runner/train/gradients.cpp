@@ -78,6 +78,21 @@ Value sum_of_squares(std::span<const Value> gradients) {
   return squares;
 }
 
+Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> ranks) {
+  if (ranks.empty()) return sum_of_squares(gradients);
+  Value squares;
+  for (const Shares& rank : ranks) {
+    Gradients share(gradients.size());
+    for (size_t b = 0; b < gradients.size(); ++b) {
+      const auto [first, count] = rank.of(static_cast<int32_t>(b));
+      if (gradients[b] && count > 0) share[b] = ops::slice(gradients[b], 0, first, first + count);
+    }
+    const Value part = sum_of_squares(share);
+    if (part) squares = squares ? ops::add(squares, part) : part;
+  }
+  return squares;
+}
+
 Value clip_factor(Value norm, double limit) {
   const Value room = ops::div(limit, ops::add(norm, 1e-6));
   return ops::minimum(room, ops::full_like(room, 1.0));

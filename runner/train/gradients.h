@@ -8,6 +8,7 @@
 
 #include "backends/graph/program.h"
 #include "runner/nn/parameter_set.h"
+#include "runner/train/shares.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -42,8 +43,11 @@ bool travels_in_fp16(const schema::Recipe& recipe);
 // Whether a step looks at its gradients: they may be infinite where the loss is not, and then it is left out.
 bool checks_gradients(const schema::Recipe& recipe);
 
-// Σ of the squares of all elements.
+// Σ of the squares of all elements, by flat buffer; unset: there are none.
 Value sum_of_squares(std::span<const Value> gradients);
+// The same as replicas with shares of them add it up: the left fold over ranks of Σ over a rank's share.  Without ranks
+// as above.
+Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> ranks);
 
 // min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ multiplies by.
 Value clip_factor(Value norm, double limit);

@@ -160,17 +160,17 @@ void Segment::refuse_stale(Value loss) const {
               "backward: the loss was computed before an optimizer changed its parameters; compute it again");
 }
 
-std::vector<Value> Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
-  std::vector<Value> found;
+Gradients Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) const {
+  Gradients found = gradients_;
   for (int32_t b = 0; b < buffers(); ++b)
-    if (is_of(b, optimizer) && gradients_[static_cast<size_t>(b)]) found.push_back(gradients_[static_cast<size_t>(b)]);
+    if (!is_of(b, optimizer)) found[static_cast<size_t>(b)] = {};
   return found;
 }
 
 Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
-  const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
-  RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
-  const Value norm = ops::sqrt(sum_of_squares(gradients));
+  const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shares);
+  RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
+  const Value norm = ops::sqrt(squares);
   const Value factor = clip_factor(norm, limit);
   for (int32_t b = 0; b < buffers(); ++b)
     if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
@@ -212,8 +212,9 @@ void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ah
 }
 
 void Segment::decide_step(int32_t optimizer) {
-  const std::vector<Value> gradients = gradients_of_optimizer(optimizer);
-  RUN_CHECK(!gradients.empty(), ErrorKind::kRun, "step: there are no gradients; call acc:backward first");
+  const Gradients gradients = gradients_of_optimizer(optimizer);
+  RUN_CHECK(std::ranges::any_of(gradients, [](Value gradient) { return static_cast<bool>(gradient); }), ErrorKind::kRun,
+            "step: there are no gradients; call acc:backward first");
   const bool scaled = static_cast<bool>(loss_scale(arrays_));
   applied_ = finite_;
   if (!applied_ && has_clock(arrays_)) applied_ = {&program_, program_.constant(1, {DType::kBool, {}})};

@@ -28,11 +28,12 @@ class Segment {
   struct Beginning {
     std::optional<int64_t> batch = {};  // samples of the batch that it works on; none: there is no batch
     bool training = true;
-    std::vector<Held> gradients = {};  // by flat buffer
-    std::vector<bool> reached = {};    // by ParameterId: by what these gradients are of, on this replica
-    bool losses = false;               // the window's sum holds losses that are in no point yet
-    bool voided = false;               // a loss of the window was not finite before: nothing is updated
-    std::optional<int> rank = {};      // among replicas; none: this is the only one
+    std::vector<Held> gradients = {};     // by flat buffer
+    std::vector<bool> reached = {};       // by ParameterId: by what these gradients are of, on this replica
+    bool losses = false;                  // the window's sum holds losses that are in no point yet
+    bool voided = false;                  // a loss of the window was not finite before: nothing is updated
+    std::optional<int> rank = {};         // among replicas; none: this is the only one
+    std::span<const Shares> shares = {};  // of all of them, which must outlive the segment
   };
   Segment(const StepBuilder& builder, Beginning beginning);
   Segment(const Segment&) = delete;
@@ -113,7 +114,7 @@ class Segment {
   void decide_step(int32_t optimizer);
   void update(int32_t buffer, const UpdateTerms& terms);
   std::vector<Value> scalar_inputs(const optim::Rule& rule, const WindowRates& rates, int64_t number);
-  std::vector<Value> gradients_of_optimizer(std::optional<int32_t> optimizer) const;
+  Gradients gradients_of_optimizer(std::optional<int32_t> optimizer) const;
   void keep(Value value, Role role, int32_t buffer, int32_t index);
   int add_output(std::string name, Value value);
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "backends/tensor/rounding.h"
+#include "runner/train/parameter_use.h"
+#include "runner/train/power_sgd.h"
 
 namespace runner::train {
 namespace {
@@ -38,8 +40,10 @@ Common allocate(const DeviceArray& array, backends::Collectives& ranks) {
 
 }  // namespace
 
-Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, int rank, int size, bool whole)
+Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
+               int size)
     : rank_(rank), size_(size) {
+  const bool whole = is_power_sgd(comm) || skips_unused(comm);
   for (const nn::FlatBuffer& buffer : parameters.buffers()) {
     const auto number = static_cast<int>(ranges_.size());
     if (buffer.group < 0) {
@@ -51,6 +55,13 @@ Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers,
     }
     if (ranges_.back().count == 0) ranges_.back().first = 0;
   }
+}
+
+std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
+                                  const schema::CommSpec& comm, int size) {
+  std::vector<Shares> all;
+  for (int rank = 0; rank < size; ++rank) all.emplace_back(parameters, optimizers, comm, rank, size);
+  return all;
 }
 
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {

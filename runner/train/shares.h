@@ -18,8 +18,8 @@ namespace runner::train {
 // What one replica updates of each flat buffer.
 class Shares {
  public:
-  // `whole`: the elements of a buffer are looked at together.
-  Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, int rank, int size, bool whole = false);
+  Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
+         int size);
 
   struct Range {
     int64_t first = 0, count = 0;  // elements
@@ -36,6 +36,10 @@ class Shares {
   int rank_, size_;
   std::vector<Range> ranges_;  // by flat buffer
 };
+
+// Those of all ranks.
+std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
+                                  const schema::CommSpec& comm, int size);
 
 // The arrays of a replica.
 struct SharedArrays {

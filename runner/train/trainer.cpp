@@ -69,9 +69,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
-  const bool whole = is_power_sgd(recipe.comm) || skips_unused(recipe.comm);
   if (!steps_alone() && !has(hooks, HookEntry::kTrain))
-    shares_.emplace(model_.parameters, optimizers_, ranks->rank(), ranks->size(), whole);
+    shares_.emplace(model_.parameters, optimizers_, recipe.comm, ranks->rank(), ranks->size());
   if (layout_.has(Role::kClock)) clock_.emplace(*this);
   random_key_[0] = recipe.seed;
   draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));

@@ -22,7 +22,7 @@ class Steps {
     return recipe;
   }
 
-  Shares shares(int rank, int size) const { return {model_.parameters, optimizers_, rank, size}; }
+  Shares shares(int rank, int size) const { return {model_.parameters, optimizers_, {}, rank, size}; }
 
   // Of the first flat buffer.
   int64_t parameters() const { return model_.parameters.buffers()[0].elements; }
