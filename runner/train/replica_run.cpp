@@ -196,17 +196,18 @@ void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
 }
 
 void ReplicaRun::end_with(const Error& error) {
-  if (!save_unfinished() || !asked_to_stop() || !is_of_all(error)) return record_.fail_with(error);
-  if (error.kind() != ErrorKind::kInterrupted)
-    record_.warn(fmt::format("the end of step {} was interrupted: {}", step(), error.what()));
+  if (!save_unfinished() || !asked_to_stop()) return record_.fail_with(error);
   record_.result.status = store::RunStatus::kInterrupted;
   record_.result.exit_code = exit_code(ErrorKind::kInterrupted);
-  meet_at_the_end();
+  if (is_of_all(error)) return meet_at_the_end();
+  const std::string text = fmt::format("the end of step {} was interrupted: {}", step(), error.what());
+  record_.warn(text);
+  if (session_.ranks != nullptr) session_.ranks->fail(text, error.where());  // nobody waits for this one any more
 }
 
-// Of several, an interruption that they have agreed on is.
+// Between two batches of an evaluation.
 bool ReplicaRun::is_of_all(const Error& error) const {
-  return session_.ranks == nullptr || (agreed_to_stop_ && error.kind() == ErrorKind::kInterrupted);
+  return error.kind() == ErrorKind::kInterrupted && (session_.ranks == nullptr || agreed_to_stop_);
 }
 
 void ReplicaRun::meet_at_the_end() const {

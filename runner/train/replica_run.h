@@ -150,8 +150,10 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // ---- the end ------------------------------------------------------------------------------------------------------
 
-  // A hook that was told to hurry, or an evaluation, did not come to its end: resuming does that again.
+  // A hook that was told to hurry, or an evaluation, did not come to its end, here or in another replica: resuming does
+  // that again.  What is saved is all in this one, so that the others need not agree.
   void end_with(const Error& error);
+  // Whether all replicas have stopped at the same moment, and come to the end.
   bool is_of_all(const Error& error) const;
   // Nobody goes before the others have done what they do together.
   void meet_at_the_end() const;

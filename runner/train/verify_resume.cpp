@@ -39,8 +39,8 @@ int64_t state_interval(int64_t steps) {
   return std::max<int64_t>(1, steps / 16);
 }
 
-// What is verified is no run that anybody watches: no file but the two stores is written.  Traces are made all the same,
-// since processes make them together.
+// What is verified is no run that anybody watches: no file but the two stores is written.  Traces are made all the
+// same, since processes make them together.
 schema::Recipe unwatched(schema::Recipe recipe) {
   const schema::Length every = recipe.log.every;
   recipe.log = {};
