@@ -103,7 +103,8 @@ class Replicas::Impl {
         stop_(options.stop) {
     allow_files(size);
     try {
-      for (int rank = 1; rank < size && !asked_to_stop(); ++rank) start(rank, size, options);
+      for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
+        asked_to_stop() ? stop_at_start() : start(rank, size, options);
     } catch (...) {
       end_all();
       throw;
@@ -186,8 +187,12 @@ class Replicas::Impl {
   void pass_on_stop() {
     orders_.stop().store(1, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
-    stopped_at_start_ = !begun_ && !ending_;
-    if (stopped_at_start_) collectives_.fail("interrupted while the processes are started", {});
+    if (!begun_ && !ending_) stop_at_start();
+  }
+
+  void stop_at_start() {
+    stopped_at_start_ = true;
+    collectives_.fail("interrupted while the processes are started", {});
   }
 
   // Until all have ended.

@@ -1,6 +1,7 @@
 // A replica ends at each of its collectives, in each way: the run ends soon, says who it was, and leaves nothing
 // behind.
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include "runner/train/replicas.h"
 #include "schema/error.h"
 #include "tests/train/run_fixture.h"
 
@@ -67,6 +69,15 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
     }
     EXPECT_GT(call, 15) << "there are more calls in such a run";
   }
+}
+
+// Whether they are asked before anybody looks or while they wait: nobody waits for those that were not started.
+TEST(Replicas, AskedToStopBeforeTheyStartNeverBegin) {
+  const std::atomic<int> stop = 1;
+  Replicas replicas(3, {.job = "", .program = "/nowhere", .stop = &stop});
+  EXPECT_FALSE(replicas.begin());
+  EXPECT_TRUE(replicas.stopped_at_start());
+  EXPECT_THROW(replicas.collectives().barrier({"the others"}), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
