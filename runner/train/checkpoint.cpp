@@ -239,7 +239,7 @@ std::string meta_of(const backends::TensorType& type) {
   return json{{"dtype", name_of(type.dtype)}, {"shape", type.shape.dims()}}.dump();
 }
 
-void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
   snapshot.clear();
   const std::string document = run_document(state, trainer.optimizers().names);
   snapshot.add(kRun, R"({"format":"json"})", std::as_bytes(std::span(document)));
@@ -250,7 +250,10 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
   }
   snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
   capture_side_sections(trainer, snapshot);
+}
 
+void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+  capture_for_replica(trainer, state, snapshot);
   const MemoryUse use = trainer.arrays_memory();
   snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
@@ -334,10 +337,12 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
   const int64_t id = loaded.info.id;
   keep_gradients_of(loaded, trainer);
-  std::vector<std::vector<std::byte>> arrays;
-  for (const DeviceArray& array : trainer.layout().arrays()) arrays.emplace_back(array.type.bytes());
+  std::vector<std::vector<std::byte>> arrays;  // empty: another replica writes it
+  for (const DeviceArray& array : trainer.layout().arrays())
+    arrays.emplace_back(trainer.writes(array) ? array.type.bytes() : 0);
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
+    if (arrays[static_cast<size_t>(array)].empty()) return;
     const store::Section* section = loaded.find(name);
     RUN_CHECK(section, ErrorKind::kStore, "state {} is of another model: it has no {}, which the recipe's model has",
               id, name);

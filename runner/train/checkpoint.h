@@ -2,10 +2,9 @@
 //
 // One section for each parameter ("model/0.weight"), each of its optimizer slots ("optimizer/0.weight/exp_avg") and,
 // inside a window and in a loop of a hook's that carries gradients on, its gradient ("gradient/0.weight"), which is the
-// sum over all replicas; one for the sums behind train/loss; one JSON document ("run") with everything that the host and
-// the hook count and keep.  docs/store.md has the layout.
-// Sections follow parameters, not buffers, so a state does not depend on how groups lie in memory, on the backend or on
-// the number of replicas.
+// sum over all replicas; one for the sums behind train/loss; one JSON document ("run") with everything that the host
+// and the hook count and keep.  docs/store.md has the layout. Sections follow parameters, not buffers, so a state does
+// not depend on how groups lie in memory, on the backend or on the number of replicas.
 #pragma once
 
 #include <optional>
@@ -64,6 +63,8 @@ std::string meta_of(const backends::TensorType& type);
 
 // Copies trainer and state into `snapshot`, whose header the caller fills.
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
+// The same for a replica that updates the trainer's weights with this one: without the tensors, which it has already.
+void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot);
 
 // "parameter 0.weight is inf" for the first parameter with a value that is not finite.
 std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snapshot);
@@ -72,8 +73,8 @@ std::optional<std::string> not_finite_parameter(const store::StateSnapshot& snap
 // nor as an older version did.  `optimizers`: names for the updates in such an older state, which has none.
 RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::string>& optimizers = {});
 
-// Puts a loaded state into a trainer.  Throws Error(kStore) naming the first tensor that the state lacks, has in
-// another shape, or has too many.
+// Puts a loaded state into a trainer, except for what another replica writes.  Throws Error(kStore) naming the first
+// tensor that the state lacks, has in another shape, or has too many.
 void restore(const store::LoadedState& loaded, Trainer& trainer);
 
 // For a fork, one part of a loaded state at a time.  Throws Error(kRecipe) with the first parameter that only one of
