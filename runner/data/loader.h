@@ -9,6 +9,7 @@
 // One consumer thread.  The data set must outlive the loader.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -41,6 +42,10 @@ struct Batch {
   std::span<const float> weights;         // (B): 1, or 0 for a repeat
   std::span<const int64_t> ids;           // (B): sample index in the data set
 
+  // False: what there is only fills it up.
+  bool weighs() const {
+    return std::ranges::any_of(weights, [](float weight) { return weight != 0; });
+  }
   // `count` samples from `first` on; the counts of the step stay those of the whole.
   Batch part(int64_t first, int64_t count) const;
 

@@ -14,6 +14,7 @@
 #include "backends/graph/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/recording.h"
+#include "runner/train/loss.h"
 #include "schema/metric_names.h"
 #include "schema/suggest.h"
 
@@ -142,18 +143,21 @@ std::vector<StepMetric> metrics(lua_State* state, const StepInputs& inputs,
 
 train::StepLosses take_losses(lua_State* state, const StepInputs& inputs) {
   train::StepLosses step;
+  Value loss;
   if (is_tensor(state, -1)) {
-    set_loss(step, inputs, tensor_value(state, -1, "the loss"), {});
+    loss = tensor_value(state, -1, "the loss");
+    set_loss(step, inputs, loss, {});
   } else {
     RUN_CHECK(lua_istable(state, -1), ErrorKind::kRun,
               "training_step returned {}, expected a loss: a tensor, or a table with `loss`", type_name(state, -1));
-    const Value loss = field(state, "loss", "training_step returned a table whose `loss`");
+    loss = field(state, "loss", "training_step returned a table whose `loss`");
     RUN_CHECK(bool{loss}, ErrorKind::kRun, "training_step returned a table without `loss`");
     const Value weight = weight_field(state);
     set_loss(step, inputs, loss, weight);
     if (weight) refuse_negative(step);
     step.metrics = metrics(state, inputs, {"loss", "weight"});
   }
+  step.form = train::form_of(loss.shape());
   lua_pop(state, 1);
   return step;
 }

@@ -52,7 +52,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.trainer().set_most_at_once(samples);
-    int64_t steps = trial.trainer().temporary_bytes_of_window(in_training);
+    int64_t steps = trial.trainer().temporary_bytes_of_window(plan);
     if (in_evaluation > 0) steps = std::max(steps, trial.trainer().temporary_bytes_of_evaluation(in_evaluation));
     attempts.push_back({samples, resident + steps, resident + steps <= memory});
     if (!attempts.back().fits && samples == 1) fail_with(attempts, resident, memory);

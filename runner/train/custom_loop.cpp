@@ -324,7 +324,7 @@ bool CustomLoop::sync_gradients() const {
 // The mean over a window is Σ over its batches, of all replicas that add up their gradients, of the sum over samples,
 // divided by the samples of the window; without a batch it is the mean over the replicas.
 void CustomLoop::backward(Value loss) {
-  decide({kBackward});
+  decide({kBackward, form_of(loss.shape())});
   RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
   const bool by_sample = loss.shape().rank() > 0;
   double samples = 1, window = 1;

@@ -55,12 +55,19 @@ Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schem
 template <class Each>
 void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
   const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
-  data::Loader loader(dataset_, plan_, {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0});
+  // A hook may meet the others in any batch.
+  data::Loader loader(
+      dataset_, plan_,
+      {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
   const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
   for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
               trainer_.counters.windows);
     const data::Batch& batch = loader.next();
+    if (!batch.weighs()) {
+      trainer_.record(batch, /*training=*/false);
+      continue;
+    }
     for (int64_t first = 0; first < batch.size; first += trainer_.at_once(batch.size)) {
       const data::Batch part = batch.part(first, trainer_.at_once(batch.size - first));
       outputs_.resize(static_cast<size_t>(part.size) * outputs);

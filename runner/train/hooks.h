@@ -46,6 +46,7 @@ struct StepMetric {
 // batch.  The gradient of a window is that of Σ losses / Σ weights.
 struct StepLosses {
   Value losses, weights;  // f32
+  uint64_t form = 0;      // form_of() what the hook returned
   std::vector<StepMetric> metrics;
 };
 

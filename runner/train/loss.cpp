@@ -1,6 +1,7 @@
 #include "runner/train/loss.h"
 
 #include "backends/graph/ops.h"
+#include "runner/train/digest.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -46,6 +47,12 @@ void refuse_options_of_classes(const schema::TrainSpec& spec) {
 }
 
 }  // namespace
+
+uint64_t form_of(const backends::Shape& loss) {
+  uint64_t form = static_cast<uint64_t>(loss.rank());
+  for (int axis = 1; axis < loss.rank(); ++axis) form = mixed(form, static_cast<uint64_t>(loss[axis]));
+  return form;
+}
 
 schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels) {
   const bool classes = labels == data::LabelKind::kClass;

@@ -1,6 +1,8 @@
 // From model outputs and labels to one loss and one weight per sample.
 #pragma once
 
+#include <cstdint>
+
 #include "backends/graph/program.h"
 #include "runner/data/encoding.h"
 #include "schema/recipe.h"
@@ -10,6 +12,9 @@ namespace runner::train {
 // The loss that a recipe means: kAuto is cross entropy for classes and mean squared error for targets.  Throws
 // Error(kRecipe) where the loss, or an option that it would ignore, does not fit the labels.
 schema::Loss resolve_loss(const schema::TrainSpec& spec, data::LabelKind labels);
+
+// A digest of the shape of a loss that a hook gives, (), (B) or (B, …), without its samples: the same on all replicas.
+uint64_t form_of(const backends::Shape& loss);
 
 struct SampleLosses {
   backends::Value losses;   // (B) f32

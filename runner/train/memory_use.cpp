@@ -18,7 +18,7 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   if (recipe.train.auto_batch_size) fit_batch(trial, recipe, data, plan, device);
   MemoryEstimate estimate{.training = trainer.arrays_memory(), .peak = {}};
   MemoryUse& use = estimate.training;
-  use.activations = trainer.temporary_bytes_of_window(plan.max_batch());
+  use.activations = trainer.temporary_bytes_of_window(plan);
   estimate.peak.training = use.total();
   estimate.peak.saving = use.total() + copies_for_state(use, use.parameters + use.optimizer + use.other);
   if (data.eval) {

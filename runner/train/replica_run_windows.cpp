@@ -41,15 +41,17 @@ void ReplicaRun::adopt_accumulation() {
   session_.count_steps_from(position_, 0);
 }
 
+// A hook may meet the others in any step: it is asked in each, also where a replica has no samples.
 data::LoaderSpec ReplicaRun::loader_spec() const {
+  const bool of_hook = has(hooks_.get(), HookEntry::kTrainingStep);
   return {.shuffle = recipe_.data.shuffle,
           .seed = session_.data_seed(),
           .replica = session_.rank(),
           .from = position_,
           .prefetch = recipe_.data.prefetch,
           .transform = hooks_ ? hooks_->transform() : nullptr,
-          .without_repeats = has(hooks_.get(), HookEntry::kTrainingStep),
-          .never_empty = session_.own_loop || session_.trainer.is_local()};
+          .without_repeats = of_hook,
+          .never_empty = of_hook || session_.own_loop || session_.trainer.is_local()};
 }
 
 void ReplicaRun::train() {
@@ -153,9 +155,13 @@ void ReplicaRun::keep_trace(const std::string& events) {
 void ReplicaRun::warn_of_unused() {
   const std::string& names = session_.trainer.unused();
   if (names.empty() || std::exchange(warned_of_unused_, true)) return;
-  record_.warn(fmt::format("the loss does not depend on {}: {}; freeze what is not to be trained (model.freeze)", names,
+  // With a hook the others' losses may depend on it.
+  const bool alone = session_.ranks != nullptr && hooks_ != nullptr;
+  record_.warn(fmt::format("the loss{} does not depend on {}: {}; freeze what is not to be trained (model.freeze)",
+                           alone ? " of process 0" : "", names,
                            skips_unused(recipe_.comm) ? "a step updates only what a loss of it depends on"
-                                                      : "the gradient is zero there, and weight decay goes on"));
+                           : alone ? "its part of the gradient is zero there, and weight decay goes on"
+                                   : "the gradient is zero there, and weight decay goes on"));
 }
 
 void ReplicaRun::record_batches(uint64_t digest) {

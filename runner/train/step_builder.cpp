@@ -198,6 +198,7 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
   Program& program = recorded.program;
   const StepFrame frame = begin(program, batch, /*with_scalars=*/true);
   recorded.outputs = recorded.targets = backends::kNoValue;
+  recorded.form = 0;
   recorded.metrics.clear();
   recorded.parameters.clear();
   for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
@@ -226,6 +227,7 @@ void StepBuilder::record_losses(Recorded& recorded, StepInputs& inputs, bool tra
   if (training && has(hooks_, HookEntry::kTrainingStep)) {
     StepLosses step = hooks_->training_step(inputs);
     losses = {step.losses, step.weights};
+    recorded.form = step.form;
     add_metrics(recorded, std::move(step.metrics));
   } else if (!training && has(hooks_, HookEntry::kEvaluationStep)) {
     StepPredictions step = hooks_->evaluation_step(inputs);

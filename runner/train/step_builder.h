@@ -115,6 +115,7 @@ class StepBuilder {
     backends::ValueId targets = backends::kNoValue;  // set where a hook gives its own
     backends::ValueId losses, weights;
     backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
+    uint64_t form = 0;          // of the loss of a hook's training step: StepLosses::form
     std::vector<Metric> metrics;
 
     // Declares the sums of the metrics as outputs of a Program that goes on from this one.

@@ -1,8 +1,8 @@
 // A model in training: its arrays on the device, its compiled steps, one optimizer window at a time.
 //
 // The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
-// epochs, evaluation, the store or the clock: that is replica_run.h.  After the first window of each shape a window of a
-// declared model that is trained by one process allocates nothing.  Not thread-safe.
+// epochs, evaluation, the store or the clock: that is replica_run.h.  After the first window of each shape a window of
+// a declared model that is trained by one process allocates nothing.  Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +25,7 @@
 #include "runner/nn/initial_weights.h"
 #include "runner/nn/models.h"
 #include "runner/train/device_layout.h"
+#include "runner/train/digest.h"
 #include "runner/train/memory_use.h"
 #include "runner/train/not_finite.h"
 #include "runner/train/segment.h"
@@ -182,9 +183,16 @@ class Trainer {
   const std::vector<Held>& gradients() const { return gradients_; }
   // What one replica holds of all, rank 0 does.
   void set_gradients(std::vector<Held> held);
+  // Whether all replicas have one copy of the weights.
+  bool shares_weights() const { return shares_.has_value(); }
+  // Whether write() of an array does something on this replica.
+  bool writes(const DeviceArray& array) const;
   bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
   // Whether an array has an element for each of its buffer's parameters that means something now.
   bool is_of_parameters(const DeviceArray& array) const;
+
+  // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
+  void record(const data::Batch& batch, bool training);
 
   // One batch through the model; `result` is overwritten.
   void evaluate(const data::Batch& batch, Evaluated& result);
@@ -201,8 +209,9 @@ class Trainer {
   MemoryUse arrays_memory() const;
   // The same with the temporary memory that the device has.
   MemoryUse memory() const;
-  // What the steps of a window need, and that of an evaluation, with batches of so many samples: compiled for it.
-  int64_t temporary_bytes_of_window(int64_t batch);
+  // What the steps of an epoch's windows need on the replica with the most samples, and that of an evaluation with
+  // batches of so many: compiled for it.
+  int64_t temporary_bytes_of_window(const data::DataPlan& plan);
   int64_t temporary_bytes_of_evaluation(int64_t batch);
 
   // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
@@ -275,7 +284,6 @@ class Trainer {
   backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
   // Reads the metrics of a hook's step, which are outputs from `first` on.
   void read_metrics(const Step& step, int first, MetricSums& sums);
-  bool writes(const DeviceArray& array) const;
   void write_initial_weights();
   void write_initial_qs();
   int outcome_outputs() const;
@@ -327,12 +335,6 @@ class Trainer {
   Step newest_step_;                  // that ended the window; null: it goes on.  learn() comes before other steps
   std::optional<Outcome> outcome_;    // of that window, where the clock has it
 };
-
-// A digest that has taken in one word more.
-inline uint64_t mixed(uint64_t digest, uint64_t word) {
-  digest = (digest ^ word) * 0x9e3779b97f4a7c15u;
-  return digest ^ (digest >> 29);
-}
 
 // Adds a batch to what a window has seen.
 void take_in(const data::Batch& batch, Trainer::Window& window);

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/tensor/rounding.h"
 #include "runner/train/step_completion.h"
 #include "runner/train/trainer.h"
 #include "schema/error.h"
@@ -49,14 +50,17 @@ MemoryUse Trainer::memory() const {
   return use;
 }
 
-int64_t Trainer::temporary_bytes_of_window(int64_t batch) {
-  const bool several = recipe_.gradient_accumulation_steps > 1 || at_once(batch) < batch;
-  batch = at_once(batch);
+// Of windows as those at the beginning and at the end of an epoch: whether a step is the first, or the last, is what
+// makes it another.
+int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
+  const int64_t batch = at_once(plan.max_batch()), parts = backends::ceil_div(plan.max_batch(), batch);
   size_t most = 0;
-  for (const auto& [first, last] :
-       std::vector<std::pair<bool, bool>>{{true, true}, {true, false}, {false, true}, {false, false}}) {
-    if (!several && !(first && last)) continue;
-    most = std::max(most, training_step(shape_of(batch, first, last && steps_alone()), nullptr)->arena_bytes());
+  for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
+    const int64_t steps = plan.window(window).steps * parts;
+    for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
+      const StepShape shape = shape_of(batch, step == 0, step == steps - 1 && steps_alone());
+      most = std::max(most, training_step(shape, nullptr)->arena_bytes());
+    }
   }
   if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
   return static_cast<int64_t>(most);

@@ -64,12 +64,22 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
     if (window.done && clock_) clock_->begin_window(rates);
+    if (!is_local() && !batch.weighs()) {
+      record(batch, /*training=*/true);
+      continue;
+    }
     for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
       const data::Batch part = batch.part(first, at_once(batch.size - first));
       step = run_part(part, window.done && steps_alone() && first + part.size == batch.size, metrics);
     }
   } while (!sums_behind(window));
   return step;
+}
+
+void Trainer::record(const data::Batch& batch, bool training) {
+  if (batch.size == 0 || !builder_.varies(training)) return;
+  if (scalars_.empty()) set_scalars({});
+  builder_.record_into(recorded_, batch.size, training, reader(&batch));
 }
 
 Trainer::Step Trainer::run_part(const data::Batch& part, bool completes, MetricSums& metrics) {
@@ -141,7 +151,7 @@ Trainer::Window Trainer::run_window(data::Loader& loader, const WindowRates& rat
 void Trainer::end_window(const WindowRates& rates, Window& window) {
   backends::Executable& step = *newest_step_;
   hold(Held::kNothing);
-  window.decisions = rates.digest();
+  window.decisions = mixed(rates.digest(), recorded_.form);
   window.lr = optimizers_.lr * rates.factor;
   uint8_t finite = 1;
   device_.read_output(step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));

@@ -15,7 +15,8 @@ Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step) {
   ranks.all_reduce({backends::DType::kI64, backends::Shape{std::ssize(all)}}, std::as_writable_bytes(std::span(all)),
                    backends::Reduction::kMax, {"wishes", step});
   RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
-            "the replicas do not agree: in step {} they had other rates, clipping, losses, updates or acc:join; every "
+            "the replicas do not agree: in step {} they had other rates, clipping, losses, shapes of losses, updates "
+            "or acc:join; every "
             "process must make the same calls with the same numbers",
             step);
   RUN_CHECK(all[6] == ~all[7], ErrorKind::kRun,

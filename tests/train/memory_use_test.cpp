@@ -70,6 +70,8 @@ TEST_F(MemoryUseTest, IsEstimatedForAllProcesses) {
   } cases[] = {
       {{}, false},
       {{"gradient_accumulation_steps=2"}, false},
+      {{"gradient_accumulation_steps=3"}, false},
+      {{"gradient_accumulation_steps=2", "data.batch_size=50"}, false},  // windows of one batch
       {{"train.clip_grad_norm=1"}, false},
       {{"comm.hook=power_sgd", "comm.start=2"}, false},
       {{"train.local_sgd={every: 2 steps}"}, true},
