@@ -19,6 +19,14 @@ struct Point {
   double value = 0;
 };
 
+// The points that a state stands behind; those after it are recorded again by who goes on from it.
+struct Recorded {
+  int64_t step = 0;             // the last finished one
+  int64_t time_ms = INT64_MAX;  // of which younger points come after the state
+
+  bool has(const Point& point) const { return point.step < step || (point.step == step && point.time_ms <= time_ms); }
+};
+
 inline constexpr size_t kChunkPoints = 512;
 
 // Steps as runs of equal differences, times as differences, values as the significant bytes of the XOR with the value

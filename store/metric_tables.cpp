@@ -116,26 +116,27 @@ void MetricTables::put_chunk(int64_t series_id, int64_t no, size_t count, int64_
   put_chunk_.bind(series_id, no, static_cast<int64_t>(count), max_step, data).run();
 }
 
-int64_t MetricTables::take_back(int64_t run_id, int64_t step) {
+int64_t MetricTables::take_back(int64_t run_id, const Recorded& recorded) {
   Statement rows(database_,
                  "SELECT DISTINCT series.name FROM series JOIN chunk ON chunk.series_id = series.id "
                  "WHERE series.run_id = ?1 AND chunk.max_step > ?2");
-  rows.bind(run_id, step);
+  rows.bind(run_id, recorded.time_ms == INT64_MAX ? recorded.step : recorded.step - 1);
   std::vector<std::string> metrics;
   while (rows.step()) metrics.push_back(rows.text(0));
   rows.reset();
   int64_t removed = 0;
-  for (const std::string& metric : metrics) removed += take_back(run_id, metric, step);
+  for (const std::string& metric : metrics) removed += take_back(run_id, metric, recorded);
   return removed;
 }
 
-int64_t MetricTables::take_back(int64_t run_id, const std::string& metric, int64_t step) {
+int64_t MetricTables::take_back(int64_t run_id, const std::string& metric, const Recorded& recorded) {
   MetricSummary summary;
   summary.name = metric;
   std::vector<Chunk> changed;
   int64_t removed = 0;
   for (Chunk& chunk : read_chunks(database_, run_id, metric)) {
-    const auto taken = static_cast<int64_t>(std::erase_if(chunk.points, [&](const Point& p) { return p.step > step; }));
+    const auto taken =
+        static_cast<int64_t>(std::erase_if(chunk.points, [&](const Point& p) { return !recorded.has(p); }));
     for (const Point& point : chunk.points) summary.add(point);
     if (taken > 0) changed.push_back(std::move(chunk));
     removed += taken;

@@ -53,12 +53,12 @@ class MetricTables {
   void put_chunk(int64_t series_id, int64_t no, std::span<const Point> points);
   // The same for a chunk that is encoded already.
   void put_chunk(int64_t series_id, int64_t no, size_t count, int64_t max_step, std::span<const std::byte> data);
-  // Removes all points beyond `step` and makes every summary that of the points that remain; a metric without points
+  // Removes all points but `recorded` and makes every summary that of the points that remain; a metric without points
   // disappears.  Returns how many were removed.
-  int64_t take_back(int64_t run_id, int64_t step);
+  int64_t take_back(int64_t run_id, const Recorded& recorded);
 
  private:
-  int64_t take_back(int64_t run_id, const std::string& metric, int64_t step);
+  int64_t take_back(int64_t run_id, const std::string& metric, const Recorded& recorded);
 
   Database& database_;
   Statement put_summary_;

@@ -129,7 +129,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
   row.reset();
   check_not_running(store, run.id, "resume");
   Statement(database, "UPDATE run SET attempts = ?2 WHERE id = ?1").bind(run.id, run.attempt).run();
-  put_attempt(store, run, info, MetricTables(database).take_back(run.id, info.start_step));
+  put_attempt(store, run, info, MetricTables(database).take_back(run.id, {info.start_step, info.start_ms}));
   for (const char* table : {"state", "artifact"}) {
     Statement(database, fmt::format("UPDATE {} SET superseded = 1 WHERE run_id = ?1 AND step > ?2", table))
         .bind(run.id, info.start_step)

@@ -50,6 +50,7 @@ struct AttemptInfo {
   std::string kernels_json;  // which kernel computes what
   std::string binary_version;
   int64_t start_step = 0;                               // last finished step of the state it starts from
+  int64_t start_ms = INT64_MAX;                         // younger points of that step will be recorded again
   std::optional<int64_t> from_state;                    // the state it starts from
   std::optional<int64_t> planned_steps = std::nullopt;  // of the whole run; none: not known
   std::optional<Provenance> provenance = std::nullopt;  // what is known of it by then

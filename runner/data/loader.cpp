@@ -148,7 +148,6 @@ struct Loader::Ring {
 
   // A whole step has none, unless its samples are fewer than the replicas.
   int64_t repeats(const DataPlan& plan) const {
-    if (spec.without_repeats) return 0;
     const int64_t replicas = plan.spec().processes;
     const bool whole_step = at.step + 1 < plan.steps_per_epoch() && plan.global_batch_size() >= replicas;
     int64_t count = 0;

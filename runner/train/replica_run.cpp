@@ -154,13 +154,16 @@ void ReplicaRun::resume(store::Store store) {
     return begin_again(std::move(store), row);
   const Resumed found = restore_newest(store, row, session_);
   go_on_from(found.state, /*resumed=*/true);
-  const std::vector<store::MetricSummary> metrics = metrics_until(store, row, found.info.step);
-  const int64_t last_step = last_recorded_step(store, row);
-  record_.begin_attempt(std::move(store), row, &found.info, metrics, last_step);
+  const store::Recorded recorded = recorded_before(found);
+  const RunRecord::Earlier earlier{.from = &found.info,
+                                   .recorded_ms = recorded.time_ms,
+                                   .metrics = metrics_until(store, row, recorded),
+                                   .last_step = last_recorded_step(store, row)};
+  record_.begin_attempt(std::move(store), row, earlier);
   record_.warn_of_all(found.warnings);
   if (other_batches_) record_.warn(*other_batches_);
   if (!request_.longer) return;
-  if (const auto text = stretched_schedule(session_, metrics)) record_.warn(*text);
+  if (const auto text = stretched_schedule(session_, earlier.metrics)) record_.warn(*text);
 }
 
 void ReplicaRun::begin_again(store::Store store, const store::RunRow& row) {
@@ -170,7 +173,7 @@ void ReplicaRun::begin_again(store::Store store, const store::RunRow& row) {
     go_on_from(found->state, /*resumed=*/false);
   }
   const int64_t last_step = last_recorded_step(store, row);
-  record_.begin_attempt(std::move(store), row, found ? &found->info : nullptr, {}, last_step);
+  record_.begin_attempt(std::move(store), row, {.from = found ? &found->info : nullptr, .last_step = last_step});
 }
 
 void ReplicaRun::go_on_from(const RunState& state, bool resumed) {

@@ -65,14 +65,24 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
   fail(ErrorKind::kRun, "load_state: run {} has no {}", run.uid, id ? fmt::format("state {}", *id) : "state yet");
 }
 
-std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run, int64_t step) {
+// The end of a step that was interrupted comes again, and with it an evaluation that an attempt since then may have
+// recorded.
+store::Recorded recorded_before(const Resumed& found) {
+  store::Recorded recorded{.step = found.info.step};
+  if (found.state.end) recorded.time_ms = found.info.created_ms;
+  return recorded;
+}
+
+std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run,
+                                                const store::Recorded& recorded) {
+  const bool cuts_step = recorded.time_ms != INT64_MAX;
   std::vector<store::MetricSummary> metrics;
   for (store::MetricSummary metric : store::list_metrics(store, run.id)) {
-    if (metric.last_step > step) {
+    if (metric.last_step > recorded.step || (cuts_step && metric.last_step == recorded.step)) {
       metric.n = 0;
       metric.min = metric.max = NAN;
       for (const store::Point& point : store::metric_points(store, run, metric.name)) {
-        if (point.step > step) continue;
+        if (!recorded.has(point)) continue;
         ++metric.n;
         metric.last = point.value;
         metric.last_step = point.step;

@@ -30,8 +30,11 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
 // set where its global batches are of another size than those before.
 data::Position place_of(const RunState& state, Session& session, std::optional<std::string>& warning);
 
-// The metrics of a run up to a step: what was recorded behind the state that it goes on from will be recorded again.
-std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run, int64_t step);
+// What was recorded before a state, and will not be recorded again by who goes on from it.
+store::Recorded recorded_before(const Resumed& found);
+// The metrics of a run as far as that.
+std::vector<store::MetricSummary> metrics_until(store::Store& store, const store::RunRow& run,
+                                                const store::Recorded& recorded);
 
 // The newest step that any metric of a run has a point of; 0: none.
 int64_t last_recorded_step(store::Store& store, const store::RunRow& run);

@@ -100,20 +100,20 @@ void RunRecord::begin_fork(store::Store store, const store::RunRow& parent, cons
   record(std::move(store), std::move(info));
 }
 
-void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo* from,
-                              const std::vector<store::MetricSummary>& metrics, int64_t last_step) {
+void RunRecord::begin_attempt(store::Store store, const store::RunRow& run, const Earlier& earlier) {
   store::AttemptInfo info = attempt_info();
   info.start_step = step();
-  if (from != nullptr) info.from_state = from->id;
+  info.start_ms = earlier.recorded_ms;
+  if (earlier.from != nullptr) info.from_state = earlier.from->id;
   const store::RunHandle handle = store::begin_attempt(store, run.uid, info);
   result.name = run.name;
   const std::vector<store::StateInfo> states = store::list_states(store, run.id, /*for_resume=*/true);
   record(std::move(store), handle, handle.attempt);
-  for (const store::MetricSummary& metric : metrics)
+  for (const store::MetricSummary& metric : earlier.metrics)
     recorder_->resume(metric.name, {metric.last, metric.min, metric.max});
   keeper_->resume(step(), states);
   if (!logs_) return;
-  if (const auto text = logs_->twice_written(step(), last_step)) warn(*text);
+  if (const auto text = logs_->twice_written(step(), earlier.last_step)) warn(*text);
 }
 
 // ---- while it is under way -----------------------------------------------------------------------------------------

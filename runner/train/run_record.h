@@ -31,10 +31,15 @@ class RunRecord {
 
   void begin(store::Store store);
   void begin_fork(store::Store store, const store::RunRow& parent, const store::StateInfo& from);
-  // A further attempt of `run`, which has these metrics, from where the session stands; `from`: the state that it
-  // stands at, or null: at the beginning.  Earlier attempts got to `last_step`.
-  void begin_attempt(store::Store store, const store::RunRow& run, const store::StateInfo* from,
-                     const std::vector<store::MetricSummary>& metrics, int64_t last_step);
+  // What earlier attempts have left.
+  struct Earlier {
+    const store::StateInfo* from = nullptr;          // the state that the session stands at; null: at the beginning
+    int64_t recorded_ms = INT64_MAX;                 // of its step younger points will be recorded again
+    std::vector<store::MetricSummary> metrics = {};  // without what will be recorded again
+    int64_t last_step = 0;                           // that they got to
+  };
+  // A further attempt of `run`, from where the session stands.
+  void begin_attempt(store::Store store, const store::RunRow& run, const Earlier& earlier);
   // Nothing is recorded: that is for another process, rank 0, whose run this is.
   void begin_without_store(const std::string& run, const std::string& name,
                            const std::map<std::string, MetricRange>& metrics);

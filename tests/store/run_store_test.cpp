@@ -163,6 +163,28 @@ TEST_F(RunStore, ANewAttemptTakesBackWhatComesAfterItsStart) {
   }
 }
 
+// Of the step that a state was saved in the middle of, what is older than the state stays.
+TEST_F(RunStore, PointsOfTheStepThatGoesOnAreTakenBackByTheirTime) {
+  const RunHandle run = create_run(store, sample_run());
+  record(run, "loss", 1, 2, rising);  // a second each
+  record(run, "eval", 2, 3, rising);
+  AttemptInfo again = sample_run().attempt;
+  again.start_step = 2;
+  again.start_ms = 2000;
+  begin_attempt(store, run.uid, again);
+  ASSERT_EQ(list_metrics(store, run.id).size(), 2u);
+
+  again.start_ms = 1999;
+  record(run, "more", 1, 2, rising);
+  begin_attempt(store, run.uid, again);
+  const std::vector<MetricSummary> metrics = list_metrics(store, run.id);
+  ASSERT_EQ(metrics.size(), 2u);  // eval is gone
+  for (const MetricSummary& metric : metrics) {
+    EXPECT_EQ(metric.n, 1) << metric.name;
+    EXPECT_EQ(metric.last_step, 1) << metric.name;
+  }
+}
+
 TEST_F(RunStore, PointsOfSeveralAttemptsFollowEachOther) {
   const RunHandle first = create_run(store, sample_run());
   record(first, "loss", 1, 700, rising);
