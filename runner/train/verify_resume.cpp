@@ -14,6 +14,7 @@
 
 #include "runner/train/child_watch.h"
 #include "schema/error.h"
+#include "schema/json.h"
 #include "store/queries.h"
 #include "store/state_store.h"
 
@@ -22,16 +23,30 @@ namespace {
 
 constexpr const char* kTiming = "train/samples_per_s";  // the one metric that may differ
 
-// Kills the process when a step is done.
+bool has_state(const std::filesystem::path& path) {
+  store::Store store = store::Store::open(path, store::Access::kRead);
+  const std::vector<store::RunRow> runs = store::list_runs(store, 1);
+  return !runs.empty() && !store::list_states(store, runs[0].id, true).empty();
+}
+
+// Kills the process when a step is done, or a later one, if there is a state to go on from.
 class Killer : public Observer {
  public:
-  explicit Killer(int64_t step) : step_(step) {}
+  // Says in the file `told` behind which step it was.
+  Killer(int64_t step, const std::filesystem::path& store, const std::filesystem::path& told)
+      : step_(step), store_(store), told_(told) {}
+
   void on_step(const Progress& progress) override {
-    if (progress.step == step_) std::raise(SIGKILL);
+    if (step_ == kNever || progress.step < step_ || !has_state(store_)) return;
+    std::ofstream(told_) << progress.step;
+    std::raise(SIGKILL);
   }
+
+  static constexpr int64_t kNever = 0;
 
  private:
   const int64_t step_;
+  const std::filesystem::path &store_, &told_;
 };
 
 // Steps between two states, so that several are made between two kills.
@@ -49,34 +64,45 @@ schema::Recipe unwatched(schema::Recipe recipe) {
   return recipe;
 }
 
+// What a training in one go has come to.
+struct Extent {
+  int64_t steps = 0, samples = 0;
+};
+
 // What is just short of so many windows, so that some states are of the inside of one, where that can be; else steps.
-schema::Length interval_between_states(const schema::Recipe& recipe, int64_t steps) {
-  const int64_t windows = state_interval(steps), batches = recipe.gradient_accumulation_steps;
-  if (batches == 1) return {windows, schema::Unit::kSteps};
-  const int64_t samples = recipe.data.batch_size * (recipe.split_batches ? 1 : recipe.num_processes);
-  return {(windows * batches - 1) * samples, schema::Unit::kSamples};
+// Windows may be shorter than gradient_accumulation_steps says: those that end with an epoch are.
+schema::Length interval_between_states(const schema::Recipe& recipe, const Extent& extent) {
+  const int64_t windows = state_interval(extent.steps);
+  const int64_t batch = recipe.data.batch_size * (recipe.split_batches ? 1 : recipe.num_processes);
+  if (recipe.gradient_accumulation_steps == 1 || extent.samples <= extent.steps * batch)
+    return {windows, schema::Unit::kSteps};
+  return {std::max<int64_t>(1, windows * extent.samples / extent.steps - batch), schema::Unit::kSamples};
 }
 
 // Every state is kept, and the sample ids of each window are recorded.
-schema::Recipe watched(const schema::Recipe& recipe, int64_t steps) {
+schema::Recipe watched(const schema::Recipe& recipe, const Extent& extent) {
   schema::Recipe copy = unwatched(recipe);
   copy.checkpoint = {};
-  copy.checkpoint.every = interval_between_states(recipe, steps);
+  copy.checkpoint.every = interval_between_states(recipe, extent);
   return copy;
 }
 
 class Verifier {
  public:
   explicit Verifier(const VerifyRequest& request)
-      : request_(request), recipe_(unwatched(request.recipe)), failure_(request.folder / "failure") {}
+      : request_(request),
+        recipe_(unwatched(request.recipe)),
+        failure_(request.folder / "failure"),
+        killed_(request.folder / "killed") {}
 
   VerifyReport run() {
     const std::filesystem::path whole = request_.folder / "whole.db", parts = request_.folder / "parts.db";
     report_.kills = request_.kills;
     request_.progress("training in one go");
     train_or_fail(whole);
-    report_.steps = last_state(whole).info.step;
-    recipe_ = watched(request_.recipe, report_.steps);
+    const Extent extent = extent_of(whole);
+    report_.steps = extent.steps;
+    recipe_ = watched(request_.recipe, extent);
     request_.progress(fmt::format("training {} step{} with {} kill{}", report_.steps, report_.steps == 1 ? "" : "s",
                                   request_.kills, request_.kills == 1 ? "" : "s"));
     train_in_parts(parts);
@@ -89,7 +115,7 @@ class Verifier {
   }
 
  private:
-  // Trains in a child that is killed after `kill_at` (0: never).  Returns the child's wait status.
+  // Trains in a child that is killed after `kill_at`, as Killer says.  Returns the child's wait status.
   int train(const std::filesystem::path& store, int64_t kill_at) {
     const pid_t parent = getpid();
     const pid_t child = fork();
@@ -102,7 +128,7 @@ class Verifier {
   }
 
   int train_here(const std::filesystem::path& store, int64_t kill_at) {
-    Killer killer(kill_at);
+    Killer killer(kill_at, store, killed_);
     const std::atomic<int> stop{0};
     const bool resumes = store::store_exists(store) && has_state(store);
     try {
@@ -134,7 +160,7 @@ class Verifier {
   }
 
   void train_or_fail(const std::filesystem::path& store) {
-    const int status = train(store, 0);
+    const int status = train(store, Killer::kNever);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     if (WIFSIGNALED(status)) fail(ErrorKind::kRun, "the training itself was ended by signal {}", WTERMSIG(status));
     std::ifstream failure(failure_);
@@ -146,12 +172,6 @@ class Verifier {
                 "the training itself fails: " + message, {file, std::atoi(line.c_str()), 0});
   }
 
-  static bool has_state(const std::filesystem::path& path) {
-    store::Store store = store::Store::open(path, store::Access::kRead);
-    const std::vector<store::RunRow> runs = store::list_runs(store, 1);
-    return !runs.empty() && !store::list_states(store, runs[0].id, true).empty();
-  }
-
   void train_in_parts(const std::filesystem::path& store) {
     for (int64_t kill = 1; kill <= request_.kills; ++kill) {
       // A save waits for the one before it, so after two saves one is committed.
@@ -160,13 +180,24 @@ class Verifier {
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;  // done before it was killed
       RUN_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, ErrorKind::kRun,
                 "a resumed training failed with exit code {}", WEXITSTATUS(status));
-      report_.killed_at.push_back(at);
-      request_.progress(fmt::format("killed after step {}", at));
+      std::ifstream(killed_) >> report_.killed_at.emplace_back();
+      request_.progress(fmt::format("killed after step {}", report_.killed_at.back()));
     }
     train_or_fail(store);
     store::Store opened = store::Store::open(store, store::Access::kRead);
     for (const store::AttemptRow& attempt : store::show_run(opened, store::find_run(opened, "@last")).attempts)
       if (attempt.from_state) report_.resumed_from.push_back(attempt.start_step);
+  }
+
+  static Extent extent_of(const std::filesystem::path& path) {
+    store::Store store = store::Store::open(path, store::Access::kRead);
+    const json::Value summary = json::parse(store::find_run(store, "@last").summary_json);
+    Extent extent;
+    for (const auto& [key, value] : json::members_of(summary)) {
+      if (key == "optimizer_steps") extent.steps = *value.integer();
+      if (key == "samples") extent.samples = *value.integer();
+    }
+    return extent;
   }
 
   static store::LoadedState last_state(const std::filesystem::path& path) {
@@ -231,7 +262,7 @@ class Verifier {
 
   const VerifyRequest& request_;
   schema::Recipe recipe_;
-  const std::filesystem::path failure_;  // where a child says what went wrong
+  const std::filesystem::path failure_, killed_;  // where a child says what went wrong, and when it was killed
   const ChildWatch watch_;
   VerifyReport report_;
 };
