@@ -163,7 +163,7 @@ constexpr Command kCommands[] = {
      "runner check recipes/digits.yaml\nrunner check recipes/digits.yaml optimizer.lr=1e-3 --json", check,
      report::failed_check_document},
     {"plan", Group::kRecipe, "show batches, steps, learning rate and memory before a run",
-     "--batches prints up to 100 million indices.", kPlan,
+     "--batches prints up to 100 million indices, repeated samples included.", kPlan,
      "runner plan recipes/digits.yaml\nrunner plan recipes/digits.yaml --json --batches --epochs 2", plan,
      report::failure_document},
     {"estimate", Group::kRecipe, "tell the memory that training will take, in each precision",

@@ -47,8 +47,12 @@ struct Parts {
   std::vector<int32_t> train, eval;  // rows, ascending
 };
 
+int64_t held_out_of(int64_t samples, double fraction) {
+  return std::llround(fraction * static_cast<double>(samples));
+}
+
 Parts split(int64_t samples, double fraction, uint64_t seed) {
-  const auto held_out = static_cast<ptrdiff_t>(std::llround(fraction * static_cast<double>(samples)));
+  const ptrdiff_t held_out = held_out_of(samples, fraction);
   RUN_CHECK(held_out > 0 && held_out < samples, ErrorKind::kRecipe,
             "data.split.eval: {} of {} samples leaves one part empty", fraction, samples);
   std::vector<std::pair<uint64_t, int32_t>> hashes;
@@ -182,6 +186,11 @@ Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels) {
     for (std::string& text : eval_set->warnings()) warnings.push_back(std::move(text));
   }
   return {std::move(encoding), std::move(train_set), std::move(eval_set), std::move(warnings)};
+}
+
+std::optional<int64_t> known_samples(const schema::DataSpec& spec) {
+  if (spec.train.format != DataFormat::kSynthetic) return std::nullopt;
+  return spec.train.samples - held_out_of(spec.train.samples, spec.split_eval.value_or(0));
 }
 
 Data load(const schema::Recipe& recipe) {

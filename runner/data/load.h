@@ -31,7 +31,10 @@ LabelsAs labels_as(schema::Loss loss);
 // training part alone.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);
 
-// The same for a recipe, with the seed of its data and the labels that its loss wants.
+// How many samples the training part will have, where the recipe alone says so: of synthetic data.
+std::optional<int64_t> known_samples(const schema::DataSpec& spec);
+
+// The same as load() for a recipe, with the seed of its data and the labels that its loss wants.
 Data load(const schema::Recipe& recipe);
 // data.seed, by default the recipe's seed.
 uint64_t data_seed(const schema::Recipe& recipe);
