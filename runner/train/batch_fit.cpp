@@ -9,11 +9,10 @@
 #include "runner/train/memory_use.h"
 #include "runner/train/trial_replica.h"
 #include "schema/error.h"
+#include "schema/field_words.h"
 
 namespace runner::train {
 namespace {
-
-constexpr double kMiB = 1 << 20;
 
 // Where the device does not say, processes divide what the machine has free and they do not have together.
 int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe& recipe, int64_t common) {
@@ -24,11 +23,10 @@ int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe
 
 [[noreturn]] void fail_with(const std::vector<BatchAttempt>& attempts, int64_t resident, int64_t memory) {
   const int64_t least = std::ranges::min(attempts, {}, &BatchAttempt::bytes).bytes;
-  fail(
-      ErrorKind::kRun,
-      "train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least {:.1f} MiB, {:.1f} "
-      "MiB of them for parameters, gradients and optimizer, and has {:.1f} MiB; a smaller model, or more memory, helps",
-      static_cast<double>(least) / kMiB, static_cast<double>(resident) / kMiB, static_cast<double>(memory) / kMiB);
+  fail(ErrorKind::kRun,
+       "train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least {}, {} of them for "
+       "parameters, gradients and optimizer, and has {}; a smaller model, or more memory, helps",
+       schema::size_text(least), schema::size_text(resident), schema::size_text(memory));
 }
 
 }  // namespace

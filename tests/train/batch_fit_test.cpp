@@ -166,7 +166,7 @@ TEST_F(BatchFitTest, NotEvenOneSample) {
   EXPECT_TRUE(
       text.starts_with("train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least "))
       << text;
-  EXPECT_TRUE(text.ends_with(" MiB; a smaller model, or more memory, helps")) << text;
+  EXPECT_TRUE(text.ends_with(" B; a smaller model, or more memory, helps")) << text;
   EXPECT_FALSE(std::filesystem::exists(path("failed.db")));
 }
 
