@@ -378,12 +378,11 @@ class Import {
   }
 
   void take_processes(const YamlNode& value) {
-    const int64_t number = *integer(value);
-    if (number >= 1) {
-      result_.settings.num_processes = number;
-    } else {
-      leave_out("num_processes", value, "a recipe says how many; it has 1");
-    }
+    const int64_t number = *integer(value), most = find_fields("num_processes")[0].range.most;
+    if (number < 1) return leave_out("num_processes", value, "a recipe says how many; it has 1");
+    if (number > most)
+      return leave_out("num_processes", value, fmt::format("a run has at most {}; the recipe has 1", most));
+    result_.settings.num_processes = number;
   }
 
   void take_precision(const YamlNode& value, const std::string& name) {
