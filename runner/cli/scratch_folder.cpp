@@ -1,20 +1,23 @@
 #include "runner/cli/scratch_folder.h"
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include "schema/error.h"
 
 namespace runner::cli {
 
 ScratchFolder::ScratchFolder(std::string_view purpose) {
-  std::error_code missing;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(missing);
+  const char* const named = std::getenv("TMPDIR");
+  const std::filesystem::path folder = named != nullptr && *named != '\0' ? named : "/tmp";
   std::string pattern = (folder / fmt::format("runner-{}-XXXXXX", purpose)).string();
-  RUN_CHECK(!missing && ::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun,
-            "cannot make a folder for temporary files in {}; TMPDIR names another place", folder.string());
+  RUN_CHECK(::mkdtemp(pattern.data()) != nullptr, ErrorKind::kRun,
+            "cannot make a folder for temporary files in {}: {}; TMPDIR names another place", folder.string(),
+            std::strerror(errno));
   path_ = pattern;
 }
 
