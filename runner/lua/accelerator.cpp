@@ -90,10 +90,11 @@ int push_accumulation(lua_State* state, Accelerator& accelerator) {
 
 void set_accumulation(lua_State* state, Accelerator& accelerator, int value) {
   train::RunControl& run = run_of(accelerator, "gradient_accumulation_steps");
-  const int64_t batches = integer_argument(state, value);
-  RUN_CHECK(batches >= 1 && batches <= INT32_MAX, ErrorKind::kRun,
-            "acc.gradient_accumulation_steps is {}, expected a number from 1 to {}", batches, INT32_MAX);
-  run.set_accumulation(batches);
+  const std::optional<int64_t> batches = integer_at(state, value);
+  RUN_CHECK(batches && *batches >= 1 && *batches <= INT32_MAX, ErrorKind::kRun,
+            "acc.gradient_accumulation_steps is {}, expected an integer from 1 to {}", text_of(state, value),
+            INT32_MAX);
+  run.set_accumulation(*batches);
 }
 
 constexpr AcceleratorField kFields[] = {

@@ -53,11 +53,6 @@ int gather_object(lua_State* state) {
   lua_settop(state, 2);
   lua_newtable(state);
   lua_Integer place = 0;
-  if (replicas_of(accelerator_argument(state), "gather_object") == nullptr) {
-    lua_pushvalue(state, 2);
-    lua_rawseti(state, 3, ++place);
-    return 1;
-  }
   for (const std::string& text : exchange.texts(2)) {
     push_plain(state, text);
     lua_rawseti(state, 3, ++place);

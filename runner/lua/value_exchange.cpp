@@ -64,6 +64,7 @@ std::string ValueExchange::name() const {
 std::vector<std::string> ValueExchange::texts(int index) const {
   RUN_CHECK(!holds_tensor(index), ErrorKind::kRun,
             "{}: a tensor does not travel as an object; use acc:gather, or send its numbers, tensor:tolist()", name());
+  if (replicas_ == nullptr) return {text_of(index)};
   const Sent sent = sent_by_all("plain data", [&](std::string& text) { text += text_of(index); });
   return {sent.contents.begin(), sent.contents.end()};
 }
@@ -227,8 +228,8 @@ void ValueExchange::reduce(int index, train::Fold fold) {
   each(
       index, [](int) { return false; },
       [&](int at) {
-        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
         if (!is_tensor(state_, at)) return reduce_number(at, fold);
+        if (replicas_ == nullptr) return lua_pushvalue(state_, at);
         push(fold_all(read(at), "a tensor", fold));
       });
 }
@@ -241,6 +242,7 @@ HostTensor ValueExchange::fold_all(const HostTensor& mine, std::string_view kind
 void ValueExchange::reduce_number(int index, train::Fold fold) {
   if (lua_type(state_, index) != LUA_TNUMBER) bad_argument(state_, 2, "a number, a tensor, or a table of them");
   const double number = lua_tonumber(state_, index);
+  if (replicas_ == nullptr) return lua_pushnumber(state_, number);
   const auto bytes = std::as_bytes(std::span(&number, 1));
   const HostTensor mine{{backends::DType::kF64, {}}, {bytes.begin(), bytes.end()}};
   lua_pushnumber(state_, backends::load_element(backends::DType::kF64, fold_all(mine, "a number", fold).bytes.data()));
