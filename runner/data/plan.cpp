@@ -139,8 +139,8 @@ Window DataPlan::window(int64_t index) const {
 std::vector<std::string> DataPlan::warnings() const {
   std::vector<std::string> warnings;
   if (used_ < spec_.processes) {
-    warnings.push_back(fmt::format("an epoch has {} samples for {} replicas: some have no sample of their own", used_,
-                                   spec_.processes));
+    warnings.push_back(fmt::format("an epoch has {} sample{} for {} replicas: some have no sample of their own", used_,
+                                   used_ == 1 ? "" : "s", spec_.processes));
   }
   if (spec_.accumulation > steps_ && spec_.windows_end_with_epoch) {
     warnings.push_back(fmt::format(

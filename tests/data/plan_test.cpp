@@ -371,6 +371,8 @@ TEST(DataPlan, WarnsOfWhatRunsButDeservesAWord) {
       DataPlan({.samples = 3, .batch_size = 2, .processes = 4, .accumulation = 2}).warnings();
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0], "an epoch has 3 samples for 4 replicas: some have no sample of their own");
+  EXPECT_EQ(DataPlan({.samples = 1, .batch_size = 2, .processes = 2}).warnings()[0],
+            "an epoch has 1 sample for 2 replicas: some have no sample of their own");
   EXPECT_EQ(warnings[1],
             "gradient_accumulation_steps 2 is more than the 1 step of an epoch: each epoch is one optimizer step");
 }
