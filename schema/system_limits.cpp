@@ -47,8 +47,9 @@ std::optional<rlim_t> process_limit() {
 
 std::string system_reason(int error) {
   std::string reason = std::strerror(error);
-  const auto limit = limit_of(RLIMIT_FSIZE);
-  if (error == EFBIG && limit) reason += fmt::format("; a file may have {} KiB here, raise `ulimit -f`", *limit >> 10);
+  const auto size = limit_of(RLIMIT_FSIZE), files = limit_of(RLIMIT_NOFILE);
+  if (error == EFBIG && size) reason += fmt::format("; a file may have {} KiB here, raise `ulimit -f`", *size >> 10);
+  if (error == EMFILE && files) reason += fmt::format("; a process may have {} here, raise `ulimit -n`", *files);
   return reason;
 }
 

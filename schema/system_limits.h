@@ -8,7 +8,8 @@
 
 namespace runner {
 
-// Why a call failed, by its errno: "No such file or directory"; of a file that may not grow also how large it may be.
+// Why a call failed, by its errno: "No such file or directory"; of a file that may not grow also how large it may be,
+// and where there are too many how many there may be.
 std::string system_reason(int error);
 
 // What an exception means that is no Error: out of memory, no room for a thread, or a fault of this program.

@@ -1,7 +1,6 @@
 #include "runner/train/replicas.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
@@ -83,6 +82,51 @@ struct Child {
   bool ended = false;
 };
 
+struct End {
+  int status = 0;
+  rusage usage{};
+};
+
+// Until it has come; then nothing is left of the process.
+End wait_for(pid_t pid) {
+  End end;
+  while (::wait4(pid, &end.status, 0, &end.usage) < 0 && errno == EINTR) {
+  }
+  return end;
+}
+
+// Each process is a descriptor here, too.
+void check_started(int rank, int error) {
+  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}; {}", rank, system_reason(error),
+            error == EMFILE ? "a smaller num_processes needs less" : process_limits());
+}
+
+// Starts `program`, which finds both memories where it looks for them; 0, or why it cannot.  Rank 0 alone answers to
+// signals of the terminal and of whoever ends a group of processes.
+int spawn(const std::string& program, const std::vector<std::string>& words, const Descriptor& memory,
+          const Descriptor& orders, pid_t& pid) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
+  ::posix_spawn_file_actions_adddup2(&actions, orders.number(), kOrdersDescriptor);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&blocked, signal);
+  ::posix_spawnattr_setsigmask(&attributes, &blocked);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
 // How a process ended.
 std::string fate_of(int status) {
   if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
@@ -102,14 +146,15 @@ class Replicas::Impl {
         collectives_(memory_, 0, size, options_for(size, options.timeout)),
         stop_(options.stop) {
     allow_files(size);
+    children_.reserve(static_cast<size_t>(size));
     try {
       for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
         asked_to_stop() ? stop_at_start() : start(rank, size, options);
+      watcher_ = std::thread([this] { watch(); });
     } catch (...) {
-      end_all();
+      abandon_all();
       throw;
     }
-    watcher_ = std::thread([this] { watch(); });
   }
 
   ~Impl() {
@@ -145,40 +190,29 @@ class Replicas::Impl {
 
  private:
   void start(int rank, int size, const ReplicaOptions& options) {
-    const std::array<std::string, 6> words{"runner",
-                                           kReplicaWord,
-                                           std::to_string(rank),
-                                           std::to_string(size),
-                                           std::to_string(options.timeout.count()),
-                                           std::to_string(::getpid())};
-    std::array<char*, words.size() + 1> arguments{};
-    for (size_t i = 0; i < words.size(); ++i) arguments[i] = const_cast<char*>(words[i].c_str());
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     // Both are moved out of the way first, or one might be the number that the other gets.
     const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
+    check_started(rank, memory.number() < 0 ? errno : 0);
     const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
-    ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
-    ::posix_spawn_file_actions_adddup2(&actions, orders.number(), kOrdersDescriptor);
-    // Rank 0 alone answers to signals of the terminal and of whoever ends a group of processes.
-    posix_spawnattr_t attributes;
-    ::posix_spawnattr_init(&attributes);
-    sigset_t blocked;
-    ::sigemptyset(&blocked);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&blocked, signal);
-    ::posix_spawnattr_setsigmask(&attributes, &blocked);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    check_started(rank, orders.number() < 0 ? errno : 0);
+    const std::vector<std::string> words{"runner",
+                                         kReplicaWord,
+                                         std::to_string(rank),
+                                         std::to_string(size),
+                                         std::to_string(options.timeout.count()),
+                                         std::to_string(::getpid())};
     pid_t pid = 0;
-    const int error = ::posix_spawn(&pid, options.program.c_str(), &actions, &attributes, arguments.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
-    RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}; {}", rank, std::strerror(error),
-              process_limits());
+    check_started(rank, spawn(options.program, words, memory, orders, pid));
     children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
-    RUN_CHECK(children_.back().handle.number() >= 0, ErrorKind::kRun, "cannot watch the process of rank {}: {}", rank,
-              std::strerror(errno));
+    check_started(rank, children_.back().handle.number() < 0 ? errno : 0);
+  }
+
+  // Before anybody watches them.
+  void abandon_all() {
+    for (const Child& child : children_) {
+      ::kill(child.pid, SIGKILL);
+      wait_for(child.pid);
+    }
   }
 
   bool asked_to_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed) > 0; }
@@ -218,10 +252,7 @@ class Replicas::Impl {
   }
 
   void reap(Child& child) {
-    int status = 0;
-    rusage usage{};
-    while (::wait4(child.pid, &status, 0, &usage) < 0 && errno == EINTR) {
-    }
+    const auto [status, usage] = wait_for(child.pid);
     const std::lock_guard lock(mutex_);
     child.ended = true;
     ended_.notify_all();

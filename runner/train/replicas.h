@@ -25,8 +25,9 @@ struct ReplicaOptions {
 
 class Replicas {
  public:
-  // Starts ranks 1 … size − 1.  Throws Error(kRun) where the system cannot.  Where it is asked to stop before begin(),
-  // no more are started, and whoever waits for them throws Error(kRun).
+  // Starts ranks 1 … size − 1, which die with the calling thread.  Throws Error(kRun) where the system cannot, and
+  // leaves none behind then.  Where it is asked to stop before begin(), no more are started, and whoever waits for them
+  // throws Error(kRun).
   Replicas(int size, const ReplicaOptions& options);
   // Ends what still runs.
   ~Replicas();

@@ -45,6 +45,8 @@ TEST(SystemLimits, AreNamedWhereTheyAreMet) {
   EXPECT_EQ(system_reason(ENOENT), "No such file or directory");
   const Limit files(RLIMIT_FSIZE, rlim_t{3} << 30);
   EXPECT_EQ(system_reason(EFBIG), "File too large; a file may have 3145728 KiB here, raise `ulimit -f`");
+  const Limit open_files(RLIMIT_NOFILE, 321);
+  EXPECT_EQ(system_reason(EMFILE), "Too many open files; a process may have 321 here, raise `ulimit -n`");
   EXPECT_EQ(system_reason(ENOENT), "No such file or directory");
 }
 

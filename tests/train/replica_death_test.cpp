@@ -1,15 +1,20 @@
 // A replica ends at each of its collectives, in each way: the run ends soon, says who it was, and leaves nothing
 // behind.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <regex>
 #include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include "backends/collectives/shared_memory.h"
 #include "runner/train/replicas.h"
 #include "schema/error.h"
 #include "tests/train/run_fixture.h"
@@ -85,6 +90,39 @@ INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
                                            Death{"exit", " has ended with exit code 7; its newest call was "},
                                            Death{"throw", ": its time has come"}),
                          [](const auto& instance) { return std::string(instance.param.way); });
+
+// Starts 32 processes where there are descriptors for a few: the error, and whether a process is left.
+std::string start_without_descriptors() {
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit few{static_cast<rlim_t>(next) + 7, static_cast<rlim_t>(next) + 7};
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  std::string text = "no error";
+  try {
+    const Replicas replicas(32, {.job = "", .program = MORTAL_REPLICA});
+  } catch (const Error& error) {
+    text = error.message();
+  }
+  return text + (::waitpid(-1, nullptr, WNOHANG) == -1 ? "" : "; a process is left");
+}
+
+TEST(ReplicasStart, LeavesNothingBehindWhereTheSystemCannot) {
+  backends::SharedMemory answer(4096);
+  const pid_t child = ::fork();  // the limit cannot be raised again
+  if (child == 0) {
+    std::ranges::copy(start_without_descriptors(), reinterpret_cast<char*>(answer.bytes().data()));
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  const std::string text = reinterpret_cast<const char*>(answer.bytes().data());
+  const std::regex expected(
+      "cannot start the process of rank [3-9]: Too many open files; a process may have [0-9]+ here, raise `ulimit -n`; "
+      "a "
+      "smaller num_processes needs less");
+  EXPECT_TRUE(std::regex_match(text, expected)) << text;
+}
 
 }  // namespace
 }  // namespace runner::train
