@@ -41,7 +41,6 @@ template <class Work>
 double best_seconds(int threads, int rounds, const Work& work) {
   double best = 1e9;
   WorkerPool& pool = pool_of(threads);
-  const WorkerPool::StepScope step(pool);
   for (int round = 0; round < rounds; ++round) {
     const auto start = std::chrono::steady_clock::now();
     pool.parallel_for(threads, work);
@@ -124,7 +123,6 @@ void run(benchmark::State& state, const Kernel& kernel, std::span<const TensorTy
   for (const TensorType& type : operands) in.push_back(buffers.add(type)), bytes += static_cast<double>(type.bytes());
   for (const TensorType& type : results) out.push_back(buffers.add(type)), bytes += static_cast<double>(type.bytes());
   const KernelArguments arguments{in, out, buffers.add(kernel.scratch_bytes + 64), pool_of(threads)};
-  const WorkerPool::StepScope step(arguments.pool);
   double best = 1e9;
   for (auto _ : state) {
     const auto start = std::chrono::steady_clock::now();
@@ -325,7 +323,6 @@ BENCHMARK(op)->Apply(op_arguments)->UseManualTime()->MinTime(0.02);
 // What parallel_for costs when the workers are awake.  threads
 void hand_off(benchmark::State& state) {
   WorkerPool& pool = pool_of(static_cast<int>(state.range(0)));
-  const WorkerPool::StepScope step(pool);
   for (auto _ : state) pool.parallel_for(state.range(0), [](int64_t chunk) { benchmark::DoNotOptimize(chunk); });
 }
 BENCHMARK(hand_off)->Arg(2);

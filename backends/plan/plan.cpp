@@ -127,7 +127,6 @@ void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& p
               Exchange* exchange) {
   const auto resolve = [&](const Place& place) { return slots[static_cast<size_t>(place.slot)] + place.offset; };
   auto* const pointers = reinterpret_cast<std::byte**>(slots[0] + plan.pointers_offset);
-  const WorkerPool::StepScope awake(pool);
   const PlanStep* running = nullptr;
   try {
     for (const PlanStep& step : plan.steps) {

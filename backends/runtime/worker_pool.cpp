@@ -12,8 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long an idle worker spins after the last step before it sleeps: steps that follow each other never pay for a
-// wake-up.
+// How long an idle worker spins before it sleeps: kernels and steps that follow each other never pay for a wake-up, and
+// where a kernel waits for other processes no core is kept busy.
 constexpr auto kLinger = std::chrono::microseconds(200);
 // Spins between two looks at the clock or offers of the core to others.
 constexpr int kSpinsPerRest = 2048;
@@ -35,8 +35,7 @@ struct WorkerPool::Shared {
   std::atomic<bool> failed{false};               // the first to set it owns `error`
   std::exception_ptr error;
 
-  alignas(128) std::atomic<int> scopes{0};
-  std::atomic<int> sleepers{0};
+  alignas(128) std::atomic<int> sleepers{0};
   std::atomic<uint32_t> wake{0};
   std::atomic<bool> stop{false};
 
@@ -73,7 +72,7 @@ struct WorkerPool::Shared {
   void sleep() {
     sleepers.fetch_add(1);
     const uint32_t seen = wake.load();
-    if (!has_work() && scopes.load() == 0 && !stop.load()) wake.wait(seen);
+    if (!has_work() && !stop.load()) wake.wait(seen);
     sleepers.fetch_sub(1);
   }
 
@@ -95,10 +94,9 @@ struct WorkerPool::Shared {
       spin_pause();
       if (spins < kSpinsPerRest) continue;
       spins = 0;
-      if (scopes.load(std::memory_order_relaxed) > 0) {
-        last_work = Clock::now();
+      if (Clock::now() - last_work <= kLinger) {
         std::this_thread::yield();
-      } else if (Clock::now() - last_work > kLinger) {
+      } else {
         sleep();
         last_work = Clock::now();
       }
@@ -137,13 +135,6 @@ void WorkerPool::run(int64_t chunks, Call call, const void* body) {
     if (spins % kSpinsPerRest == kSpinsPerRest - 1) std::this_thread::yield();
   }
   if (shared.failed.load(std::memory_order_relaxed)) std::rethrow_exception(std::exchange(shared.error, nullptr));
-}
-
-WorkerPool::StepScope::StepScope(WorkerPool& pool) : pool_(pool) {
-  pool_.shared_->scopes.fetch_add(1);
-}
-WorkerPool::StepScope::~StepScope() {
-  pool_.shared_->scopes.fetch_sub(1);
 }
 
 }  // namespace runner::backends

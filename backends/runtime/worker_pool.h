@@ -1,8 +1,8 @@
 // The one pool of threads on which kernels run.
 //
 // Work is cut into chunks whose number and bounds depend on shapes alone; threads claim chunks, the caller among them.
-// So the thread count never changes what is computed.  Workers spin while a step runs (StepScope) and for a short while
-// after it, then sleep.  A chunk that throws stops the claiming; the first exception is rethrown on the caller.
+// So the thread count never changes what is computed.  A worker that has nothing to do spins for a short while, then
+// sleeps.  A chunk that throws stops the claiming; the first exception is rethrown on the caller.
 //
 // Thread safety: parallel_for may be called by one thread at a time and not from inside a chunk.
 #pragma once
@@ -39,18 +39,6 @@ class WorkerPool {
     const Call call = [](const void* b, int64_t chunk) { (*static_cast<const Body*>(b))(chunk); };
     run(chunks, call, &body);
   }
-
-  // While one lives, workers that are awake spin instead of sleeping; the first parallel_for wakes those that sleep.
-  class StepScope {
-   public:
-    explicit StepScope(WorkerPool& pool);
-    ~StepScope();
-    StepScope(const StepScope&) = delete;
-    StepScope& operator=(const StepScope&) = delete;
-
-   private:
-    WorkerPool& pool_;
-  };
 
  private:
   void run(int64_t chunks, Call call, const void* body);

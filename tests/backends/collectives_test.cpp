@@ -467,6 +467,38 @@ TEST(Collectives, WorkBetweenProcesses) {
   });
 }
 
+// x (2²⁰) · 2 is made by all threads, and reduced.
+Program reduction_behind_parallel_work() {
+  Program program;
+  const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1 << 20}})};
+  program.output("x", ops::all_reduce(ops::mul(x, 2.0), Reduction::kSum, Subject::kGradients).id, 0);
+  return program;
+}
+
+double cpu_seconds_of_process() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// The threads of the device, too.
+TEST(Collectives, SleepWhileProgramsWait) {
+  on_processes(2, [](SharedCollectives& ranks, SharedMemory&) {
+    const auto device = make_cpu_device(4);
+    const std::shared_ptr<Buffer> buffer = device->allocate(sizeof(float) << 20);
+    const std::shared_ptr<Executable> executable = device->compile(reduction_behind_parallel_work());
+    Buffer* const states[] = {buffer.get()};
+    Exchange exchange(ranks);
+    exchange.begin(1, /*again=*/false);
+    const double before = cpu_seconds_of_process();
+    if (ranks.rank() == 1) std::this_thread::sleep_for(1s);
+    device->submit(*executable, {.states = states, .batch = {}, .scalars = {}, .exchange = &exchange});
+    const double used = cpu_seconds_of_process() - before;
+    EXPECT_LT(used, 0.5) << "half of the second waited";
+    return used < 0.5;
+  });
+}
+
 // What the pages of the file take.
 int64_t blocks_of(const SharedMemory& memory) {
   struct stat status {};

@@ -23,7 +23,6 @@ int64_t allocations_of(const Kernel& kernel, std::span<const TensorType> operand
   const std::span<std::byte* const> all = in;
   TestBuffer scratch(kernel.scratch_bytes);
   const KernelArguments arguments{all.first(operands.size()), all.subspan(operands.size()), scratch.data(), pool_of(2)};
-  const WorkerPool::StepScope step(arguments.pool);
   kernel.run(kernel.params.get(), arguments);
   const int64_t before = support::allocations();
   kernel.run(kernel.params.get(), arguments);
