@@ -77,7 +77,7 @@ class Device {
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;
 
-  // What the tensors of one process may take; none: as much as the system gives.
+  // What the tensors of one process may take; none: as much as the system gives.  Who runs Programs keeps to it.
   virtual std::optional<int64_t> memory_limit() const { return std::nullopt; }
   // Temporary memory that submissions have made the device take, and still has.
   virtual size_t temporary_bytes() const = 0;

@@ -107,7 +107,10 @@ class CpuDevice : public Device {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<CpuExecutable&>(executable);
-    if (ready.arena_bytes() > arena_.bytes()) arena_ = Arena(ready.arena_bytes());
+    if (ready.arena_bytes() > arena_.bytes()) {
+      arena_ = {};  // before another is taken: the system may not have room for both
+      arena_ = Arena(ready.arena_bytes());
+    }
     run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange);
     return ++ticket_;
   }

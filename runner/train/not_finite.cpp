@@ -57,35 +57,67 @@ NotFinite describe(const ForwardPass& pass, const nn::ParameterSet& parameters, 
                       program.type(id).to_string())};
 }
 
-}  // namespace
-
-std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
-                                          const nn::ParameterSet& parameters, const backends::Arguments& arguments) {
-  Program program = pass.program.without_outputs();
+// In their order.
+std::vector<ValueId> values_to_watch(const ForwardPass& pass) {
   std::vector<ValueId> watched;
   for (ValueId id = 0; id < pass.end; ++id) {
-    const backends::Op op = program.node(id).op;
+    const backends::Op op = pass.program.node(id).op;
     const bool computed = op != backends::Op::kInput && op != backends::Op::kConstant && op != backends::Op::kSlice;
     const bool is_parameter = std::find(pass.parameters.begin(), pass.parameters.end(), id) != pass.parameters.end();
     const bool looked_at = computed || is_parameter || id == pass.features || id == pass.labels || id == pass.weights;
-    if (is_float(program.type(id).dtype) && looked_at) watched.push_back(id);
+    if (is_float(pass.program.type(id).dtype) && looked_at) watched.push_back(id);
   }
-  for (const ValueId id : watched) program.output("watched", id);
+  return watched;
+}
 
-  const auto executable = device.compile(program);
-  device.wait(device.submit(*executable, arguments));
-  for (size_t i = 0; i < watched.size(); ++i) {
-    std::vector<std::byte> contents(program.type(watched[i]).bytes());
-    device.read_output(*executable, static_cast<int>(i), contents);
-    const DType dtype = program.type(watched[i]).dtype;
-    if (const auto found = find(dtype, contents, watched[i] == pass.weights)) {
-      NotFinite result = describe(pass, parameters, watched[i], found->element, arguments);
-      result.what += fmt::format(" is {}", std::isnan(found->value) ? "nan" : fmt::to_string(found->value));
-      result.where = program.mark_of(watched[i]);
-      return result;
+// first_not_finite() among some values.
+class Search {
+ public:
+  Search(backends::Device& device, const ForwardPass& pass, const nn::ParameterSet& parameters,
+         const backends::Arguments& arguments, std::optional<int64_t> memory)
+      : device_(device), pass_(pass), parameters_(parameters), arguments_(arguments), memory_(memory) {}
+
+  // Where they have no room together, one half after the other.
+  std::optional<NotFinite> first_of(std::span<const ValueId> watched) {
+    Program program = pass_.program.without_outputs();
+    for (const ValueId id : watched) program.output("watched", id);
+    const auto executable = device_.compile(program);
+    if (memory_ && static_cast<int64_t>(executable->arena_bytes()) > *memory_ && watched.size() > 1) {
+      const size_t half = watched.size() / 2;
+      std::optional<NotFinite> found = first_of(watched.first(half));
+      return found ? found : first_of(watched.subspan(half));
     }
+    device_.wait(device_.submit(*executable, arguments_));
+    for (size_t i = 0; i < watched.size(); ++i)
+      if (auto found = look_at(*executable, static_cast<int>(i), watched[i])) return found;
+    return std::nullopt;
   }
-  return std::nullopt;
+
+ private:
+  std::optional<NotFinite> look_at(backends::Executable& executable, int output, ValueId id) {
+    std::vector<std::byte> contents(pass_.program.type(id).bytes());
+    device_.read_output(executable, output, contents);
+    const auto found = find(pass_.program.type(id).dtype, contents, id == pass_.weights);
+    if (!found) return std::nullopt;
+    NotFinite result = describe(pass_, parameters_, id, found->element, arguments_);
+    result.what += fmt::format(" is {}", std::isnan(found->value) ? "nan" : fmt::to_string(found->value));
+    result.where = pass_.program.mark_of(id);
+    return result;
+  }
+
+  backends::Device& device_;
+  const ForwardPass& pass_;
+  const nn::ParameterSet& parameters_;
+  const backends::Arguments& arguments_;
+  const std::optional<int64_t> memory_;
+};
+
+}  // namespace
+
+std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
+                                          const nn::ParameterSet& parameters, const backends::Arguments& arguments,
+                                          std::optional<int64_t> memory) {
+  return Search(device, pass, parameters, arguments, memory).first_of(values_to_watch(pass));
 }
 
 namespace {

@@ -177,7 +177,7 @@ void Trainer::note_unused(const std::string& names) {
 void Trainer::execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
                       backends::SpanKind kind) {
   const backends::ScopedSpan span(kind, name, {.bytes = step.bytes(), .flops = step.flops()});
-  check_memory(name, step);
+  check_memory(name, step, kind);
   device_.wait(device_.submit(step, arguments));
 }
 
@@ -251,7 +251,7 @@ void Trainer::prepare(const StepShape& shape) {
   if (!may_ask && shape.batch > 0)
     check_memory("forward, backward",
                  *training_step(shape_of(shape.batch, shape.first, shape.last && steps_alone()), nullptr));
-  if (shares_) meeting_step(/*ends_window=*/true);
+  if (shares_) check_memory("update", *meeting_step(/*ends_window=*/true), backends::SpanKind::kOptimizer);
 }
 
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
@@ -360,7 +360,7 @@ void Trainer::begin_exchange(bool again) {
 std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
   backends::Arguments alone = arguments(segment, batch);
   alone.exchange = nullptr;
-  return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone);
+  return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone, memory_);
 }
 
 int64_t Trainer::updates_of(int32_t optimizer) const {

@@ -277,7 +277,8 @@ class Trainer {
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
                                  const backends::Arguments& arguments);
   void limit_memory();
-  void check_memory(std::string_view step, const backends::Executable& executable) const;
+  void check_memory(std::string_view step, const backends::Executable& executable,
+                    backends::SpanKind kind = backends::SpanKind::kExecute) const;
   // Of a step or a segment, on a batch or without one (null).
   backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
                                 const backends::SourceLines* lines, std::span<const std::vector<std::byte>> given = {});

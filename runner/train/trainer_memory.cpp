@@ -21,12 +21,15 @@ void Trainer::limit_memory() {
   memory_ = *limit - arrays;
 }
 
-void Trainer::check_memory(std::string_view step, const backends::Executable& executable) const {
+void Trainer::check_memory(std::string_view step, const backends::Executable& executable,
+                           backends::SpanKind kind) const {
   const auto needed = static_cast<int64_t>(executable.arena_bytes());
+  const bool of_batch = kind != backends::SpanKind::kOptimizer;
   RUN_CHECK(!memory_ || needed <= *memory_, ErrorKind::kRun,
             "out of memory: \"{}\" takes {} beside parameters, gradients and optimizer, and a process may take {} more "
-            "for tensors; make data.batch_size smaller, or set train.auto_batch_size",
-            step, schema::size_text(needed), schema::size_text(*memory_));
+            "for tensors; {}",
+            step, schema::size_text(needed), schema::size_text(*memory_),
+            of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
 }
 
 MemoryUse Trainer::arrays_memory() const {

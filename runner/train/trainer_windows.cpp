@@ -233,7 +233,7 @@ std::optional<NotFinite> Trainer::find_not_finite(const data::Batch& batch) {
   };
   const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
                          program.size(), recorded.weights};
-  return first_not_finite(device_, pass, model_.parameters, arguments(batch));
+  return first_not_finite(device_, pass, model_.parameters, arguments(batch), memory_);
 }
 
 }  // namespace runner::train

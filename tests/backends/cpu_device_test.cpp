@@ -1,6 +1,9 @@
 // The cpu device: the same bits on any number of threads, no allocation once it runs, outputs that keep.
 #include "backends/cpu/cpu_device.h"
 
+#include <fstream>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "backends/runtime/available_memory.h"
@@ -114,6 +117,31 @@ TEST(CpuDevice, DoesNotTakeMoreMemoryThanThereIs) {
   const size_t available = available_memory();
   ASSERT_LT(available, size_t{1} << 50);
   EXPECT_THROW(make_cpu_device(1)->allocate(available + (size_t{256} << 20)), Error);
+}
+
+// Of this process since it was last asked to forget its peak.
+int64_t peak_resident_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (int64_t kib = 0; word == "VmHWM:" && status >> kib) return kib;
+  return -1;
+}
+
+TEST(CpuDevice, AGrowingArenaReplacesTheFormerOne) {
+  constexpr int64_t kFloats = 16 << 20, kKib = kFloats * 4 / 1024;
+  const auto device = make_cpu_device(1);
+  const auto state = device->allocate(kFloats * 5);
+  Buffer* const states[] = {state.get()};
+  const auto run = [&](int64_t floats) {
+    const auto executable = device->compile(scaled(floats, 2));
+    device->submit(*executable, {.states = states, .batch = {}, .scalars = {}});
+  };
+  run(kFloats);
+  std::ofstream("/proc/self/clear_refs") << 5;
+  const int64_t before = peak_resident_kib();
+  run(kFloats / 4 * 5);
+  EXPECT_EQ(device->temporary_bytes() / 1024 / kKib, 1u);
+  EXPECT_LT(peak_resident_kib() - before, kKib / 2);
 }
 
 TEST(CpuDevice, ScalarsTakeTheDtypeOfTheirInput) {

@@ -3,15 +3,21 @@
 #include "runner/train/batch_fit.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
+#include "runner/data/loader.h"
 #include "runner/train/memory_use.h"
 #include "runner/train/session.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -179,6 +185,73 @@ TEST_F(BatchFitTest, ALimitHoldsWithoutItToo) {
   EXPECT_TRUE(text.ends_with("make data.batch_size smaller, or set train.auto_batch_size")) << text;
   EXPECT_EQ(error_of({off, "cpu.memory=100 B"}).substr(0, 56),
             "out of memory: parameters, gradients and optimizer take ");
+}
+
+struct Explained {
+  std::string what;
+  int64_t step_bytes, search_bytes;  // temporary memory
+  int64_t limit;                     // that has room for the step alone
+};
+
+// Trains until a loss is not finite, and looks for the reason.
+Explained explain_divergence(const schema::Recipe& recipe) {
+  Session session(recipe);
+  session.trainer.allocate();
+  data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = 0});
+  while (session.trainer.run_window(loader, {1.0, std::nullopt}).finite) continue;
+  Explained result;
+  result.step_bytes = static_cast<int64_t>(session.device->temporary_bytes());
+  result.limit = session.trainer.arrays_memory().total() + result.step_bytes;
+  session.device->release_temporary();
+  result.what = session.trainer.explain_not_finite(loader, 0).what;
+  result.search_bytes = static_cast<int64_t>(session.device->temporary_bytes());
+  return result;
+}
+
+TEST_F(BatchFitTest, WhatIsNotFiniteIsFoundWithinTheLimit) {
+  write("recipe.yaml", kFitted);
+  const auto explained = [&](const std::string& memory) {
+    return explain_divergence(
+        schema::read_recipe(path("recipe.yaml").string(),
+                            std::vector<std::string>{"optimizer.lr=1e20", "train.auto_batch_size=false", memory,
+                                                     "model.hidden=[16,16,16,16]", "data.batch_size=25"})
+            .recipe);
+  };
+  const Explained free = explained("cpu.memory=1 GiB");
+  EXPECT_GT(free.search_bytes, free.step_bytes) << "there is to be something to save";
+  const Explained tight = explained(memory(free.limit));
+  EXPECT_LE(tight.search_bytes, tight.step_bytes);
+  EXPECT_EQ(tight.what, free.what);
+  EXPECT_NE(free.what.find(" is "), std::string::npos) << free.what;
+}
+
+// What the replicas do at the end of a window takes memory of its own: known before anything has run.
+TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
+  write("recipe.yaml", kFitted);
+  const auto prepared = [&](const std::string& memory) {
+    const schema::ReadResult read = schema::read_recipe(
+        path("recipe.yaml").string(),
+        std::vector<std::string>{"train.auto_batch_size=false", "num_processes=2", "data.batch_size=1", "threads=1",
+                                 "model.hidden=[64]", "comm.hook=power_sgd", "comm.start=2", memory});
+    std::pair<int64_t, std::string> result;
+    backends::testing::on_threads(2, [&](backends::SharedCollectives& ranks) {
+      std::string error = "no error";
+      Session session(read.recipe, nullptr, &ranks);
+      session.trainer.allocate();
+      try {
+        session.trainer.prepare({.batch = 0});  // of a replica that has none
+      } catch (const Error& failure) {
+        error = failure.message();
+      }
+      if (ranks.rank() == 0) result = {session.trainer.arrays_memory().total(), error};
+    });
+    return result;
+  };
+  const auto [arrays, fits] = prepared("cpu.memory=1 GiB");
+  EXPECT_EQ(fits, "no error");
+  const std::string text = prepared(memory(arrays + 1000)).second;
+  EXPECT_TRUE(text.starts_with("out of memory: \"update\" takes ")) << text;
+  EXPECT_TRUE(text.ends_with(" more for tensors; a smaller model helps")) << text;
 }
 
 }  // namespace
