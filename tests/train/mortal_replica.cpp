@@ -1,12 +1,18 @@
 // A replica of a run that comes to its end at a collective: the process of rank MORTAL_RANK (in the environment) ends
-// in the way of MORTAL_END, "kill", "throw" or "exit", when it makes call number MORTAL_CALL, counted from 0.
+// in the way of MORTAL_END, "kill", "throw", "exit" or "parent", which kills rank 0, when it makes call number
+// MORTAL_CALL, counted from 0; or inside the first all_reduce of several pieces, "reading" its last one or "writing"
+// its first, between meetings with the others.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "runner/train/replicas.h"
@@ -29,13 +35,16 @@ int64_t number_of(const char* variable) {
 class MortalCollectives : public backends::Collectives {
  public:
   explicit MortalCollectives(backends::Collectives& ranks)
-      : ranks_(ranks), last_(ranks.rank() == number_of("MORTAL_RANK") ? number_of("MORTAL_CALL") : -1) {}
+      : ranks_(ranks), last_(ranks.rank() == number_of("MORTAL_RANK") ? number_of("MORTAL_CALL") : kNever) {}
 
   int rank() const override { return ranks_.rank(); }
   int size() const override { return ranks_.size(); }
   void barrier(const Site& site) override { live().barrier(site); }
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override {
-    live().all_reduce(type, values, reduction, site);
+    backends::Collectives& ranks = live();
+    if (last_ == kNever || values.size() < kSeveralPieces) return ranks.all_reduce(type, values, reduction, site);
+    const std::string way = std::getenv("MORTAL_END");
+    ranks.all_reduce(type, way == "reading" || way == "writing" ? deadly_copy(values, way) : values, reduction, site);
   }
   void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
               const Site& site) override {
@@ -65,7 +74,22 @@ class MortalCollectives : public backends::Collectives {
   static void end(const std::string& way) {
     if (way == "kill") ::kill(::getpid(), SIGKILL);
     if (way == "exit") ::_exit(7);
-    throw Error(ErrorKind::kRun, "its time has come");
+    if (way == "parent") ::kill(::getppid(), SIGKILL);
+    if (way == "throw") throw Error(ErrorKind::kRun, "its time has come");
+  }
+
+  static constexpr int64_t kNever = -1;
+  static constexpr size_t kSeveralPieces = size_t{500} << 10;
+
+  // Ends the process that reads the last bytes of it, or writes any.
+  static std::span<std::byte> deadly_copy(std::span<const std::byte> values, std::string_view way) {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    void* const memory = ::mmap(nullptr, values.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    auto* const copy = static_cast<std::byte*>(memory);
+    std::ranges::copy(values, copy);
+    const size_t last = (values.size() - 1) / page * page;
+    way == "writing" ? ::mprotect(copy, values.size(), PROT_READ) : ::mprotect(copy + last, page, PROT_NONE);
+    return {copy, values.size()};
   }
 
   backends::Collectives& ranks_;

@@ -1,15 +1,22 @@
-// A replica ends at each of its collectives, in each way: the run ends soon, says who it was, and leaves nothing
-// behind.
+// A replica ends at each of its collectives, or inside one, in each way: the run ends soon, says who it was, and leaves
+// nothing behind.
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <regex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,14 +48,24 @@ struct Death {
   const char* message;  // begins with it, behind the rank
 };
 
-class ReplicaDeath : public RunFixture, public ::testing::WithParamInterface<Death> {
+class MortalRun : public RunFixture {
  protected:
-  // What the run says when `rank` ends at its call number `call`; empty: it has not come to that.
-  std::string error_at(int rank, int call) {
+  // What the run says when `rank` ends in the way `way`, at its call number `call`; empty: it has not come to that.
+  std::string error_at(int rank, int call, const char* way, std::vector<std::string> overrides = {}) {
     ::setenv("MORTAL_RANK", std::to_string(rank).c_str(), 1);
     ::setenv("MORTAL_CALL", std::to_string(call).c_str(), 1);
-    ::setenv("MORTAL_END", GetParam().way, 1);
-    const Options options{.store = fmt::format("{}.db", call), .replica_program = MORTAL_REPLICA};
+    ::setenv("MORTAL_END", way, 1);
+    const Options options{
+        .store = fmt::format("{}.db", call), .overrides = std::move(overrides), .replica_program = MORTAL_REPLICA};
+    const auto began = std::chrono::steady_clock::now();
+    const std::string error = error_of(options);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    return error;
+  }
+
+ private:
+  std::string error_of(const Options& options) {
     try {
       const RunResult result = train(kMortals, options);
       EXPECT_EQ(result.exit_code, result.error ? 1 : 0);
@@ -60,15 +77,14 @@ class ReplicaDeath : public RunFixture, public ::testing::WithParamInterface<Dea
   }
 };
 
+class ReplicaDeath : public MortalRun, public ::testing::WithParamInterface<Death> {};
+
 TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
   for (const int rank : {1, 2}) {
     int call = 0;
     for (;; ++call) {
       SCOPED_TRACE(fmt::format("rank {}, call {}", rank, call));
-      const auto began = std::chrono::steady_clock::now();
-      const std::string error = error_at(rank, call);
-      EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
-      EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+      const std::string error = error_at(rank, call, GetParam().way);
       if (error.empty()) break;
       EXPECT_TRUE(error.starts_with(fmt::format("rank {}{}", rank, GetParam().message))) << error;
     }
@@ -90,6 +106,59 @@ INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
                                            Death{"exit", " has ended with exit code 7; its newest call was "},
                                            Death{"throw", ": its time has come"}),
                          [](const auto& instance) { return std::string(instance.param.way); });
+
+// Weights of 512 · 256 pass in three pieces.  Reading the last one it dies when the others wait for it; writing the
+// first one when they have gone on to the next.
+TEST_F(MortalRun, InsideACollectiveEndsTheRun) {
+  constexpr int kBehindAll = 1000;
+  for (const char* way : {"reading", "writing"})
+    for (const int rank : {1, 2}) {
+      const std::string error =
+          error_at(rank, kBehindAll, way, {"model.hidden=[512, 256]", "train.local_sgd.every=2 steps"});
+      EXPECT_TRUE(error.starts_with(fmt::format("rank {} ", rank))) << error;
+      EXPECT_NE(error.find("; its newest call was all_reduce of weights, (1"), std::string::npos) << error;
+    }
+}
+
+// How processes end that this one has inherited: all, or none when that takes longer than they may.
+std::vector<int> ends_of_all_processes() {
+  std::vector<int> ends;
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (std::chrono::steady_clock::now() < latest) {
+    int status = 0;
+    const pid_t ended = ::waitpid(-1, &status, WNOHANG);
+    if (ended < 0) return ends;
+    if (ended > 0) ends.push_back(status);
+    if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ADD_FAILURE() << "a process is left";
+  return {};
+}
+
+std::set<std::string> shared_memory_with_names() {
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) names.insert(file.path());
+  return names;
+}
+
+// Killed by rank 1 before any of its calls, and so wherever it is then.  Orphans are this process's.
+TEST_F(MortalRun, TheOthersDieWithRank0) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  const std::set<std::string> names = shared_memory_with_names();
+  for (int call = 0; call < 20; ++call) {
+    SCOPED_TRACE(fmt::format("call {}", call));
+    if (::fork() == 0) {
+      error_at(1, call, "parent");
+      ::_exit(9);  // it lives
+    }
+    const std::vector<int> ends = ends_of_all_processes();
+    EXPECT_GE(ends.size(), call == 0 ? 2u : 3u);  // at first the last one may not have been started
+    EXPECT_TRUE(std::ranges::any_of(ends, [](int end) { return WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL; }));
+    EXPECT_TRUE(std::ranges::none_of(ends, [](int end) { return WIFEXITED(end) && WEXITSTATUS(end) == 9; }));
+  }
+  EXPECT_EQ(shared_memory_with_names(), names);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
 
 // Starts 32 processes where there are descriptors for a few: the error, and whether a process is left.
 std::string start_without_descriptors() {
