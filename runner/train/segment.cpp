@@ -1,5 +1,6 @@
 #include "runner/train/segment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
