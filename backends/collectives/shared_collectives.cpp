@@ -16,6 +16,7 @@
 namespace runner::backends {
 namespace {
 
+constexpr size_t kLine = 64;                  // bytes of a cache line
 constexpr size_t kPiece = size_t{256} << 10;  // bytes of one rank that pass at a time
 constexpr size_t kSmall = size_t{16} << 10;   // up to here a second meeting costs more than folding it all
 
@@ -149,19 +150,6 @@ void SharedCollectives::barrier(const Site& site) {
 
 // ---- values --------------------------------------------------------------------------------------------------------
 
-namespace {
-
-// The part of `rank` in `bytes` bytes, in whole cache lines.
-std::pair<size_t, size_t> part_of(size_t bytes, int rank, int size) {
-  const size_t lines = (bytes + 63) / 64;
-  const auto bound = [&](int r) {
-    return std::min(bytes, lines * static_cast<size_t>(r) / static_cast<size_t>(size) * 64);
-  };
-  return {bound(rank), bound(rank + 1)};
-}
-
-}  // namespace
-
 // Lets `bytes` bytes pass in pieces: stage(offset, count) writes this rank's piece, take(offset, count) reads those of
 // all ranks.
 template <class Stage, class Take>
@@ -193,7 +181,7 @@ void SharedCollectives::fold_all(const CallRecord& record, std::span<std::byte> 
   }
   std::byte* const folded = common().folded;
   pass(record, values.size(), stage_mine, [&](size_t offset, size_t count) {
-    const auto [first, end] = part_of(count, rank_, size_);
+    const auto [first, end] = part_of(count, kLine, rank_, size_);
     fold_share(first, end, folded + first);
     meet();
     if (keeps) copy_bytes(values.data() + offset, folded, count);

@@ -1,6 +1,7 @@
-// Division of counts and sizes that rounds up.
+// Division of counts and sizes: rounded up, and among ranks.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 
 namespace runner::backends {
@@ -15,6 +16,20 @@ constexpr T ceil_div(T a, T b) {
 template <std::integral T>
 constexpr T round_up(T a, T b) {
   return ceil_div(a, b) * b;
+}
+
+template <std::integral T>
+struct Part {
+  T first, end;
+};
+
+// What `rank` of `size` gets of `count` in whole lines, about as many as each other.
+template <std::integral T>
+constexpr Part<T> part_of(T count, T line, int rank, int size) {
+  const auto bound = [&](int r) {
+    return std::min(count, ceil_div(count, line) * static_cast<T>(r) / static_cast<T>(size) * line);
+  };
+  return {bound(rank), bound(rank + 1)};
 }
 
 }  // namespace runner::backends

@@ -13,9 +13,8 @@ namespace {
 constexpr int64_t kLine = 16;  // floats of a cache line
 
 Shares::Range share(int64_t elements, int rank, int size) {
-  const int64_t lines = backends::ceil_div(elements, kLine);
-  const auto bound = [&](int64_t r) { return std::min(elements, lines * r / size * kLine); };
-  return {bound(rank), bound(rank + 1) - bound(rank)};
+  const auto [first, end] = backends::part_of(elements, kLine, rank, size);
+  return {first, end - first};
 }
 
 // Memory of all ranks for an array of which each has one, or all together.

@@ -9,6 +9,10 @@
 #include "schema/error.h"
 
 namespace runner::train {
+
+Value input_value(backends::Program& program, size_t index) {
+  return {&program, program.inputs()[index].value};
+}
 namespace {
 
 namespace ops = backends::ops;
@@ -31,10 +35,6 @@ TensorType label_type(const data::Encoding& encoding, int64_t batch) {
   if (encoding.sequence > 0) return {DType::kI64, Shape{batch, encoding.sequence}};
   if (encoding.label_kind == data::LabelKind::kClass) return {DType::kI64, Shape{batch}};
   return {DType::kF32, Shape{batch, encoding.outputs}};
-}
-
-Value input_value(Program& program, size_t index) {
-  return {&program, program.inputs()[index].value};
 }
 
 DType dtype_of(schema::Precision precision) {

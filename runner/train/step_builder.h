@@ -70,7 +70,10 @@ enum ForwardOutput : int {
 backends::StepSpecification read_specification(backends::ValueId value);
 backends::StepSpecification segment_specification();
 
-// The inputs of a Program under construction, as values.
+// An input of a Program under construction.
+Value input_value(backends::Program& program, size_t index);
+
+// All of them.
 struct StepFrame {
   std::vector<Value> arrays;                         // as in the layout
   std::vector<Value> parameters;                     // by ParameterId: parts of them

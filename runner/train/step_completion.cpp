@@ -20,10 +20,6 @@ using backends::Program;
 using backends::Subject;
 using backends::ValueId;
 
-Value input_value(Program& program, size_t index) {
-  return {&program, program.inputs()[index].value};
-}
-
 std::vector<Value> array_inputs(Program& program, const DeviceLayout& layout) {
   std::vector<Value> values;
   for (size_t i = 0; i < layout.arrays().size(); ++i) values.push_back(input_value(program, i));
