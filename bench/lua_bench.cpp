@@ -14,7 +14,7 @@
 
 #include "backends/plan/plan_cache.h"
 #include "runner/lua/hook_file.h"
-#include "runner/train/step_builder.h"
+#include "runner/train/step/step_builder.h"
 
 namespace {
 

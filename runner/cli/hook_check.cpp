@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runner/lua/hook_file.h"
-#include "runner/train/hook_agreement.h"
+#include "runner/train/step/hook_agreement.h"
 
 namespace runner::cli {
 namespace {

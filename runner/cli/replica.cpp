@@ -4,7 +4,7 @@
 
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
-#include "runner/train/replicas.h"
+#include "runner/train/replicas/replicas.h"
 #include "runner/train/run.h"
 #include "schema/compose.h"
 #include "schema/error.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/hooks.h"
+#include "runner/train/step/hooks.h"
 #include "schema/recipe.h"
 
 namespace runner::cli {

@@ -13,7 +13,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/seal.h"
-#include "runner/train/custom_loop.h"
+#include "runner/train/loop/custom_loop.h"
 #include "schema/suggest.h"
 
 namespace runner::lua {

@@ -14,7 +14,7 @@
 #include "runner/lua/recording.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/value_exchange.h"
-#include "runner/train/custom_loop.h"
+#include "runner/train/loop/custom_loop.h"
 
 namespace runner::lua {
 namespace {

@@ -14,7 +14,7 @@
 #include "backends/graph/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/recording.h"
-#include "runner/train/loss.h"
+#include "runner/train/step/loss.h"
 #include "schema/metric_names.h"
 #include "schema/suggest.h"
 
@@ -59,7 +59,7 @@ Value weight_field(lua_State* state) {
   return field(state, "weight", "weight");
 }
 
-// A negative weight turns a gradient around.  A loss with one is NaN, which the run explains (train/not_finite.h).
+// A negative weight turns a gradient around.  A loss with one is NaN, which the run explains (train/step/not_finite.h).
 void refuse_negative(train::StepLosses& step) {
   const Value wrong = ops::full_like(step.losses, std::numeric_limits<double>::quiet_NaN());
   step.losses = ops::where(ops::lt(step.weights, ops::full_like(step.weights, 0.0)), wrong, step.losses);

@@ -1,7 +1,7 @@
 // What the steps of a hook return, checked and made into what the trainer works with.
 #pragma once
 
-#include "runner/train/hooks.h"
+#include "runner/train/step/hooks.h"
 
 struct lua_State;
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runner/lua/hook_table.h"
-#include "runner/train/hooks.h"
+#include "runner/train/step/hooks.h"
 
 struct lua_State;
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/report/plot.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 
 namespace runner::report {
 

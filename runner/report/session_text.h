@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 
 namespace runner::report {
 

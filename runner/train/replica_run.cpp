@@ -6,12 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/checkpoint.h"
-#include "runner/train/custom_loop.h"
-#include "runner/train/declared_loop.h"
-#include "runner/train/resuming.h"
-#include "runner/train/state_sharing.h"
-#include "runner/train/trial_replica.h"
+#include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/declared_loop.h"
+#include "runner/train/loop/trial_replica.h"
+#include "runner/train/states/checkpoint.h"
+#include "runner/train/states/resuming.h"
+#include "runner/train/states/state_sharing.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/json.h"

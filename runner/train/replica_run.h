@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "backends/runtime/affinity.h"
-#include "runner/train/forking.h"
-#include "runner/train/hooks.h"
-#include "runner/train/interval.h"
-#include "runner/train/loop_host.h"
-#include "runner/train/profiler.h"
+#include "runner/train/loop/interval.h"
+#include "runner/train/loop/loop_host.h"
+#include "runner/train/loop/session.h"
+#include "runner/train/loop/window_log.h"
+#include "runner/train/record/profiler.h"
+#include "runner/train/record/run_record.h"
 #include "runner/train/run.h"
-#include "runner/train/run_record.h"
-#include "runner/train/session.h"
-#include "runner/train/window_log.h"
+#include "runner/train/states/forking.h"
+#include "runner/train/step/hooks.h"
 
 namespace runner::train {
 
@@ -74,8 +74,8 @@ class ReplicaRun : private RunControl, private LoopHost {
   void begin_window() override;
 
   // A moment like the end of a window, but for the update.
-  void inside_window(const Trainer::Window& window) override;
-  void end_window(const Trainer::Window& window) override;
+  void inside_window(const TrainingWindow& window) override;
+  void end_window(const TrainingWindow& window) override;
 
   // What evaluations and hooks do behind a window, and the state that is due then.
   void finish_window(WindowEnd end, bool logged);
@@ -118,7 +118,7 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   data::Position position() const override { return position_; }
   void set_position(const data::Position& position) override;
-  const Trainer::Window& window() const override { return window_; }
+  const TrainingWindow& window() const override { return window_; }
   void warn(const std::string& text) override { record_.warn(text); }
   void point(const std::string& name, double value) override { points_[name] = value; }
   void save_soon(bool in_window) override;
@@ -180,7 +180,7 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   int64_t next_accumulation_ = recipe_.gradient_accumulation_steps;  // batches of a window behind the one under way
   data::Position position_;                                          // of the next batch
-  Trainer::Window window_;                    // of the recipe's loop, under way; without batches: none
+  TrainingWindow window_;                     // of the recipe's loop, under way; without batches: none
   Reached reached_;                           // at the end of the newest window
   Reached saved_until_;                       // where the newest state could have been, inside a window, too
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed

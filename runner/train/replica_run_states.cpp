@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/checkpoint.h"
 #include "runner/train/replica_run.h"
-#include "runner/train/resuming.h"
-#include "runner/train/state_sharing.h"
+#include "runner/train/states/checkpoint.h"
+#include "runner/train/states/resuming.h"
+#include "runner/train/states/state_sharing.h"
 #include "schema/error.h"
 
 namespace runner::train {

@@ -4,13 +4,13 @@
 
 #include <fmt/format.h>
 
-#include "runner/train/checkpoint.h"
-#include "runner/train/custom_loop.h"
-#include "runner/train/declared_loop.h"
-#include "runner/train/parameter_use.h"
-#include "runner/train/reduction.h"
+#include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/declared_loop.h"
 #include "runner/train/replica_run.h"
-#include "runner/train/wishes.h"
+#include "runner/train/replicas/reduction.h"
+#include "runner/train/replicas/wishes.h"
+#include "runner/train/states/checkpoint.h"
+#include "runner/train/step/parameter_use.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -84,7 +84,7 @@ void ReplicaRun::begin_window() {
   adopt_accumulation();
 }
 
-void ReplicaRun::inside_window(const Trainer::Window& window) {
+void ReplicaRun::inside_window(const TrainingWindow& window) {
   window_ = window;
   position_ = window.next;
   if (records_batches_ && session_.ranks != nullptr)
@@ -97,7 +97,7 @@ void ReplicaRun::inside_window(const Trainer::Window& window) {
   record_.collect();
 }
 
-void ReplicaRun::end_window(const Trainer::Window& window) {
+void ReplicaRun::end_window(const TrainingWindow& window) {
   window_ = {};
   for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
   const Reached before = reached_;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "runner/train/replica_run.h"
-#include "runner/train/replicas.h"
+#include "runner/train/replicas/replicas.h"
 #include "schema/error.h"
 #include "schema/system_limits.h"
 #include "store/process.h"

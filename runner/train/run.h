@@ -23,9 +23,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/train/batch_fit.h"
-#include "runner/train/hooks.h"
-#include "runner/train/memory_use.h"
+#include "runner/train/loop/batch_fit.h"
+#include "runner/train/loop/memory_use.h"
+#include "runner/train/step/hooks.h"
 #include "schema/recipe.h"
 #include "schema/source_mark.h"
 #include "store/provenance.h"

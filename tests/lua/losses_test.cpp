@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/train/loss.h"
+#include "runner/train/step/loss.h"
 #include "tests/lua/lua_step.h"
 
 namespace runner::lua {

@@ -1,6 +1,6 @@
 // train.auto_batch_size and cpu.memory: what fits is known before it runs, and parts of batches train as the batches
 // do.
-#include "runner/train/batch_fit.h"
+#include "runner/train/loop/batch_fit.h"
 
 #include <algorithm>
 #include <optional>
@@ -13,8 +13,8 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "runner/data/loader.h"
-#include "runner/train/memory_use.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/memory_use.h"
+#include "runner/train/loop/session.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"

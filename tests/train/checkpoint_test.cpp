@@ -1,5 +1,5 @@
 // The document of a state's host part, as this version and older ones wrote it.
-#include "runner/train/checkpoint.h"
+#include "runner/train/states/checkpoint.h"
 
 #include <cstring>
 

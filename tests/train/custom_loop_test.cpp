@@ -1,5 +1,5 @@
 // Loops that a hook drives: windows, cuts, clocks, skips, and what their states hold.
-#include "runner/train/custom_loop.h"
+#include "runner/train/loop/custom_loop.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Tensors that replicas exchange by value, against plain loops.
-#include "runner/train/host_tensor.h"
+#include "runner/train/replicas/host_tensor.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "runner/train/interval.h"
+#include "runner/train/loop/interval.h"
 
 #include <vector>
 

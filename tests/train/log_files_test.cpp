@@ -1,6 +1,6 @@
 // Points in files while a run trains: the same as the store has, line by line; several runs and attempts in one file;
 // files that cannot be written, and readers that do not read.
-#include "runner/train/log_files.h"
+#include "runner/train/record/log_files.h"
 
 #include <algorithm>
 #include <csignal>

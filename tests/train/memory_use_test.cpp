@@ -1,5 +1,5 @@
 // What a recipe is estimated to take in several processes, against what its replicas then have: on threads.
-#include "runner/train/memory_use.h"
+#include "runner/train/loop/memory_use.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/train/run_fixture.h"

@@ -1,6 +1,6 @@
 // Evaluation figures against plain formulas, in one piece and in any batches.
 
-#include "runner/train/metrics.h"
+#include "runner/train/loop/metrics.h"
 
 #include <cmath>
 

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runner/train/replicas.h"
+#include "runner/train/replicas/replicas.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"

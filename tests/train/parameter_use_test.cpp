@@ -1,5 +1,5 @@
 // Parameters that some steps do not use, with comm.unused: skip, against torch.optim and gradients that are None.
-#include "runner/train/parameter_use.h"
+#include "runner/train/step/parameter_use.h"
 
 #include <cmath>
 #include <cstring>
@@ -10,7 +10,7 @@
 
 #include "runner/formats/safetensors.h"
 #include "runner/lua/hook_file.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"

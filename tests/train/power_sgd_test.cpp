@@ -1,5 +1,5 @@
 // Gradients that travel by PowerSGD, against torch.distributed's hooks with two processes.
-#include "runner/train/power_sgd.h"
+#include "runner/train/step/power_sgd.h"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"

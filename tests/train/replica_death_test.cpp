@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "backends/collectives/shared_memory.h"
-#include "runner/train/replicas.h"
+#include "runner/train/replicas/replicas.h"
 #include "schema/error.h"
 #include "tests/train/run_fixture.h"
 

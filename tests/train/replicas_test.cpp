@@ -17,8 +17,8 @@
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
-#include "runner/train/evaluator.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
@@ -67,7 +67,7 @@ threads: 1
     data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
     const int64_t steps = windows > 0 ? windows : session.scale.total_steps;
     for (int64_t step = 0; step < steps; ++step) {
-      const Trainer::Window window = session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
+      const TrainingWindow window = session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
       EXPECT_TRUE(window.finite);
       result.samples.push_back(window.samples);
       result.losses.push_back(session.trainer.take_logged_loss());
@@ -170,7 +170,7 @@ TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
     on_each_rank(overrides, [&](Session& session) {
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
-      Trainer::Window window;
+      TrainingWindow window;
       while (!window.done) {
         session.trainer.advance(loader, {}, window);
         if (session.rank() == 0) found.push_back(floats(session, Role::kGradients));

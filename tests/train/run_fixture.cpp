@@ -1,6 +1,6 @@
 #include "tests/train/run_fixture.h"
 
-#include "runner/train/forking.h"
+#include "runner/train/states/forking.h"
 #include "schema/recipe_identity.h"
 #include "schema/recipe_reader.h"
 #include "store/state_store.h"

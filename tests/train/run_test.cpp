@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "runner/formats/model_files.h"
-#include "runner/train/checkpoint.h"
-#include "runner/train/stored_model.h"
+#include "runner/train/states/checkpoint.h"
+#include "runner/train/states/stored_model.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"
 #include "tests/train/run_fixture.h"

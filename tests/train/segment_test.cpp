@@ -1,5 +1,5 @@
 // What segments of a loop make of the arrays on the device, against gradients that are known by hand.
-#include "runner/train/segment.h"
+#include "runner/train/step/segment.h"
 
 #include <cmath>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/graph/ops.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"
 #include "tests/train/run_fixture.h"

@@ -1,11 +1,11 @@
 // What the plan cache is asked with decides the step.
-#include "runner/train/step_builder.h"
+#include "runner/train/step/step_builder.h"
 
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/step_fixture.h"

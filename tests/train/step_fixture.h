@@ -1,7 +1,7 @@
 // The steps of a small model, built without data or a device.
 #pragma once
 
-#include "runner/train/step_builder.h"
+#include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 

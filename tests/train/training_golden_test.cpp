@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
@@ -36,7 +36,7 @@ class SteppedTraining {
   };
 
   Step step() {
-    Trainer::Window window = session_.trainer.run_window(loader_, session_.rates());
+    TrainingWindow window = session_.trainer.run_window(loader_, session_.rates());
     EXPECT_TRUE(window.finite);
     session_.trainer.learn(window);
     scale_ = session_.trainer.loss_scale();

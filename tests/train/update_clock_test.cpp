@@ -1,5 +1,5 @@
 // What a step takes from counts that the device keeps, against plain loops that count on the host.
-#include "runner/train/update_clock.h"
+#include "runner/train/step/update_clock.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
-#include "runner/train/checkpoint.h"
-#include "runner/train/custom_loop.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/custom_loop.h"
+#include "runner/train/loop/session.h"
+#include "runner/train/states/checkpoint.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/json.h"
@@ -110,7 +110,7 @@ class UpdateClockTest : public RunFixture {
                         {.seed = session.data_seed(), .replica = session.rank(), .prefetch = 0});
     Trained result;
     for (int64_t step = 1; step <= session.scale.total_steps; ++step) {
-      Trainer::Window window = session.trainer.run_window(loader, session.rates());
+      TrainingWindow window = session.trainer.run_window(loader, session.rates());
       if (every == 0 || step % every != 0) continue;
       session.trainer.learn(window);
       EXPECT_EQ(session.trainer.pending(), 0);

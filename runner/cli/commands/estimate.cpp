@@ -4,7 +4,7 @@
 
 #include "runner/cli/commands/commands.h"
 #include "runner/lua/hook_file.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
 
 namespace runner::cli {

@@ -15,7 +15,7 @@
 #include "runner/report/provenance.h"
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
-#include "runner/train/forking.h"
+#include "runner/train/states/forking.h"
 #include "schema/compose.h"
 #include "schema/json.h"
 #include "schema/recipe_warnings.h"

@@ -6,7 +6,7 @@
 #include "runner/report/error_text.h"
 #include "runner/report/plot.h"
 #include "runner/report/session_text.h"
-#include "runner/train/session.h"
+#include "runner/train/loop/session.h"
 #include "schema/recipe_warnings.h"
 
 namespace runner::cli {

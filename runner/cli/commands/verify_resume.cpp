@@ -1,4 +1,4 @@
-#include "runner/train/verify_resume.h"
+#include "runner/train/states/verify_resume.h"
 
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/recipe_record.h"

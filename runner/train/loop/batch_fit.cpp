@@ -1,0 +1,65 @@
+#include "runner/train/loop/batch_fit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/runtime/available_memory.h"
+#include "backends/tensor/rounding.h"
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/memory_use.h"
+#include "runner/train/loop/trial_replica.h"
+#include "schema/error.h"
+#include "schema/field_words.h"
+
+namespace runner::train {
+namespace {
+
+// Where the device does not say, processes divide what the machine has free and they do not have together.
+int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe& recipe, int64_t common) {
+  if (const auto limit = device.memory_limit()) return *limit;
+  const int64_t available = std::max(static_cast<int64_t>(backends::available_memory()), common);
+  return common + (available - common) / recipe.num_processes;
+}
+
+[[noreturn]] void fail_with(const std::vector<BatchAttempt>& attempts, int64_t resident, int64_t memory) {
+  const int64_t least = std::ranges::min(attempts, {}, &BatchAttempt::bytes).bytes;
+  fail(ErrorKind::kRun,
+       "train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least {}, {} of them for "
+       "parameters, gradients and optimizer, and has {}; a smaller model, or more memory, helps",
+       schema::size_text(least), schema::size_text(resident), schema::size_text(memory));
+}
+
+}  // namespace
+
+FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const data::DataPlan& plan) {
+  const int64_t batch = plan.max_batch();
+  FittedBatch fitted;
+  fitted.samples = samples;
+  fitted.batch_size = std::min(samples, batch);
+  fitted.accumulation = recipe.gradient_accumulation_steps * backends::ceil_div(batch, fitted.batch_size);
+  return fitted;
+}
+
+FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const data::Data& data,
+                      const data::DataPlan& plan, const backends::Device& device) {
+  const int64_t in_training = plan.max_batch();
+  const int64_t in_evaluation = data.eval ? evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch() : 0;
+  const MemoryUse arrays = trial.trainer().arrays_memory();
+  const int64_t resident = arrays.total();
+  const int64_t memory = memory_of_a_process(device, recipe, arrays.common);
+  std::vector<BatchAttempt> attempts;
+  for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
+    trial.trainer().set_most_at_once(samples);
+    int64_t steps = trial.trainer().temporary_bytes_of_window(plan);
+    if (in_evaluation > 0) steps = std::max(steps, trial.trainer().temporary_bytes_of_evaluation(in_evaluation));
+    attempts.push_back({samples, resident + steps, resident + steps <= memory});
+    if (!attempts.back().fits && samples == 1) fail_with(attempts, resident, memory);
+    if (!attempts.back().fits) continue;
+    FittedBatch fitted = fitted_before(samples, recipe, plan);
+    fitted.memory_bytes = memory;
+    fitted.attempts = std::move(attempts);
+    return fitted;
+  }
+}
+
+}  // namespace runner::train

@@ -1,0 +1,466 @@
+#include "runner/train/loop/custom_loop.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/graph/type_text.h"
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/replicas/reduction.h"
+#include "runner/train/run.h"
+#include "runner/train/step/digest.h"
+#include "runner/train/step/loss_scaler.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+int64_t samples_of(const data::Batch& batch) {
+  return std::ranges::count_if(batch.weights, [](float weight) { return weight != 0; });
+}
+
+// What all replicas have to do alike.
+enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, kEvening };
+
+}  // namespace
+
+CustomLoop::CustomLoop(Session& session, Hooks& hooks, LoopHost& host)
+    : session_(session),
+      trainer_(session.trainer),
+      ranks_(session.trainer.is_local() ? nullptr : session.ranks),
+      hooks_(hooks),
+      host_(host),
+      shares_(ranks_ == nullptr ? std::vector<Shares>()
+                                : shares_of_all(trainer_.model().parameters, trainer_.optimizers(), session.recipe.comm,
+                                                ranks_->size())),
+      reached_(held_parameters()),
+      touched_{.stepped = std::vector<bool>(optimizers().size())} {}
+
+void CustomLoop::run() {
+  begin_segment();
+  try {
+    hooks_.train(*this);
+  } catch (const Error&) {
+    end_segment(/*run=*/false);
+    if (!stopped_) throw;
+    return;
+  }
+  end_batch();
+  end_segment();
+  drop_window();
+  host_.settle();
+}
+
+// ---- segments ------------------------------------------------------------------------------------------------------
+
+// The one under way.  A hook that goes on after an error of the loop's has none.
+Segment& CustomLoop::segment() {
+  RUN_CHECK(segment_.has_value(), ErrorKind::kRun, "the loop has ended with an error; there is nothing to go on with");
+  return *segment_;
+}
+
+void CustomLoop::begin_segment() {
+  const data::Batch* const on = batch();
+  const bool training = on != nullptr && eval_.batch == nullptr;
+  segment_.emplace(trainer_.builder(),
+                   Segment::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
+                                      .training = training,
+                                      .gradients = trainer_.gradients(),
+                                      .reached = reached_,
+                                      .losses = window_.losses,
+                                      .voided = !window_.seen.finite,
+                                      .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
+                                      .shares = shares_});
+  reads_ = 0;
+  caught_up_ = 0;
+  segment_->inputs().read = [this, on](Value value) {
+    count_reading();
+    return trainer_.read_value(*segment_, value.id, on);
+  };
+  hooks_.record(&segment_->inputs());
+}
+
+void CustomLoop::count_reading() {
+  constexpr int kMostReads = 1000;
+  RUN_CHECK(++reads_ <= kMostReads, ErrorKind::kRun,
+            "more than {} values are read in one step: tensor:item() and tensor:tolist(), and what acc:gather and its "
+            "like do with tensors, compute what they need each time; stack what is to be read, or call acc:mark_step() "
+            "in between",
+            kMostReads);
+  caught_up_ = segment_->meetings();
+}
+
+HostTensor CustomLoop::read(Value value) {
+  RUN_ASSERT(segment_.has_value());
+  count_reading();
+  return {value.type(), trainer_.read_bytes(*segment_, value.id, batch())};
+}
+
+// `run`: false drops what was recorded.
+void CustomLoop::end_segment(bool run) {
+  hooks_.record(nullptr);
+  if (segment_ && run) run_segment();
+  segment_.reset();
+}
+
+void CustomLoop::run_segment() {
+  if (train_.batch == nullptr) segment_->reduce();  // there is no window whose end would do it
+  segment_->finish();
+  trainer_.set_gradients(segment_->gradients());
+  reached_ = segment_->reached();
+  window_.losses = segment_->losses();
+  if (!segment_->does_something()) return;
+  trainer_.run_segment(*segment_, batch());
+  const auto holds = [&](int output) { return output < 0 || trainer_.read_output(*segment_, output) != 0; };
+  const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
+  // The loss scaler leaves out steps of losses that are finite.
+  const bool applied = take_steps();
+  const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
+  window_.overflowed |= finite && !applied;
+  for (const Segment::Logged& logged : segment_->logged())
+    host_.point(logged.name, trainer_.read_output(*segment_, logged.output));
+  // What follows runs something else: what is to be read has been read.
+  if (!own || !finite) note_not_finite();
+  if (!finite || (!own && ranks_ == nullptr)) void_window();
+}
+
+// Each replica for itself.
+void CustomLoop::note_not_finite() {
+  if (!not_finite_ && !window_.found) window_.found = trainer_.explain_not_finite(*segment_, batch());
+}
+
+// All replicas at once: what has been reduced is not finite.
+void CustomLoop::void_window() {
+  if (!std::exchange(window_.seen.finite, false)) return;
+  if (!not_finite_)
+    not_finite_ = first_found(window_.found, "a loss, or the gradient of one", ranks_,
+                              {"what is not finite", trainer_.counters.windows + 1});
+  host_.not_finite(*not_finite_, window_.untouched);
+}
+
+// Whether all steps of the segment, which has run, were applied; what was counted with those that were not is taken
+// back.
+bool CustomLoop::take_steps() {
+  Counters& counters = trainer_.counters;
+  bool all = true;
+  for (const Segment::Step& step : segment_->steps()) {
+    const bool applied = trainer_.read_output(*segment_, step.output) != 0;
+    window_.untouched = window_.untouched && !applied;
+    counters.update_was_skipped = !applied;
+    all = all && applied;
+    if (applied) continue;
+    --counters.updates[optimizers()[static_cast<size_t>(step.optimizer)]];
+    counters.scheduled -= step.scheduled;
+  }
+  return all;
+}
+
+CustomLoop::Cost CustomLoop::cost() const {
+  const backends::PlanCacheCounters cache = trainer_.plan_use().cache;
+  return {seconds_since_process_start(), cache.hits + cache.misses, cache.misses};
+}
+
+std::optional<CustomLoop::Rows> CustomLoop::rows() const {
+  if (batch() == nullptr) return std::nullopt;
+  return Rows{batch()->size, samples_of(*batch())};
+}
+
+void CustomLoop::catch_up() {
+  if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
+  backends::Program& program = segment_->inputs().forward.program;
+  trainer_.read_value(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
+}
+
+void CustomLoop::mark_step() {
+  end_segment();
+  begin_segment();
+}
+
+const StepInputs& CustomLoop::inputs(int64_t number) {
+  if (eval_.batch != nullptr && train_.batch != nullptr && number == train_.number) leave_evaluation();
+  RUN_CHECK(batch() != nullptr && number == current().number, ErrorKind::kRun,
+            "this batch is over; keep numbers, with tensor:item() or tensor:tolist()");
+  return segment().inputs();
+}
+
+// ---- batches -------------------------------------------------------------------------------------------------------
+
+void CustomLoop::begin_batches(Split split) {
+  if (split == Split::kTrain) {
+    end_left_batch();
+    RUN_CHECK(!epochs_.given || *epochs_.given == place().epoch, ErrorKind::kRun,
+              "acc:batches: the batches of this epoch are over; the next ones come with the next epoch");
+    end_segment();
+    if (host_.finished()) stop();
+    epochs_.batches = place().epoch;
+  } else {
+    RUN_CHECK(session_.data.eval.has_value(), ErrorKind::kRun,
+              "acc:batches(\"eval\"): the recipe has no evaluation data; add data.eval or data.split");
+    end_segment();
+    close_evaluation();
+    const data::DataPlan plan = evened(evaluation_plan(session_.recipe, session_.data.eval->size(), session_.ranks));
+    eval_.loader.emplace(
+        *session_.data.eval, plan,
+        data::LoaderSpec{
+            .shuffle = false, .replica = session_.rank(), .epochs = 1, .prefetch = 0, .never_empty = true});
+    eval_.left = plan.steps_per_epoch();
+  }
+  begin_segment();
+}
+
+std::optional<int64_t> CustomLoop::next_batch(Split split) {
+  return split == Split::kTrain ? next_train_batch() : next_eval_batch();
+}
+
+std::optional<int64_t> CustomLoop::next_train_batch() {
+  end_batch();
+  end_segment();
+  const bool over = host_.finished() || place().epoch != epochs_.batches;
+  if (!over) {
+    stop_where_interrupted();
+    if (window_.seen.batches == 0) host_.begin_window();
+    load_training();
+    if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
+    train_.batch = &train_.loader->next();
+    if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
+    train_.number = ++batches_;
+    touched_ = {.stepped = std::vector<bool>(optimizers().size())};
+  }
+  begin_segment();
+  return over ? std::nullopt : std::optional(train_.number);
+}
+
+// Anew where what it gives is to be evened otherwise.
+void CustomLoop::load_training() {
+  if (train_.loader && train_.evening == evening_) return;
+  train_.loader.reset();
+  data::LoaderSpec spec = host_.loader_spec();
+  spec.from = place();
+  train_.loader.emplace(session_.data.train, evened(session_.plan), spec);
+  train_.evening = evening_;
+}
+
+std::optional<bool> CustomLoop::set_evening(std::optional<bool> even) {
+  decide({kEvening, static_cast<uint64_t>(even ? *even : 2)});
+  if (even && session_.ranks != nullptr && session_.recipe.data.dispatch_batches &&
+      !std::exchange(warned_of_evening_, true))
+    host_.warn(
+        "acc:join: even_batches makes no difference to training batches that are dispatched (data.dispatch_batches, "
+        "which data.stream implies): their last step is divided evenly");
+  return std::exchange(evening_, even);
+}
+
+data::DataPlan CustomLoop::evened(const data::DataPlan& plan) const {
+  data::PlanSpec spec = plan.spec();
+  spec.even_batches = evening_.value_or(spec.even_batches);
+  return data::DataPlan(spec);
+}
+
+std::optional<int64_t> CustomLoop::next_eval_batch() {
+  end_segment();
+  const bool over = !eval_.loader || eval_.left == 0;
+  if (over) {
+    close_evaluation();
+  } else {
+    --eval_.left;
+    eval_.batch = &eval_.loader->next();
+    eval_.number = ++batches_;
+  }
+  begin_segment();
+  return over ? std::nullopt : std::optional(eval_.number);
+}
+
+// A loop over the evaluation data was left with break: the training batch around it goes on.
+void CustomLoop::leave_evaluation() {
+  end_segment();
+  close_evaluation();
+  begin_segment();
+}
+
+void CustomLoop::close_evaluation() {
+  eval_.batch = nullptr;
+  eval_.loader.reset();
+}
+
+// The training batch is done: with it, perhaps, the window.
+void CustomLoop::end_batch() {
+  close_evaluation();
+  if (train_.batch == nullptr) return;
+  const bool last = sync_gradients();
+  if (last || session_.recipe.sync_each_batch) segment().reduce();
+  end_segment();
+  const data::Batch batch = *train_.batch;
+  train_.batch = nullptr;
+  take_in(batch, window_.seen);
+  if (!last) return;
+  Window window = std::exchange(window_, {});
+  window.seen.applied = !window.overflowed || !window.untouched;
+  window.seen.lr = window.rate.value_or(rate(0));
+  trainer_.count(window.seen);
+  host_.end_window(window.seen);
+}
+
+// An interrupted run saves its state and goes on another day; the hook must not go on without it.
+void CustomLoop::stop_where_interrupted() {
+  if (host_.interrupted() && window_.seen.batches == 0) stop();
+}
+
+void CustomLoop::stop() {
+  stopped_ = true;
+  fail(ErrorKind::kInterrupted, "the run is over");
+}
+
+void CustomLoop::decide(std::initializer_list<uint64_t> words) {
+  for (const uint64_t word : words) window_.seen.decisions = mixed(window_.seen.decisions, word);
+}
+
+// ---- gradients and updates -----------------------------------------------------------------------------------------
+
+bool CustomLoop::sync_gradients() const {
+  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.seen.batches);
+}
+
+// The mean over a window is Σ over its batches, of all replicas that add up their gradients, of the sum over samples,
+// divided by the samples of the window; without a batch it is the mean over the replicas.
+void CustomLoop::backward(Value loss) {
+  decide({kBackward, form_of(loss.shape())});
+  RUN_CHECK(eval_.batch == nullptr, ErrorKind::kRun, "backward: this is a batch of the evaluation data");
+  const bool by_sample = loss.shape().rank() > 0;
+  double samples = 1, window = 1;
+  if (train_.batch != nullptr) {
+    RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
+              "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
+              loss.type(), train_.batch->size);
+    samples = static_cast<double>(samples_of(*train_.batch));
+    window = static_cast<double>(window_.samples);
+  } else {
+    if (by_sample) samples = static_cast<double>(loss.shape()[0]);
+    window = samples * (ranks_ != nullptr ? ranks_->size() : 1);
+  }
+  const bool again = train_.batch != nullptr && touched_.counted;
+  const double counted = again ? 0 : samples;
+  // A replica that steps alone may have no sample.
+  const double share = window == 0 ? 0 : (by_sample ? 1 : samples) / window;
+  segment().backward(loss, share, samples, counted);
+  touched_.counted = train_.batch != nullptr;  // what has failed does not count
+}
+
+Value CustomLoop::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
+  if (!sync_gradients()) return {};
+  decide({kClipNorm, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
+  segment().reduce();
+  return segment().clip_grad_norm(optimizer, limit);
+}
+
+void CustomLoop::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
+  if (!sync_gradients()) return;
+  decide({kClipValue, static_cast<uint64_t>(optimizer.value_or(-1)), std::bit_cast<uint64_t>(limit)});
+  segment().reduce();
+  segment().clip_grad_value(optimizer, limit);
+}
+
+void CustomLoop::step(int32_t optimizer) {
+  if (!sync_gradients()) return;
+  Counters& counters = trainer_.counters;
+  const WindowRates rates = session_.rates();
+  decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
+  segment().reduce();
+  trainer_.note_unused(segment().unused(optimizer));
+  int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
+  segment().step(
+      optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);
+  ++updates;  // taken back when the segment has run and the step was skipped
+  if (!segment().applied()) counters.update_was_skipped = false;
+  window_.rate = base_rate(0) * rates.factor;
+  touched_.stepped[static_cast<size_t>(optimizer)] = true;
+}
+
+void CustomLoop::zero_grad(int32_t optimizer) {
+  if (!sync_gradients()) return;
+  RUN_CHECK(window_.seen.batches == 0 || touched_.stepped[static_cast<size_t>(optimizer)], ErrorKind::kRun,
+            "zero_grad: the gradients of the {} batches before in this window would be lost; call it behind step",
+            window_.seen.batches);
+  decide({kZeroGrad, static_cast<uint64_t>(optimizer)});
+  segment().zero_grad(optimizer);
+}
+
+double CustomLoop::base_rate(int32_t optimizer) const {
+  for (const OptimizerGroup& group : trainer_.optimizers().groups)
+    if (group.optimizer == optimizer) return group.rule.hyper.lr;
+  return 0;
+}
+
+double CustomLoop::rate(int32_t optimizer) {
+  return base_rate(optimizer) * session_.schedule.factor(scheduled());
+}
+
+// Where a step under way turns out to be skipped, what has been scheduled with it is taken back.
+int64_t CustomLoop::scheduled() {
+  int64_t count = trainer_.counters.scheduled;
+  if (!may_skip() || !segment_) return count;
+  for (const Segment::Step& step : segment_->steps())
+    if (step.scheduled > 0 && segment_->inputs().read(step.applied).front() == 0) count -= step.scheduled;
+  return count;
+}
+
+// With the newest update: where that is skipped, so is this, as soon as it shows.
+void CustomLoop::step_schedule() {
+  if (!sync_gradients()) return;
+  if (segment().applied()) {
+    segment().step_schedule(session_.schedule.steps_per_update());
+  } else if (trainer_.counters.update_was_skipped) {
+    return;
+  }
+  trainer_.counters.scheduled += session_.schedule.steps_per_update();
+}
+
+bool CustomLoop::may_skip() const {
+  return session_.recipe.train.on_nan == schema::OnNan::kSkip || first_scale(session_.recipe).has_value();
+}
+
+// Costs a read where the newest step is in the segment under way.
+bool CustomLoop::step_was_skipped() {
+  if (!segment().applied()) return trainer_.counters.update_was_skipped;
+  if (!may_skip()) return false;
+  return segment().inputs().read(segment().applied()).front() == 0;
+}
+
+// What a state says of gradients is that they are there.
+std::vector<bool> CustomLoop::held_parameters() const {
+  std::vector<bool> held;
+  for (const nn::Parameter& parameter : trainer_.model().parameters.parameters())
+    held.push_back(trainer_.holds_gradients(parameter.buffer));
+  return held;
+}
+
+// ---- states and points ---------------------------------------------------------------------------------------------
+
+void CustomLoop::log(const std::string& name, Value value) {
+  segment().log(name, value);
+}
+
+void CustomLoop::log(const std::string& name, double value) {
+  host_.point(name, value);
+}
+
+void CustomLoop::save() {
+  host_.save_soon(in_window());
+}
+
+void CustomLoop::load(std::optional<int64_t> state) {
+  host_.settle();
+  catch_up();  // others may wait in what is dropped
+  host_.check_state(state);
+  end_segment(/*run=*/false);
+  trainer_.forget_exchanged();
+  window_.losses = false;
+  host_.load(state);
+  reached_ = held_parameters();
+  touched_ = {.stepped = std::vector<bool>(optimizers().size())};
+  window_.rate.reset();
+  begin_segment();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,94 @@
+// Where the loops over epochs of a hook's loop stand, and what they leave behind.
+#include <algorithm>
+
+#include "backends/tensor/rounding.h"
+#include "runner/train/loop/custom_loop.h"
+#include "schema/error.h"
+
+namespace runner::train {
+
+CustomLoop::Epochs CustomLoop::begin_epochs(std::optional<int64_t> count) {
+  end_left_batch();
+  RUN_CHECK(!epochs_.under_way, ErrorKind::kRun,
+            "acc:epochs: another loop over epochs is under way; go on when it is over, or leave it with break");
+  const int64_t first = epochs_.before;
+  const int64_t all = epochs_of_run();
+  RUN_CHECK(!count || first + *count <= all, ErrorKind::kRun,
+            "acc:epochs: {} epochs after {} are more than the {} that the recipe trains for; make train.{} larger",
+            *count, first, all, session_.recipe.train.steps ? "steps" : "epochs");
+  const int64_t end = count ? first + *count : all;
+  epochs_.before = end;
+  epochs_.under_way = true;
+  epochs_.given.reset();
+  // What the loops before it have left is not come back to; the state of their last window says so, too.
+  if (place().epoch < first && first < end && !host_.finished()) {
+    end_segment();
+    skip_to(first);
+    begin_segment();
+  }
+  return {first, end};
+}
+
+// Of a run that is as long as its steps, as many as those may take if windows stay as they are.
+int64_t CustomLoop::epochs_of_run() const {
+  if (const auto& epochs = session_.recipe.train.epochs) return *epochs;
+  const auto [steps, of_epochs] = session_.scale.steps_per_epoch;
+  const int64_t all = backends::ceil_div(session_.scale.total_steps * of_epochs, steps);
+  if (session_.accumulation() == session_.recipe.gradient_accumulation_steps) return all;
+  const int64_t left = (session_.scale.total_steps - host_.step()) * session_.accumulation();
+  return std::max(all, place().epoch + 2 + left / session_.plan.steps_per_epoch());
+}
+
+void CustomLoop::end_epochs() {
+  epochs_.under_way = false;
+  epochs_.given.reset();
+}
+
+std::optional<int64_t> CustomLoop::next_epoch(const Epochs& epochs) {
+  end_left_batch();
+  end_segment();
+  leave_epoch();
+  stop_where_interrupted();
+  if (window_.seen.batches == 0) host_.settle();
+  const int64_t epoch = place().epoch;
+  const bool over = host_.finished() || epoch >= epochs.end;
+  epochs_.under_way = !over;
+  epochs_.given = over ? std::nullopt : std::optional(epoch);
+  begin_segment();
+  return epochs_.given;
+}
+
+// Of the next batch.
+data::Position CustomLoop::place() const {
+  return window_.seen.batches > 0 ? window_.seen.next : host_.position();
+}
+
+// An epoch that the hook has left early is not come back to: states say so, too.
+void CustomLoop::leave_epoch() {
+  const int64_t epoch = place().epoch;
+  if (epochs_.given == epoch && !host_.finished()) skip_to(epoch + 1);
+}
+
+void CustomLoop::skip_to(int64_t epoch) {
+  host_.set_position({epoch, 0});
+  train_.loader.reset();
+  drop_window();
+}
+
+// A loop over batches was left with break: its batch is over when something begins that is not of it.
+void CustomLoop::end_left_batch() {
+  if (train_.batch == nullptr) return;
+  end_batch();
+  begin_segment();
+}
+
+// The batches of a window that the hook has not finished count for nothing.
+void CustomLoop::drop_window() {
+  if (window_.seen.batches > 0) {
+    trainer_.set_gradients(std::vector<Held>(trainer_.gradients().size()));
+    reached_ = held_parameters();
+  }
+  window_ = {};
+}
+
+}  // namespace runner::train

@@ -1,0 +1,54 @@
+#include "runner/train/loop/declared_loop.h"
+
+#include <utility>
+
+namespace runner::train {
+
+void DeclaredLoop::run() {
+  window_ = host_.window();
+  begun_at_ = host_.position();
+  begun_behind_ = window_.batches;
+  data::Loader loader(session_.data.train, session_.plan, host_.loader_spec());
+  while (goes_on() && loader.wait([this] { return host_.interrupted(); })) {
+    if (window_.batches == 0 && !begin_window()) break;
+    session_.trainer.advance(loader, session_.rates(), window_);
+    window_.done ? end_window() : keep_window();
+  }
+}
+
+// Inside a window nothing but an interruption ends the loop: what a hook asks for comes at its end.
+bool DeclaredLoop::goes_on() const {
+  return !host_.interrupted() && (window_.batches > 0 || !host_.finished());
+}
+
+// False: the hook has changed the length of windows, and what is left of the run fills none.
+bool DeclaredLoop::begin_window() {
+  host_.begin_window();
+  begun_at_ = host_.position();
+  begun_behind_ = 0;
+  return host_.step() < session_.scale.total_steps;
+}
+
+void DeclaredLoop::keep_window() {
+  host_.inside_window(window_);
+  window_ = host_.window();
+}
+
+void DeclaredLoop::end_window() {
+  if (!window_.finite) void_window();
+  host_.end_window(std::exchange(window_, {}));
+}
+
+// Where it throws, the run ends at the beginning of the window, of which a state can be made if it was seen whole.
+void DeclaredLoop::void_window() {
+  host_.set_position(begun_at_);
+  if (!not_finite_) {
+    data::LoaderSpec spec = host_.loader_spec();
+    spec.prefetch = 0;
+    data::Loader again(session_.data.train, session_.plan, spec);
+    not_finite_ = session_.trainer.explain_not_finite(again, begun_behind_);
+  }
+  host_.not_finite(*not_finite_, /*untouched=*/begun_behind_ == 0);
+}
+
+}  // namespace runner::train

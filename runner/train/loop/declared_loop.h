@@ -1,0 +1,37 @@
+// The training loop that a recipe declares: window after window, up to the last step or an interruption.
+//
+// A window can be left inside, where the gradients of all replicas are added up (Trainer::advance), and be gone on with
+// by another process, which has it from a state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runner/train/loop/loop_host.h"
+#include "runner/train/loop/session.h"
+
+namespace runner::train {
+
+class DeclaredLoop {
+ public:
+  // Both must outlive the loop.
+  DeclaredLoop(Session& session, LoopHost& host) : session_(session), host_(host) {}
+
+  void run();
+
+ private:
+  bool goes_on() const;
+  bool begin_window();
+  void keep_window();
+  void end_window();
+  void void_window();
+
+  Session& session_;
+  LoopHost& host_;
+  TrainingWindow window_;                // under way; without batches: none
+  data::Position begun_at_;              // where this process has begun with it
+  int64_t begun_behind_ = 0;             // that many batches of it
+  std::optional<NotFinite> not_finite_;  // in the first window that was not; found once, it takes a while
+};
+
+}  // namespace runner::train

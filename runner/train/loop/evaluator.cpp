@@ -1,0 +1,197 @@
+#include "runner/train/loop/evaluator.h"
+
+#include <cstring>
+
+#include "runner/data/loader.h"
+#include "runner/train/replicas/reduction.h"
+#include "schema/error.h"
+
+namespace runner::train {
+
+namespace {
+
+// The rows of all ranks, `width` values each, in the order of one process: step by step, rank by rank.
+template <class T>
+std::vector<T> in_order(const std::vector<T>& mine, size_t width, const data::DataPlan& plan,
+                        backends::Collectives& ranks, const backends::Site& site) {
+  const auto bytes = std::as_bytes(std::span(mine));
+  const std::vector<std::string> all =
+      ranks.gather_objects({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, site);
+  std::vector<T> rows;
+  std::vector<size_t> taken(all.size());  // bytes
+  for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const size_t count = static_cast<size_t>(plan.slice(static_cast<int64_t>(rank), step).real) * width;
+      rows.resize(rows.size() + count);
+      if (count > 0) std::memcpy(rows.data() + rows.size() - count, all[rank].data() + taken[rank], count * sizeof(T));
+      taken[rank] += count * sizeof(T);
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks) {
+  data::PlanSpec spec = data::eval_plan(recipe, samples);
+  spec.processes = ranks != nullptr ? ranks->size() : 1;
+  return data::DataPlan(spec);
+}
+
+Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
+                     backends::Collectives* ranks)
+    : trainer_(trainer),
+      dataset_(dataset),
+      none_yet_(recipe.eval.metrics, trainer.encoding().label_kind, trainer.encoding().outputs),
+      plan_(evaluation_plan(recipe, dataset.size(), ranks)),
+      hooks_(hooks),
+      with_metrics_(has(hooks, HookEntry::kMetrics)),
+      ranks_(ranks) {
+  RUN_CHECK(!with_metrics_ || trainer.encoding().sequence == 0, ErrorKind::kRecipe,
+            "`metrics` of a hook takes one label for each sample, and a text has one for each token; let "
+            "evaluation_step return metrics instead");
+}
+
+template <class Each>
+void Evaluator::each_batch(const Each& each, const std::function<bool()>& interrupted) {
+  const int64_t rank = ranks_ != nullptr ? ranks_->rank() : 0;
+  // A hook may meet the others in any batch.
+  data::Loader loader(
+      dataset_, plan_,
+      {.shuffle = false, .replica = rank, .epochs = 1, .prefetch = 0, .never_empty = hooks_ != nullptr});
+  const auto outputs = static_cast<size_t>(trainer_.encoding().outputs * trainer_.encoding().label_width());
+  for (int64_t step = 0; step < plan_.steps_per_epoch(); ++step) {
+    RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
+              trainer_.counters.windows);
+    const data::Batch& batch = loader.next();
+    if (!batch.weighs()) {
+      trainer_.record(batch, /*training=*/false);
+      continue;
+    }
+    for (int64_t first = 0; first < batch.size; first += trainer_.at_once(batch.size)) {
+      const data::Batch part = batch.part(first, trainer_.at_once(batch.size - first));
+      outputs_.resize(static_cast<size_t>(part.size) * outputs);
+      each(part);
+    }
+  }
+}
+
+// Appends what trainer_.evaluate() has left of a batch.
+void Evaluator::gather(const data::Batch& batch, EvaluatedSet& set) const {
+  const auto width = static_cast<size_t>(set.outputs);
+  const auto append_row = [&](std::vector<float>& rows, const std::vector<float>& from, size_t row) {
+    const auto begin = from.begin() + static_cast<ptrdiff_t>(row * width);
+    rows.insert(rows.end(), begin, begin + static_cast<ptrdiff_t>(width));
+  };
+  for (size_t i = 0; i < batch.weights.size(); ++i) {
+    if (batch.weights[i] == 0) continue;
+    ++set.samples;
+    append_row(set.predictions, evaluated_.outputs, i);
+    if (trainer_.encoding().label_kind == data::LabelKind::kClass) {
+      set.classes.push_back(evaluated_.classes[i]);
+    } else {
+      append_row(set.targets, evaluated_.targets, i);
+    }
+  }
+}
+
+EvaluatedSet Evaluator::merged(const EvaluatedSet& mine) const {
+  const auto width = static_cast<size_t>(mine.outputs);
+  EvaluatedSet all;
+  all.samples = plan_.samples_per_epoch();
+  all.outputs = mine.outputs;
+  all.predictions = in_order(mine.predictions, width, plan_, *ranks_, site("predictions"));
+  if (trainer_.encoding().label_kind == data::LabelKind::kClass) {
+    all.classes = in_order(mine.classes, 1, plan_, *ranks_, site("targets"));
+  } else {
+    all.targets = in_order(mine.targets, width, plan_, *ranks_, site("targets"));
+  }
+  return all;
+}
+
+namespace {
+
+// The same number for each label of a sample.
+std::vector<float> for_each_label(std::span<const float> of_samples, int64_t labels) {
+  std::vector<float> repeated;
+  for (const float value : of_samples) repeated.insert(repeated.end(), static_cast<size_t>(labels), value);
+  return repeated;
+}
+
+}  // namespace
+
+// Each token of a text is scored as a sample of other data is.
+void Evaluator::score(const data::Batch& batch, Metrics& metrics) const {
+  const int64_t labels = trainer_.encoding().label_width();
+  const auto expanded = [&](std::span<const float> values) { return for_each_label(values, labels); };
+  const std::vector<float> mask = expanded(batch.weights), losses = expanded(evaluated_.losses),
+                           weights = expanded(evaluated_.weights);
+  metrics.add({.outputs = evaluated_.outputs,
+               .classes = evaluated_.classes,
+               .targets = evaluated_.targets,
+               .mask = mask,
+               .losses = losses,
+               .weights = weights});
+}
+
+SourceMark Evaluator::line_of_step() const {
+  return hooks_ != nullptr ? hooks_->line_of(HookEntry::kEvaluationStep) : SourceMark();
+}
+
+std::map<std::string, double> Evaluator::run(const std::function<bool()>& interrupted) {
+  Metrics metrics = none_yet_;
+  EvaluatedSet set;
+  set.outputs = trainer_.encoding().outputs;
+  MetricSums of_hook;
+  const auto evaluate = [&](const data::Batch& batch) {
+    trainer_.evaluate(batch, evaluated_);
+    try {
+      score(batch, metrics);
+    } catch (const Error& error) {
+      throw Error(error).locate(line_of_step());
+    }
+    if (with_metrics_) gather(batch, set);
+    for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
+  };
+  each_batch(evaluate, interrupted);
+  if (ranks_ != nullptr) {
+    metrics.merge(*ranks_, site("eval metrics"));
+    of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));
+    if (with_metrics_) set = merged(set);
+  }
+  samples_ = metrics.samples();
+  nan_samples_ = metrics.nan_samples();
+  std::map<std::string, double> result = metrics.result();
+  for (const auto& [name, sum] : of_hook) {
+    if (!result.emplace(name, sum.sum / sum.weight).second)
+      throw Error(ErrorKind::kRun,
+                  fmt::format("evaluation_step returns a metric {}, which eval.metrics has as well; rename one", name),
+                  line_of_step());
+  }
+  if (!with_metrics_) return result;
+  for (const auto& [name, value] : hooks_->metrics(set)) {
+    if (!result.emplace(name, value).second)
+      throw Error(ErrorKind::kRun,
+                  fmt::format("metrics.{}: evaluation_step returns a metric of that name as well; rename one", name),
+                  line_of_step());
+  }
+  return result;
+}
+
+std::optional<std::string> Evaluator::warning() const {
+  if (nan_samples_ == 0) return std::nullopt;
+  return fmt::format(
+      "predictions or targets of {} of {} samples are NaN; accuracy and its like count them as any other", nan_samples_,
+      samples_);
+}
+
+std::vector<float> Evaluator::predict() {
+  std::vector<float> all;
+  each_batch([&](const data::Batch& batch) {
+    trainer_.predict(batch, outputs_);
+    all.insert(all.end(), outputs_.begin(), outputs_.end());
+  });
+  return all;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,171 @@
+#include "runner/train/loop/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "schema/error.h"
+#include "schema/metric_names.h"
+
+namespace runner::train {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+double ratio(double part, double whole) {
+  return whole == 0 ? kNan : part / whole;
+}
+
+// Does output a come before output b, at equal values the earlier one?
+bool before(float a, size_t index_a, float b, size_t index_b) {
+  const bool a_nan = std::isnan(a), b_nan = std::isnan(b);
+  if (a_nan != b_nan) return a_nan;
+  if (a_nan || a == b) return index_a < index_b;
+  return a > b;
+}
+
+// How many outputs come before that of `index`.
+size_t rank_of(std::span<const float> outputs, size_t index) {
+  size_t rank = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) rank += i != index && before(outputs[i], i, outputs[index], index);
+  return rank;
+}
+
+size_t largest(std::span<const float> outputs) {
+  size_t best = 0;
+  for (size_t i = 1; i < outputs.size(); ++i)
+    if (before(outputs[i], i, outputs[best], best)) best = i;
+  return best;
+}
+
+// Row i of rows of that width.
+bool has_nan(std::span<const float> rows, size_t i, size_t width) {
+  return std::ranges::any_of(rows.subspan(i * width, width), [](float value) { return std::isnan(value); });
+}
+
+// Adds up each number over all ranks.
+template <class T>
+void merge_numbers(const std::vector<T*>& numbers, backends::DType dtype, backends::Collectives& ranks,
+                   const backends::Site& site) {
+  std::vector<T> packed;
+  for (const T* number : numbers) packed.push_back(*number);
+  ranks.all_reduce({dtype, backends::Shape{std::ssize(packed)}}, std::as_writable_bytes(std::span(packed)),
+                   backends::Reduction::kSum, site);
+  for (size_t i = 0; i < packed.size(); ++i) *numbers[i] = packed[i];
+}
+
+}  // namespace
+
+Metrics::Metrics(std::vector<schema::Metric> wanted, data::LabelKind labels, int64_t outputs)
+    : wanted_(std::move(wanted)),
+      outputs_(static_cast<size_t>(outputs)),
+      classes_(labels == data::LabelKind::kClass),
+      rank_counts_(outputs_),
+      true_positives_(outputs_),
+      predicted_(outputs_),
+      actual_(outputs_) {
+  if (wanted_.empty()) {
+    wanted_ = {{.name = "loss"}};
+    if (classes_) wanted_.push_back({.name = "accuracy"});
+  }
+  for (const schema::Metric& metric : wanted_) {
+    RUN_CHECK(schema::labels_of(metric.name) != (classes_ ? schema::Labels::kNumbers : schema::Labels::kClasses),
+              ErrorKind::kRecipe, "eval.metrics: {} needs {}, the data has {}", metric.name,
+              classes_ ? "targets" : "classes", classes_ ? "classes" : "targets");
+    RUN_CHECK(metric.k <= outputs, ErrorKind::kRecipe, "eval.metrics: {} of {} classes", metric.name, outputs);
+    RUN_CHECK(metric.name != "f1_binary" || outputs == 2, ErrorKind::kRecipe,
+              "eval.metrics: f1_binary needs 2 classes, the data has {}; use f1_macro or f1_micro", outputs);
+  }
+}
+
+void Metrics::add(const Scored& batch) {
+  for (size_t i = 0; i < batch.mask.size(); ++i) {
+    if (batch.mask[i] == 0) continue;
+    loss_ += static_cast<double>(batch.losses[i]);
+    RUN_CHECK(!(batch.weights[i] < 0), ErrorKind::kRun,
+              "evaluation_step returned {} as the weight of a sample, expected a number of at least 0",
+              batch.weights[i]);
+    weight_ += static_cast<double>(batch.weights[i]);
+    ++samples_;
+    nan_samples_ += has_nan(batch.outputs, i, outputs_) || (!classes_ && has_nan(batch.targets, i, outputs_));
+  }
+  classes_ ? add_classes(batch) : add_targets(batch);
+}
+
+void Metrics::merge(backends::Collectives& ranks, const backends::Site& site) {
+  std::vector<double*> sums{&loss_, &weight_, &squared_error_, &absolute_error_};
+  std::vector<int64_t*> counts{&samples_, &nan_samples_};
+  for (std::vector<int64_t>* by_class : {&rank_counts_, &true_positives_, &predicted_, &actual_})
+    for (int64_t& count : *by_class) counts.push_back(&count);
+  merge_numbers(sums, backends::DType::kF64, ranks, site);
+  merge_numbers(counts, backends::DType::kI64, ranks, site);
+}
+
+void Metrics::add_classes(const Scored& batch) {
+  for (size_t i = 0; i < batch.mask.size(); ++i) {
+    const int64_t label = batch.classes[i];
+    if (batch.mask[i] == 0 || label < 0 || label >= static_cast<int64_t>(outputs_)) continue;
+    const std::span<const float> outputs = batch.outputs.subspan(i * outputs_, outputs_);
+    const auto actual = static_cast<size_t>(label);
+    const size_t predicted = largest(outputs);
+    ++rank_counts_[rank_of(outputs, actual)];
+    ++actual_[actual];
+    ++predicted_[predicted];
+    true_positives_[actual] += predicted == actual;
+  }
+}
+
+void Metrics::add_targets(const Scored& batch) {
+  for (size_t i = 0; i < batch.mask.size(); ++i) {
+    if (batch.mask[i] == 0) continue;
+    for (size_t j = i * outputs_; j < (i + 1) * outputs_; ++j) {
+      const double error = static_cast<double>(batch.outputs[j]) - static_cast<double>(batch.targets[j]);
+      squared_error_ += error * error;
+      absolute_error_ += std::fabs(error);
+    }
+  }
+}
+
+double Metrics::f1(size_t first_class, size_t last_class, bool pooled) const {
+  double sum = 0;
+  int64_t hits = 0, total = 0, present = 0;
+  for (size_t c = first_class; c < last_class; ++c) {
+    const int64_t both = predicted_[c] + actual_[c];  // 2 tp + fp + fn
+    if (both == 0) continue;
+    sum += 2.0 * static_cast<double>(true_positives_[c]) / static_cast<double>(both);
+    hits += 2 * true_positives_[c];
+    total += both;
+    ++present;
+  }
+  if (samples_ == 0) return kNan;
+  if (present == 0) return 0.0;
+  return pooled ? static_cast<double>(hits) / static_cast<double>(total) : sum / static_cast<double>(present);
+}
+
+double Metrics::value(const schema::Metric& metric) const {
+  const std::string& name = metric.name;
+  const double loss = ratio(loss_, weight_);
+  if (name == "loss") return loss;
+  if (name == "perplexity") return std::exp(loss);
+  if (name == "f1_macro") return f1(0, outputs_, false);
+  if (name == "f1_micro") return f1(0, outputs_, true);
+  if (name == "f1_binary") return f1(1, 2, false);
+  const double values = static_cast<double>(samples_) * static_cast<double>(outputs_);
+  if (name == "mse") return ratio(squared_error_, values);
+  if (name == "mae") return ratio(absolute_error_, values);
+  // accuracy is top_1.
+  int64_t counted = 0, hits = 0;
+  for (size_t rank = 0; rank < outputs_; ++rank) {
+    counted += rank_counts_[rank];
+    if (static_cast<int64_t>(rank) < std::max<int64_t>(metric.k, 1)) hits += rank_counts_[rank];
+  }
+  return ratio(static_cast<double>(hits), static_cast<double>(counted));
+}
+
+std::map<std::string, double> Metrics::result() const {
+  std::map<std::string, double> values;
+  for (const schema::Metric& metric : wanted_) values[metric.name] = value(metric);
+  return values;
+}
+
+}  // namespace runner::train

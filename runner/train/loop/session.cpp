@@ -1,0 +1,143 @@
+#include "runner/train/loop/session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/runtime/cpu_features.h"
+#include "schema/error.h"
+#include "schema/field_words.h"
+
+namespace runner::train {
+namespace {
+
+// A run that ends before its warm-up never has its rate.  Where the recipe alone tells, its reader has said so.
+void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scale) {
+  if (!spec.warmup) return;
+  const int64_t warmup = optim::to_steps(*spec.warmup, scale);
+  const int64_t length = spec.length ? optim::to_steps(*spec.length, scale) : scale.total_steps;
+  RUN_CHECK(warmup <= length, ErrorKind::kRecipe, "scheduler.warmup, {}, is longer than the schedule, {}",
+            schema::length_text(warmup, "steps"), schema::length_text(length, "steps"));
+}
+
+// Of one replica: they share the cores.
+int threads_of(const schema::Recipe& recipe) {
+  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // its share alone
+  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
+
+}  // namespace
+
+optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan) {
+  optim::RunScale scale;
+  scale.steps_per_epoch = recipe.sync_with_dataloader
+                              ? optim::StepsPerEpoch(plan.optimizer_steps(1))
+                              : optim::StepsPerEpoch(plan.steps_per_epoch(), recipe.gradient_accumulation_steps);
+  scale.total_steps = recipe.train.steps ? *recipe.train.steps : plan.optimizer_steps(*recipe.train.epochs);
+  RUN_CHECK(scale.total_steps > 0, ErrorKind::kRecipe,
+            "gradient_accumulation_steps is {}, but the {} of the run are {}: no optimizer step is complete; make "
+            "train.epochs larger, or leave out sync_with_dataloader: false",
+            recipe.gradient_accumulation_steps, schema::length_text(*recipe.train.epochs, "epochs"),
+            schema::length_text(*recipe.train.epochs * plan.steps_per_epoch(), "steps"));
+  scale.samples_per_epoch = plan.samples_per_epoch();
+  if (__builtin_mul_overflow(plan.global_batch_size(), recipe.gradient_accumulation_steps, &scale.samples_per_step))
+    scale.samples_per_step = std::numeric_limits<int64_t>::max();  // more than any epoch has
+  scale.num_processes = recipe.split_batches ? 1 : recipe.num_processes;
+  return scale;
+}
+
+Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_)
+    : recipe(recipe_),
+      data(data::load(recipe)),
+      plan(data::train_plan(recipe, data.train.size())),
+      scale(run_scale(recipe, plan)),
+      device(backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory)),
+      trainer(recipe, data.encoding, *device, hooks, ranks_),
+      schedule(recipe.scheduler, trainer.optimizers().lr, scale),
+      own_loop(has(hooks, HookEntry::kTrain)),
+      ranks(ranks_),
+      hooks_(hooks) {
+  check_warmup(recipe.scheduler, scale);
+  if (has(hooks, HookEntry::kSchedule)) ask_hook_for_schedule();
+}
+
+void Session::ask_hook_for_schedule() {
+  schedule.set_function([this](int64_t step) { return hooks_->schedule(step, scale.total_steps); });
+}
+
+int64_t Session::used_before(const data::Position& position) const {
+  return position.start + plan_at(position).consumed(position.step);
+}
+
+int64_t Session::samples_of_window(const data::Position& position) const {
+  const data::DataPlan rest = plan_at(position);
+  const int64_t left = rest.steps_per_epoch() - position.step;
+  const int64_t batches = recipe.sync_with_dataloader ? std::min(accumulation(), left) : accumulation();
+  return trainer.is_local() ? rest.samples_ahead_of(rank(), position.step, batches)
+                            : rest.samples_ahead(position.step, batches);
+}
+
+void Session::set_accumulation(int64_t batches) {
+  data::PlanSpec spec = plan.spec();
+  spec.accumulation = batches;
+  plan = data::DataPlan(spec);
+  trainer.set_accumulation(batches);
+}
+
+void Session::count_steps_from(const data::Position& position, int64_t before) {
+  if (!recipe.train.epochs) return;
+  const int64_t left =
+      plan.optimizer_steps(plan_at(position), *recipe.train.epochs - position.epoch, before - position.step);
+  const int64_t by_recipe = scale.total_steps - extra_steps_;
+  set_extra_steps(trainer.counters.windows + left - by_recipe);
+}
+
+std::vector<std::string> Session::plan_warnings() const {
+  std::vector<std::string> warnings = plan.warnings();
+  if (recipe.sync_with_dataloader || !recipe.train.epochs) return warnings;
+  const int64_t batches = *recipe.train.epochs * plan.steps_per_epoch();
+  if (const int64_t left = batches % recipe.gradient_accumulation_steps; left > 0)
+    warnings.push_back(fmt::format("sync_with_dataloader is false: the last {} of the run {} no optimizer step of {}",
+                                   left == 1 ? "step" : fmt::format("{} steps", left), left == 1 ? "fills" : "fill",
+                                   recipe.gradient_accumulation_steps));
+  return warnings;
+}
+
+void Session::set_extra_steps(int64_t extra) {
+  if (extra == extra_steps_) return;
+  scale.total_steps += extra - std::exchange(extra_steps_, extra);
+  const optim::PlateauState plateau = schedule.plateau();
+  schedule = optim::LrSchedule(recipe.scheduler, trainer.optimizers().lr, scale);
+  schedule.restore(plateau);
+  if (recipe.scheduler.type == schema::SchedulerType::kHook) ask_hook_for_schedule();
+}
+
+WindowRates Session::rates(int64_t ahead) const {
+  const int64_t step = trainer.counters.scheduled + (trainer.pending() + ahead) * schedule.steps_per_update();
+  return {schedule.factor(step), schedule.momentum(step), schedule.steps_per_update()};
+}
+
+double Session::of_main(double value) const {
+  if (ranks != nullptr)
+    ranks->broadcast({backends::DType::kF64, {}}, std::as_writable_bytes(std::span(&value, 1)), 0,
+                     {"a decision", trainer.counters.windows});
+  return value;
+}
+
+uint64_t Session::data_seed() const {
+  return data::data_seed(recipe);
+}
+
+const std::string& Session::train_fingerprint() {
+  if (train_fingerprint_.empty()) train_fingerprint_ = data.train.fingerprint().to_string();
+  return train_fingerprint_;
+}
+
+const std::string& Session::eval_fingerprint() {
+  if (data.eval && eval_fingerprint_.empty()) eval_fingerprint_ = data.eval->fingerprint().to_string();
+  return eval_fingerprint_;
+}
+
+}  // namespace runner::train

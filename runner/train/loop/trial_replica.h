@@ -1,0 +1,57 @@
+// A replica that is laid out and compiles, and has neither memory nor the others: to learn what training would take.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/collectives/collectives.h"
+#include "runner/train/step/trainer.h"
+#include "schema/error.h"
+
+namespace runner::train {
+
+// Rank 0 of so many, of whom no other is there.
+class LoneRank final : public backends::Collectives {
+  using Site = backends::Site;
+  using Type = backends::TensorType;
+
+ public:
+  explicit LoneRank(int size) : size_(size) {}
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+
+  void barrier(const Site&) override { meet(); }
+  void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { meet(); }
+  void reduce(const Type&, std::span<std::byte>, backends::Reduction, int, const Site&) override { meet(); }
+  void all_gather(const Type&, std::span<const std::byte>, std::span<std::byte>, const Site&) override { meet(); }
+  void broadcast(const Type&, std::span<std::byte>, int, const Site&) override { meet(); }
+  std::vector<std::string> gather_objects(std::string_view, const Site&) override { meet(); }
+  std::shared_ptr<std::byte> share(const Type&, const Site&) override { meet(); }
+  void fail(std::string_view, const SourceMark&) noexcept override {}
+
+ private:
+  [[noreturn]] static void meet() { assertion_failed("a rank that is alone meets nobody", __FILE__, __LINE__); }
+
+  const int size_;
+};
+
+class TrialReplica {
+ public:
+  // All must outlive it.  Throws as Trainer does.
+  TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
+      : others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
+                                         : std::nullopt),
+        trainer_(recipe, encoding, device, hooks, ranks()) {}
+
+  Trainer& trainer() { return trainer_; }
+  // Null: it is the only one.
+  backends::Collectives* ranks() { return others_ ? &*others_ : nullptr; }
+
+ private:
+  std::optional<LoneRank> others_;
+  Trainer trainer_;
+};
+
+}  // namespace runner::train

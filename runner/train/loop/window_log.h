@@ -1,0 +1,73 @@
+// What a run reports behind its windows: points of what was trained since the last ones, and evaluations, which early
+// stopping watches.
+//
+// Belongs to the training thread.  Reports when it is asked to; due() says when that is.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/interval.h"
+#include "runner/train/loop/session.h"
+#include "runner/train/record/run_record.h"
+#include "runner/train/states/checkpoint.h"
+
+namespace runner::train {
+
+class WindowLog {
+ public:
+  // All must outlive it; `hooks`: null where there is none.
+  WindowLog(Session& session, RunRecord& record, Hooks* hooks);
+
+  // Goes on from a state.
+  void set_patience(const Patience& patience) { patience_ = patience; }
+  void stop_where_patience_is_over();
+  // The clock behind train/samples_per_s starts.
+  void start() { logged_at_ = std::chrono::steady_clock::now(); }
+
+  // A window is done.
+  void take(const TrainingWindow& window, const Reached& before, const Reached& after);
+  bool logging_due() const { return logging_due_; }
+  bool evaluation_due() const { return evaluation_due_; }
+  bool evaluates() const { return evaluator_.has_value(); }
+
+  // Records the points since the last call.
+  void log();
+  // Evaluates and records, for schedule and early stopping as well; by name.  `interrupted`: see Evaluator::run().
+  std::map<std::string, double> evaluate(const std::function<bool()>& interrupted);
+
+  // The newest window has been evaluated.
+  bool evaluated() const { return evaluated_; }
+  bool stopped_early() const { return stopped_early_; }
+  const Patience& patience() const { return patience_; }
+  int64_t samples() const { return samples_; }  // since the process started
+
+ private:
+  int64_t step() const { return session_.trainer.counters.windows; }
+  std::string_view what_weighs() const;
+  void warn_of_unrecorded();
+  void check_patience(const schema::EarlyStopping& spec);
+
+  Session& session_;
+  RunRecord& record_;
+  const bool own_loop_, own_step_;  // of the hook's
+  const Interval log_every_, evaluate_every_;
+  std::optional<Evaluator> evaluator_;
+
+  TrainingWindow window_;  // the newest
+  int64_t samples_ = 0, logged_samples_ = 0;
+  std::chrono::steady_clock::time_point logged_at_;
+  Patience patience_;
+  bool logging_due_ = false;     // behind that window
+  bool evaluation_due_ = false;  // since some window
+  bool evaluated_ = false, stopped_early_ = false;
+  bool warned_of_no_weight_ = false, warned_of_nan_ = false;
+  int64_t evaluations_ = 0;  // since the process started
+};
+
+}  // namespace runner::train

@@ -1,0 +1,365 @@
+#include "runner/train/replicas/replicas.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/collectives/shared_collectives.h"
+#include "backends/collectives/shared_memory.h"
+#include "backends/runtime/cpu_features.h"
+#include "backends/runtime/descriptor.h"
+#include "schema/error.h"
+#include "schema/system_limits.h"
+
+extern char** environ;
+
+namespace runner::train {
+namespace {
+
+using backends::Descriptor;
+using backends::SharedCollectives;
+using backends::SharedMemory;
+
+constexpr int kMemoryDescriptor = 3, kOrdersDescriptor = 4;  // in a started process
+
+// What the others are told: a word, not 0 when they are to stop, and behind it what to do, a text with a zero behind
+// it.
+class Orders {
+ public:
+  explicit Orders(std::string_view job) : memory_(kText + job.size() + 1) {
+    new (memory_.bytes().data()) std::atomic<int>(0);
+    std::memcpy(memory_.bytes().data() + kText, job.data(), job.size());
+  }
+  // Of rank 0's.
+  explicit Orders(int descriptor) : memory_(SharedMemory::adopt(descriptor)) {}
+
+  std::atomic<int>& stop() const { return *reinterpret_cast<std::atomic<int>*>(memory_.bytes().data()); }
+  const char* job() const { return reinterpret_cast<const char*>(memory_.bytes().data() + kText); }
+  int descriptor() const { return memory_.descriptor(); }
+
+ private:
+  static constexpr size_t kText = 64;
+  static_assert(std::atomic<int>::is_always_lock_free);
+
+  const SharedMemory memory_;
+};
+
+// Each process is a descriptor: as many as the system lets this one have.
+void allow_files(int processes) {
+  constexpr rlim_t kOthers = 256;
+  const rlim_t wanted = static_cast<rlim_t>(processes) + kOthers;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
+  return {.timeout = timeout, .spin = size <= backends::usable_cores()};
+}
+
+struct Child {
+  int rank;
+  pid_t pid;
+  Descriptor handle;  // readable when it has ended
+  bool ended = false;
+};
+
+struct End {
+  int status = 0;
+  rusage usage{};
+};
+
+// Until it has come; then nothing is left of the process.
+End wait_for(pid_t pid) {
+  End end;
+  while (::wait4(pid, &end.status, 0, &end.usage) < 0 && errno == EINTR) {
+  }
+  return end;
+}
+
+// Each process is a descriptor here, too.
+void check_started(int rank, int error) {
+  RUN_CHECK(error == 0, ErrorKind::kRun, "cannot start the process of rank {}: {}; {}", rank, system_reason(error),
+            error == EMFILE ? "a smaller num_processes needs less" : process_limits());
+}
+
+// Starts `program`, which finds both memories where it looks for them; 0, or why it cannot.  Rank 0 alone answers to
+// signals of the terminal and of whoever ends a group of processes.
+int spawn(const std::string& program, const std::vector<std::string>& words, const Descriptor& memory,
+          const Descriptor& orders, pid_t& pid) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, memory.number(), kMemoryDescriptor);
+  ::posix_spawn_file_actions_adddup2(&actions, orders.number(), kOrdersDescriptor);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&blocked, signal);
+  ::posix_spawnattr_setsigmask(&attributes, &blocked);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const int error = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+// How a process ended.
+std::string fate_of(int status) {
+  if (WIFEXITED(status)) return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  return fmt::format("was killed by signal {} ({})", signal, ::strsignal(signal));
+}
+
+}  // namespace
+
+// ---- rank 0 --------------------------------------------------------------------------------------------------------
+
+class Replicas::Impl {
+ public:
+  Impl(int size, const ReplicaOptions& options)
+      : memory_(SharedCollectives::memory_bytes(size)),
+        orders_(options.job),
+        collectives_(memory_, 0, size, options_for(size, options.timeout)),
+        stop_(options.stop) {
+    allow_files(size);
+    children_.reserve(static_cast<size_t>(size));
+    try {
+      for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
+        asked_to_stop() ? stop_at_start() : start(rank, size, options);
+      watcher_ = std::thread([this] { watch(); });
+    } catch (...) {
+      abandon_all();
+      throw;
+    }
+  }
+
+  ~Impl() {
+    end_all();
+    watcher_.join();
+  }
+
+  SharedCollectives& collectives() { return collectives_; }
+
+  bool begin() {
+    const std::lock_guard lock(mutex_);
+    begun_ = !stopped_at_start_;
+    return begun_;
+  }
+
+  bool stopped_at_start() const {
+    const std::lock_guard lock(mutex_);
+    return stopped_at_start_;
+  }
+
+  bool lost_one() const {
+    const std::lock_guard lock(mutex_);
+    return lost_one_;
+  }
+
+  void finish() {
+    constexpr auto kPatience = std::chrono::seconds(10);
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, kPatience, [this] {
+      return std::all_of(children_.begin(), children_.end(), [](const Child& child) { return child.ended; });
+    });
+  }
+
+ private:
+  void start(int rank, int size, const ReplicaOptions& options) {
+    // Both are moved out of the way first, or one might be the number that the other gets.
+    const Descriptor memory(::fcntl(memory_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
+    check_started(rank, memory.number() < 0 ? errno : 0);
+    const Descriptor orders(::fcntl(orders_.descriptor(), F_DUPFD_CLOEXEC, kOrdersDescriptor + 1));
+    check_started(rank, orders.number() < 0 ? errno : 0);
+    const std::vector<std::string> words{"runner",
+                                         kReplicaWord,
+                                         std::to_string(rank),
+                                         std::to_string(size),
+                                         std::to_string(options.timeout.count()),
+                                         std::to_string(::getpid())};
+    pid_t pid = 0;
+    check_started(rank, spawn(options.program, words, memory, orders, pid));
+    children_.push_back({rank, pid, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))});
+    check_started(rank, children_.back().handle.number() < 0 ? errno : 0);
+  }
+
+  // Before anybody watches them.
+  void abandon_all() {
+    for (const Child& child : children_) {
+      ::kill(child.pid, SIGKILL);
+      wait_for(child.pid);
+    }
+  }
+
+  bool asked_to_stop() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed) > 0; }
+
+  // The loops of the others look at it, as this one's does; before there are loops it ends the wait for processes.
+  void pass_on_stop() {
+    orders_.stop().store(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    if (!begun_ && !ending_) stop_at_start();
+  }
+
+  void stop_at_start() {
+    stopped_at_start_ = true;
+    collectives_.fail("interrupted while the processes are started", {});
+  }
+
+  // Until all have ended.
+  void watch() {
+    constexpr int kLookMs = 50;
+    bool looks = stop_ != nullptr;
+    std::vector<pollfd> handles;
+    for (const Child& child : children_) handles.push_back({child.handle.number(), POLLIN, 0});
+    for (size_t running = children_.size(); running > 0 || (looks && asked_to_stop());) {
+      if (looks && asked_to_stop()) {
+        pass_on_stop();
+        looks = false;
+        continue;
+      }
+      if (::poll(handles.data(), handles.size(), looks ? kLookMs : -1) < 0 && errno != EINTR) return;
+      for (size_t i = 0; i < children_.size(); ++i) {
+        if (handles[i].revents == 0) continue;
+        handles[i] = {-1, 0, 0};
+        --running;
+        reap(children_[i]);
+      }
+    }
+  }
+
+  void reap(Child& child) {
+    const auto [status, usage] = wait_for(child.pid);
+    const std::lock_guard lock(mutex_);
+    child.ended = true;
+    ended_.notify_all();
+    if (ending_) return;
+    lost_one_ |= WIFSIGNALED(status);
+    // Nobody waits any more where the run is done; otherwise nobody waits in vain.
+    collectives_.fail(
+        fmt::format("rank {} {}; its newest call was {}, and it had used {} MB", child.rank, fate_of(status),
+                    collectives_.newest_call(child.rank).to_string(), usage.ru_maxrss / 1024),
+        {});
+  }
+
+  void end_all() {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    for (const Child& child : children_)
+      if (!child.ended) ::syscall(SYS_pidfd_send_signal, child.handle.number(), SIGKILL, nullptr, 0);
+  }
+
+  SharedMemory memory_;
+  const Orders orders_;
+  SharedCollectives collectives_;
+  const std::atomic<int>* const stop_;  // null: nobody asks
+  std::vector<Child> children_;
+  std::condition_variable ended_;
+  mutable std::mutex mutex_;  // of what follows, and of Child::ended
+  bool ending_ = false;       // they are killed on purpose
+  bool begun_ = false, stopped_at_start_ = false, lost_one_ = false;
+  std::thread watcher_;
+};
+
+Replicas::Replicas(int size, const ReplicaOptions& options) : impl_(std::make_unique<Impl>(size, options)) {}
+Replicas::~Replicas() = default;
+
+backends::Collectives& Replicas::collectives() {
+  return impl_->collectives();
+}
+
+bool Replicas::begin() {
+  return impl_->begin();
+}
+
+bool Replicas::stopped_at_start() const {
+  return impl_->stopped_at_start();
+}
+
+bool Replicas::lost_one() const {
+  return impl_->lost_one();
+}
+
+void Replicas::finish() {
+  impl_->finish();
+}
+
+// ---- the others ----------------------------------------------------------------------------------------------------
+
+class Replica::Impl {
+ public:
+  explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
+
+  SharedCollectives& collectives() { return collectives_; }
+  std::string job() const { return orders_.job(); }
+  const std::atomic<int>& stop() const { return orders_.stop(); }
+
+ private:
+  struct Numbers {
+    int rank, size;
+    std::chrono::milliseconds timeout;
+    pid_t parent;
+  };
+
+  static Numbers numbers_of(std::span<const std::string> words) {
+    RUN_CHECK(words.size() == 4, ErrorKind::kUsage, "{} is for runner itself", kReplicaWord);
+    return {std::atoi(words[0].c_str()), std::atoi(words[1].c_str()),
+            std::chrono::milliseconds(std::atoll(words[2].c_str())), std::atoi(words[3].c_str())};
+  }
+
+  explicit Impl(const Numbers& numbers)
+      : memory_(adopt(numbers.parent)),
+        orders_(kOrdersDescriptor),
+        collectives_(memory_, numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
+
+  // Also ties this process to its parent.
+  static SharedMemory adopt(pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    return SharedMemory::adopt(kMemoryDescriptor);
+  }
+
+  SharedMemory memory_;
+  const Orders orders_;
+  SharedCollectives collectives_;
+};
+
+Replica::Replica(std::span<const std::string> words) : impl_(std::make_unique<Impl>(words)) {}
+Replica::~Replica() = default;
+
+backends::Collectives& Replica::collectives() {
+  return impl_->collectives();
+}
+
+std::string Replica::job() const {
+  return impl_->job();
+}
+
+const std::atomic<int>& Replica::stop() const {
+  return impl_->stop();
+}
+
+}  // namespace runner::train

@@ -1,0 +1,122 @@
+#include "runner/train/step/device_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/train/step/parameter_use.h"
+#include "runner/train/step/power_sgd.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+constexpr std::string_view kSumNames[kSumCount] = {"window sum", "logged sum"};
+constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good steps"};
+
+}  // namespace
+
+DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
+                           std::optional<double> first_scale, const schema::CommSpec& comm) {
+  const auto buffers = parameters.buffers();
+  const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
+    const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
+    arrays_.push_back({.role = role,
+                       .buffer = buffer,
+                       .index = static_cast<int32_t>(index),
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {backends::DType::kF32, shape},
+                       .initial = initial});
+  };
+  const auto count = static_cast<int32_t>(buffers.size());
+  for (int32_t b = 0; b < count; ++b) add(Role::kParameters, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b) {
+    const int32_t group = buffers[static_cast<size_t>(b)].group;
+    if (group < 0) continue;
+    const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
+    for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
+    if (keeps_gradients) add(Role::kGradients, b, 0, "gradients");
+    if (is_power_sgd(comm)) add_compression(parameters, comm, b);
+    if (skips_unused(comm)) add_use(parameters, b, keeps_gradients);
+  }
+  for (int32_t sum = 0; sum < kSumCount; ++sum)
+    arrays_.push_back({.role = Role::kSum,
+                       .buffer = 0,
+                       .index = sum,
+                       .name = std::string(kSumNames[sum]),
+                       .type = {backends::DType::kF64, backends::Shape{2}}});
+  if (first_scale) add_scaler(*first_scale);
+  if (first_scale || skips_unused(comm)) add_clock(optimizers.names.size());
+}
+
+// A buffer of which nothing is compressed has arrays, too: of one number.
+void DeviceLayout::add_compression(const nn::ParameterSet& parameters, const schema::CommSpec& comm, int32_t buffer) {
+  int64_t errors = 0, qs = 0;
+  for (const LowRankMatrix& matrix : low_rank_matrices(comm, parameters, buffer)) {
+    errors += matrix.rows * matrix.columns;
+    qs += matrix.columns * matrix.rank;
+  }
+  const auto add = [&](CompressionState index, std::string_view name, backends::DType dtype,
+                       const backends::Shape& shape) {
+    arrays_.push_back({.role = Role::kCompression,
+                       .buffer = buffer,
+                       .index = index,
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {dtype, shape}});
+  };
+  add(kError, "error", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
+  add(kQs, "qs", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
+  add(kReductions, "reductions", backends::DType::kF64, {});
+}
+
+void DeviceLayout::add_use(const nn::ParameterSet& parameters, int32_t buffer, bool keeps_gradients) {
+  const auto add = [&](UseState index, std::string_view name) {
+    arrays_.push_back({.role = Role::kUse,
+                       .buffer = buffer,
+                       .index = index,
+                       .name = fmt::format("{} {}", name, buffer),
+                       .type = {backends::DType::kF64, backends::Shape{std::ssize(parameters.in_buffer(buffer))}}});
+  };
+  add(kUpdates, "updates of parameters");
+  if (keeps_gradients) add(kReached, "reached");
+}
+
+void DeviceLayout::add_scaler(double first_scale) {
+  for (int32_t state = 0; state < kScalerStateCount; ++state)
+    arrays_.push_back({.role = Role::kScaler,
+                       .buffer = 0,
+                       .index = state,
+                       .name = std::string(kScalerNames[state]),
+                       .type = {backends::DType::kF32, {}},
+                       .initial = state == kScale ? first_scale : 0});
+}
+
+void DeviceLayout::add_clock(size_t optimizers) {
+  const auto add = [&](int32_t index, std::string name, const backends::Shape& shape) {
+    arrays_.push_back({.role = Role::kClock,
+                       .buffer = 0,
+                       .index = index,
+                       .name = std::move(name),
+                       .type = {backends::DType::kF64, shape}});
+  };
+  add(kMoves, "moves", {});
+  add(kFactors, "factors", backends::Shape{kClockRows});
+  add(kMomenta, "momenta", backends::Shape{kClockRows});
+  for (size_t i = 0; i < optimizers; ++i)
+    add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});
+}
+
+bool DeviceLayout::has(Role role) const {
+  return std::ranges::any_of(arrays_, [&](const DeviceArray& array) { return array.role == role; });
+}
+
+int32_t DeviceLayout::find(Role role, int32_t buffer, int32_t index) const {
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    if (arrays_[i].role == role && arrays_[i].buffer == buffer && arrays_[i].index == index)
+      return static_cast<int32_t>(i);
+  RUN_ASSERT(false && "no such array on the device");
+  return -1;
+}
+
+}  // namespace runner::train

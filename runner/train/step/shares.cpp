@@ -1,0 +1,98 @@
+#include "runner/train/step/shares.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/tensor/rounding.h"
+#include "runner/train/step/parameter_use.h"
+#include "runner/train/step/power_sgd.h"
+
+namespace runner::train {
+namespace {
+
+constexpr int64_t kLine = 16;  // floats of a cache line
+
+Shares::Range share(int64_t elements, int rank, int size) {
+  const auto [first, end] = backends::part_of(elements, kLine, rank, size);
+  return {first, end - first};
+}
+
+// Memory of all ranks for an array of which each has one, or all together.
+struct Common {
+  std::shared_ptr<std::byte> memory;
+  size_t stride;  // bytes from rank to rank
+
+  std::shared_ptr<std::byte> of(int rank, size_t offset = 0) const {
+    return {memory, memory.get() + static_cast<size_t>(rank) * stride + offset};
+  }
+};
+
+Common allocate(const DeviceArray& array, backends::Collectives& ranks) {
+  const backends::Site site{array.name};
+  if (is_common(array)) return {ranks.share(array.type, site), 0};
+  // A row of whole cache lines for each rank.
+  const size_t line = static_cast<size_t>(kLine) * sizeof(float);
+  const size_t stride = backends::round_up(array.type.bytes(), line);
+  const int64_t elements = static_cast<int64_t>(stride / backends::size_of(array.type.dtype));
+  return {ranks.share({array.type.dtype, backends::Shape{ranks.size(), elements}}, site), stride};
+}
+
+}  // namespace
+
+Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
+               int size)
+    : rank_(rank), size_(size) {
+  const bool whole = is_power_sgd(comm) || skips_unused(comm);
+  for (const nn::FlatBuffer& buffer : parameters.buffers()) {
+    const auto number = static_cast<int>(ranges_.size());
+    if (buffer.group < 0) {
+      ranges_.emplace_back();
+    } else if (whole || optimizers.rule(buffer.group).type == schema::OptimizerType::kHook) {
+      ranges_.push_back({0, number % size_ == rank_ ? buffer.elements : 0});
+    } else {
+      ranges_.push_back(share(buffer.elements, rank_, size_));
+    }
+    if (ranges_.back().count == 0) ranges_.back().first = 0;
+  }
+}
+
+std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
+                                  const schema::CommSpec& comm, int size) {
+  std::vector<Shares> all;
+  for (int rank = 0; rank < size; ++rank) all.emplace_back(parameters, optimizers, comm, rank, size);
+  return all;
+}
+
+backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {
+  const bool is_of_buffer =
+      array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
+  if (!is_of_buffer || shares.of(array.buffer).count == 0) return array.type;
+  return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
+}
+
+SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
+                          backends::Collectives& ranks) {
+  SharedArrays shared;
+  std::vector<std::pair<const DeviceArray*, Common>> read_by_all;
+  const auto share_of = [&](const DeviceArray& array, const Common& common, int rank) {
+    const int64_t first = array.role == Role::kSum ? 0 : shares.of(array.buffer).first;
+    return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), window_type(array, shares).bytes());
+  };
+  for (const DeviceArray& array : layout.arrays()) {
+    if (!is_common(array) && !is_read_by_all(array)) {
+      shared.arrays.push_back(device.allocate(array.type.bytes()));
+      shared.window.push_back(shared.arrays.back());
+      continue;
+    }
+    const Common common = allocate(array, ranks);
+    shared.arrays.push_back(device.wrap(common.of(ranks.rank()), array.type.bytes()));
+    shared.window.push_back(share_of(array, common, ranks.rank()));
+    if (is_read_by_all(array)) read_by_all.emplace_back(&array, common);
+  }
+  for (const auto& [array, common] : read_by_all)
+    for (int rank = 0; rank < ranks.size(); ++rank)
+      if (rank != ranks.rank()) shared.window.push_back(share_of(*array, common, rank));
+  return shared;
+}
+
+}  // namespace runner::train

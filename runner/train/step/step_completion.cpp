@@ -1,0 +1,339 @@
+#include "runner/train/step/step_completion.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "backends/graph/ops.h"
+#include "runner/train/step/gradients.h"
+#include "runner/train/step/loss_scaler.h"
+#include "runner/train/step/parameter_use.h"
+#include "runner/train/step/power_sgd.h"
+#include "runner/train/step/update_clock.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+using backends::DType;
+using backends::Program;
+using backends::Subject;
+using backends::ValueId;
+
+std::vector<Value> array_inputs(Program& program, const DeviceLayout& layout) {
+  std::vector<Value> values;
+  for (size_t i = 0; i < layout.arrays().size(); ++i) values.push_back(input_value(program, i));
+  return values;
+}
+
+Value guarded(Value applied, Value now, Value before) {
+  return applied ? ops::where(applied, now, before) : now;
+}
+
+Value left_fold(std::span<const Value> values) {
+  Value all = values.front();
+  for (const Value value : values.subspan(1)) all = ops::add(all, value);
+  return all;
+}
+
+// A step under construction.
+class StepCompletion {
+ public:
+  // Works on a Program that declares the arrays of the layout first; its scalars are inputs from `first_scalar` on.
+  StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar)
+      : builder_(builder),
+        train_(builder.recipe().train),
+        parameters_(builder.model().parameters),
+        first_scalar_(first_scalar),
+        program_(std::move(program)),
+        arrays_(builder.layout(), array_inputs(program_, builder.layout())) {}
+
+  StepBuilder::Completed of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape) {
+    sum_batch(recorded);
+    std::vector<bool> reached = differentiate(recorded, shape.parts);
+    if (!shape.first) add_window();
+    if (shape.last) scale_gradients();
+    recorded.output_metrics(program_);
+    shape.last ? update_all() : keep_window();
+    arrays_.output(program_);
+    return {std::move(program_), std::move(reached)};
+  }
+
+  Program of_part(const Shares& shares) {
+    add_up_replicas(shares, /*ends_window=*/false);
+    if (shares.rank() == 0) {
+      program_.output("window sum", sums_.id);
+      keep_reached();  // in a part nobody else looks at it
+    }
+    for (const auto& [buffer, array] : of_rank_0_) {
+      const Value sum = gradients_[static_cast<size_t>(buffer)];
+      const Value weight = ops::cast(number(sums_, 1), DType::kF32);
+      program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
+    }
+    arrays_.output(program_);
+    return std::move(program_);
+  }
+
+  Program of_window(const Shares& shares) {
+    add_up_replicas(shares, /*ends_window=*/true);
+    scale_gradients();
+    update_all();
+    arrays_.output(program_);
+    return std::move(program_);
+  }
+
+ private:
+  Value value(ValueId id) { return {&program_, id}; }
+
+  // Σ mask · loss and Σ mask · weight of this batch.
+  void sum_batch(const StepBuilder::Recorded& recorded) {
+    const Value counted = value(recorded.counted);
+    sums_ = loss_and_weight(ops::sum(ops::mul(value(recorded.losses), counted)),
+                            ops::sum(ops::mul(value(recorded.weights), counted)));
+  }
+
+  // Gradients of Σ mask · loss: the mask is the seed.  Returns the parameters that they are of, by ParameterId.
+  std::vector<bool> differentiate(const StepBuilder::Recorded& recorded, int64_t parts) {
+    std::vector<Value> parameters;
+    for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
+    const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape().elements() * parts);
+    const Value seed = scale ? ops::mul(counted, scale) : counted;
+    Derivative derivative = derivative_of(value(recorded.losses), seed, parameters, parameters_);
+    gradients_ = std::move(derivative.gradients);
+    unscale(gradients_, scale);
+    if (skips_unused(arrays_)) add_reached(reached_, program_, derivative.reached, parameters_);
+    return std::move(derivative.reached);
+  }
+
+  // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
+  // here losses are summed.
+  Value scale_of_batch(int64_t parts) {
+    const Value scale = loss_scale(arrays_);
+    return scale ? ops::div(scale, static_cast<double>(parts)) : scale;
+  }
+
+  // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
+  // PowerSGD compresses the sum of a window, once.
+  void add_up_replicas(const Shares& shares, bool ends_window) {
+    is_share_ = true;
+    gradients_.resize(parameters_.buffers().size());
+    std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // of a buffer, by rank
+    size_t next = builder_.layout().arrays().size();
+    for (const DeviceArray& array : builder_.layout().arrays()) {
+      if (!is_read_by_all(array)) continue;
+      const int32_t of_rank_0 = shares.rank() == 0 ? builder_.layout().find(array.role, array.buffer, array.index)
+                                                   : static_cast<int32_t>(next);
+      std::vector<Value> by_rank;
+      for (int rank = 0; rank < shares.size(); ++rank) {
+        const bool own = rank == shares.rank();
+        by_rank.push_back(own ? arrays_.get(array.role, array.buffer, array.index) : input_value(program_, next++));
+      }
+      if (array.role == Role::kSum) {
+        sums_ = left_fold(by_rank);
+      } else if (array.role == Role::kUse) {
+        reached_.resize(gradients_.size());
+        reached_[static_cast<size_t>(array.buffer)] = reached_by_any(by_rank);
+      } else if (shares.of(array.buffer).count > 0) {
+        gradients.emplace_back(array.buffer, std::move(by_rank));
+        of_rank_0_.emplace_back(array.buffer, of_rank_0);
+      }
+    }
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    are_means_ = comm.hook != schema::CommHook::kNone && (ends_window || !is_power_sgd(comm));
+    for (auto& [buffer, by_rank] : gradients)
+      gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
+  }
+
+  // What is rounded on its way is the mean's part, as DDP's hooks have it: a sum over samples would soon overflow.
+  Value sum_of_gradients(int32_t buffer, std::vector<Value>& by_rank) {
+    if (!are_means_) return left_fold(by_rank);
+    const schema::CommSpec& comm = builder_.recipe().comm;
+    for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor()), comm);
+    const Value sum = on_its_way(left_fold(by_rank), comm);
+    return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
+  }
+
+  // Of all gradients, where this replica has a share of them.
+  Value norm_of_sum() {
+    Value squares = sum_of_squares(gradients_);
+    if (is_share_) {
+      if (!squares) squares = ops::full_like(factor_, 0.0);
+      squares = ops::all_reduce(squares, backends::Reduction::kSum, Subject::kGradients);
+    }
+    return ops::sqrt(squares);
+  }
+
+  void add_window() {
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b])
+        gradients_[b] = ops::add(arrays_.get(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
+    sums_ = ops::add(arrays_.get(Role::kSum, 0, kWindowSum), sums_);
+    each_reached([&](int32_t b, Value& reached) {
+      reached = reached_by_any(std::array{arrays_.get(Role::kUse, b, kReached), reached});
+    });
+  }
+
+  void keep_window() {
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) arrays_.set(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
+    arrays_.set(sums_, Role::kSum, 0, kWindowSum);
+    keep_reached();
+  }
+
+  void keep_reached() {
+    each_reached([&](int32_t b, Value reached) { arrays_.set(reached, Role::kUse, b, kReached); });
+  }
+
+  template <class Visit>
+  void each_reached(const Visit& visit) {
+    for (size_t b = 0; b < reached_.size(); ++b)
+      if (reached_[b]) visit(static_cast<int32_t>(b), reached_[b]);
+  }
+
+  // 1 / Σ weight of the window.
+  Value mean_factor() {
+    const Value weight = number(sums_, 1), zero = ops::full_like(weight, 0.0);
+    return ops::cast(ops::where(ops::eq(weight, zero), zero, ops::div(1.0, weight)), DType::kF32);
+  }
+
+  // One factor for all gradients: 1 / Σ weight, times the clipping of torch.nn.utils.clip_grad_norm_.
+  void scale_gradients() {
+    factor_ = mean_factor();
+    if (are_means_) factor_ = ops::full_like(factor_, 1.0);
+    finite_ = ops::is_finite(number(sums_, 0));
+    const bool scaled = static_cast<bool>(loss_scale(arrays_));
+    const bool check_gradients = checks_gradients(builder_.recipe());
+    Value norm;
+    if (train_.clip_grad_norm || check_gradients) norm = ops::mul(norm_of_sum(), factor_);
+    applied_ = check_gradients ? ops::logical_and(finite_, ops::is_finite(norm)) : finite_;
+    // A gradient that overflowed is the scaler's business.
+    if (!scaled) finite_ = applied_;
+    program_.output("finite", finite_.id);
+    if (train_.clip_grad_norm) {
+      program_.output("grad_norm", norm.id);
+      factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
+    }
+    if (!has_clock(arrays_)) return;
+    program_.output("applied", applied_.id);
+    program_.output("factor", clock_factor(arrays_).id);
+  }
+
+  // Windows whose step is skipped do not count in train/loss.
+  void update_all() {
+    for (size_t b = 0; b < gradients_.size(); ++b)
+      if (gradients_[b]) update(static_cast<int32_t>(b), gradients_[b]);
+    add_to_sum(arrays_, kLoggedSum, sums_, finite_);
+    if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
+    if (has_clock(arrays_)) count_step();
+  }
+
+  void count_step() {
+    for (size_t i = 0; i < builder_.optimizers().names.size(); ++i)
+      count_update(arrays_, static_cast<int32_t>(i), applied_);
+    each_reached([&](int32_t b, Value reached) { count_update_of_each(arrays_, b, reached, applied_); });
+    move_schedule(arrays_, applied_);
+  }
+
+  void update(int32_t buffer, Value gradient) {
+    gradient = ops::mul(gradient, factor_);
+    if (const auto limit = train_.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
+    apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms_of(buffer));
+  }
+
+  UpdateTerms terms_of(int32_t buffer) {
+    if (!has_clock(arrays_)) return {scalar_inputs(buffer), applied_};
+    const Value reached = reached_.empty() ? Value() : reached_[static_cast<size_t>(buffer)];
+    return clock_terms(arrays_, builder_, buffer, reached, applied_);
+  }
+
+  // Those of a buffer's group: StepBuilder::begin() declared them last, buffer by buffer.
+  std::vector<Value> scalar_inputs(int32_t buffer) {
+    const auto count = [&](int32_t b) {
+      const int32_t group = parameters_.buffers()[static_cast<size_t>(b)].group;
+      return group < 0 ? 0 : optim::scalar_names(builder_.optimizers().rule(group).type).size();
+    };
+    size_t first = first_scalar_;
+    for (int32_t b = 0; b < buffer; ++b) first += count(b);
+    std::vector<Value> scalars;
+    for (size_t i = 0; i < count(buffer); ++i) scalars.push_back(input_value(program_, first + i));
+    return scalars;
+  }
+
+  const StepBuilder& builder_;
+  const schema::TrainSpec& train_;
+  const nn::ParameterSet& parameters_;
+  const size_t first_scalar_;
+  Program program_;
+  ArrayValues arrays_;
+  Gradients gradients_;
+  ReachedParameters reached_;                           // empty: unused parameters are updated, too
+  std::vector<std::pair<int32_t, int32_t>> of_rank_0_;  // buffer, and the state that holds rank 0's of it
+  bool is_share_ = false;                               // they are a share of all
+  bool are_means_ = false;                              // divided by Σ weight already
+  Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the window so far
+  Value factor_, finite_, applied_;
+};
+
+}  // namespace
+
+ArrayValues::ArrayValues(const DeviceLayout& layout, std::vector<Value> values)
+    : layout_(layout), values_(std::move(values)) {}
+
+Value ArrayValues::get(Role role, int32_t buffer, int32_t index) const {
+  return values_[static_cast<size_t>(layout_.find(role, buffer, index))];
+}
+
+void ArrayValues::set(Value now, Role role, int32_t buffer, int32_t index) {
+  const int32_t at = layout_.find(role, buffer, index);
+  values_[static_cast<size_t>(at)] = now;
+  if (std::find(changed_.begin(), changed_.end(), at) == changed_.end()) changed_.push_back(at);
+}
+
+void ArrayValues::output(Program& program) const {
+  for (const int32_t at : changed_)
+    program.output(layout_.arrays()[static_cast<size_t>(at)].name, values_[static_cast<size_t>(at)].id, at);
+}
+
+void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
+                  const UpdateTerms& terms) {
+  const Value before = arrays.get(Role::kParameters, buffer);
+  std::vector<Value> slots;
+  const auto count = static_cast<int32_t>(optim::slots(rule).size());
+  for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(Role::kSlot, buffer, s));
+  const optim::Updated now = optim::update(rule, before, gradient, slots, terms.scalars);
+  arrays.set(guarded(terms.applied, now.parameters, before), Role::kParameters, buffer);
+  for (int32_t s = 0; s < count; ++s) {
+    const auto slot = static_cast<size_t>(s);
+    arrays.set(guarded(terms.applied, now.slots[slot], slots[slot]), Role::kSlot, buffer, s);
+  }
+}
+
+Value loss_and_weight(Value loss, Value weight) {
+  return ops::stack(std::array{ops::cast(loss, DType::kF64), ops::cast(weight, DType::kF64)}, 0);
+}
+
+Value number(Value sums, int64_t index) {
+  return ops::reshape(ops::slice(sums, 0, index, index + 1), backends::Shape{});
+}
+
+void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {
+  const Value before = arrays.get(Role::kSum, 0, sum);
+  arrays.set(guarded(applied, ops::add(before, addend), before), Role::kSum, 0, sum);
+}
+
+StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
+                                     const StepShape& shape) {
+  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
+  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
+}
+
+Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window) {
+  Program program = builder.begin_window(shares);
+  size_t first_scalar = 0;
+  while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
+    ++first_scalar;
+  StepCompletion completion(builder, std::move(program), first_scalar);
+  return ends_window ? completion.of_window(shares) : completion.of_part(shares);
+}
+
+}  // namespace runner::train

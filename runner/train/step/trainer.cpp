@@ -1,0 +1,438 @@
+#include "runner/train/step/trainer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "backends/graph/ops.h"
+#include "backends/runtime/debug.h"
+#include "backends/runtime/spans.h"
+#include "backends/tensor/float16.h"
+#include "runner/train/replicas/reduction.h"
+#include "runner/train/step/gradients.h"
+#include "runner/train/step/hook_agreement.h"
+#include "runner/train/step/loss_scaler.h"
+#include "runner/train/step/not_finite.h"
+#include "runner/train/step/parameter_use.h"
+#include "runner/train/step/power_sgd.h"
+#include "runner/train/step/step_completion.h"
+#include "schema/error.h"
+#include "schema/large_array.h"
+
+namespace runner::train {
+namespace {
+
+nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encoding, Hooks* hooks) {
+  check_agreement(recipe, hooks);
+  const bool of_hook = has(hooks, HookEntry::kModel);
+  RUN_CHECK(of_hook || encoding.sequence == 0, ErrorKind::kRecipe,
+            "the models of the recipe take numbers, and data.train is text, whose samples are tokens; write a function "
+            "model with nn.Embedding in the hook");
+  RUN_CHECK(!has(hooks, HookEntry::kTransform) || encoding.sequence == 0, ErrorKind::kRecipe,
+            "`transform` of a hook changes numbers, and data.train is text; remove it");
+  return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
+}
+
+std::vector<backends::Buffer*> pointers_to(const std::vector<std::shared_ptr<backends::Buffer>>& buffers) {
+  std::vector<backends::Buffer*> pointers;
+  for (const auto& buffer : buffers) pointers.push_back(buffer.get());
+  return pointers;
+}
+
+// Between the batches of a window, or the parts of a batch.
+bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
+  return recipe.gradient_accumulation_steps > 1 || recipe.train.auto_batch_size || ranks != nullptr || hooks != nullptr;
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& object) {
+  return std::as_bytes(std::span(&object, 1));
+}
+
+}  // namespace
+
+Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks,
+                 backends::Collectives* ranks)
+    : recipe_(recipe),
+      encoding_(encoding),
+      device_(device),
+      model_(make_model(recipe, encoding, hooks)),
+      hooks_(hooks),
+      ranks_(ranks),
+      weights_(recipe.model.init_from, model_.parameters),
+      optimizers_(make_optimizers(recipe, encoding, hooks, model_)),
+      layout_(model_.parameters, optimizers_, keeps_gradients(recipe, ranks, hooks), first_scale(recipe), recipe.comm),
+      builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
+      accumulation_(recipe.gradient_accumulation_steps) {
+  if (ranks != nullptr) exchange_.emplace(*ranks);
+  if (!steps_alone() && !has(hooks, HookEntry::kTrain))
+    shares_.emplace(model_.parameters, optimizers_, recipe.comm, ranks->rank(), ranks->size());
+  if (layout_.has(Role::kClock)) clock_.emplace(*this);
+  random_key_[0] = recipe.seed;
+  draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));
+  gradients_.resize(model_.parameters.buffers().size());
+}
+
+void Trainer::allocate() {
+  limit_memory();
+  if (shares_) {
+    SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
+    arrays_ = std::move(shared.arrays);
+    window_arrays_ = std::move(shared.window);
+  } else {
+    for (const DeviceArray& array : layout_.arrays()) arrays_.push_back(device_.allocate(array.type.bytes()));
+  }
+  states_ = pointers_to(arrays_);
+  window_states_ = pointers_to(window_arrays_);
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (array.initial == 0) continue;
+    const std::vector<float> filled(static_cast<size_t>(array.type.shape.elements()),
+                                    static_cast<float>(array.initial));
+    write(static_cast<int32_t>(i), std::as_bytes(std::span(filled)));
+  }
+  write_initial_weights();
+  write_initial_qs();
+  if (shares_) ranks_->barrier(site("initial weights"));
+}
+
+// What replicas have together, or counts once, is with rank 0.
+bool Trainer::writes(const DeviceArray& array) const {
+  const bool logged = array.role == Role::kSum && array.index == kLoggedSum;
+  if (is_local() && logged) return ranks_->rank() == 0;
+  return !shares_ || !is_common(array) || ranks_->rank() == 0;
+}
+
+// Replicas that have one copy draw a part of each parameter.
+void Trainer::write_initial_weights() {
+  const int64_t parts = shares_ ? shares_->size() : 1, part = shares_ ? shares_->rank() : 0;
+  LargeArray<float> values;
+  for (const nn::Parameter& parameter : model_.parameters.parameters()) {
+    const int64_t first = parameter.elements() * part / parts, end = parameter.elements() * (part + 1) / parts;
+    values.resize(static_cast<size_t>(end - first));
+    if (!weights_.read(parameter, values, first))
+      nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values, first);
+    const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
+    device_.write(*arrays_[array], static_cast<size_t>(parameter.offset + first) * sizeof(float),
+                  std::as_bytes(std::span(values)));
+  }
+}
+
+void Trainer::write_initial_qs() {
+  for (const DeviceArray& array : layout_.arrays()) {
+    if (array.role != Role::kCompression || array.index != kQs) continue;
+    std::vector<float> qs(static_cast<size_t>(array.type.shape.elements()));
+    const nn::Parameter drawn{
+        .name = "comm/" + array.name, .shape = array.type.shape, .init = {nn::Initialiser::Kind::kNormal, 1.0}};
+    nn::initialise(drawn, static_cast<uint64_t>(recipe_.seed), qs);
+    write(layout_.find(array.role, array.buffer, array.index), std::as_bytes(std::span(qs)));
+  }
+}
+
+Trainer::~Trainer() {
+  const PlanUse use = plan_use();
+  if (backends::debug_level() >= backends::kDebugPlans)
+    backends::debug_print(fmt::format("-- plan cache: {} hits, {} misses, {} collisions; {} steps held their plan\n",
+                                      use.cache.hits, use.cache.misses, use.cache.collisions, use.replayed));
+}
+
+Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
+  if (builder_.varies(kind.training)) return make_step(kind, batch);
+  for (const auto& [known, step] : held_) {
+    if (known != kind) continue;
+    ++replayed_;
+    return step;
+  }
+  return held_.emplace_back(kind, make_step(kind, batch)).second;
+}
+
+Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
+  {
+    const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
+    builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
+  }
+  if (kind.training)
+    return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape), [&] {
+      const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
+      note_unused(unused_parameters(completed.reached, model_.parameters));
+      return device_.compile(completed.program);
+    });
+  return cache_.find_or_make(recorded_.program, builder_.forward_specification(recorded_, kind.labelled),
+                             [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
+}
+
+void Trainer::note_unused(const std::string& names) {
+  if (names.empty()) return;
+  if (recipe_.comm.unused == schema::Unused::kError)
+    fail(ErrorKind::kRun,
+         "the loss does not depend on {}, and comm.unused is error; use the parameters, or freeze them (model.freeze)",
+         names);
+  if (unused_.empty()) unused_ = names;
+}
+
+void Trainer::execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
+                      backends::SpanKind kind) {
+  const backends::ScopedSpan span(kind, name, {.bytes = step.bytes(), .flops = step.flops()});
+  check_memory(name, step, kind);
+  device_.wait(device_.submit(step, arguments));
+}
+
+StepBuilder::Read Trainer::reader(const data::Batch* batch) {
+  return [this, batch](const backends::Program& program, backends::ValueId value) {
+    RUN_CHECK(batch != nullptr, ErrorKind::kRun,
+              "item: the first step is being compiled, and there is no batch yet: read values in a later step");
+    return read_value(program, value, arguments(batch, scalars_, &program.lines()));
+  };
+}
+
+std::vector<double> Trainer::read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch) {
+  return read_value(segment.program(), value, arguments(segment, batch));
+}
+
+std::vector<std::byte> Trainer::read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch) {
+  return read_bytes(segment.program(), value, arguments(segment, batch));
+}
+
+std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, backends::ValueId value,
+                                           const backends::Arguments& arguments) {
+  const Step step = cache_.find_or_make(program, read_specification(value), [&] {
+    backends::Program wanted = program;
+    wanted.output("item", value);
+    return device_.compile(wanted);
+  });
+  begin_exchange(/*again=*/true);
+  execute("read", *step, arguments);
+  std::vector<std::byte> bytes(program.type(value).bytes());
+  device_.read_output(*step, 0, bytes);
+  return bytes;
+}
+
+std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
+                                        const backends::Arguments& arguments) {
+  const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
+  const backends::DType dtype = program.type(value).dtype;
+  std::vector<double> elements;
+  elements.reserve(bytes.size() / backends::size_of(dtype));
+  for (size_t at = 0; at < bytes.size(); at += backends::size_of(dtype))
+    elements.push_back(backends::load_element(dtype, bytes.data() + at));
+  return elements;
+}
+
+void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
+  segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
+                                      [&] { return device_.compile(segment.program()); });
+  begin_exchange(/*again=*/false);
+  execute("segment", *segment_step_, arguments(segment, batch));
+}
+
+double Trainer::read_output(const Segment& segment, int output) {
+  const backends::Program& program = segment.program();
+  const backends::DType dtype = program.type(program.outputs()[static_cast<size_t>(output)].value).dtype;
+  std::array<std::byte, 8> value{};
+  device_.read_output(*segment_step_, output, std::span(value).first(backends::size_of(dtype)));
+  return backends::load_element(dtype, value.data());
+}
+
+Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* batch) {
+  return step_of({.training = true, .labelled = true, .shape = shape}, batch);
+}
+
+// How many batches a window has changes nothing in a step but the loss scale.
+StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
+  return {batch, first, last, first_scale(recipe_) ? accumulation_ : 1};
+}
+
+void Trainer::prepare(const StepShape& shape) {
+  const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
+  if (!may_ask && shape.batch > 0)
+    check_memory("forward, backward",
+                 *training_step(shape_of(shape.batch, shape.first, shape.last && steps_alone()), nullptr));
+  if (shares_) check_memory("update", *meeting_step(/*ends_window=*/true), backends::SpanKind::kOptimizer);
+}
+
+Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
+  if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them
+  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch.size}}, &batch);
+}
+
+void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
+  for (const StepBuilder::Metric& metric : recorded_.metrics) {
+    MetricSum read;
+    for (double* value : {&read.sum, &read.weight})
+      device_.read_output(*step, first++, std::as_writable_bytes(std::span(value, 1)));
+    sums[metric.name] += read;
+  }
+}
+
+// The first of those that StepOutput does not name: `applied` and the factor, where there are such.
+int Trainer::outcome_outputs() const {
+  return kGradNorm + recipe_.train.clip_grad_norm.has_value();
+}
+
+std::optional<double> Trainer::loss_scale() {
+  if (!first_scale(recipe_)) return std::nullopt;
+  float scale = 0;
+  device_.read(*arrays_[static_cast<size_t>(layout_.find(Role::kScaler, 0, kScale))], 0,
+               std::as_writable_bytes(std::span(&scale, 1)));
+  return scale;
+}
+
+void Trainer::set_scalars(const WindowRates& rates) {
+  if (clock_) return;
+  size_t next = 0;
+  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
+    if (buffer.group < 0) continue;
+    const optim::Rule& rule = optimizers_.rule(buffer.group);
+    const size_t count = optim::scalar_names(rule.type).size();
+    scalars_.resize(next + count);
+    optim::step_scalars(rule, rates.of(rule),
+                        updates_of(optimizers_.groups[static_cast<size_t>(buffer.group)].optimizer) + 1,
+                        std::span(scalars_).subspan(next, count));
+    next += count;
+  }
+}
+
+backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
+                                       const backends::SourceLines* lines,
+                                       std::span<const std::vector<std::byte>> given) {
+  RUN_ASSERT(!states_.empty());  // allocate() comes first
+  batch_inputs_.resize(kBatchInputCount);
+  for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
+  draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
+  batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
+  const std::span<const std::byte* const> inputs(batch_inputs_);
+  backends::Exchange* const exchange = exchange_ ? &*exchange_ : nullptr;
+  if (batch == nullptr)
+    return {
+        .states = states_, .batch = inputs.subspan(kDrawKey), .scalars = scalars, .lines = lines, .exchange = exchange};
+  random_key_[1] = batch->position.epoch;
+  const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
+  const bool classes = encoding_.label_kind == data::LabelKind::kClass;
+  batch_inputs_[kFeatures] = bytes(batch->features);
+  batch_inputs_[kLabels] = classes ? bytes(batch->classes) : bytes(batch->targets);
+  batch_inputs_[kMask] = bytes(batch->weights);
+  batch_inputs_[kSampleIds] = bytes(batch->ids);
+  batch_inputs_[kRandomKey] = bytes_of(random_key_).data();
+  return {.states = states_, .batch = inputs, .scalars = scalars, .lines = lines, .exchange = exchange};
+}
+
+backends::Arguments Trainer::arguments(const Segment& segment, const data::Batch* batch) {
+  if (clock_) clock_->begin_segment(segment);
+  return arguments(batch, segment.scalars(), &segment.program().lines(), segment.given());
+}
+
+// Those of the recording at hand, where there was one for this step.
+const backends::SourceLines* Trainer::lines_of_step(bool training) const {
+  return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
+}
+
+MetricSums Trainer::take_metrics() {
+  const MetricSums mine = std::exchange(metrics_, {});
+  return is_local() && builder_.varies(true) ? merged(mine, *ranks_, site("metrics")) : mine;
+}
+
+// What is in no train/loss point yet is with rank 0 alone.
+void Trainer::average() {
+  const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!is_of_parameters(array)) continue;
+    std::vector<std::byte> bytes = read(static_cast<int32_t>(i));
+    ranks_->all_reduce(array.type, bytes, backends::Reduction::kSum, site("weights"));
+    const std::span values(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+    for (float& value : values) value /= static_cast<float>(ranks_->size());
+    write(static_cast<int32_t>(i), bytes);
+  }
+  std::array<double, 2> logged = take_logged_sums();
+  if (ranks_->rank() == 0) write(layout_.find(Role::kSum, 0, kLoggedSum), bytes_of(logged));
+  MetricSums all = take_metrics();
+  if (ranks_->rank() == 0) metrics_ = std::move(all);
+}
+
+void Trainer::begin_exchange(bool again) {
+  if (exchange_) exchange_->begin(counters.windows + 1, again);
+}
+
+std::optional<NotFinite> Trainer::explain_not_finite(const Segment& segment, const data::Batch* batch) {
+  backends::Arguments alone = arguments(segment, batch);
+  alone.exchange = nullptr;
+  return first_not_finite(device_, segment.forward_pass(), model_.parameters, alone, memory_);
+}
+
+int64_t Trainer::updates_of(int32_t optimizer) const {
+  const auto found = counters.updates.find(optimizers_.names[static_cast<size_t>(optimizer)]);
+  return found == counters.updates.end() ? 0 : found->second;
+}
+
+std::array<double, 2> Trainer::take_logged_sums() {
+  std::array<double, 2> sums{};
+  backends::Buffer& buffer = *arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, kLoggedSum))];
+  device_.read(buffer, 0, std::as_writable_bytes(std::span(sums)));
+  forget_logged_loss();
+  if (is_local())
+    ranks_->all_reduce({backends::DType::kF64, backends::Shape{2}}, std::as_writable_bytes(std::span(sums)),
+                       backends::Reduction::kSum, site("the loss"));
+  return sums;
+}
+
+void Trainer::forget_logged_loss() {
+  device_.write(*arrays_[static_cast<size_t>(layout_.find(Role::kSum, 0, kLoggedSum))], 0,
+                bytes_of(std::array<double, 2>{}));
+}
+
+double Trainer::take_logged_loss() {
+  const auto [loss, weight] = take_logged_sums();
+  return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
+}
+
+void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
+  const Step step = forward_step(batch, true);
+  execute("forward", *step, arguments(batch, lines_of_step(false)));
+  const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
+             width = static_cast<size_t>(encoding_.outputs);
+  const auto read = [&](int output, auto& values, size_t count) {
+    values.resize(count);
+    device_.read_output(*step, output, std::as_writable_bytes(std::span(values)));
+  };
+  read(kOutputs, result.outputs, size * labels * width);
+  read(kLosses, result.losses, size);
+  read(kWeights, result.weights, size);
+  const bool own_targets = builder_.varies(false) && recorded_.targets != backends::kNoValue;
+  if (own_targets && encoding_.label_kind == data::LabelKind::kClass) {
+    read(kTargets, result.classes, size * labels);
+  } else if (own_targets) {
+    read(kTargets, result.targets, size * width);
+  } else {
+    result.classes.assign(batch.classes.begin(), batch.classes.end());
+    result.targets.assign(batch.targets.begin(), batch.targets.end());
+  }
+  result.metrics.clear();
+  if (builder_.varies(false)) read_metrics(step, kTargets + own_targets, result.metrics);
+}
+
+void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
+  const Step step = forward_step(batch, false);
+  execute("forward", *step, arguments(batch, lines_of_step(false)));
+  device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
+}
+
+std::vector<std::byte> Trainer::read(int32_t array) {
+  std::vector<std::byte> contents(arrays_[static_cast<size_t>(array)]->bytes());
+  read(array, 0, contents);
+  return contents;
+}
+
+void Trainer::read(int32_t array, size_t offset, std::span<std::byte> target) {
+  device_.read(*arrays_[static_cast<size_t>(array)], offset, target);
+}
+
+void Trainer::write(int32_t array, std::span<const std::byte> contents) {
+  const auto at = static_cast<size_t>(array);
+  if (writes(layout_.arrays()[at])) device_.write(*arrays_[at], 0, contents);
+}
+
+}  // namespace runner::train

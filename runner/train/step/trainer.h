@@ -1,0 +1,302 @@
+// A model in training: its arrays on the device, its compiled steps, one optimizer window at a time.
+//
+// The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
+// epochs, evaluation, the store or the clock: that is replica_run.h.  After the first window of each shape a window of
+// a declared model that is trained by one process allocates nothing.  Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/plan/plan_cache.h"
+#include "backends/runtime/spans.h"
+#include "runner/data/load.h"
+#include "runner/data/loader.h"
+#include "runner/nn/initial_weights.h"
+#include "runner/nn/models.h"
+#include "runner/train/loop/memory_use.h"
+#include "runner/train/step/device_layout.h"
+#include "runner/train/step/not_finite.h"
+#include "runner/train/step/segment.h"
+#include "runner/train/step/step_builder.h"
+#include "runner/train/step/update_clock.h"
+#include "runner/train/step/window.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+// One batch as the model left it.
+struct Evaluated {
+  std::vector<float> outputs;    // (B, N)
+  std::vector<int64_t> classes;  // (B), for classes; of a text (B, T)
+  std::vector<float> targets;    // (B, N), for targets
+  std::vector<float> losses, weights;
+  MetricSums metrics;  // of a hook
+};
+
+// Batches of a window after which replicas add up what they have, at the latest: so that the wait for the end of a long
+// window is short for who interrupts it, and costs next to nothing.
+inline constexpr int64_t kBatchesOfPart = 8;
+
+class Trainer {
+ public:
+  // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
+  // not fit each other.  All arguments must outlive the Trainer.
+  // `hooks`: null, or what stands for parts of the recipe.  `ranks`: null, or the replicas, one of which this is.
+  Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device,
+          Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
+  ~Trainer();
+
+  // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
+  // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
+  void allocate();
+
+  // Steps have no more samples than these at once, and larger batches are computed in parts; 0: any number.
+  void set_most_at_once(int64_t samples) { most_at_once_ = samples; }
+  int64_t most_at_once() const { return most_at_once_; }
+  // Of a batch of so many samples, the first part.
+  int64_t at_once(int64_t batch) const { return most_at_once_ > 0 ? std::min(batch, most_at_once_) : batch; }
+
+  // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
+  void prepare(const StepShape& shape);
+
+  // Goes on with a window: takes batches from `loader` up to where gradients and sums are those of all replicas, so
+  // that a state can hold them.  That is the end of the window, where the optimizer steps, and before it the end of an
+  // epoch and every kBatchesOfPart batches; with sync_each_batch, and where there is one replica, each batch.  A window
+  // that is not finite counts only if such windows are skipped (train.on_nan).  `rates`: of the next step of the
+  // schedule behind all that are pending.
+  void advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  // From its beginning to its end.
+  TrainingWindow run_window(data::Loader& loader, const WindowRates& rates);
+  // Whether this is a replica that updates weights of its own between averages (train.local_sgd): none but its own
+  // batches count in a step, and states and evaluations need an average before.
+  bool is_local() const { return ranks_ != nullptr && recipe_.train.average_every.has_value(); }
+  // Called by all such replicas together: their weights become one, the mean of all, and so do moments, and gradients
+  // that a loop of a hook's has kept.
+  void average();
+  // Counts a window that has run; run_window() does so itself.
+  void count(const TrainingWindow& window);
+
+  // Where the device counts what it applies (update_clock.h): windows of which the host does not know whether they were
+  // applied, and whose updates and steps of the schedule the counters lack.
+  int64_t pending() const { return clock_ ? clock_->pending() : 0; }
+  // Learns of them.  `newest`: the newest window, of which it says what was not known.
+  void learn();
+  void learn(TrainingWindow& newest);
+
+  // That of the next step; none: the loss is not scaled.
+  std::optional<double> loss_scale();
+
+  // Trained parameters on which the loss of a step has not depended, "2.weight, 2.bias": of the first such kind of
+  // step.
+  const std::string& unused() const { return unused_; }
+  // Notes such names.  Throws Error(kRun) with comm.unused: error.
+  void note_unused(const std::string& names);
+
+  // Those of a hook's training step since they were taken.
+  const MetricSums& metrics() const { return metrics_; }
+  MetricSums take_metrics();
+  void set_metrics(MetricSums metrics) { metrics_ = std::move(metrics); }
+
+  // Mean train loss by weight over the windows since the last call; NaN when there was none.
+  double take_logged_loss();
+  // The windows before count for nothing in the next mean.
+  void forget_logged_loss();
+
+  // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
+  // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window, `before` of
+  // whose batches come before the loader's first.  A transform of the loader's gives the same batches again
+  // (data/transform.h), and a hook keeps what it has kept.
+  NotFinite explain_not_finite(data::Loader& loader, int64_t before);
+
+  // ---- for loops of a hook ----
+
+  const StepBuilder& builder() const { return builder_; }
+  // Batches of a window, from the next one on.
+  int64_t accumulation() const { return accumulation_; }
+  void set_accumulation(int64_t batches) { accumulation_ = batches; }
+  // Whether a batch is the last of its window, `before` of which are before it.
+  bool ends_window(const data::Batch& batch, int64_t before) const;
+  // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
+  void run_segment(const Segment& segment, const data::Batch* batch);
+  double read_output(const Segment& segment, int output);
+  // A segment that has been read from is dropped.
+  void forget_exchanged() {
+    if (exchange_) exchange_->forget();
+  }
+  // What was not finite first in a segment that has run, on this replica; what it has changed since may hide it.
+  std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
+  // The elements of a value of a segment under way, computed from the arrays and the batch.
+  std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+  // The same as they lie in memory.
+  std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
+  // What the gradient array of each flat buffer holds between two segments, or two calls of advance(); at the end of a
+  // window no shares, so that it can be in a state.
+  const std::vector<Held>& gradients() const { return gradients_; }
+  // What one replica holds of all, rank 0 does.
+  void set_gradients(std::vector<Held> held);
+  // Whether all replicas have one copy of the weights.
+  bool shares_weights() const { return shares_.has_value(); }
+  // Whether write() of an array does something on this replica.
+  bool writes(const DeviceArray& array) const;
+  bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
+  // Whether an array has an element for each of its buffer's parameters that means something now.
+  bool is_of_parameters(const DeviceArray& array) const;
+
+  // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
+  void record(const data::Batch& batch, bool training);
+
+  // One batch through the model; `result` is overwritten.
+  void evaluate(const data::Batch& batch, Evaluated& result);
+  // The same without labels.
+  void predict(const data::Batch& batch, std::span<float> outputs);
+
+  const schema::Recipe& recipe() const { return recipe_; }
+  const nn::Model& model() const { return model_; }
+  const Optimizers& optimizers() const { return optimizers_; }
+  const DeviceLayout& layout() const { return layout_; }
+  const data::Encoding& encoding() const { return encoding_; }
+
+  // What the arrays take, without activations.
+  MemoryUse arrays_memory() const;
+  // The same with the temporary memory that the device has.
+  MemoryUse memory() const;
+  // What the steps of an epoch's windows need on the replica with the most samples, and that of an evaluation with
+  // batches of so many: compiled for it.
+  int64_t temporary_bytes_of_window(const data::DataPlan& plan);
+  int64_t temporary_bytes_of_evaluation(int64_t batch);
+
+  // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
+  struct PlanUse {
+    backends::PlanCacheCounters cache;
+    int64_t replayed = 0;  // steps that held their plan already, without asking the cache
+  };
+  PlanUse plan_use() const { return {cache_.counters(), replayed_}; }
+
+  Counters counters;
+  int64_t updates_of(int32_t optimizer) const;
+
+  // The contents of one array of the layout, in host memory; of the second, those from byte `offset` on.
+  std::vector<std::byte> read(int32_t array);
+  void read(int32_t array, size_t offset, std::span<std::byte> target);
+  // What replicas have together, rank 0 writes; the others may read it when they have met it since.
+  void write(int32_t array, std::span<const std::byte> contents);
+
+ private:
+  using Step = std::shared_ptr<backends::Executable>;
+  struct StepKind {
+    bool training;
+    bool labelled;    // of a forward step
+    StepShape shape;  // first and last: of a training step
+    bool operator==(const StepKind&) const = default;
+  };
+
+  // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
+  // read where it has ended the window; null where a replica has had no batch.
+  Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window, MetricSums& metrics);
+  // One part of a batch; `completes`: the update follows.
+  Step run_part(const data::Batch& part, bool completes, MetricSums& metrics);
+  // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
+  // update.
+  Step run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  const Step& meeting_step(bool ends_window);
+  void keep_sum_of_part(backends::Executable& part);
+  StepShape shape_of(int64_t batch, bool first, bool last) const;
+  void end_window(const WindowRates& rates, TrainingWindow& window);
+  // {Σ loss, Σ weight} over all replicas since the last call.
+  std::array<double, 2> take_logged_sums();
+  // Whether this process makes a step from its own batches alone.
+  bool steps_alone() const { return ranks_ == nullptr || is_local(); }
+  bool sums_behind(const TrainingWindow& window) const;
+  bool holds_any_gradients() const;
+  void hold(Held held);
+  void clear_window();
+  backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
+  void begin_exchange(bool again);
+  // Runs a step to its end; `name`: in traces.
+  void execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
+               backends::SpanKind kind = backends::SpanKind::kExecute);
+  Step step_of(const StepKind& kind, const data::Batch* batch);
+  Step make_step(const StepKind& kind, const data::Batch* batch);
+  Step training_step(const StepShape& shape, const data::Batch* batch);
+  Step forward_step(const data::Batch& batch, bool labelled);
+  // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
+  StepBuilder::Read reader(const data::Batch* batch);
+  std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
+  std::optional<NotFinite> find_not_finite(const data::Batch& batch);
+  std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
+                                    const backends::Arguments& arguments);
+  std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
+                                 const backends::Arguments& arguments);
+  void limit_memory();
+  void check_memory(std::string_view step, const backends::Executable& executable,
+                    backends::SpanKind kind = backends::SpanKind::kExecute) const;
+  // Of a step or a segment, on a batch or without one (null).
+  backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
+                                const backends::SourceLines* lines, std::span<const std::vector<std::byte>> given = {});
+  backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
+  // Reads the metrics of a hook's step, which are outputs from `first` on.
+  void read_metrics(const Step& step, int first, MetricSums& sums);
+  void write_initial_weights();
+  void write_initial_qs();
+  int outcome_outputs() const;
+  void set_scalars(const WindowRates& rates);
+  backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
+    return arguments(&batch, scalars_, lines);
+  }
+  const backends::SourceLines* lines_of_step(bool training) const;
+
+  const schema::Recipe& recipe_;
+  const data::Encoding& encoding_;
+  backends::Device& device_;
+  nn::Model model_;
+  Hooks* const hooks_;
+  backends::Collectives* const ranks_;
+  const nn::InitialWeights weights_;
+  const Optimizers optimizers_;
+  const DeviceLayout layout_;
+  const StepBuilder builder_;
+
+  int64_t accumulation_;
+  int64_t most_at_once_ = 0;
+  std::optional<int64_t> memory_;  // that steps may take beside the arrays
+  std::optional<Shares> shares_;   // of replicas that update together
+  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
+  std::vector<backends::Buffer*> states_, window_states_;
+  std::vector<double> scalars_;
+  std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
+  std::string unused_;
+  std::array<int64_t, 2> random_key_{}, draw_key_{};
+
+  backends::PlanCache<Step> cache_;
+  // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
+  std::vector<std::pair<StepKind, Step>> held_;
+  // That of a hook is made anew for each step.
+  StepBuilder::Recorded recorded_;
+  Step segment_step_;
+  std::optional<backends::Exchange> exchange_;  // among replicas
+  std::array<Step, 2> meeting_steps_;           // of replicas: inside a window, and at its end
+  int64_t replayed_ = 0;
+  MetricSums metrics_;
+  std::vector<Held> gradients_;
+
+  struct Outcome {
+    bool applied;
+    double lr;
+  };
+  std::optional<UpdateClock> clock_;  // where the device counts
+  Step newest_step_;                  // that ended the window; null: it goes on.  learn() comes before other steps
+  std::optional<Outcome> outcome_;    // of that window, where the clock has it
+};
+
+}  // namespace runner::train

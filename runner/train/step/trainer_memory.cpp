@@ -1,0 +1,77 @@
+// The memory of a Trainer: what its arrays take, what its steps need beside them, and whether the device has so much.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "backends/tensor/rounding.h"
+#include "runner/train/step/step_completion.h"
+#include "runner/train/step/trainer.h"
+#include "schema/error.h"
+#include "schema/field_words.h"
+
+namespace runner::train {
+
+void Trainer::limit_memory() {
+  const auto limit = device_.memory_limit();
+  if (!limit) return;
+  const int64_t arrays = arrays_memory().total();
+  RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
+            "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",
+            schema::size_text(arrays), schema::size_text(*limit));
+  memory_ = *limit - arrays;
+}
+
+void Trainer::check_memory(std::string_view step, const backends::Executable& executable,
+                           backends::SpanKind kind) const {
+  const auto needed = static_cast<int64_t>(executable.arena_bytes());
+  const bool of_batch = kind != backends::SpanKind::kOptimizer;
+  RUN_CHECK(!memory_ || needed <= *memory_, ErrorKind::kRun,
+            "out of memory: \"{}\" takes {} beside parameters, gradients and optimizer, and a process may take {} more "
+            "for tensors; {}",
+            step, schema::size_text(needed), schema::size_text(*memory_),
+            of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
+}
+
+MemoryUse Trainer::arrays_memory() const {
+  MemoryUse use;
+  for (const DeviceArray& array : layout_.arrays()) {
+    const auto bytes = static_cast<int64_t>(array.type.bytes());
+    int64_t& kind = array.role == Role::kParameters  ? use.parameters
+                    : array.role == Role::kSlot      ? use.optimizer
+                    : array.role == Role::kGradients ? use.gradients
+                                                     : use.other;
+    kind += bytes;
+    if (shares_ && is_common(array)) use.common += bytes;
+    use.largest_array = std::max(use.largest_array, bytes);
+  }
+  return use;
+}
+
+MemoryUse Trainer::memory() const {
+  MemoryUse use = arrays_memory();
+  use.activations = static_cast<int64_t>(device_.temporary_bytes());
+  return use;
+}
+
+// Of windows as those at the beginning and at the end of an epoch: whether a step is the first, or the last, is what
+// makes it another.
+int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
+  const int64_t batch = at_once(plan.max_batch()), parts = backends::ceil_div(plan.max_batch(), batch);
+  size_t most = 0;
+  for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
+    const int64_t steps = plan.window(window).steps * parts;
+    for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
+      const StepShape shape = shape_of(batch, step == 0, step == steps - 1 && steps_alone());
+      most = std::max(most, training_step(shape, nullptr)->arena_bytes());
+    }
+  }
+  if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
+  return static_cast<int64_t>(most);
+}
+
+int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
+  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = at_once(batch)}};
+  return static_cast<int64_t>(step_of(kind, nullptr)->arena_bytes());
+}
+
+}  // namespace runner::train

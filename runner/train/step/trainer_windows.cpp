@@ -1,0 +1,240 @@
+// The windows of a Trainer: batches up to where all replicas have the sums of all, and what is not finite in them.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "backends/graph/ops.h"
+#include "backends/runtime/spans.h"
+#include "runner/train/replicas/reduction.h"
+#include "runner/train/step/digest.h"
+#include "runner/train/step/loss_scaler.h"
+#include "runner/train/step/step_completion.h"
+#include "runner/train/step/trainer.h"
+
+namespace runner::train {
+
+bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
+  return (batch.last_of_epoch && recipe_.sync_with_dataloader) || before + 1 == accumulation_;
+}
+
+void take_in(const data::Batch& batch, TrainingWindow& window) {
+  for (size_t i = 0; i < batch.ids.size(); ++i) {
+    const auto word = static_cast<uint64_t>(2 * batch.ids[i] + (batch.weights[i] != 0));
+    window.batch_digest = mixed(window.batch_digest, word);
+  }
+  ++window.batches;
+  window.samples += batch.samples;
+  window.repeats += batch.repeats;
+  window.next = batch.next();
+  window.ends_epoch |= batch.last_of_epoch;
+}
+
+// One replica has the sums of all at any time.
+bool Trainer::sums_behind(const TrainingWindow& window) const {
+  if (is_local()) return window.done;
+  return window.done || ranks_ == nullptr || recipe_.sync_each_batch || window.next.begins_epoch() ||
+         window.batches % kBatchesOfPart == 0;
+}
+
+bool Trainer::holds_any_gradients() const {
+  return std::ranges::any_of(gradients_, [](Held held) { return held != Held::kNothing; });
+}
+
+bool Trainer::is_of_parameters(const DeviceArray& array) const {
+  return array.role == Role::kParameters || array.role == Role::kSlot ||
+         (array.role == Role::kGradients && holds_gradients(array.buffer));
+}
+
+void Trainer::set_gradients(std::vector<Held> held) {
+  const bool with_rank_0 = shares_ && ranks_->rank() != 0;
+  gradients_ = with_rank_0 ? std::vector<Held>(held.size()) : std::move(held);
+}
+
+void Trainer::hold(Held held) {
+  for (size_t b = 0; b < gradients_.size(); ++b)
+    if (model_.parameters.buffers()[b].group >= 0) gradients_[b] = held;
+}
+
+Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window,
+                                   MetricSums& metrics) {
+  Step step;
+  do {
+    const data::Batch& batch = loader.next();
+    window.done = ends_window(batch, window.batches);
+    take_in(batch, window);
+    if (window.done && clock_) clock_->begin_window(rates);
+    if (!is_local() && !batch.weighs()) {
+      record(batch, /*training=*/true);
+      continue;
+    }
+    for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
+      const data::Batch part = batch.part(first, at_once(batch.size - first));
+      step = run_part(part, window.done && steps_alone() && first + part.size == batch.size, metrics);
+    }
+  } while (!sums_behind(window));
+  return step;
+}
+
+void Trainer::record(const data::Batch& batch, bool training) {
+  if (batch.size == 0 || !builder_.varies(training)) return;
+  if (scalars_.empty()) set_scalars({});
+  builder_.record_into(recorded_, batch.size, training, reader(&batch));
+}
+
+Trainer::Step Trainer::run_part(const data::Batch& part, bool completes, MetricSums& metrics) {
+  Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part);
+  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments(part, lines_of_step(true)));
+  hold(steps_alone() ? Held::kSum : Held::kShare);
+  const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
+  if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
+  return step;
+}
+
+Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
+  MetricSums metrics;
+  run_batches(loader, rates, window, metrics);
+  if (!holds_any_gradients()) clear_window();
+  if (builder_.varies(true))
+    for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
+  const Step& step = meeting_step(window.done);
+  backends::Arguments end = arguments(nullptr, scalars_, nullptr);
+  end.states = window_states_;
+  begin_exchange(/*again=*/false);
+  ranks_->barrier(site("gradients"));
+  execute("update", *step, end, backends::SpanKind::kOptimizer);
+  ranks_->barrier(site("the update"));
+  if (!window.done && ranks_->rank() == 0) keep_sum_of_part(*step);
+  hold(ranks_->rank() == 0 ? Held::kSum : Held::kNothing);
+  return step;
+}
+
+void Trainer::keep_sum_of_part(backends::Executable& part) {
+  std::array<double, 2> sums{};
+  device_.read_output(part, kPartSum, std::as_writable_bytes(std::span(sums)));
+  write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
+}
+
+const Trainer::Step& Trainer::meeting_step(bool ends_window) {
+  Step& step = meeting_steps_[ends_window];
+  if (!step) step = device_.compile(complete_window(builder_, *shares_, ends_window));
+  return step;
+}
+
+void Trainer::clear_window() {
+  for (size_t i = 0; i < arrays_.size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!is_read_by_all(array)) continue;
+    const std::vector<std::byte> zeros(array.type.bytes());
+    device_.write(*arrays_[i], 0, zeros);
+  }
+}
+
+void Trainer::advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
+  set_scalars(rates);
+  if (window.batches == 0) hold(Held::kNothing);
+  newest_step_.reset();
+  const Step step =
+      steps_alone() ? run_batches(loader, rates, window, metrics_) : run_batches_together(loader, rates, window);
+  if (!window.done) return;
+  newest_step_ = step;
+  outcome_.reset();
+  end_window(rates, window);
+}
+
+TrainingWindow Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
+  TrainingWindow window;
+  while (!window.done) advance(loader, rates, window);
+  return window;
+}
+
+void Trainer::end_window(const WindowRates& rates, TrainingWindow& window) {
+  backends::Executable& step = *newest_step_;
+  hold(Held::kNothing);
+  window.decisions = mixed(rates.digest(), recorded_.form);
+  window.lr = optimizers_.lr * rates.factor;
+  uint8_t finite = 1;
+  device_.read_output(step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
+  window.finite = finite != 0;
+  if (recipe_.train.clip_grad_norm) {
+    float norm = 0;
+    device_.read_output(step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
+    window.grad_norm = norm;
+  }
+  window.applied = !clock_;
+  count(window);
+  // What explains it runs something else: what is to be read has been read.
+  if (clock_ && (clock_->is_full() || !window.finite)) learn(window);
+  if (clock_ || !window.finite) return;
+  counters.scheduled += rates.schedule_steps;
+  for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
+}
+
+void Trainer::learn() {
+  if (pending() == 0) return;
+  if (newest_step_) {
+    uint8_t applied = 0;
+    double factor = 0;
+    const int first = outcome_outputs();
+    device_.read_output(*newest_step_, first, std::as_writable_bytes(std::span(&applied, 1)));
+    device_.read_output(*newest_step_, first + 1, std::as_writable_bytes(std::span(&factor, 1)));
+    outcome_ = {applied != 0, optimizers_.lr * factor};
+  }
+  clock_->learn();
+}
+
+void Trainer::learn(TrainingWindow& newest) {
+  learn();
+  if (!outcome_) return;
+  newest.applied = outcome_->applied || !newest.finite;
+  newest.lr = outcome_->lr;
+}
+
+void Trainer::count(const TrainingWindow& window) {
+  if (!window.finite && recipe_.train.on_nan == schema::OnNan::kStop) return;
+  ++counters.windows;
+  counters.applied += window.finite && window.applied;
+  counters.samples += window.samples;
+  counters.repeats += window.repeats;
+}
+
+NotFinite Trainer::explain_not_finite(data::Loader& loader, int64_t before) {
+  // Recording once more must not move what a hook keeps.
+  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
+  const std::string otherwise =
+      fmt::format("the forward pass is finite, a gradient is not{}",
+                  travels_in_fp16(recipe_) ? ", at the latest as fp16 on its way between the replicas "
+                                             "(comm.hook: bf16 has float32's range)"
+                                           : "");
+  NotFinite found = first_found(find_not_finite(loader, before), otherwise, is_local() ? nullptr : ranks_,
+                                site("what is not finite"));
+  if (hooks_ != nullptr) hooks_->restore(kept);
+  return found;
+}
+
+std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader, int64_t before) {
+  for (;; ++before) {
+    const data::Batch& batch = loader.next();
+    const bool last = ends_window(batch, before);
+    std::optional<NotFinite> found;
+    for (int64_t first = 0; first < batch.size && !found; first += at_once(batch.size))
+      found = find_not_finite(batch.part(first, at_once(batch.size - first)));
+    if (found || last) return found;
+  }
+}
+
+std::optional<NotFinite> Trainer::find_not_finite(const data::Batch& batch) {
+  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
+  backends::Program program = recorded.program;
+  const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
+  backends::ops::sum(backends::ops::mul(losses, counted));
+  const auto batch_input = [&](BatchInput input) {
+    return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
+  };
+  const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
+                         program.size(), recorded.weights};
+  return first_not_finite(device_, pass, model_.parameters, arguments(batch), memory_);
+}
+
+}  // namespace runner::train

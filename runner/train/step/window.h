@@ -1,0 +1,54 @@
+// A window of training, from its first batch to the optimizer's step, and what the host counts of all of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "runner/data/loader.h"
+
+namespace runner::train {
+
+// What the host counts about the run so far.
+struct Counters {
+  int64_t windows = 0;    // finished, skipped ones included
+  int64_t applied = 0;    // of them those that updated the parameters
+  int64_t samples = 0;    // seen in training, repeats not counted
+  int64_t scheduled = 0;  // steps of the schedule
+  // By name of an optimizer: updates that its slots have seen, those in a parent run included.  Where there is none: 0.
+  std::map<std::string, int64_t> updates = {};
+  bool update_was_skipped = false;  // the newest one in a loop of a hook's
+  int64_t repeats = 0;              // samples that were read once more, to fill up batches
+  bool operator==(const Counters&) const = default;
+};
+
+// What a hook's metric is made of: Σ sum / Σ weight.
+struct MetricSum {
+  double sum = 0, weight = 0;
+  void operator+=(const MetricSum& other) {
+    sum += other.sum;
+    weight += other.weight;
+  }
+};
+using MetricSums = std::map<std::string, MetricSum>;
+
+// What training has done of a window; advance() of a Trainer goes on with it.
+struct TrainingWindow {
+  int64_t batches = 0;      // that it has had
+  bool done = false;        // it has had its last one, too
+  bool finite = true;       // false: nothing was updated behind what is not
+  bool applied = true;      // false: a gradient overflowed, and the loss scaler left the step out, or learn() will say
+  double lr = 0;            // the rate that it used, or was to use; of groups with another one the same factor
+  double grad_norm = 0;     // with clip_grad_norm
+  int64_t samples = 0;      // of all replicas
+  int64_t repeats = 0;      // of all replicas
+  data::Position next;      // of the batch after the window
+  bool ends_epoch = false;  // one of its batches was the last of an epoch
+  uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
+  uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
+};
+
+// Adds a batch to what a window has seen.
+void take_in(const data::Batch& batch, TrainingWindow& window);
+
+}  // namespace runner::train
