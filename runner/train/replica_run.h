@@ -37,6 +37,9 @@ class ReplicaRun : private RunControl, private LoopHost {
   // As one that does not.  Throws what fails here.
   void follow();
 
+  // Optimizer steps that are done.
+  int64_t step() const override { return session_.trainer.counters.windows; }
+
  private:
   // ---- beginning ----------------------------------------------------------------------------------------------------
 
@@ -52,7 +55,6 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
 
-  int64_t step() const override { return session_.trainer.counters.windows; }
   bool finished() const override { return step() >= session_.scale.total_steps || stops(); }
   bool stops() const { return log_->stopped_early() || stopped_by_hook_; }
   bool asked_to_stop() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }

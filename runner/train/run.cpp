@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <optional>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "runner/train/replica_run.h"
 #include "runner/train/replicas/replicas.h"
 #include "schema/error.h"
+#include "schema/field_words.h"
 #include "schema/system_limits.h"
 #include "store/process.h"
 
@@ -35,13 +37,19 @@ RunResult run(const RunRequest& request) {
 }
 
 void run_replica(const RunRequest& request, backends::Collectives& ranks) {
+  std::optional<ReplicaRun> run;
+  const auto fail = [&](std::string_view text, const SourceMark& where) {
+    const std::string place = run ? fmt::format(", after {}", schema::length_text(run->step(), "steps")) : "";
+    ranks.fail(fmt::format("rank {}{}: {}", ranks.rank(), place, text), where);
+  };
   try {
-    ReplicaRun(request, &ranks).follow();
+    run.emplace(request, &ranks);
+    run->follow();
   } catch (const Error& error) {
-    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error.text()), error.where());
+    fail(error.text(), error.where());
     throw;
   } catch (const std::exception& error) {
-    ranks.fail(fmt::format("rank {}: {}", ranks.rank(), error_of(error).message()), {});
+    fail(error_of(error).message(), {});
     throw;
   }
 }

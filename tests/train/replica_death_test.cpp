@@ -45,7 +45,7 @@ log: {every: 1 step}
 
 struct Death {
   const char* way;
-  const char* message;  // begins with it, behind the rank
+  const char* message;  // begins with this pattern, behind the rank
 };
 
 class MortalRun : public RunFixture {
@@ -86,7 +86,8 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
       SCOPED_TRACE(fmt::format("rank {}, call {}", rank, call));
       const std::string error = error_at(rank, call, GetParam().way);
       if (error.empty()) break;
-      EXPECT_TRUE(error.starts_with(fmt::format("rank {}{}", rank, GetParam().message))) << error;
+      const std::regex expected(fmt::format("rank {}{}[^]*", rank, GetParam().message));
+      EXPECT_TRUE(std::regex_match(error, expected)) << error;
     }
     EXPECT_GT(call, 15) << "there are more calls in such a run";
   }
@@ -102,9 +103,9 @@ TEST(Replicas, AskedToStopBeforeTheyStartNeverBegin) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ReplicaDeath,
-                         ::testing::Values(Death{"kill", " was killed by signal 9 (Killed); its newest call was "},
+                         ::testing::Values(Death{"kill", " was killed by signal 9 \\(Killed\\); its newest call was "},
                                            Death{"exit", " has ended with exit code 7; its newest call was "},
-                                           Death{"throw", ": its time has come"}),
+                                           Death{"throw", "(, after [0-9]+ steps?)?: its time has come"}),
                          [](const auto& instance) { return std::string(instance.param.way); });
 
 // Weights of 512 · 256 pass in three pieces.  Reading the last one it dies when the others wait for it; writing the

@@ -65,8 +65,13 @@ uint64_t digest_of_all(uint64_t mine, backends::Collectives& ranks, const backen
 NotFinite first_found(const std::optional<NotFinite>& mine, const std::string& otherwise, backends::Collectives* ranks,
                       const backends::Site& site) {
   if (ranks == nullptr) return mine.value_or(NotFinite{otherwise});
-  for (const std::string& found : ranks->gather_objects(mine ? packed(*mine) : "", site))
-    if (!found.empty()) return unpacked(found);
+  const std::vector<std::string> all = ranks->gather_objects(mine ? packed(*mine) : "", site);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    NotFinite found = unpacked(all[rank]);
+    found.what += fmt::format(" on rank {}", rank);
+    return found;
+  }
   return {otherwise};
 }
 
