@@ -228,8 +228,7 @@ constexpr Command kCommands[] = {
     {"trace", Group::kStore, "write what a run has traced of its steps, for chrome://tracing and Perfetto",
      "The section `profile` of a recipe says which steps: docs/profiling.md.  All cycles of the newest\n"
      "attempt that has any, of all processes on one clock.",
-     kTrace, "runner trace traced -o trace.json", trace,
-     report::failure_document},
+     kTrace, "runner trace traced -o trace.json", trace, report::failure_document},
     {"tag", Group::kStore, "mark a run with a word", "--remove of a tag that the run does not have is exit code 3.",
      kTag, "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
     {"note", Group::kStore, "keep a text with a run", "", kNote, "runner note @last \"learning rate too high\"", note,

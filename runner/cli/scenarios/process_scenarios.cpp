@@ -141,7 +141,8 @@ void fails(Workbench& bench, const char* what, std::string_view body, const char
 }
 
 void failures(Workbench& bench) {
-  fails(bench, "an error in one process", "if acc.process_index == 1 then error('boom') end", "rank 1, after 1 step: boom");
+  fails(bench, "an error in one process", "if acc.process_index == 1 then error('boom') end",
+        "rank 1, after 1 step: boom");
   fails(bench, "an error in what the first process runs first",
         "acc:main_process_first(function() if acc.is_main_process then error('boom') end end)", "boom");
   fails(bench, "different collectives", "if acc.process_index == 2 then acc:gather(1) else acc:reduce(1) end",

@@ -8,12 +8,10 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/ops.h"
 #include "backends/runtime/debug.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/replicas/reduction.h"
-#include "runner/train/step/gradients.h"
 #include "runner/train/step/hook_agreement.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/not_finite.h"
