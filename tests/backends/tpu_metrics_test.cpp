@@ -1,0 +1,155 @@
+// What a device counts: tables, rings, threads.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/tpu/metrics.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+MetricSnapshot snapshot_of(const DeviceMetrics& metrics, Metric metric) {
+  return metrics.snapshot().metrics[static_cast<size_t>(metric)];
+}
+
+TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
+  const struct {
+    Metric metric;
+    const char* name;
+    MetricKind kind;
+    MetricGroup group;
+  } metrics[] = {
+      {Metric::kCompileTime, "CompileTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {Metric::kExecuteTime, "ExecuteTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {Metric::kDeviceLockWait, "DeviceLockWait", MetricKind::kTime, MetricGroup::kTracing},
+      {Metric::kTensorsGraphSize, "TensorsGraphSize", MetricKind::kValue, MetricGroup::kTracing},
+      {Metric::kInputOutputAliasCount, "InputOutputAliasCount", MetricKind::kValue, MetricGroup::kTracing},
+      {Metric::kTransferToDeviceTime, "TransferToDeviceTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {Metric::kTransferFromDeviceTime, "TransferFromDeviceTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {Metric::kOutboundData, "OutboundData", MetricKind::kBytes, MetricGroup::kRuntime},
+      {Metric::kInboundData, "InboundData", MetricKind::kBytes, MetricGroup::kRuntime},
+      {Metric::kTensorToData, "TensorToData", MetricKind::kTime, MetricGroup::kTracing},
+      {Metric::kLazyTracing, "LazyTracing", MetricKind::kTime, MetricGroup::kTracing},
+      {Metric::kPersistentCacheLoad, "PersistentCacheLoad", MetricKind::kTime, MetricGroup::kTracing},
+  };
+  ASSERT_EQ(std::size(metrics), kMetricCount);
+  for (const auto& expected : metrics) {
+    const MetricRow& row = row_of(expected.metric);
+    EXPECT_EQ(row.name, expected.name);
+    EXPECT_EQ(row.kind, expected.kind) << row.name;
+    EXPECT_EQ(row.group, expected.group) << row.name;
+  }
+  const std::pair<Counter, const char*> counters[] = {
+      {Counter::kUncachedCompile, "UncachedCompile"},
+      {Counter::kCachedCompile, "CachedCompile"},
+      {Counter::kCreateCompileHandles, "CreateCompileHandles"},
+      {Counter::kMarkStep, "MarkStep"},
+      {Counter::kExecuteComputation, "ExecuteComputation"},
+      {Counter::kDeviceDataCacheMiss, "DeviceDataCacheMiss"},
+      {Counter::kPersistentCacheHit, "PersistentCacheHit"},
+      {Counter::kPersistentCacheMiss, "PersistentCacheMiss"},
+      {Counter::kLocalScalarDense, "aten::_local_scalar_dense"},
+  };
+  ASSERT_EQ(std::size(counters), kCounterCount);
+  for (const auto& [counter, name] : counters) EXPECT_EQ(row_of(counter).name, name);
+}
+
+TEST(TpuMetrics, StartWithZerosThatAreThere) {
+  const MetricsSnapshot snapshot = DeviceMetrics({"xla::add"}).snapshot();
+  ASSERT_EQ(snapshot.metrics.size(), kMetricCount);
+  ASSERT_EQ(snapshot.counters.size(), kCounterCount + 1);
+  std::set<std::string> names;
+  for (const MetricSnapshot& metric : snapshot.metrics) {
+    EXPECT_EQ(metric.count, 0);
+    EXPECT_EQ(metric.sum, 0);
+    EXPECT_TRUE(metric.ring.empty());
+    EXPECT_EQ(metric.window_ns(), 0);
+    names.insert(metric.name);
+  }
+  for (const CounterSnapshot& counter : snapshot.counters) {
+    EXPECT_EQ(counter.value, 0);
+    names.insert(counter.name);
+  }
+  EXPECT_EQ(names.size(), kMetricCount + kCounterCount + 1);
+}
+
+TEST(TpuMetrics, CountByIndex) {
+  DeviceMetrics metrics({"xla::add", "xla::mm"});
+  metrics.count(Counter::kMarkStep);
+  metrics.count(Counter::kMarkStep, 4);
+  metrics.count_op(1);
+  metrics.count_op(1, 2);
+  EXPECT_EQ(metrics.value(Counter::kMarkStep), 5);
+  EXPECT_EQ(metrics.value(Counter::kCachedCompile), 0);
+  const auto counters = metrics.snapshot().counters;
+  EXPECT_EQ(counters[static_cast<size_t>(Counter::kMarkStep)], (CounterSnapshot{"MarkStep", MetricGroup::kRuntime, 5}));
+  EXPECT_EQ(counters[kCounterCount], (CounterSnapshot{"xla::add", MetricGroup::kTracing, 0}));
+  EXPECT_EQ(counters[kCounterCount + 1], (CounterSnapshot{"xla::mm", MetricGroup::kTracing, 3}));
+}
+
+// Count and sum are of all samples, the ring and its window of the last 1024.
+TEST(TpuMetrics, KeepARingOfTheLastSamples) {
+  DeviceMetrics metrics;
+  std::vector<MetricSample> all;
+  int64_t sum = 0;
+  for (int64_t i = 0; i < 2500; ++i) {
+    all.push_back({1'000 + 10 * i, i * i % 977});
+    sum += all.back().value;
+    metrics.add(Metric::kOutboundData, all.back().value, all.back().at_ns);
+    if (i != 0 && i != 1022 && i != 1023 && i != 1024 && i != 2047 && i != 2499) continue;
+    const MetricSnapshot snapshot = snapshot_of(metrics, Metric::kOutboundData);
+    EXPECT_EQ(snapshot.count, i + 1);
+    EXPECT_EQ(snapshot.sum, sum);
+    const int64_t kept = std::min<int64_t>(i + 1, 1024);
+    EXPECT_EQ(snapshot.ring, std::vector<MetricSample>(all.end() - kept, all.end())) << i;
+    EXPECT_EQ(snapshot.window_ns(), 10 * (kept - 1));
+  }
+}
+
+TEST(TpuMetrics, TimeASection) {
+  DeviceMetrics metrics;
+  const int64_t before = monotonic_ns();
+  { const TimedSection section(metrics, Metric::kCompileTime); }
+  const int64_t after = monotonic_ns();
+  const MetricSnapshot time = snapshot_of(metrics, Metric::kCompileTime);
+  ASSERT_EQ(time.count, 1);
+  EXPECT_GE(time.sum, 0);
+  EXPECT_LE(time.sum, after - before);
+  EXPECT_GE(time.ring[0].at_ns, before);
+  EXPECT_LE(time.ring[0].at_ns, after);
+}
+
+// A host thread and a device thread move the same entries while a third one reads: nothing is lost, and each entry of a
+// snapshot is consistent in itself.
+TEST(TpuMetrics, AreMovedByThreadsAtTheSameTime) {
+  constexpr int64_t kTimes = 20'000;
+  DeviceMetrics metrics({"xla::add"});
+  const auto work = [&] {
+    for (int64_t i = 0; i < kTimes; ++i) {
+      metrics.count(Counter::kExecuteComputation);
+      metrics.count_op(0);
+      metrics.add(Metric::kExecuteTime, 7, i);
+    }
+  };
+  {
+    const std::jthread host(work), device(work);
+    for (int64_t seen = 0; seen < 2 * kTimes;) {
+      const MetricSnapshot now = snapshot_of(metrics, Metric::kExecuteTime);
+      ASSERT_GE(now.count, seen);
+      ASSERT_EQ(now.sum, 7 * now.count);
+      ASSERT_EQ(now.ring.size(), static_cast<size_t>(std::min<int64_t>(now.count, 1024)));
+      seen = now.count;
+      std::this_thread::yield();
+    }
+  }
+  EXPECT_EQ(metrics.value(Counter::kExecuteComputation), 2 * kTimes);
+  EXPECT_EQ(metrics.snapshot().counters[kCounterCount].value, 2 * kTimes);
+}
+
+}  // namespace
+}  // namespace runner::backends::tpu
