@@ -1,0 +1,64 @@
+// The table of generations against the figures that vendors and error messages print.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "backends/tpu/generation.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+TEST(TpuGeneration, IsFoundByItsName) {
+  for (const char* name : {"v2", "v3", "v4", "v5e", "v5p", "v6e"}) {
+    const auto generation = generation_of(name);
+    ASSERT_TRUE(generation) << name;
+    EXPECT_EQ(row_of(*generation).name, name);
+  }
+  EXPECT_FALSE(generation_of("v1"));
+  EXPECT_FALSE(generation_of(""));
+}
+
+// "Used 9.08G of 7.48G hbm": two digits of 2^30 bytes.
+TEST(TpuGeneration, LimitsAreThoseOfTheMessages) {
+  const std::pair<const char*, double> limits[] = {{"v2", 7.48},   {"v3", 15.48},  {"v4", 30.75},
+                                                   {"v5e", 15.75}, {"v5p", 95.74}, {"v6e", 31.25}};
+  for (const auto& [name, limit] : limits) {
+    const double usable = static_cast<double>(row_of(*generation_of(name)).usable_bytes()) / (1 << 30);
+    EXPECT_EQ(std::round(usable * 100), std::round(limit * 100)) << name;
+  }
+}
+
+// Two operations for each cell of the matrix units at each tick; v6e alone is published otherwise.
+TEST(TpuGeneration, PeaksFollowFromTheMatrixUnits) {
+  struct Chip {
+    const char* name;
+    int units;  // of a chip
+    double published;
+  };
+  for (const Chip& chip : {Chip{"v2", 2, 46e12}, Chip{"v3", 4, 123e12}, Chip{"v4", 8, 275e12}, Chip{"v5e", 4, 197e12},
+                           Chip{"v5p", 8, 459e12}}) {
+    const GenerationRow& row = row_of(*generation_of(chip.name));
+    const double of_chip = row.matrix_flops * row.devices_per_chip;
+    EXPECT_EQ(of_chip, chip.published) << chip.name;
+    EXPECT_NEAR(2.0 * 128 * 128 * chip.units * row.clock_hz, of_chip, 0.01 * of_chip) << chip.name;
+  }
+}
+
+// A v3-8: four chips, eight devices, 492 TFLOP/s, 128 GiB, 3.6 TB/s.
+TEST(TpuGeneration, BoardOfEightDevices) {
+  const GenerationRow& v3 = row_of(Generation::kV3);
+  EXPECT_EQ(v3.devices_on_board, 8);
+  EXPECT_EQ(v3.devices_on_board / v3.devices_per_chip, 4);
+  EXPECT_DOUBLE_EQ(8 * v3.matrix_flops, 492e12);
+  EXPECT_EQ(8 * v3.hbm_bytes, int64_t{128} << 30);
+  EXPECT_DOUBLE_EQ(8 * v3.hbm_rate, 3.6e12);
+}
+
+// 8 × 128 lanes × 4 units × 1.75 GHz × 2 cores of a v5p.
+TEST(TpuGeneration, VectorUnits) {
+  EXPECT_DOUBLE_EQ(row_of(Generation::kV5p).vector_flops(), 14.336e12);
+  EXPECT_DOUBLE_EQ(row_of(Generation::kV3).vector_flops(), 1.92512e12);
+}
+
+}  // namespace
+}  // namespace runner::backends::tpu
