@@ -58,6 +58,19 @@ TEST(Memory, IsWhatTheSystemSays) {
   EXPECT_LT(grown, 1.2 * peak["saving"].number());
 }
 
+// What is too long to print is refused before it is made.
+TEST(Memory, OfIndicesIsNotTakenForARefusal) {
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", kRecipe);
+  const std::string limit = support::kFaultsAreOurs ? "ulimit -v 2000000; " : "";
+  const Result refused =
+      run_command(limit + "runner plan r.yaml data.train.samples=2000000000 --json --batches", folder.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.err,
+            "error: --batches: an epoch has 2000000000 indices, and at most 100000000 can be printed; leave it out, or "
+            "take fewer samples\n");
+}
+
 // The others are counted, and nothing is made for them.
 TEST(Memory, OfThousandsOfProcessesIsEstimatedInOne) {
   const Folder folder;
