@@ -46,6 +46,13 @@ const CounterRow& row_of(Counter counter) {
   return kCounters[static_cast<size_t>(counter)];
 }
 
+MetricGroup group_of(std::string_view name) {
+  const auto has_name = [&](const auto& row) { return row.name == name; };
+  if (const auto row = std::ranges::find_if(kMetrics, has_name); row != kMetrics.end()) return row->group;
+  if (const auto row = std::ranges::find_if(kCounters, has_name); row != kCounters.end()) return row->group;
+  return kTracing;
+}
+
 void DeviceMetrics::Series::add(MetricSample sample) {
   const std::lock_guard lock(mutex);
   if (ring.size() < kMetricRing) {
@@ -81,14 +88,13 @@ MetricsSnapshot DeviceMetrics::snapshot() const {
     MetricSnapshot& metric = all.metrics.emplace_back();
     metric.name = row.name;
     metric.kind = row.kind;
-    metric.group = row.group;
     series_[i].copy_to(metric);
   }
   for (size_t i = 0; i < kCounterCount; ++i) {
-    all.counters.push_back({std::string(kCounters[i].name), kCounters[i].group, value(static_cast<Counter>(i))});
+    all.counters.push_back({std::string(kCounters[i].name), value(static_cast<Counter>(i))});
   }
   for (size_t i = 0; i < op_names_.size(); ++i) {
-    all.counters.push_back({op_names_[i], kTracing, op_counters_[i].load(std::memory_order_relaxed)});
+    all.counters.push_back({op_names_[i], op_counters_[i].load(std::memory_order_relaxed)});
   }
   return all;
 }

@@ -50,6 +50,12 @@ enum class Counter : uint8_t {
 };
 inline constexpr size_t kCounterCount = static_cast<size_t>(Counter::kLocalScalarDense) + 1;
 
+// PyTorch/XLA keeps two registries, and its report prints one behind the other.
+enum class MetricGroup : uint8_t {
+  kTracing,  // of the tensors that are traced (torch.lazy)
+  kRuntime,  // of the client that compiles, executes and transfers
+};
+
 struct MetricRow {
   std::string_view name;
   MetricKind kind;
@@ -62,6 +68,9 @@ struct CounterRow {
   MetricGroup group;
 };
 const CounterRow& row_of(Counter counter);
+
+// Of a metric or a counter; names that are in no table are of tracing, as the counters of ops are.
+MetricGroup group_of(std::string_view name);
 
 class DeviceMetrics {
  public:

@@ -16,12 +16,6 @@ enum class MetricKind : uint8_t {
   kTime,  // nanoseconds
 };
 
-// PyTorch/XLA keeps two registries, and its report prints one behind the other.
-enum class MetricGroup : uint8_t {
-  kTracing,  // of the tensors that are traced (torch.lazy)
-  kRuntime,  // of the client that compiles, executes and transfers
-};
-
 struct MetricSample {
   int64_t at_ns = 0;  // of CLOCK_MONOTONIC
   int64_t value = 0;
@@ -32,7 +26,6 @@ struct MetricSample {
 struct MetricSnapshot {
   std::string name;
   MetricKind kind = MetricKind::kValue;
-  MetricGroup group = MetricGroup::kTracing;
   int64_t count = 0;  // of all samples
   int64_t sum = 0;
   std::vector<MetricSample> ring;  // the last ones, oldest first: no more than kMetricRing of them
@@ -44,7 +37,6 @@ struct MetricSnapshot {
 
 struct CounterSnapshot {
   std::string name;
-  MetricGroup group = MetricGroup::kTracing;
   int64_t value = 0;
 
   bool operator==(const CounterSnapshot&) const = default;

@@ -43,6 +43,7 @@ TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
     EXPECT_EQ(row.name, expected.name);
     EXPECT_EQ(row.kind, expected.kind) << row.name;
     EXPECT_EQ(row.group, expected.group) << row.name;
+    EXPECT_EQ(group_of(row.name), expected.group) << row.name;
   }
   const std::pair<Counter, const char*> counters[] = {
       {Counter::kUncachedCompile, "UncachedCompile"},
@@ -57,6 +58,8 @@ TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
   };
   ASSERT_EQ(std::size(counters), kCounterCount);
   for (const auto& [counter, name] : counters) EXPECT_EQ(row_of(counter).name, name);
+  for (const char* name : {"MarkStep", "CreateCompileHandles"}) EXPECT_EQ(group_of(name), MetricGroup::kRuntime);
+  for (const char* name : {"CachedCompile", "xla::add"}) EXPECT_EQ(group_of(name), MetricGroup::kTracing);
 }
 
 TEST(TpuMetrics, StartWithZerosThatAreThere) {
@@ -87,9 +90,9 @@ TEST(TpuMetrics, CountByIndex) {
   EXPECT_EQ(metrics.value(Counter::kMarkStep), 5);
   EXPECT_EQ(metrics.value(Counter::kCachedCompile), 0);
   const auto counters = metrics.snapshot().counters;
-  EXPECT_EQ(counters[static_cast<size_t>(Counter::kMarkStep)], (CounterSnapshot{"MarkStep", MetricGroup::kRuntime, 5}));
-  EXPECT_EQ(counters[kCounterCount], (CounterSnapshot{"xla::add", MetricGroup::kTracing, 0}));
-  EXPECT_EQ(counters[kCounterCount + 1], (CounterSnapshot{"xla::mm", MetricGroup::kTracing, 3}));
+  EXPECT_EQ(counters[static_cast<size_t>(Counter::kMarkStep)], (CounterSnapshot{"MarkStep", 5}));
+  EXPECT_EQ(counters[kCounterCount], (CounterSnapshot{"xla::add", 0}));
+  EXPECT_EQ(counters[kCounterCount + 1], (CounterSnapshot{"xla::mm", 3}));
 }
 
 // Count and sum are of all samples, the ring and its window of the last 1024.

@@ -1,0 +1,29 @@
+// The figures of a metrics report of PyTorch/XLA as text: "11010.00", "49.50KB", "28s920ms153.731us".
+//
+// Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "backends/tpu/metrics_snapshot.h"
+#include "runner/report/xla/duration.h"
+
+namespace runner::report::xla {
+
+using backends::tpu::MetricKind;
+
+// value: a number, bytes, or nanoseconds.
+std::string figure_text(double value, MetricKind kind, DurationStyle style);
+
+struct FigureReading {
+  MetricKind kind = MetricKind::kValue;
+  double value = 0;          // not of kTime
+  DurationReading duration;  // of kTime
+};
+
+// The kind follows from the unit.  None: the text is no figure.
+std::optional<FigureReading> read_figure(std::string_view text);
+
+}  // namespace runner::report::xla
