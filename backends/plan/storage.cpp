@@ -12,17 +12,6 @@ namespace {
 
 constexpr int32_t kNowhere = -1;
 
-// Byte offset of a contiguous slice in its operand.
-size_t slice_offset(const Program& program, ValueId id) {
-  const TensorType& from = program.type(program.operands(id)[0]);
-  const auto strides = from.shape.strides();
-  size_t offset = 0;
-  for (int axis = 0; axis < from.shape.rank(); ++axis)
-    offset +=
-        static_cast<size_t>(program.attrs(id)[static_cast<size_t>(axis) * 3] * strides[static_cast<size_t>(axis)]);
-  return offset * size_of(from.dtype);
-}
-
 class StoragePlanner {
  public:
   StoragePlanner(const Program& program, const std::vector<Group>& groups, bool reuse)
@@ -85,7 +74,7 @@ class StoragePlanner {
     for (ValueId id = 0; id < program_.size(); ++id) {
       if (!is_view(program_, id)) continue;
       home(id).in = program_.operands(id)[0];
-      home(id).offset = program_.node(id).op == Op::kReshape ? 0 : slice_offset(program_, id);
+      home(id).offset = static_cast<size_t>(view_start(program_, id)) * size_of(program_.type(id).dtype);
     }
   }
 

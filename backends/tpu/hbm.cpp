@@ -1,0 +1,223 @@
+#include "backends/tpu/hbm.h"
+
+#include <algorithm>
+
+#include "backends/tpu/heap.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// Machine code of a fusion: assumed, since no source says; large steps come to some tens of megabytes with it.
+constexpr int64_t kCodeOfGroup = 32 * 1024;
+
+class HbmPlanner {
+ public:
+  HbmPlanner(const DeviceProgram& device, const HbmOptions& options)
+      : program_(device.program),
+        groups_(device.groups),
+        options_(options),
+        traced_(trace_tensors(device, options.ordering)),
+        end_(static_cast<int>(device.groups.size())) {}
+
+  HbmPlan run() {
+    make_buffers();
+    find_reads();
+    for (const Output& output : program_.outputs()) place_output(output);
+    take_over_operands();
+    pack();
+    count_arguments();
+    for (const char join : traced_.joins) plan_.code += join ? 0 : kCodeOfGroup;
+    for (size_t t = 0; t < buffers_.size(); ++t)
+      if (!in_argument_[t]) plan_.buffers.push_back(buffers_[t]);
+    return std::move(plan_);
+  }
+
+ private:
+  const std::vector<Piece>& pieces(ValueId id) const { return traced_.pieces[static_cast<size_t>(id)]; }
+  HbmBuffer& buffer(const Piece& piece) { return buffers_[static_cast<size_t>(piece.tensor)]; }
+  const Input& input(const Output& output) const { return program_.inputs()[static_cast<size_t>(output.state)]; }
+
+  void make_buffers() {
+    for (const DeviceTensor& tensor : traced_.tensors) {
+      const bool argument = tensor.group < 0;
+      buffers_.push_back({.tensor = tensor,
+                          .allocation = argument ? Allocation::kArgument : Allocation::kTemporary,
+                          .first = tensor.group,
+                          .last = argument ? end_ : tensor.group});
+    }
+    last_read_.assign(buffers_.size(), -1);
+    in_argument_.assign(buffers_.size(), 0);
+  }
+
+  // Groups that only list tensors read nothing: who reads what they list does.
+  void find_reads() {
+    for (int g = 0; g < end_; ++g)
+      if (!traced_.joins[static_cast<size_t>(g)])
+        for (const ValueId operand : groups_[static_cast<size_t>(g)].operands) read(operand, g);
+  }
+
+  void read(ValueId id, int step) {
+    for (const Piece& piece : pieces(id)) {
+      last_read_[static_cast<size_t>(piece.tensor)] = step;
+      buffer(piece).last = std::max(buffer(piece).last, step);
+    }
+  }
+
+  void place_output(const Output& output) {
+    if (output.state < 0) {
+      for (const Piece& piece : pieces(output.value)) return_tensor(piece);
+      return;
+    }
+    const std::vector<Piece>& old = pieces(input(output).value);
+    for (const Piece& piece : old) {
+      plan_.outputs += buffer(piece).padded();
+      if (options_.donate) plan_.aliased += buffer(piece).padded();
+    }
+    const std::vector<Piece>& now = pieces(output.value);
+    const bool same = std::equal(now.begin(), now.end(), old.begin(), old.end(), [&](const Piece& a, const Piece& b) {
+      return a.elements == b.elements && buffer(a).tensor.type == buffer(b).tensor.type;
+    });
+    for (size_t i = 0; i < now.size(); ++i) {
+      if (same) replace(now[i], old[i]);
+      keep_until_end(now[i]);
+    }
+  }
+
+  // A tensor is computed into the output's memory, unless another output has it, or an argument is handed on: then the
+  // output is a copy.
+  void return_tensor(const Piece& piece) {
+    HbmBuffer& own = buffer(piece);
+    plan_.outputs += own.padded();
+    keep_until_end(piece);
+    if (is_free_temporary(piece)) own.allocation = Allocation::kOutput;
+  }
+
+  void keep_until_end(const Piece& piece) { buffer(piece).last = end_; }
+
+  bool is_free_temporary(const Piece& piece) {
+    return buffer(piece).allocation == Allocation::kTemporary && !in_argument_[static_cast<size_t>(piece.tensor)];
+  }
+
+  // Computes the new value of a state into the memory of the old one, or, where that is not given away, of the output.
+  // It has the layout of the old one also where it must wait.
+  void replace(const Piece& now, const Piece& old) {
+    HbmBuffer& own = buffer(now);
+    if (!is_free_temporary(now)) return;
+    own.tensor.layout = buffer(old).tensor.layout;
+    if (options_.donate) {
+      const int read = last_read_[static_cast<size_t>(old.tensor)];
+      if (read > own.first || (read == own.first && !element_by_element(now.tensor, old.tensor))) return;
+      in_argument_[static_cast<size_t>(now.tensor)] = 1;
+    } else {
+      own.allocation = Allocation::kOutput;
+    }
+  }
+
+  bool works_in_place(const Group& group) const {
+    return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op);
+  }
+
+  // The place of a tensor in the list of a value; −1: it is not in it.
+  int place_in(ValueId id, int tensor) const {
+    const std::vector<Piece>& list = pieces(id);
+    const auto at = std::find_if(list.begin(), list.end(), [&](const Piece& piece) { return piece.tensor == tensor; });
+    return at == list.end() ? -1 : static_cast<int>(at - list.begin());
+  }
+
+  // Does the group that computes `result` read `operand` only at the element that it writes?
+  bool element_by_element(int result, int operand) const {
+    const HbmBuffer &to = buffers_[static_cast<size_t>(result)], &from = buffers_[static_cast<size_t>(operand)];
+    const Group& group = groups_[static_cast<size_t>(to.first)];
+    if (!works_in_place(group) || to.tensor.unpadded() != from.tensor.unpadded()) return false;
+    const int place = place_in(to.tensor.value, result);
+    const int64_t elements = program_.type(to.tensor.value).shape.elements();
+    for (const ValueId id : group.operands) {
+      const int at = place_in(id, operand);
+      if (at >= 0 && (at != place || program_.type(id).shape.elements() != elements || !traced_.whole(id)))
+        return false;
+    }
+    return true;
+  }
+
+  // Results of element-wise groups and collectives in the memory of operands that die there.
+  void take_over_operands() {
+    for (size_t t = 0; t < buffers_.size(); ++t)
+      if (is_free_temporary({static_cast<int>(t), 0})) buffers_[t].block = static_cast<int>(t);
+    for (int g = 0; g < end_; ++g)
+      for (const ValueId result : groups_[static_cast<size_t>(g)].results)
+        for (const Piece& piece : pieces(result))
+          if (buffer(piece).block >= 0 && buffer(piece).tensor.value == result) take_over_operand(piece.tensor);
+  }
+
+  void take_over_operand(int result) {
+    HbmBuffer& own = buffers_[static_cast<size_t>(result)];
+    for (const ValueId id : groups_[static_cast<size_t>(own.first)].operands)
+      for (const Piece& piece : pieces(id)) {
+        HbmBuffer& old = buffer(piece);
+        const bool dies = old.block >= 0 && old.first < own.first && old.last == own.first;
+        if (!dies || old.padded() != own.padded() || !element_by_element(result, piece.tensor)) continue;
+        own.block = old.block;
+        old.last = own.first - 1;
+        return;
+      }
+  }
+
+  void pack() {
+    std::vector<HeapBlock> blocks(buffers_.size());
+    for (const HbmBuffer& own : buffers_)
+      if (own.block >= 0) {
+        HeapBlock& block = blocks[static_cast<size_t>(own.block)];
+        const int first = block.bytes == 0 ? own.first : std::min(block.first, own.first);
+        block = {.bytes = own.padded(), .first = first, .last = std::max(block.last, own.last)};
+      }
+    plan_.temporaries = pack_best_fit(blocks);
+    const Fullest fullest = fullest_step(blocks, end_ + 1);
+    plan_.fullest = fullest.step;
+    plan_.fullest_bytes = fullest.bytes;
+    for (HbmBuffer& own : buffers_)
+      if (own.block >= 0) {
+        own.offset = blocks[static_cast<size_t>(own.block)].offset;
+        if (own.lives_at(fullest.step)) plan_.fullest_unpadded += own.tensor.unpadded();
+      }
+  }
+
+  void count_arguments() {
+    const GenerationRow& row = row_of(options_.generation);
+    plan_.reserved = row.reserved_bytes;
+    plan_.capacity = row.hbm_bytes;
+    for (const Input& each : program_.inputs())
+      for (const Piece& piece : pieces(each.value)) {
+        plan_.arguments += buffer(piece).padded();
+        plan_.arguments_unpadded += buffer(piece).tensor.unpadded();
+        if (each.kind == InputKind::kBatch) plan_.prefetched += options_.prefetched_batches * buffer(piece).padded();
+      }
+  }
+
+  const Program& program_;
+  const std::vector<Group>& groups_;
+  const HbmOptions options_;
+  const DeviceTensors traced_;
+  const int end_;  // behind the last group
+  HbmPlan plan_;
+  std::vector<HbmBuffer> buffers_;  // by tensor
+  std::vector<int> last_read_;      // by tensor: the group; −1: none
+  std::vector<char> in_argument_;   // by tensor: it is computed into the memory of a state
+};
+
+}  // namespace
+
+HbmPlan plan_hbm(const DeviceProgram& device, const HbmOptions& options) {
+  return HbmPlanner(device, options).run();
+}
+
+std::vector<HbmBuffer> largest_at_peak(const HbmPlan& plan, size_t count) {
+  std::vector<HbmBuffer> live;
+  for (const HbmBuffer& buffer : plan.buffers)
+    if (buffer.allocation != Allocation::kTemporary || buffer.lives_at(plan.fullest)) live.push_back(buffer);
+  std::stable_sort(live.begin(), live.end(),
+                   [](const HbmBuffer& a, const HbmBuffer& b) { return a.padded() > b.padded(); });
+  live.resize(std::min(count, live.size()));
+  return live;
+}
+
+}  // namespace runner::backends::tpu

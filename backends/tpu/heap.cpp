@@ -1,0 +1,67 @@
+#include "backends/tpu/heap.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace runner::backends::tpu {
+namespace {
+
+bool live_together(const HeapBlock& a, const HeapBlock& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
+
+// Where in the smallest gap between `neighbours`, which stand by offset, a block of so many bytes fits; behind them all
+// if in none.
+int64_t smallest_gap(std::span<const HeapBlock* const> neighbours, int64_t bytes) {
+  int64_t end = 0, best = -1, smallest = std::numeric_limits<int64_t>::max();
+  for (const HeapBlock* block : neighbours) {
+    const int64_t gap = block->offset - end;
+    if (gap >= bytes && gap < smallest) {
+      smallest = gap;
+      best = end;
+    }
+    end = std::max(end, block->offset + block->bytes);
+  }
+  return best < 0 ? end : best;
+}
+
+}  // namespace
+
+int64_t pack_best_fit(std::span<HeapBlock> blocks) {
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+
+  int64_t total = 0;
+  std::vector<const HeapBlock*> placed, neighbours;  // by offset
+  for (const size_t i : order) {
+    HeapBlock& block = blocks[i];
+    neighbours.clear();
+    for (const HeapBlock* other : placed)
+      if (live_together(*other, block)) neighbours.push_back(other);
+    block.offset = smallest_gap(neighbours, block.bytes);
+    total = std::max(total, block.offset + block.bytes);
+    const auto before = [](const HeapBlock* a, const HeapBlock* b) { return a->offset < b->offset; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), &block, before), &block);
+  }
+  return total;
+}
+
+Fullest fullest_step(std::span<const HeapBlock> blocks, int steps) {
+  std::vector<int64_t> change(static_cast<size_t>(steps) + 1, 0);
+  for (const HeapBlock& block : blocks) {
+    change[static_cast<size_t>(block.first)] += block.bytes;
+    change[static_cast<size_t>(block.last) + 1] -= block.bytes;
+  }
+  Fullest fullest;
+  int64_t live = 0;
+  for (int step = 0; step < steps; ++step) {
+    live += change[static_cast<size_t>(step)];
+    if (live > fullest.bytes) fullest = {step, live};
+  }
+  return fullest;
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,148 @@
+#include "backends/tpu/tensors.h"
+
+#include <algorithm>
+
+#include "backends/graph/views.h"
+#include "schema/error.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+class Tracer {
+ public:
+  Tracer(const DeviceProgram& device, Ordering ordering)
+      : device_(device),
+        program_(device.program),
+        ordering_(ordering),
+        group_of_(static_cast<size_t>(program_.size()), -1),
+        parts_(static_cast<size_t>(program_.size())) {
+    traced_.pieces.resize(static_cast<size_t>(program_.size()));
+    traced_.joins.assign(device.groups.size(), 0);
+  }
+
+  DeviceTensors run() {
+    std::vector<char> result(static_cast<size_t>(program_.size()), 0);
+    for (size_t g = 0; g < device_.groups.size(); ++g)
+      for (const ValueId id : device_.groups[g].nodes) group_of_[static_cast<size_t>(id)] = static_cast<int>(g);
+    for (const Group& group : device_.groups)
+      for (const ValueId id : group.results) result[static_cast<size_t>(id)] = 1;
+    for (size_t i = 0; i < program_.inputs().size(); ++i) declare_input(i);
+    for (ValueId id = 0; id < program_.size(); ++id) trace(id, result[static_cast<size_t>(id)] != 0);
+    return std::move(traced_);
+  }
+
+ private:
+  std::vector<Piece>& pieces(ValueId id) { return traced_.pieces[static_cast<size_t>(id)]; }
+  std::vector<Shape>& parts(ValueId id) { return parts_[static_cast<size_t>(id)]; }
+  int group_of(ValueId id) const { return group_of_[static_cast<size_t>(id)]; }
+
+  void declare_input(size_t index) {
+    const ValueId id = program_.inputs()[index].value;
+    std::vector<TensorType> tensors{program_.type(id)};
+    if (index < device_.inputs.size() && !device_.inputs[index].empty()) tensors = device_.inputs[index];
+    int64_t elements = 0;
+    for (const TensorType& type : tensors) {
+      elements += type.shape.elements();
+      const TensorType stored = device_.types.of(type);
+      add(id, stored, argument_layout(stored));
+    }
+    RUN_ASSERT(elements == program_.type(id).shape.elements());
+  }
+
+  void add(ValueId id, const TensorType& type, const Layout& layout) {
+    pieces(id).push_back({static_cast<int>(traced_.tensors.size()), type.shape.elements()});
+    traced_.tensors.push_back({type, layout, id, group_of(id)});
+  }
+
+  void trace(ValueId id, bool result) {
+    if (is_view(program_, id)) {
+      pieces(id) = cut(pieces(program_.operands(id)[0]), view_start(program_, id), program_.type(id).shape.elements());
+    } else if (result && is_join(id)) {
+      for (const ValueId part : program_.operands(id))
+        pieces(id).insert(pieces(id).end(), pieces(part).begin(), pieces(part).end());
+      traced_.joins[static_cast<size_t>(group_of(id))] = 1;
+    } else if (is_same_on_device(id)) {
+      pieces(id) = pieces(program_.operands(id)[0]);
+    }
+    find_parts(id);
+    if (result && pieces(id).empty()) compute(id);
+  }
+
+  static std::vector<Piece> cut(const std::vector<Piece>& from, int64_t start, int64_t count) {
+    std::vector<Piece> pieces;
+    int64_t at = 0;
+    for (const Piece& piece : from) {
+      const int64_t first = std::max(at, start), end = std::min(at + piece.elements, start + count);
+      if (first < end) pieces.push_back({piece.tensor, end - first});
+      at += piece.elements;
+    }
+    return pieces;
+  }
+
+  // A concat of vectors, none of which is there twice.
+  bool is_join(ValueId id) {
+    if (program_.node(id).op != Op::kConcat || program_.type(id).shape.rank() != 1) return false;
+    std::vector<int> seen;
+    for (const ValueId part : program_.operands(id))
+      for (const Piece& piece : pieces(part)) seen.push_back(piece.tensor);
+    std::sort(seen.begin(), seen.end());
+    return std::adjacent_find(seen.begin(), seen.end()) == seen.end();
+  }
+
+  // A cast between types that the device does not tell apart, or a detach, of something in memory.  A cast to the type
+  // itself is a copy.
+  bool is_same_on_device(ValueId id) {
+    const Node& node = program_.node(id);
+    if (node.op == Op::kDetach) return true;
+    if (node.op != Op::kCast) return false;
+    const DType from = program_.type(program_.operands(id)[0]).dtype;
+    return from != node.type.dtype && device_.types.of(from) == device_.types.of(node.type.dtype);
+  }
+
+  // The tensors that a value is, were it computed: one, but for flat arrays.
+  void find_parts(ValueId id) {
+    const Shape& shape = program_.type(id).shape;
+    parts(id) = {shape};
+    if (shape.rank() != 1) return;
+    if (!pieces(id).empty()) {
+      parts(id).clear();
+      for (const Piece& piece : pieces(id)) {
+        const Shape& whole = traced_.tensors[static_cast<size_t>(piece.tensor)].type.shape;
+        parts(id).push_back(piece.elements == whole.elements() ? whole : Shape{piece.elements});
+      }
+    } else if (is_elementwise(program_.node(id).op) || is_collective(program_.node(id).op)) {
+      const std::vector<Shape> one{shape};
+      for (const ValueId operand : program_.operands(id))
+        if (parts(id) == one) parts(id) = parts(operand);
+    }
+  }
+
+  void compute(ValueId id) {
+    for (const Shape& shape : parts(id)) {
+      const TensorType type = device_.types.of(TensorType{program_.type(id).dtype, shape});
+      add(id, type, ordering_ == Ordering::kTightest ? tightest_layout(type) : row_major_layout(type));
+    }
+  }
+
+  const DeviceProgram& device_;
+  const Program& program_;
+  const Ordering ordering_;
+  std::vector<int> group_of_;              // by value; −1: none
+  std::vector<std::vector<Shape>> parts_;  // by value
+  DeviceTensors traced_;
+};
+
+}  // namespace
+
+bool DeviceTensors::whole(ValueId value) const {
+  const std::vector<Piece>& list = pieces[static_cast<size_t>(value)];
+  return std::all_of(list.begin(), list.end(), [&](const Piece& piece) {
+    return piece.elements == tensors[static_cast<size_t>(piece.tensor)].type.shape.elements();
+  });
+}
+
+DeviceTensors trace_tensors(const DeviceProgram& device, Ordering ordering) {
+  return Tracer(device, ordering).run();
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,366 @@
+// Memory plans of a TPU: hand-worked graphs with their exact bytes, and properties of many random Programs.
+//
+// All sizes are of tiles of 8 × 128: a row of 128 f32 takes 512 bytes, a tile 4,096.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/print.h"
+#include "backends/graph/views.h"
+#include "backends/tpu/hbm.h"
+#include "backends/tpu/heap.h"
+#include "tests/backends/support/on_tpu.h"
+#include "tests/backends/support/random_program.h"
+
+namespace runner::backends::tpu::testing {
+namespace {
+
+constexpr int64_t kTile = 4096, kMiB = int64_t{1} << 20;
+constexpr int64_t kCode = 32 * 1024;  // of a group
+
+struct Recording {
+  Program program;
+
+  Value input(InputKind kind, const Shape& shape, DType dtype = DType::kF32) {
+    return {&program, program.input(kind, "x", {dtype, shape})};
+  }
+  Value state(const Shape& shape, DType dtype = DType::kF32) { return input(InputKind::kState, shape, dtype); }
+  Value batch(const Shape& shape, DType dtype = DType::kF32) { return input(InputKind::kBatch, shape, dtype); }
+  void returns(Value value) { program.output("", value.id); }
+  void updates(int32_t state, Value value) { program.output("", value.id, state); }
+};
+
+struct Expected {
+  int64_t arguments, outputs, aliased, temporaries;
+  int groups;
+};
+
+void expect(const HbmPlan& plan, const Expected& want) {
+  EXPECT_EQ(plan.arguments, want.arguments);
+  EXPECT_EQ(plan.outputs, want.outputs);
+  EXPECT_EQ(plan.aliased, want.aliased);
+  EXPECT_EQ(plan.temporaries, want.temporaries);
+  EXPECT_EQ(plan.code, want.groups * kCode);
+  const int64_t reserved = 530 * kMiB;  // of v3
+  EXPECT_EQ(plan.peak(), reserved + want.arguments + want.outputs - want.aliased + want.temporaries +
+                             want.groups * kCode + plan.prefetched);
+}
+
+// 1. y = a · a, returned: an argument, an output, nothing else.
+TEST(TpuHbm, ResultThatIsReturned) {
+  Recording r;
+  const Value a = r.batch({8, 128});
+  r.returns(ops::mul(a, a));
+  expect(plan_hbm(OnTpu(r.program).device(), {}),
+         {.arguments = kTile, .outputs = kTile, .aliased = 0, .temporaries = 0, .groups = 1});
+}
+
+// 2. a ← a + b: the new value stands in the old one's memory.
+TEST(TpuHbm, StateThatIsReplacedInPlace) {
+  Recording r;
+  const Value a = r.state({16, 128}), b = r.batch({16, 128});
+  r.updates(0, ops::add(a, b));
+  const OnTpu graph(r.program);
+  const Expected donated{
+      .arguments = 4 * kTile, .outputs = 2 * kTile, .aliased = 2 * kTile, .temporaries = 0, .groups = 1};
+  expect(plan_hbm(graph.device(), {}), donated);
+  // A partial sync gives nothing away: state and output stand beside each other.
+  expect(plan_hbm(graph.device(), {.donate = false}),
+         {.arguments = 4 * kTile, .outputs = 2 * kTile, .aliased = 0, .temporaries = 0, .groups = 1});
+  // Three batches that wait: three times b.
+  const HbmPlan waiting = plan_hbm(graph.device(), {.prefetched_batches = 3});
+  expect(waiting, donated);
+  EXPECT_EQ(waiting.prefetched, 3 * 2 * kTile);
+}
+
+// 3. x (8, 256) × w (256, 128) -> h (8, 128); exp in place; × v (128, 256) -> (8, 256) returned.  Only h is temporary:
+// exp takes its memory over.
+TEST(TpuHbm, ElementWiseResultTakesTheMemoryOfItsOperand) {
+  Recording r;
+  const Value x = r.batch({8, 256}), w = r.state({256, 128}), v = r.state({128, 256});
+  r.returns(ops::matmul(ops::exp(ops::matmul(x, w)), v));
+  const int64_t weights = 2 * 32 * kTile;  // 256 · 128 f32 each
+  expect(plan_hbm(OnTpu(r.program).device(), {}),
+         {.arguments = 2 * kTile + weights, .outputs = 2 * kTile, .aliased = 0, .temporaries = kTile, .groups = 3});
+}
+
+// 4. a ← a · a, but the sum of the old a is taken behind the product (which is all that the group order knows): the
+// new value waits among the temporaries and is copied in at the end.
+TEST(TpuHbm, StateThatIsReadAfterItsNewValueIsWritten) {
+  Recording r;
+  const Value a = r.state({128, 128});
+  const Value squared = ops::matmul(a, a);
+  const Value old = ops::add(ops::matmul(squared, a), a);
+  r.updates(0, squared);
+  r.returns(old);
+  // Groups: product, product, sum.  Temporaries: the new a (16 tiles) and the second product (16), which the output
+  // does not take over, since it has its own memory.
+  expect(
+      plan_hbm(OnTpu(r.program).device(), {}),
+      {.arguments = 16 * kTile, .outputs = 32 * kTile, .aliased = 16 * kTile, .temporaries = 32 * kTile, .groups = 3});
+}
+
+// 5. bf16 (6291456, 4) × (4, 4), summed over its rows.  As a result it takes 128 columns for 4: 1.5 GiB for 48 MiB.  As
+// an argument PyTorch/XLA lays it out with the long axis most minor: 48 MiB.  The (4, 4) takes 4 rows of 128, the
+// result (4) a tile of 256 bf16.
+TEST(TpuHbm, NarrowLastAxisBlowsUp) {
+  Recording r;
+  const Value x = r.batch({6291456, 4}, DType::kBf16), w = r.state({4, 4}, DType::kBf16);
+  const int64_t axes[] = {0};
+  r.returns(ops::sum(ops::matmul(x, w), axes));
+  const OnTpu graph(r.program);
+  const int64_t arguments = 48 * kMiB + 4 * 128 * 2;
+  const HbmPlan plan = plan_hbm(graph.device(), {});
+  expect(plan, {.arguments = arguments, .outputs = 512, .aliased = 0, .temporaries = 1536 * kMiB, .groups = 2});
+  EXPECT_EQ(plan.fullest_bytes, 1536 * kMiB);
+  EXPECT_EQ(plan.fullest_unpadded, 48 * kMiB);
+  const std::vector<HbmBuffer> largest = largest_at_peak(plan, 2);
+  ASSERT_EQ(largest.size(), 2U);
+  EXPECT_DOUBLE_EQ(expansion(largest[0].tensor.type, largest[0].tensor.layout), 32);
+  EXPECT_EQ(largest[0].allocation, Allocation::kTemporary);
+  EXPECT_EQ(largest[1].allocation, Allocation::kArgument);
+  // What it would take in the better order.
+  expect(plan_hbm(graph.device(), {.ordering = Ordering::kTightest}),
+         {.arguments = arguments, .outputs = 512, .aliased = 0, .temporaries = 48 * kMiB, .groups = 2});
+}
+
+// 6. A flat state of (1024, 784) and (10): 1024 rows of 896 columns and a tile of 128, not 802,826 elements in a row.
+TEST(TpuHbm, FlatStatesArePaddedTensorByTensor) {
+  Recording r;
+  const Value p = r.state({802826}), m = r.state({802826});
+  r.updates(0, ops::sub(p, m));
+  r.updates(1, ops::mul(m, m));
+  const std::vector<TensorType> tensors{{DType::kF32, Shape{1024, 784}}, {DType::kF32, Shape{10}}};
+  const int64_t one = 1024 * 896 * 4 + 128 * 4;
+  expect(plan_hbm(OnTpu(r.program, {tensors, tensors}).device(), {}),
+         {.arguments = 2 * one, .outputs = 2 * one, .aliased = 2 * one, .temporaries = 0, .groups = 2});
+  // Nothing said of its inputs, a flat array is a vector: 785 tiles of 1,024.
+  EXPECT_EQ(plan_hbm(OnTpu(r.program).device(), {}).arguments, 2 * 785 * 1024 * 4);
+}
+
+// 7. Gradients of a (128, 64) and a (10, 128), joined into a flat array and divided by its norm.  The joined array is
+// no tensor of its own: the two products are, each padded by itself, and the parts of the flat state that the division
+// replaces.
+TEST(TpuHbm, JoinedGradientsAreTheTensorsOfTheirParts) {
+  Recording r;
+  const Value p = r.state({8192 + 1280});
+  const Value x = r.batch({32, 64}), h = r.batch({32, 128}), g = r.batch({32, 10});
+  const Value parts[] = {ops::flatten(ops::matmul(h, x, true)), ops::flatten(ops::matmul(g, h, true))};
+  const Value flat = ops::concat(parts, 0);
+  const Value norm = ops::sum(ops::mul(flat, flat));
+  r.updates(0, ops::sub(p, ops::div(flat, ops::expand(norm, flat.shape()))));
+  const std::vector<TensorType> tensors{{DType::kF32, Shape{128, 64}}, {DType::kF32, Shape{10, 128}}};
+  // Arguments: (128, 64) is laid out (64, 128) as its axes are sorted: 64 · 128; (10, 128) has 1.6 of padding, so it is
+  // sorted, too, to itself: 16 · 128; x (32, 64): 64 -> 128 is double, sorted to (32, 64) itself: 32 · 128; h 32 · 128;
+  // g (32, 10) sorted to (10, 32): 16 · 128.
+  const int64_t arguments = (64 * 128 + 16 * 128 + 32 * 128 + 32 * 128 + 16 * 128) * 4;
+  const int64_t state = (64 * 128 + 16 * 128) * 4;
+  // Temporaries: products (128, 64) -> 128 · 128 and (10, 128) -> 16 · 128, the squares of both beside them, and the
+  // sum, a scalar: 128 · 4.  The squares are dead when the sum is, so it is they that count; in the step that sums, all
+  // three live.
+  const int64_t products = (128 * 128 + 16 * 128) * 4;
+  expect(plan_hbm(OnTpu(r.program, {tensors}).device(), {}),
+         {.arguments = arguments, .outputs = state, .aliased = state, .temporaries = 2 * products + 512, .groups = 5});
+}
+
+// 8. mixed_precision: bf16 halves what is f32; labels stay what they are: s64 as two arrays of 32 bits.
+TEST(TpuHbm, TypesOfTheDevice) {
+  Recording r;
+  const Value logits = r.batch({64, 256}), labels = r.batch({64}, DType::kI64);
+  r.returns(ops::cross_entropy(ops::exp(logits), labels));
+  const int64_t label_bytes = 128 * 8;
+  expect(plan_hbm(OnTpu(r.program).device(), {}),
+         {.arguments = 16 * kTile + label_bytes, .outputs = 512, .aliased = 0, .temporaries = 16 * kTile, .groups = 2});
+  expect(plan_hbm(OnTpu(r.program, {}, kBf16Types).device(), {}), {.arguments = 8 * kTile + label_bytes,
+                                                                   .outputs = 512,  // 256 of bf16
+                                                                   .aliased = 0,
+                                                                   .temporaries = 8 * kTile,
+                                                                   .groups = 2});
+}
+
+// 9. A cast that the device does not see is no copy: w f32 is bf16 there, the product reads it as it is.
+TEST(TpuHbm, CastsBetweenEqualTypesOfTheDeviceAreFree) {
+  Recording r;
+  const Value x = r.batch({16, 128}, DType::kBf16), w = r.state({128, 128});
+  r.returns(ops::matmul(x, ops::cast(w, DType::kBf16)));
+  expect(plan_hbm(OnTpu(r.program).device(), {}), {.arguments = 16 * 128 * 2 + 16 * kTile,
+                                                   .outputs = 16 * 128 * 2,
+                                                   .aliased = 0,
+                                                   .temporaries = 8 * kTile,
+                                                   .groups = 2});
+  const HbmPlan bf16 = plan_hbm(OnTpu(r.program, {}, kBf16Types).device(), {});
+  EXPECT_EQ(bf16.arguments, 16 * 128 * 2 + 8 * kTile);
+  EXPECT_EQ(bf16.temporaries, 0);
+}
+
+// 10. Two states that change places: the old b is copied, the copy of a goes right into b, then that of b into a.
+TEST(TpuHbm, StatesThatChangePlaces) {
+  Recording r;
+  const Value a = r.state({8, 128}), b = r.state({8, 128});
+  r.updates(0, b);
+  r.updates(1, a);
+  expect(plan_hbm(OnTpu(r.program).device(), {}),
+         {.arguments = 2 * kTile, .outputs = 2 * kTile, .aliased = 2 * kTile, .temporaries = kTile, .groups = 2});
+}
+
+// 11. What is kept for the way back is what counts.  x (256, 128) -> f (256, 512) -> relu -> (256, 128); the derivative
+// needs f > 0, one byte an element.
+TEST(TpuHbm, WhatIsKeptForTheDerivative) {
+  Recording r;
+  const Value x = r.batch({256, 128}), w = r.state({128, 512}), v = r.state({512, 128});
+  const Value f = ops::relu(ops::matmul(x, w));
+  const Value mask = ops::gt(f, 0.0);
+  const Value y = ops::matmul(f, v);
+  const Value back = ops::matmul(y, v, false, true);
+  r.returns(ops::where(mask, back, ops::full_like(back, 0)));
+  // Widest at the relu: product (in whose memory relu writes) and mask: 256 · 512 · (4 + 1); at the last step: back and
+  // mask, the output elsewhere.  In between, while f × v runs: f, mask, y.
+  const int64_t f_bytes = 256 * 512 * 4, mask_bytes = 256 * 512, y_bytes = 256 * 128 * 4;
+  expect(plan_hbm(OnTpu(r.program).device(), {}), {.arguments = y_bytes + 2 * 128 * 512 * 4,
+                                                   .outputs = f_bytes,
+                                                   .aliased = 0,
+                                                   .temporaries = f_bytes + mask_bytes + y_bytes,
+                                                   .groups = 5});
+}
+
+TEST(TpuHbm, FitsUpToTheLimit) {
+  Recording r;
+  const Value x = r.batch({int64_t{4} << 20, 1024}, DType::kBf16);  // 8 GiB
+  r.returns(ops::sum(x));
+  const OnTpu graph(r.program);
+  EXPECT_FALSE(plan_hbm(graph.device(), {.generation = Generation::kV2}).fits());
+  EXPECT_TRUE(plan_hbm(graph.device(), {.generation = Generation::kV3}).fits());
+  EXPECT_EQ(plan_hbm(graph.device(), {.generation = Generation::kV2}).usable(), 7662 * kMiB);
+}
+
+// ---- properties ----------------------------------------------------------------------------------------------------
+
+constexpr int kSteps = 24, kPrograms = 2000;
+
+// A lower bound of what must be in memory behind each group: every computed value, once, that a later group or nobody
+// but the caller reads.  Views and joins have no bytes, but keep what they are of; vectors count without padding.
+class LiveSum {
+ public:
+  explicit LiveSum(const OnTpu& graph) : program_(graph.program()), groups_(graph.groups()) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (const ValueId id : groups_[g].results) written_[id] = static_cast<int>(g);
+      for (const ValueId id : groups_[g].operands)
+        if (!is_join(groups_[g].nodes[0]))
+          for (const ValueId root : roots(id)) read_[root] = static_cast<int>(g);
+    }
+  }
+
+  int64_t behind(int step) const {
+    int64_t bytes = 0;
+    for (const auto& [id, written] : written_)
+      if (written <= step && read_.contains(id) && read_.at(id) > step && !leaves(id)) bytes += size(id);
+    return bytes;
+  }
+
+ private:
+  bool is_join(ValueId id) const { return program_.node(id).op == Op::kConcat && program_.type(id).shape.rank() == 1; }
+  std::vector<ValueId> roots(ValueId id) const {
+    if (program_.type(id).shape.elements() == 0) return {};
+    if (is_view(program_, id) || program_.node(id).op == Op::kDetach) return roots(program_.operands(id)[0]);
+    if (!is_join(id)) return {id};
+    std::vector<ValueId> all;
+    for (const ValueId part : program_.operands(id))
+      for (const ValueId root : roots(part)) all.push_back(root);
+    return all;
+  }
+  // Outputs, and what they list, may stand in memory that is not temporary.
+  bool leaves(ValueId id) const {
+    for (const Output& output : program_.outputs())
+      for (const ValueId root : roots(output.value))
+        if (root == id) return true;
+    return false;
+  }
+  int64_t size(ValueId id) const {
+    if (is_join(id) || program_.node(id).op == Op::kDetach) return 0;
+    const TensorType& type = program_.type(id);
+    return type.shape.rank() == 1 ? static_cast<int64_t>(type.bytes()) : row_major_layout(type).bytes;
+  }
+
+  const Program& program_;
+  const std::vector<Group>& groups_;
+  std::map<ValueId, int> written_, read_;
+};
+
+std::string overlap(const HbmPlan& plan) {
+  for (const HbmBuffer& a : plan.buffers)
+    for (const HbmBuffer& b : plan.buffers) {
+      if (&a == &b || a.block < 0 || b.block < 0 || a.padded() == 0 || b.padded() == 0) continue;
+      const bool together = a.first <= b.last && b.first <= a.last;
+      const bool share = a.offset < b.offset + b.padded() && b.offset < a.offset + a.padded();
+      if (together && share) return fmt::format("%{} and %{} overlap", a.tensor.value, b.tensor.value);
+      if (a.offset + a.padded() > plan.temporaries) return fmt::format("%{} stands outside", a.tensor.value);
+    }
+  return "";
+}
+
+TEST(TpuHbm, RandomProgramsKeepTheirProperties) {
+  int64_t temporaries = 0, shared = 0;
+  for (uint32_t seed = 1; seed <= kPrograms; ++seed) {
+    const OnTpu graph(runner::backends::testing::RandomProgram(seed, kSteps).program);
+    const HbmPlan plan = plan_hbm(graph.device(), {});
+    const LiveSum live(graph);
+    const std::string text = fmt::format("seed {}\n{}", seed, to_string(graph.program()));
+    ASSERT_EQ(overlap(plan), "") << text;
+    for (int step = 0; step < static_cast<int>(graph.groups().size()); ++step)
+      ASSERT_GE(plan.temporaries, live.behind(step)) << text << "\nstep " << step;
+    ASSERT_GE(plan.used(), plan.arguments);
+    ASSERT_GE(plan.outputs, plan.aliased);
+    ASSERT_GE(plan.temporaries, plan.fullest_bytes);
+    ASSERT_GE(plan.fullest_bytes, plan.fullest_unpadded);
+    ASSERT_GE(plan_hbm(graph.device(), {.donate = false}).peak(), plan.peak()) << text;
+    temporaries += plan.temporaries;
+    std::set<int> blocks;
+    for (const HbmBuffer& buffer : plan.buffers) shared += buffer.block >= 0 && !blocks.insert(buffer.block).second;
+  }
+  EXPECT_GT(temporaries, 0);
+  EXPECT_GT(shared, kPrograms / 10);
+}
+
+TEST(TpuHeap, TakesTheSmallestGapThatFits) {
+  std::vector<HeapBlock> blocks{{100, 0, 9}, {60, 0, 4}, {50, 0, 9}, {40, 0, 4}, {36, 0, 9}, {35, 5, 9}};
+  EXPECT_EQ(pack_best_fit(blocks), 286);
+  std::vector<int64_t> offsets;
+  for (const HeapBlock& block : blocks) offsets.push_back(block.offset);
+  // 100 | 60 | 50 | 40 | 36: from step 5 on there are gaps of 60 and 40, and 35 goes into that of 40.
+  EXPECT_EQ(offsets, (std::vector<int64_t>{0, 100, 160, 210, 250, 210}));
+  const Fullest fullest = fullest_step(blocks, 10);
+  EXPECT_EQ(fullest.step, 0);
+  EXPECT_EQ(fullest.bytes, 286);
+}
+
+TEST(TpuHeap, RandomBlocksNeverOverlap) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<HeapBlock> blocks(1 + random() % 40);
+    for (HeapBlock& block : blocks) {
+      block.bytes = static_cast<int64_t>(random() % 1000);
+      block.first = static_cast<int>(random() % 20);
+      block.last = block.first + static_cast<int>(random() % 10);
+    }
+    const int64_t total = pack_best_fit(blocks);
+    for (const HeapBlock& a : blocks)
+      for (const HeapBlock& b : blocks)
+        EXPECT_TRUE(&a == &b || a.first > b.last || b.first > a.last || a.offset >= b.offset + b.bytes ||
+                    b.offset >= a.offset + a.bytes || a.bytes == 0 || b.bytes == 0);
+    int64_t most = 0;
+    for (int step = 0; step < 30; ++step) {
+      int64_t live = 0;
+      for (const HeapBlock& block : blocks) live += block.first <= step && step <= block.last ? block.bytes : 0;
+      most = std::max(most, live);
+    }
+    EXPECT_EQ(fullest_step(blocks, 30).bytes, most);
+    EXPECT_GE(total, most);
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends::tpu::testing
