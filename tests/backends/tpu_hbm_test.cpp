@@ -262,11 +262,18 @@ class LiveSum {
   }
 
  private:
-  bool is_join(ValueId id) const { return program_.node(id).op == Op::kConcat && program_.type(id).shape.rank() == 1; }
+  // A concat of vectors; one that names the same twice is a copy.
+  bool is_join(ValueId id) const {
+    if (program_.node(id).op != Op::kConcat || program_.type(id).shape.rank() != 1) return false;
+    const std::vector<ValueId> all = roots_of_operands(id);
+    return std::set<ValueId>(all.begin(), all.end()).size() == all.size();
+  }
   std::vector<ValueId> roots(ValueId id) const {
     if (program_.type(id).shape.elements() == 0) return {};
     if (is_view(program_, id) || program_.node(id).op == Op::kDetach) return roots(program_.operands(id)[0]);
-    if (!is_join(id)) return {id};
+    return is_join(id) ? roots_of_operands(id) : std::vector{id};
+  }
+  std::vector<ValueId> roots_of_operands(ValueId id) const {
     std::vector<ValueId> all;
     for (const ValueId part : program_.operands(id))
       for (const ValueId root : roots(part)) all.push_back(root);
