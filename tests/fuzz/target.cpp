@@ -59,6 +59,7 @@ std::span<const Target> targets() {
       {"text", text, 64},
       {"lua_patterns", lua_patterns, 1024},
       {"where", where, 1024},
+      {"metrics_report", metrics_report, 64},
   };
   return kTargets;
 }

@@ -24,6 +24,7 @@ bool csv(Bytes input);
 bool text(Bytes input);
 bool lua_patterns(Bytes input);
 bool where(Bytes input);
+bool metrics_report(Bytes input);
 
 struct Target {
   const char* name;  // of the function, its corpus and its dictionary

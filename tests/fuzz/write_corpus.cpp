@@ -165,6 +165,23 @@ void write_where(Corpus corpus) {
   corpus.add("\nname\nattempts,exit_code,reason");
 }
 
+// The samples of tests/report, what older releases print, and reports in logs.
+void write_metrics_report(Corpus corpus) {
+  for (const char* name : {"bert_1.7", "mlp_2.9", "mlp_2.9_short"}) {
+    corpus.add(read_text(fmt::format("{}/tests/report/samples/{}.txt", RUNNER_SOURCE_DIR, name)));
+  }
+  const std::string old = "Metric: CompileTime\n  TotalSamples: 24\n  Counter: 07s501ms263.438us\n";
+  corpus.add(old + "  Rate: 1.53144 / second\n  Percentiles: 1%=092ms776.335us; 90%=191ms81.607us\n");
+  corpus.add(old +
+             "[MetricsData; step=2]\r\nMetric: OutboundData\r\n  TotalSamples: 3\r\n  Accumulator: 1024.00KB\r\n");
+  corpus.add("[rank0]: Counter: aten::nonzero\n[rank1]: Counter: MarkStep\n[rank0]:   Value: 3\n[rank1]:   Value: 4\n");
+  corpus.add(
+      "\x1b[1mMetric: XrtRead\x1b[0m\\n  TotalSamples: 2\\n  Accumulator: nanB\\n  Mean: 4.00B\\n  StdDev: nanB\\n");
+  corpus.add(
+      "log\n  Accumulator: 1.00\nCounter: A\n  Value: 1\nlog\nMetric: B\n  TotalSamples: 1\n  Accumulator: "
+      "1d02h60m60s000ms1000.000us\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -178,5 +195,6 @@ int main(int argc, char** argv) {
   write_text(Corpus(root, "text"));
   write_lua_patterns(Corpus(root, "lua_patterns"));
   write_where(Corpus(root, "where"));
+  write_metrics_report(Corpus(root, "metrics_report"));
   return 0;
 }

@@ -1,0 +1,108 @@
+#include "runner/report/xla/log_lines.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace runner::report::xla {
+namespace {
+
+// By LineKey.
+constexpr std::string_view kKeys[] = {"Metric", "Counter",   "TotalSamples", "Accumulator", "Mean",
+                                      "StdDev", "ValueRate", "Rate",         "Percentiles", "Value"};
+constexpr std::string_view kStepPrefix = "[MetricsData; step=";
+
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t";
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string without_colors(std::string_view line) {
+  std::string plain;
+  for (;;) {
+    const size_t escape = line.find("\x1b[");
+    plain += line.substr(0, escape);
+    if (escape == std::string_view::npos) return plain;
+    const size_t last = line.find_first_not_of("0123456789;", escape + 2);
+    if (last == std::string_view::npos) return plain;
+    line.remove_prefix(last + 1);
+  }
+}
+
+// The first keyword of a line: a word of its own, with a colon and then a space or nothing behind it.
+struct FoundKey {
+  LineKey key = LineKey::kOther;
+  size_t at = 0;            // where it begins
+  std::string_view behind;  // its colon
+};
+
+FoundKey find_key(std::string_view line) {
+  for (size_t colon = line.find(':'); colon != std::string_view::npos; colon = line.find(':', colon + 1)) {
+    const std::string_view behind = line.substr(colon + 1);
+    if (!behind.empty() && behind.front() != ' ') continue;
+    size_t begin = colon;
+    while (begin > 0 && is_word(line[begin - 1])) --begin;
+    const auto key = std::ranges::find(kKeys, line.substr(begin, colon - begin));
+    if (key != std::end(kKeys)) return {static_cast<LineKey>(key - std::begin(kKeys)), begin, behind};
+  }
+  return {};
+}
+
+int rank_of(std::string_view prefix) {
+  constexpr std::string_view kRank = "rank";
+  const size_t at = prefix.find(kRank);
+  if (at == std::string_view::npos) return -1;
+  const size_t digits = std::min(prefix.find_first_not_of(" =:", at + kRank.size()), prefix.size());
+  int rank = -1;
+  std::from_chars(prefix.data() + digits, prefix.data() + prefix.size(), rank);
+  return std::max(rank, -1);
+}
+
+LogLine read_line(std::string_view line, int number) {
+  LogLine read;
+  read.number = number;
+  if (const size_t step = line.find(kStepPrefix); step != std::string_view::npos) {
+    const std::string_view behind = line.substr(step + kStepPrefix.size());
+    read.key = LineKey::kStep;
+    read.value = behind.substr(0, behind.find(']'));
+    read.rank = rank_of(line.substr(0, step));
+    return read;
+  }
+  const FoundKey found = find_key(line);
+  if (found.key == LineKey::kOther) return read;
+  read.key = found.key;
+  read.value = trimmed(found.behind);
+  read.rank = rank_of(line.substr(0, found.at));
+  return read;
+}
+
+}  // namespace
+
+void for_each_line(std::string_view text, const std::function<void(const LogLine&)>& visit) {
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = text.find('\n');
+    const bool is_ended = end != std::string_view::npos;
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(is_ended ? end + 1 : text.size());
+    while (!line.empty()) {
+      const size_t part = std::min({line.find('\r'), line.find("\\n"), line.size()});
+      const std::string plain = without_colors(line.substr(0, part));
+      LogLine read = read_line(plain, number);
+      read.is_unended = !is_ended && part == line.size();
+      if (!trimmed(plain).empty()) visit(read);
+      line.remove_prefix(std::min(line.size(), part + (line.substr(part).starts_with('\\') ? 2 : 1)));
+    }
+  }
+}
+
+std::string_view name_of(LineKey key) {
+  return key < LineKey::kStep ? kKeys[static_cast<size_t>(key)] : "";
+}
+
+}  // namespace runner::report::xla

@@ -1,0 +1,55 @@
+// Metrics reports of PyTorch/XLA in any text.
+#include "runner/report/xla/metrics_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "runner/report/xla/report_reader.h"
+#include "schema/source_text.h"
+#include "tests/fuzz/target.h"
+
+namespace runner::fuzz {
+namespace {
+
+using namespace report::xla;
+
+// Nanoseconds, of which a double still has quarters.
+constexpr double kLongest = 0x1p51;
+
+bool is_short(const ReportMetric& metric) {
+  const auto fits = [&](double value) { return metric.kind != MetricKind::kTime || !(value >= kLongest); };
+  return fits(metric.accumulator) && fits(metric.mean.value_or(0)) && fits(metric.stddev.value_or(0)) &&
+         fits(metric.value_rate.value_or(0)) && std::ranges::all_of(metric.percentiles, fits, &Percentile::value);
+}
+
+// What was read, printed, reads as itself.
+void check_text(const MetricsReport& report, DurationStyle style) {
+  if (!std::ranges::all_of(report.metrics, is_short)) return;
+  const std::string text = report_text(report, style);
+  const auto again = read_report(text, style);
+  require(again.has_value() == !text.empty(), "what is printed is no report: " + text);
+  if (!again) return;
+  require(report_text(again->report, style) == text, "it does not print as it was read: " + text);
+  require(again->problems.empty(), "what is printed has problems: " + text);
+}
+
+}  // namespace
+
+bool metrics_report(Bytes input) {
+  const std::string text(input.begin(), input.end());
+  const auto reading = read_report(text);
+  if (!reading) return false;
+  require(reading->reports >= 1 && reading->line >= 1 && reading->rank >= -1, "there is no such place");
+  const auto lines = std::count(text.begin(), text.end(), '\n') + 1;
+  for (const ReportProblem& problem : reading->problems) {
+    require(problem.line >= 1 && problem.line <= lines, "there is no such line: " + problem.text);
+    require(problem.text.find('\n') == std::string::npos, "not one line: " + problem.text);
+    require(schema::is_utf8(problem.text), "not UTF-8: " + problem.text);
+  }
+  check_text(reading->report, reading->durations.style);
+  check_text(read_report(text, DurationStyle::kExact)->report, DurationStyle::kUpstream);
+  return true;
+}
+
+}  // namespace runner::fuzz
