@@ -26,7 +26,7 @@ class HbmPlanner {
     take_over_operands();
     pack();
     count_arguments();
-    for (const char join : traced_.joins) plan_.code += join ? 0 : kCodeOfGroup;
+    for (const char idle : traced_.idle) plan_.code += idle ? 0 : kCodeOfGroup;
     for (size_t t = 0; t < buffers_.size(); ++t)
       if (!in_argument_[t]) plan_.buffers.push_back(buffers_[t]);
     return std::move(plan_);
@@ -49,10 +49,10 @@ class HbmPlanner {
     in_argument_.assign(buffers_.size(), 0);
   }
 
-  // Groups that only list tensors read nothing: who reads what they list does.
+  // Idle groups read nothing: who reads what they name does.
   void find_reads() {
     for (int g = 0; g < end_; ++g)
-      if (!traced_.joins[static_cast<size_t>(g)])
+      if (!traced_.idle[static_cast<size_t>(g)])
         for (const ValueId operand : groups_[static_cast<size_t>(g)].operands) read(operand, g);
   }
 

@@ -17,7 +17,7 @@ class Tracer {
         group_of_(static_cast<size_t>(program_.size()), -1),
         parts_(static_cast<size_t>(program_.size())) {
     traced_.pieces.resize(static_cast<size_t>(program_.size()));
-    traced_.joins.assign(device.groups.size(), 0);
+    traced_.idle.assign(device.groups.size(), 1);
   }
 
   DeviceTensors run() {
@@ -60,7 +60,6 @@ class Tracer {
     } else if (result && is_join(id)) {
       for (const ValueId part : program_.operands(id))
         pieces(id).insert(pieces(id).end(), pieces(part).begin(), pieces(part).end());
-      traced_.joins[static_cast<size_t>(group_of(id))] = 1;
     } else if (is_same_on_device(id)) {
       pieces(id) = pieces(program_.operands(id)[0]);
     }
@@ -118,6 +117,7 @@ class Tracer {
   }
 
   void compute(ValueId id) {
+    traced_.idle[static_cast<size_t>(group_of(id))] = 0;
     for (const Shape& shape : parts(id)) {
       const TensorType type = device_.types.of(TensorType{program_.type(id).dtype, shape});
       add(id, type, ordering_ == Ordering::kTightest ? tightest_layout(type) : row_major_layout(type));

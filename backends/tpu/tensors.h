@@ -49,7 +49,7 @@ struct Piece {
 struct DeviceTensors {
   std::vector<DeviceTensor> tensors;
   std::vector<std::vector<Piece>> pieces;  // by value; none where a value is in no memory
-  std::vector<char> joins;                 // by group: it only lists tensors, and does nothing
+  std::vector<char> idle;                  // by group: it writes no tensor, but gives others another name
 
   // Are the pieces of a value these tensors, each whole?
   bool whole(ValueId value) const;

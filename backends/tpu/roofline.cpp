@@ -1,0 +1,130 @@
+#include "backends/tpu/roofline.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/tensor/rounding.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// Assumed, for want of published figures: a launch is 1 to 2 us, a transcendental 4 to 10 operations of the vector
+// units, a random number some tens.
+constexpr double kLaunchSeconds = 1.5e-6;
+constexpr double kOperationsOfTranscendental = 7, kOperationsOfRandom = 40;
+constexpr double kHopSeconds = 1e-6;
+
+struct Product {
+  int64_t m, k, n;
+};
+
+Product product_of(const Program& program, ValueId id) {
+  const Shape &a = program.type(program.operands(id)[0]).shape, &result = program.type(id).shape;
+  const int rank = result.rank();
+  return {result[rank - 2], a[rank - (program.attrs(id)[0] != 0 ? 2 : 1)], result[rank - 1]};
+}
+
+class Predictor {
+ public:
+  Predictor(const DeviceProgram& device, const Machine& machine)
+      : program_(device.program), types_(device.types), machine_(machine), row_(row_of(machine.generation)) {}
+
+  void add(const Group& group, const Cost& cost) {
+    time_.cost += cost;
+    const ValueId id = group.nodes[0];
+    if (is_collective(program_.node(id).op)) {
+      time_.all_reduce += all_reduce_seconds(cost.bytes / 2, machine_.replicas, machine_.generation);
+      return;
+    }
+    const bool product = runs_on_matrix_units(id);
+    const double matrix = product ? matrix_seconds(id, cost) : 0;
+    const double vector = product ? 0 : vector_operations(group, cost) / row_.vector_flops();
+    const double memory = static_cast<double>(cost.bytes) / row_.hbm_rate;
+    time_.matrix += matrix;
+    time_.vector += vector;
+    time_.memory += memory;
+    time_.bound += std::max({matrix, vector, memory});
+    time_.launching = ++time_.launches * kLaunchSeconds;
+  }
+
+  const StepTime& time() const { return time_; }
+
+ private:
+  DType operand_type(ValueId id) const { return types_.of(program_.type(program_.operands(id)[0]).dtype); }
+
+  // Products with a vector are exact on the vector units; so are those of f64, in software.
+  bool runs_on_matrix_units(ValueId id) const {
+    if (program_.node(id).op != Op::kMatmul || operand_type(id) == DType::kF64) return false;
+    const Product product = product_of(program_, id);
+    return product.m > 1 && product.n > 1;
+  }
+
+  double matrix_seconds(ValueId id, const Cost& cost) const {
+    if (cost.flops == 0) return 0;
+    const Product product = product_of(program_, id);
+    const int passes = operand_type(id) == DType::kF32 ? passes_of(machine_.precision) : 1;
+    return passes * static_cast<double>(cost.flops) /
+           (row_.matrix_flops * tile_efficiency(product.m, product.k, product.n, row_.matrix_tile));
+  }
+
+  double vector_operations(const Group& group, const Cost& cost) const {
+    const bool random = row_of(program_.node(group.nodes[0]).op).cls == OpClass::kRandom;
+    return static_cast<double>(cost.flops) +
+           static_cast<double>(cost.transcendentals) * (random ? kOperationsOfRandom : kOperationsOfTranscendental);
+  }
+
+  const Program& program_;
+  const DeviceTypes types_;
+  const Machine machine_;
+  const GenerationRow& row_;
+  StepTime time_;
+};
+
+}  // namespace
+
+int passes_of(MatmulPrecision precision) {
+  constexpr int kPasses[] = {1, 3, 6};
+  return kPasses[static_cast<size_t>(precision)];
+}
+
+double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile) {
+  constexpr int64_t kRowsOfTile = 8;
+  const auto filled = [](int64_t size, int64_t unit) {
+    return static_cast<double>(size) / static_cast<double>(round_up(size, unit));
+  };
+  return filled(m, kRowsOfTile) * filled(k, tile) * filled(n, tile);
+}
+
+double all_reduce_seconds(int64_t bytes, int replicas, Generation generation) {
+  if (replicas <= 1) return 0;
+  const GenerationRow& row = row_of(generation);
+  const auto size = static_cast<double>(bytes);
+  const int chips = ceil_div(replicas, row.devices_per_chip);
+  // Two devices of a chip: each reads both and writes the sum.
+  const double on_chip = row.devices_per_chip > 1 ? 3 * size / row.hbm_rate : 0;
+  const double share = 2.0 * (chips - 1) / chips;
+  return on_chip + share * size / (2 * row.link_rate) + 2 * (chips - 1) * kHopSeconds;
+}
+
+StepTime predict_step(const DeviceProgram& device, const DeviceTensors& tensors, const Machine& machine) {
+  Predictor predictor(device, machine);
+  const std::vector<Cost> costs = group_costs(device, tensors);
+  for (size_t g = 0; g < costs.size(); ++g)
+    if (!tensors.idle[g]) predictor.add(device.groups[g], costs[g]);
+  return predictor.time();
+}
+
+std::string formula_text(const StepTime& time, const Machine& machine) {
+  const GenerationRow& row = row_of(machine.generation);
+  const auto ms = [](double seconds) { return fmt::format("{:.4g} ms", seconds * 1e3); };
+  return fmt::format(
+      "{} to {}: t to t / {}, t = {} + {} launches of {} us + {} of all-reduces; {} is Σ max(matrix {}, vector {}, hbm "
+      "{}) over fusions, on {} at {:.4g} TFLOP/s of bf16, {} pass{} for f32, {:.4g} GB/s; {}: {}",
+      ms(time.least()), ms(time.most(machine.generation)), row.efficiency, ms(time.bound), time.launches,
+      kLaunchSeconds * 1e6, ms(time.all_reduce), ms(time.bound), ms(time.matrix), ms(time.vector), ms(time.memory),
+      row.name, row.matrix_flops / 1e12, passes_of(machine.precision),
+      machine.precision == MatmulPrecision::kDefault ? "" : "es", row.hbm_rate / 1e9, row.efficiency, row.origin);
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,55 @@
+// How long a TPU takes for a step, predicted: an interval, not a point.
+//
+//     least = Σ over fusions of max(matrix, vector, memory) + launches + all-reduces,    most = least / η
+//
+// matrix: products on the matrix units, with the passes of their precision and the part of each tile that is filled.
+// vector: everything else, at one operation a lane, ALU and tick.  memory: bytes at the rate of HBM.  η is what
+// training steps were measured to reach of their roofline (generation.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/tpu/cost.h"
+#include "backends/tpu/generation.h"
+
+namespace runner::backends::tpu {
+
+// How products of f32 are made of products of bf16; those of bf16 always take one pass.
+enum class MatmulPrecision : uint8_t { kDefault, kHigh, kHighest };
+int passes_of(MatmulPrecision precision);  // 1, 3, 6
+
+struct Machine {
+  Generation generation = Generation::kV3;
+  int replicas = 1;  // a device each
+  MatmulPrecision precision = MatmulPrecision::kDefault;
+};
+
+struct StepTime {
+  Cost cost;  // of all groups
+  // Seconds, each summed over the groups.
+  double matrix = 0, vector = 0, memory = 0;
+  double bound = 0;  // of each group the longest of the three
+  double launching = 0;
+  double all_reduce = 0;
+  int launches = 0;
+
+  double least() const { return bound + launching + all_reduce; }
+  double most(Generation generation) const { return least() / row_of(generation).efficiency; }
+};
+
+StepTime predict_step(const DeviceProgram& device, const DeviceTensors& tensors, const Machine& machine);
+
+// The part of the matrix units' tiles that an (m, k) × (k, n) product fills: rows in eights, the inner and the other
+// outer size in tiles of the unit.
+double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile);
+
+// Of so many bytes on each of `replicas` devices of one board: the devices of a chip in its HBM, then a ring of chips
+// over both directions of a link, 1 us a hop.
+double all_reduce_seconds(int64_t bytes, int replicas, Generation generation);
+
+// "0.35 … 1.01 ms = t … t / 0.35, t = …": with all figures that went into it.
+std::string formula_text(const StepTime& time, const Machine& machine);
+
+}  // namespace runner::backends::tpu
