@@ -1,0 +1,17 @@
+// Memory plans as texts, with XLA's words and figures.
+#pragma once
+
+#include <string>
+
+#include "backends/tpu/hbm.h"
+
+namespace runner::backends::tpu {
+
+// Bytes as XLA prints them: "0B", "812B", "420.0K", "530.00M", "9.08G".
+std::string size_text(int64_t bytes);
+
+// The error of a Program that does not fit: XLA's RESOURCE_EXHAUSTED with the sums, the ten largest allocations with
+// operator, source line, shape and padding, and the first thing to change.  `options`: those the plan was made with.
+std::string resource_exhausted_text(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan);
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,205 @@
+// Texts of memory plans, what to change first, and padding that a swap of axes saves.
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/print.h"
+#include "backends/graph/views.h"
+#include "backends/tpu/hbm_advice.h"
+#include "backends/tpu/hbm_report.h"
+#include "tests/backends/support/gpt_step.h"
+#include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/on_tpu.h"
+
+namespace runner::backends::tpu::testing {
+namespace {
+
+TEST(TpuHbmReport, SizesAsXlaPrintsThem) {
+  const std::pair<int64_t, const char*> sizes[] = {{0, "0B"},
+                                                   {1023, "1023B"},
+                                                   {1024, "1.0K"},
+                                                   {430080, "420.0K"},
+                                                   {1 << 20, "1.00M"},
+                                                   {555745280, "530.00M"},
+                                                   {int64_t{9749575762}, "9.08G"},
+                                                   {int64_t{1} << 40, "1024.00G"}};
+  for (const auto& [bytes, text] : sizes) EXPECT_EQ(size_text(bytes), text);
+}
+
+// (N, 4) of bf16 from a product, summed: 1.5 GiB for 48 MiB at each 6,291,456 rows.  Eight times that do not fit v2.
+class Narrow {
+ public:
+  explicit Narrow(int64_t rows) : graph_(record(rows)) {}
+  const DeviceProgram& device() const { return graph_.device(); }
+
+ private:
+  static Program record(int64_t rows) {
+    Program program;
+    program.set_mark({"model.lua", 3, 0});
+    const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kBf16, Shape{rows, 4}})};
+    const Value w{&program, program.input(InputKind::kState, "parameters 0", {DType::kBf16, Shape{4, 4}})};
+    program.set_mark({"model.lua", 12, 0});
+    const int64_t axes[] = {0};
+    program.output("", ops::sum(ops::matmul(x, w), axes).id);
+    return program;
+  }
+  OnTpu graph_;
+};
+
+TEST(TpuHbmReport, ResourceExhausted) {
+  const Narrow narrow(6 * 6291456);
+  const HbmOptions options{.generation = Generation::kV2, .prefetched_batches = 2};
+  const HbmPlan plan = plan_hbm(narrow.device(), options);
+  EXPECT_FALSE(plan.fits());
+  EXPECT_EQ(
+      resource_exhausted_text(narrow.device(), options, plan),
+      R"(RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 9.84G of 7.48G hbm. Exceeded hbm capacity by 2.36G.
+
+Total hbm usage >= 10.36G:
+    reserved        530.00M
+    program           9.00G
+    arguments       288.00M
+    outputs            512B
+    prefetched      576.00M
+
+Output size 512B; shares 0B with arguments.
+
+Program hbm requirement 9.00G:
+    code              64.0K (estimated)
+    HLO temp          9.00G (3.1% utilization: Unpadded (288.00M) Padded (9.00G), 0.0% fragmentation (0B))
+
+  Largest program allocations in hbm:
+
+  1. Size: 9.00G
+     Operator: op_type="matmul" source_file="model.lua" source_line=12
+     Shape: bf16[37748736,4]{1,0:T(8,128)(2,1)}
+     Unpadded size: 288.00M
+     Extra memory due to padding: 8.72G (32.0x expansion)
+     XLA label: %2 = matmul %0 %1 {0, 0} : (37748736, 4) bf16
+     Allocation type: HLO temp
+     ==========================
+
+  2. Size: 288.00M
+     Operator: op_type="input" op_name="features" source_file="model.lua" source_line=3
+     Shape: bf16[37748736,4]{0,1:T(4,128)(2,1)}
+     Unpadded size: 288.00M
+     XLA label: %0 = input batch 'features' : (37748736, 4) bf16
+     Allocation type: argument
+     ==========================
+
+  3. Size: 1.0K
+     Operator: op_type="input" op_name="parameters 0" source_file="model.lua" source_line=3
+     Shape: bf16[4,4]{1,0:T(4,128)(2,1)}
+     Unpadded size: 32B
+     Extra memory due to padding: 992B (32.0x expansion)
+     XLA label: %1 = input state 'parameters 0' : (4, 4) bf16
+     Allocation type: argument
+     ==========================
+
+  4. Size: 512B
+     Operator: op_type="sum" source_file="model.lua" source_line=12
+     Shape: bf16[4]{0:T(256)(128)(2,1)}
+     Unpadded size: 8B
+     Extra memory due to padding: 504B (64.0x expansion)
+     XLA label: %3 = sum %2 {0} : (4) bf16
+     Allocation type: output
+     ==========================
+
+First thing to change: model.lua:12: swap the axes of bf16[37748736,4], as bf16[4,37748736] it takes 288.00M for 9.00G (saves about 8.72G))");
+}
+
+TEST(TpuHbmReport, PaddingFaultsNameTheSwap) {
+  const Narrow narrow(6291456);
+  const std::vector<PaddingFault> faults = padding_faults(narrow.device(), plan_hbm(narrow.device(), {}));
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_EQ(faults[0].where.to_string(), "model.lua:12");
+  EXPECT_EQ(
+      faults[0].text,
+      "bf16[6291456,4] takes 1.50G of hbm for 48.00M: its last axis of 4 is padded to 128 (32.0x expansion); with "
+      "the long axis last, as bf16[4,6291456], it takes 48.00M");
+  // 4,000 rows are less than a MiB, and no matter; in the better order there is nothing to find.
+  EXPECT_TRUE(padding_faults(Narrow(4000).device(), plan_hbm(Narrow(4000).device(), {})).empty());
+  const HbmPlan tight = plan_hbm(narrow.device(), {.ordering = Ordering::kTightest});
+  EXPECT_TRUE(padding_faults(narrow.device(), tight).empty());
+}
+
+// x (batch, width) · x, summed over the batch into a state of (width): what fits decides what is said.
+Program activations(int64_t batch, int64_t width) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{batch, width}})};
+  const Value p{&program, program.input(InputKind::kState, "parameters 0", {DType::kF32, Shape{width}})};
+  const int64_t axes[] = {0};
+  program.output("", ops::add(p, ops::sum(ops::softmax(ops::exp(x)), axes)).id, 1);
+  return program;
+}
+
+Advice advice_for(const Program& program, Generation generation) {
+  const OnTpu graph(program);
+  const HbmOptions options{.generation = generation};
+  const HbmPlan plan = plan_hbm(graph.device(), options);
+  EXPECT_FALSE(plan.fits());
+  return first_thing_to_change(graph.device(), options, plan);
+}
+
+TEST(TpuHbmAdvice, HalvesTheBatch) {
+  // Features and two temporaries of 3 GiB; half of them fit.
+  const Advice advice = advice_for(activations(3 << 18, 1024), Generation::kV2);
+  EXPECT_EQ(advice.text, "halve the batch size, 786432 to 393216");
+  EXPECT_EQ(advice.saving, int64_t{9} << 29);
+}
+
+TEST(TpuHbmAdvice, PrefersWhatSavesMostWhereNothingSuffices) {
+  // Three times 32 GiB: half, of either kind, is too much.  Both save 48 GiB but for the parameters.
+  const Advice advice = advice_for(activations(8 << 20, 1024), Generation::kV2);
+  EXPECT_EQ(advice.text, "mixed_precision: bf16");
+  EXPECT_GE(advice.saving, int64_t{48} << 30);
+}
+
+TEST(TpuHbmAdvice, NarrowsTypesOrTheModel) {
+  // Weights of 12 GiB and a batch of one row.
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{1, 1 << 15}})};
+  const Value w{&program, program.input(InputKind::kState, "parameters 0", {DType::kF32, Shape{1 << 15, 3 << 15}})};
+  program.output("", ops::matmul(x, w).id);
+  EXPECT_EQ(advice_for(program, Generation::kV2).text, "mixed_precision: bf16");
+  const OnTpu bf16(program, {}, kBf16Types);
+  // It fits then; were it three times as large, only a smaller model would do.
+  EXPECT_TRUE(plan_hbm(bf16.device(), {.generation = Generation::kV2}).fits());
+  Program larger;
+  const Value y{&larger, larger.input(InputKind::kBatch, "features", {DType::kBf16, Shape{1, 1 << 15}})};
+  const Value v{&larger, larger.input(InputKind::kState, "parameters 0", {DType::kBf16, Shape{1 << 15, 6 << 15}})};
+  larger.output("", ops::matmul(y, v).id);
+  const OnTpu graph(larger, {}, kBf16Types);
+  const HbmOptions options{.generation = Generation::kV2};
+  const Advice advice = first_thing_to_change(graph.device(), options, plan_hbm(graph.device(), options));
+  EXPECT_EQ(advice.text, "a model of half the size: its weights and optimizer state alone take 12.00G");
+  EXPECT_EQ(advice.saving, int64_t{6} << 30);
+}
+
+// Of a training step: activations, their gradients, losses and masks grow, parameters, their gradients, moments and
+// sums do not.  The reference is the same step with twice the batch: what grows is twice as large.
+void expect_growth(const Program& one, const Program& two) {
+  ASSERT_EQ(one.size(), two.size());
+  const std::vector<char> grows = grows_with_batch(one);
+  int grown = 0;
+  for (ValueId id = 0; id < one.size(); ++id) {
+    if (is_free(one, id)) continue;  // it needs no memory of its own
+    const bool twice = two.type(id).shape.elements() == 2 * one.type(id).shape.elements();
+    EXPECT_EQ(grows[static_cast<size_t>(id)] != 0, twice) << to_string(one, id);
+    grown += twice;
+  }
+  EXPECT_GT(grown, 20);
+}
+
+TEST(TpuHbmAdvice, KnowsWhatGrowsWithTheBatch) {
+  using runner::backends::testing::GptStep;
+  using runner::backends::testing::MlpStep;
+  const auto mlp = [](int64_t batch) {
+    return MlpStep({.batch = batch, .widths = {20, 48, 24, 10}, .layer_norm = true, .dropout = 0.1}).program();
+  };
+  expect_growth(mlp(32), mlp(64));
+  const auto gpt = [](int64_t batch) { return GptStep({.batch = batch}).program(); };
+  expect_growth(gpt(3), gpt(6));
+}
+
+}  // namespace
+}  // namespace runner::backends::tpu::testing
