@@ -48,6 +48,15 @@ class Predictor {
     time_.launching = ++time_.launches * kLaunchSeconds;
   }
 
+  // As the device stores it, without padding, which is made there.
+  void add_upload(const DeviceTensors& tensors) {
+    for (const Input& input : program_.inputs())
+      if (input.kind == InputKind::kBatch)
+        for (const Piece& piece : tensors.pieces[static_cast<size_t>(input.value)])
+          time_.upload +=
+              static_cast<double>(tensors.tensors[static_cast<size_t>(piece.tensor)].unpadded()) / row_.host_rate;
+  }
+
   const StepTime& time() const { return time_; }
 
  private:
@@ -112,6 +121,7 @@ StepTime predict_step(const DeviceProgram& device, const DeviceTensors& tensors,
   const std::vector<Cost> costs = group_costs(device, tensors);
   for (size_t g = 0; g < costs.size(); ++g)
     if (!tensors.idle[g]) predictor.add(device.groups[g], costs[g]);
+  predictor.add_upload(tensors);
   return predictor.time();
 }
 
@@ -119,11 +129,13 @@ std::string formula_text(const StepTime& time, const Machine& machine) {
   const GenerationRow& row = row_of(machine.generation);
   const auto ms = [](double seconds) { return fmt::format("{:.4g} ms", seconds * 1e3); };
   return fmt::format(
-      "{} to {}: t to t / {}, t = {} + {} launches of {} us + {} of all-reduces; {} is Σ max(matrix {}, vector {}, hbm "
-      "{}) over fusions, on {} at {:.4g} TFLOP/s of bf16, {} pass{} for f32, {:.4g} GB/s; {}: {}",
+      "{} to {}: t to t / {}, t = max({} + {} launches of {} us + {} of all-reduces, upload of a batch {}); {} is Σ "
+      "max(matrix {}, vector {}, hbm {}) over fusions, on {} at {:.4g} TFLOP/s of bf16, {} pass{} for f32, {:.4g} "
+      "GB/s; "
+      "{}: {}",
       ms(time.least()), ms(time.most(machine.generation)), row.efficiency, ms(time.bound), time.launches,
-      kLaunchSeconds * 1e6, ms(time.all_reduce), ms(time.bound), ms(time.matrix), ms(time.vector), ms(time.memory),
-      row.name, row.matrix_flops / 1e12, passes_of(machine.precision),
+      kLaunchSeconds * 1e6, ms(time.all_reduce), ms(time.upload), ms(time.bound), ms(time.matrix), ms(time.vector),
+      ms(time.memory), row.name, row.matrix_flops / 1e12, passes_of(machine.precision),
       machine.precision == MatmulPrecision::kDefault ? "" : "es", row.hbm_rate / 1e9, row.efficiency, row.origin);
 }
 

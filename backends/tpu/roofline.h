@@ -1,12 +1,14 @@
 // How long a TPU takes for a step, predicted: an interval, not a point.
 //
-//     least = Σ over fusions of max(matrix, vector, memory) + launches + all-reduces,    most = least / η
+//     on the device = Σ over fusions of max(matrix, vector, memory) + launches + all-reduces
+//     least = max(on the device, upload of a batch),    most = least / η
 //
 // matrix: products on the matrix units, with the passes of their precision and the part of each tile that is filled.
 // vector: everything else, at one operation a lane, ALU and tick.  memory: bytes at the rate of HBM.  η is what
 // training steps were measured to reach of their roofline (generation.h).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,9 +35,11 @@ struct StepTime {
   double bound = 0;  // of each group the longest of the three
   double launching = 0;
   double all_reduce = 0;
+  double upload = 0;  // of a batch, while the step before it runs
   int launches = 0;
 
-  double least() const { return bound + launching + all_reduce; }
+  double on_device() const { return bound + launching + all_reduce; }
+  double least() const { return std::max(on_device(), upload); }
   double most(Generation generation) const { return least() / row_of(generation).efficiency; }
 };
 

@@ -1,6 +1,10 @@
 // The table of generations against the figures that vendors and error messages print.
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/tpu/generation.h"
@@ -58,6 +62,21 @@ TEST(TpuGeneration, BoardOfEightDevices) {
 TEST(TpuGeneration, VectorUnits) {
   EXPECT_DOUBLE_EQ(row_of(Generation::kV5p).vector_flops(), 14.336e12);
   EXPECT_DOUBLE_EQ(row_of(Generation::kV3).vector_flops(), 1.92512e12);
+}
+
+TEST(TpuGeneration, IsDocumentedAsItIs) {
+  std::ifstream file(RUNNER_SOURCE_DIR "/docs/tpu.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  for (int i = 0; i < kGenerationCount; ++i) {
+    const GenerationRow& row = row_of(static_cast<Generation>(i));
+    const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+    const std::string wanted =
+        fmt::format("\n| {} | {} | {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} | {} |\n", row.name,
+                    row.matrix_flops / 1e12, row.matrix_tile, kVectorLanes * row.vector_alus * row.cores,
+                    row.clock_hz / 1e9, gib(row.hbm_bytes), gib(row.usable_bytes()), row.hbm_rate / 1e9,
+                    row.link_rate / 1e9, row.host_rate / 1e9, row.devices_per_chip, row.devices_on_board);
+    EXPECT_NE(page.find(wanted), std::string::npos) << wanted;
+  }
 }
 
 }  // namespace
