@@ -18,6 +18,7 @@
 #include "runner/data/order.h"
 #include "runner/data/stream.h"
 #include "schema/error.h"
+#include "store/signals_blocked.h"
 
 namespace runner::data {
 namespace {
@@ -83,11 +84,15 @@ struct Loader::Ring {
           std::max({repeated_from_start(whole, r), repeated_from_start(rest, r), int64_t{spec.never_empty}}));
     }
     if (at.epoch < spec.epochs) order.set_epoch(at.epoch);
-    if (spec.prefetch > 0)
-      thread = std::thread([this, recorder = backends::RecordingThread::recorder()] {
-        const backends::RecordingThread recording(recorder, "loader");
-        produce();
-      });
+    if (spec.prefetch > 0) start_producer();
+  }
+
+  void start_producer() {
+    const store::SignalsBlocked blocked;
+    thread = std::thread([this, recorder = backends::RecordingThread::recorder()] {
+      const backends::RecordingThread recording(recorder, "loader");
+      produce();
+    });
   }
 
   ~Ring() {

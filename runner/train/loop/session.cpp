@@ -8,6 +8,7 @@
 #include "backends/runtime/cpu_features.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
+#include "store/signals_blocked.h"
 
 namespace runner::train {
 namespace {
@@ -26,6 +27,12 @@ int threads_of(const schema::Recipe& recipe) {
   if (recipe.threads > 0) return static_cast<int>(recipe.threads);
   if (recipe.enable_cpu_affinity) return backends::usable_cores();  // its share alone
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
+
+// Its workers take no signals.
+std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe) {
+  const store::SignalsBlocked blocked;
+  return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
 }  // namespace
@@ -53,7 +60,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       data(data::load(recipe)),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory)),
+      device(make_device(recipe)),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),

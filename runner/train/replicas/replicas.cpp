@@ -27,6 +27,7 @@
 #include "backends/runtime/descriptor.h"
 #include "schema/error.h"
 #include "schema/system_limits.h"
+#include "store/signals_blocked.h"
 
 extern char** environ;
 
@@ -150,6 +151,7 @@ class Replicas::Impl {
     try {
       for (int rank = 1; rank < size && !stopped_at_start_; ++rank)
         asked_to_stop() ? stop_at_start() : start(rank, size, options);
+      const store::SignalsBlocked blocked;
       watcher_ = std::thread([this] { watch(); });
     } catch (...) {
       abandon_all();

@@ -1,0 +1,43 @@
+// Which threads of a run take signals.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/support/page_faults.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+// The mask of a thread as the kernel has it: bit n − 1 for signal n.
+uint64_t blocked_signals(const std::filesystem::path& task) {
+  std::ifstream status(task / "status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigBlk:")) return std::stoull(line.substr(7), nullptr, 16);
+  return 0;
+}
+
+class Signals : public RunFixture {};
+
+// One that another thread takes might come late: it sleeps, or has the work of a step before it.
+TEST_F(Signals, AreForTheTrainingThread) {
+  int others = 0, open = 0;
+  const auto look = [&](const Observer::Progress&) {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      if (task.path().filename() == std::to_string(::gettid())) continue;
+      ++others;
+      open += (blocked_signals(task.path()) >> (SIGTERM - 1) & 1) == 0;
+    }
+  };
+  ASSERT_EQ(train(kFourEpochs, {.overrides = {"threads=3"}, .on_step = look}).exit_code, 0);
+  EXPECT_GT(others, 3 * 20) << "two workers and the loader, at 20 steps";
+  if (!support::kFaultsAreOurs) return;  // a sanitizer has a thread of its own
+  EXPECT_EQ(open, 0);
+}
+
+}  // namespace
+}  // namespace runner::train
