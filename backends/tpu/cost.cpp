@@ -128,9 +128,9 @@ class Counter {
     const std::span<const ValueId> operands = program_.operands(id);
     switch (node.op) {
       case Op::kInput:
-      case Op::kConstant:
       case Op::kReshape:
       case Op::kDetach: return 0;
+      case Op::kConstant: return tensors_.pieces[static_cast<size_t>(id)].empty() ? 0 : bytes(id);  // a broadcast
       case Op::kSlice: return 2 * bytes(id);
       case Op::kGather:
       case Op::kEmbedding: return 2 * bytes(id) + bytes(operands[1]);

@@ -33,6 +33,14 @@ class HbmPlanner {
   }
 
  private:
+  // A group reads a tensor as a piece of a value.
+  struct Read {
+    int group;
+    int place;         // in the value's list
+    int64_t elements;  // of the value; kPartOfTensor: where it has only a part of a tensor
+  };
+  static constexpr int64_t kPartOfTensor = -1;
+
   const std::vector<Piece>& pieces(ValueId id) const { return traced_.pieces[static_cast<size_t>(id)]; }
   HbmBuffer& buffer(const Piece& piece) { return buffers_[static_cast<size_t>(piece.tensor)]; }
   const Input& input(const Output& output) const { return program_.inputs()[static_cast<size_t>(output.state)]; }
@@ -45,21 +53,23 @@ class HbmPlanner {
                           .first = tensor.group,
                           .last = argument ? end_ : tensor.group});
     }
-    last_read_.assign(buffers_.size(), -1);
     in_argument_.assign(buffers_.size(), 0);
   }
 
   // Idle groups read nothing: who reads what they name does.
   void find_reads() {
+    reads_.resize(buffers_.size());
     for (int g = 0; g < end_; ++g)
       if (!traced_.idle[static_cast<size_t>(g)])
-        for (const ValueId operand : groups_[static_cast<size_t>(g)].operands) read(operand, g);
+        for (const ValueId operand : groups_[static_cast<size_t>(g)].operands) add_reads(operand, g);
   }
 
-  void read(ValueId id, int step) {
+  void add_reads(ValueId id, int group) {
+    const int64_t elements = traced_.whole(id) ? program_.type(id).shape.elements() : kPartOfTensor;
+    int place = 0;
     for (const Piece& piece : pieces(id)) {
-      last_read_[static_cast<size_t>(piece.tensor)] = step;
-      buffer(piece).last = std::max(buffer(piece).last, step);
+      reads_[static_cast<size_t>(piece.tensor)].push_back({group, place++, elements});
+      buffer(piece).last = std::max(buffer(piece).last, group);
     }
   }
 
@@ -105,8 +115,9 @@ class HbmPlanner {
     if (!is_free_temporary(now)) return;
     own.tensor.layout = buffer(old).tensor.layout;
     if (options_.donate) {
-      const int read = last_read_[static_cast<size_t>(old.tensor)];
-      if (read > own.first || (read == own.first && !element_by_element(now.tensor, old.tensor))) return;
+      const std::vector<Read>& reads = reads_[static_cast<size_t>(old.tensor)];
+      const int last = reads.empty() ? -1 : reads.back().group;
+      if (last > own.first || (last == own.first && !element_by_element(now.tensor, old.tensor))) return;
       in_argument_[static_cast<size_t>(now.tensor)] = 1;
     } else {
       own.allocation = Allocation::kOutput;
@@ -117,26 +128,22 @@ class HbmPlanner {
     return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op);
   }
 
-  // The place of a tensor in the list of a value; −1: it is not in it.
-  int place_in(ValueId id, int tensor) const {
-    const std::vector<Piece>& list = pieces(id);
-    const auto at = std::find_if(list.begin(), list.end(), [&](const Piece& piece) { return piece.tensor == tensor; });
-    return at == list.end() ? -1 : static_cast<int>(at - list.begin());
+  // The place of a computed tensor in the list of the value that it was computed for.
+  int place_of(int tensor) const {
+    const ValueId value = buffers_[static_cast<size_t>(tensor)].tensor.value;
+    return tensor - pieces(value).front().tensor;
   }
 
   // Does the group that computes `result` read `operand` only at the element that it writes?
   bool element_by_element(int result, int operand) const {
     const HbmBuffer &to = buffers_[static_cast<size_t>(result)], &from = buffers_[static_cast<size_t>(operand)];
-    const Group& group = groups_[static_cast<size_t>(to.first)];
-    if (!works_in_place(group) || to.tensor.unpadded() != from.tensor.unpadded()) return false;
-    const int place = place_in(to.tensor.value, result);
+    if (!works_in_place(groups_[static_cast<size_t>(to.first)]) || to.tensor.unpadded() != from.tensor.unpadded())
+      return false;
     const int64_t elements = program_.type(to.tensor.value).shape.elements();
-    for (const ValueId id : group.operands) {
-      const int at = place_in(id, operand);
-      if (at >= 0 && (at != place || program_.type(id).shape.elements() != elements || !traced_.whole(id)))
-        return false;
-    }
-    return true;
+    const std::vector<Read>& reads = reads_[static_cast<size_t>(operand)];
+    return std::all_of(reads.begin(), reads.end(), [&](const Read& read) {
+      return read.group != to.first || (read.place == place_of(result) && read.elements == elements);
+    });
   }
 
   // Results of element-wise groups and collectives in the memory of operands that die there.
@@ -151,15 +158,17 @@ class HbmPlanner {
 
   void take_over_operand(int result) {
     HbmBuffer& own = buffers_[static_cast<size_t>(result)];
-    for (const ValueId id : groups_[static_cast<size_t>(own.first)].operands)
-      for (const Piece& piece : pieces(id)) {
-        HbmBuffer& old = buffer(piece);
-        const bool dies = old.block >= 0 && old.first < own.first && old.last == own.first;
-        if (!dies || old.padded() != own.padded() || !element_by_element(result, piece.tensor)) continue;
-        own.block = old.block;
-        old.last = own.first - 1;
-        return;
-      }
+    const auto place = static_cast<size_t>(place_of(result));
+    for (const ValueId id : groups_[static_cast<size_t>(own.first)].operands) {
+      if (place >= pieces(id).size()) continue;
+      const int operand = pieces(id)[place].tensor;
+      HbmBuffer& old = buffers_[static_cast<size_t>(operand)];
+      const bool dies = old.block >= 0 && old.first < own.first && old.last == own.first;
+      if (!dies || old.padded() != own.padded() || !element_by_element(result, operand)) continue;
+      own.block = old.block;
+      old.last = own.first - 1;
+      return;
+    }
   }
 
   void pack() {
@@ -199,9 +208,9 @@ class HbmPlanner {
   const DeviceTensors traced_;
   const int end_;  // behind the last group
   HbmPlan plan_;
-  std::vector<HbmBuffer> buffers_;  // by tensor
-  std::vector<int> last_read_;      // by tensor: the group; −1: none
-  std::vector<char> in_argument_;   // by tensor: it is computed into the memory of a state
+  std::vector<HbmBuffer> buffers_;        // by tensor
+  std::vector<std::vector<Read>> reads_;  // by tensor, in the order of the groups
+  std::vector<char> in_argument_;         // by tensor: it is computed into the memory of a state
 };
 
 }  // namespace

@@ -12,17 +12,18 @@ bool live_together(const HeapBlock& a, const HeapBlock& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// Where in the smallest gap between `neighbours`, which stand by offset, a block of so many bytes fits; behind them all
-// if in none.
-int64_t smallest_gap(std::span<const HeapBlock* const> neighbours, int64_t bytes) {
+// Where `block` fits into the smallest gap between those of `placed`, which stand by offset, that live beside it;
+// behind them all if in none.
+int64_t smallest_gap(std::span<const HeapBlock* const> placed, const HeapBlock& block) {
   int64_t end = 0, best = -1, smallest = std::numeric_limits<int64_t>::max();
-  for (const HeapBlock* block : neighbours) {
-    const int64_t gap = block->offset - end;
-    if (gap >= bytes && gap < smallest) {
+  for (const HeapBlock* other : placed) {
+    if (!live_together(*other, block)) continue;
+    const int64_t gap = other->offset - end;
+    if (gap >= block.bytes && gap < smallest) {
       smallest = gap;
       best = end;
     }
-    end = std::max(end, block->offset + block->bytes);
+    end = std::max(end, other->offset + other->bytes);
   }
   return best < 0 ? end : best;
 }
@@ -35,13 +36,11 @@ int64_t pack_best_fit(std::span<HeapBlock> blocks) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
 
   int64_t total = 0;
-  std::vector<const HeapBlock*> placed, neighbours;  // by offset
+  std::vector<const HeapBlock*> placed;  // by offset
   for (const size_t i : order) {
     HeapBlock& block = blocks[i];
-    neighbours.clear();
-    for (const HeapBlock* other : placed)
-      if (live_together(*other, block)) neighbours.push_back(other);
-    block.offset = smallest_gap(neighbours, block.bytes);
+    if (block.bytes == 0) break;  // as are those behind it
+    block.offset = smallest_gap(placed, block);
     total = std::max(total, block.offset + block.bytes);
     const auto before = [](const HeapBlock* a, const HeapBlock* b) { return a->offset < b->offset; };
     placed.insert(std::upper_bound(placed.begin(), placed.end(), &block, before), &block);

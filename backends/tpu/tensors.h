@@ -34,7 +34,7 @@ enum class Ordering : uint8_t {
 struct DeviceTensor {
   TensorType type;  // on the device
   Layout layout;
-  ValueId value;  // the first that it is a piece of: an input, or a result of `group`
+  ValueId value;  // the first that it is a piece of: an input, or a result of `group`; its tensors are in a row
   int group;      // that writes it; −1: an argument
 
   int64_t unpadded() const { return static_cast<int64_t>(type.bytes()); }
