@@ -84,13 +84,14 @@ class HbmPlanner {
       if (options_.donate) plan_.aliased += buffer(piece).padded();
     }
     const std::vector<Piece>& now = pieces(output.value);
-    const bool same = std::equal(now.begin(), now.end(), old.begin(), old.end(), [&](const Piece& a, const Piece& b) {
-      return a.elements == b.elements && buffer(a).tensor.type == buffer(b).tensor.type;
-    });
     for (size_t i = 0; i < now.size(); ++i) {
-      if (same) replace(now[i], old[i]);
+      if (now.size() == old.size() && is_like(now[i], old[i])) replace(now[i], old[i]);
       keep_until_end(now[i]);
     }
+  }
+
+  bool is_like(const Piece& a, const Piece& b) {
+    return a.elements == b.elements && buffer(a).tensor.type == buffer(b).tensor.type;
   }
 
   // A tensor is computed into the output's memory, unless another output has it, or an argument is handed on: then the

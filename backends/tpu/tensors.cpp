@@ -15,7 +15,8 @@ class Tracer {
         program_(device.program),
         ordering_(ordering),
         group_of_(static_cast<size_t>(program_.size()), -1),
-        parts_(static_cast<size_t>(program_.size())) {
+        parts_(static_cast<size_t>(program_.size())),
+        given_(static_cast<size_t>(program_.size()), 0) {
     traced_.pieces.resize(static_cast<size_t>(program_.size()));
     traced_.idle.assign(device.groups.size(), 1);
   }
@@ -98,22 +99,40 @@ class Tracer {
     return from != node.type.dtype && device_.types.of(from) == device_.types.of(node.type.dtype);
   }
 
-  // The tensors that a value is, were it computed: one, but for flat arrays.
+  // The tensors that a value is, were it computed: one, but for flat arrays.  What comes from an input has the shapes
+  // that the caller gave, and they go before those of gradients, which may be reshaped: new values fit their states.
   void find_parts(ValueId id) {
     const Shape& shape = program_.type(id).shape;
     parts(id) = {shape};
     if (shape.rank() != 1) return;
     if (!pieces(id).empty()) {
       parts(id).clear();
-      for (const Piece& piece : pieces(id)) {
-        const Shape& whole = traced_.tensors[static_cast<size_t>(piece.tensor)].type.shape;
-        parts(id).push_back(piece.elements == whole.elements() ? whole : Shape{piece.elements});
-      }
+      for (const Piece& piece : pieces(id)) parts(id).push_back(part(piece));
     } else if (is_elementwise(program_.node(id).op) || is_collective(program_.node(id).op)) {
-      const std::vector<Shape> one{shape};
-      for (const ValueId operand : program_.operands(id))
-        if (parts(id) == one) parts(id) = parts(operand);
+      inherit_parts(id);
     }
+  }
+
+  Shape part(const Piece& piece) const {
+    const Shape& whole = traced_.tensors[static_cast<size_t>(piece.tensor)].type.shape;
+    return piece.elements == whole.elements() ? whole : Shape{piece.elements};
+  }
+
+  void inherit_parts(ValueId id) {
+    const std::vector<Shape> one = parts(id);
+    for (const ValueId operand : program_.operands(id)) {
+      const bool given = is_given(operand);
+      if (parts(operand) == one || (parts(id) != one && !given)) continue;
+      parts(id) = parts(operand);
+      given_[static_cast<size_t>(id)] = given;
+      if (given) return;
+    }
+  }
+
+  bool is_given(ValueId id) {
+    if (pieces(id).empty()) return given_[static_cast<size_t>(id)] != 0;
+    const DeviceTensor& first = traced_.tensors[static_cast<size_t>(pieces(id)[0].tensor)];
+    return first.group < 0 || given_[static_cast<size_t>(first.value)] != 0;
   }
 
   void compute(ValueId id) {
@@ -129,6 +148,7 @@ class Tracer {
   const Ordering ordering_;
   std::vector<int> group_of_;              // by value; −1: none
   std::vector<std::vector<Shape>> parts_;  // by value
+  std::vector<char> given_;                // by computed value: its parts are those of an input
   DeviceTensors traced_;
 };
 

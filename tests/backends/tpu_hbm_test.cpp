@@ -167,6 +167,27 @@ TEST(TpuHbm, JoinedGradientsAreTheTensorsOfTheirParts) {
          {.arguments = arguments, .outputs = state, .aliased = state, .temporaries = 2 * products + 512, .groups = 5});
 }
 
+// 7, again. Gradients that add up in a flat state, where the product gives (16, 36) for a weight of (16, 4, 3, 3): the
+// sum has the shapes of the state and stands in it, whichever operand comes first.
+TEST(TpuHbm, SumsOfGradientsHaveTheShapesOfTheirState) {
+  for (const bool state_first : {true, false}) {
+    Recording r;
+    const Value g = r.state({576 + 16});
+    const Value x = r.batch({32, 36}), y = r.batch({32, 16}), bias = r.batch({16});
+    const Value parts[] = {ops::flatten(ops::matmul(y, x, true)), bias};
+    const Value now = ops::concat(parts, 0);
+    r.updates(0, state_first ? ops::add(g, now) : ops::add(now, g));
+    const std::vector<TensorType> tensors{{DType::kF32, Shape{16, 4, 3, 3}}, {DType::kF32, Shape{16}}};
+    // (16, 4, 3, 3) by size: 16 -> 128 columns, 4 rows, 9 times; (16) a tile of 128.
+    const int64_t state = 9 * 4 * 128 * 4 + 128 * 4;
+    // x (32, 36) with its 36 most minor: 32 · 128; y (32, 16) with its 32 most minor: 16 · 128; the bias 128.
+    const int64_t arguments = state + (32 * 128 + 16 * 128 + 128) * 4;
+    // The product alone is temporary: 16 · 128.
+    expect(plan_hbm(OnTpu(r.program, {tensors}).device(), {}),
+           {.arguments = arguments, .outputs = state, .aliased = state, .temporaries = 16 * 128 * 4, .groups = 2});
+  }
+}
+
 // 8. mixed_precision: bf16 halves what is f32; labels stay what they are: s64 as two arrays of 32 bits.
 TEST(TpuHbm, TypesOfTheDevice) {
   Recording r;
