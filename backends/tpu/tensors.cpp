@@ -121,11 +121,11 @@ class Tracer {
   void inherit_parts(ValueId id) {
     const std::vector<Shape> one = parts(id);
     for (const ValueId operand : program_.operands(id)) {
-      const bool given = is_given(operand);
-      if (parts(operand) == one || (parts(id) != one && !given)) continue;
+      if (parts(id) == one) parts(id) = parts(operand);
+      if (!is_given(operand)) continue;
       parts(id) = parts(operand);
-      given_[static_cast<size_t>(id)] = given;
-      if (given) return;
+      given_[static_cast<size_t>(id)] = 1;
+      return;
     }
   }
 

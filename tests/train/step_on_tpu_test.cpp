@@ -1,0 +1,80 @@
+// Steps of the trainer as a TPU would hold them: flat arrays by their tensors, new values in the memory of the old.
+#include <gtest/gtest.h>
+
+#include "backends/tpu/hbm.h"
+#include "tests/backends/support/on_tpu.h"
+#include "tests/train/step_fixture.h"
+
+namespace runner::train {
+namespace {
+
+using backends::tpu::Allocation;
+using backends::tpu::HbmBuffer;
+using backends::tpu::HbmPlan;
+using backends::tpu::testing::OnTpu;
+
+// What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
+std::vector<std::vector<backends::TensorType>> tensors_of(const Steps& steps) {
+  std::vector<std::vector<backends::TensorType>> inputs;
+  const nn::ParameterSet& parameters = steps.builder.model().parameters;
+  for (const DeviceArray& array : steps.builder.layout().arrays()) {
+    inputs.emplace_back();
+    if (array.role != Role::kParameters && array.role != Role::kSlot && array.role != Role::kGradients) continue;
+    for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
+      inputs.back().push_back({array.type.dtype, parameters[id].shape});
+  }
+  return inputs;
+}
+
+// By hand, of a batch of 8: (5, 4) as 4 rows of 128, (5) as 128, (3, 5) as 4 rows of 128, (3) as 128, all f32; each sum
+// (2) f64 as two of 128; features (8, 4) as 4 rows of 128, labels, sample ids and both keys s64, the mask f32.
+constexpr int64_t kVector = 128 * 4;
+constexpr int64_t kFlat = 10 * kVector, kSum = 2 * kVector, kBatch = (4 + 2 + 2 + 2 + 2 + 1) * kVector;
+
+int64_t arguments_of(const Steps& steps, const backends::Program& step) {
+  int64_t bytes = kBatch;
+  for (const DeviceArray& array : steps.builder.layout().arrays()) bytes += array.role == Role::kSum ? kSum : kFlat;
+  for (const backends::Input& input : step.inputs()) bytes += input.kind == backends::InputKind::kScalar ? kVector : 0;
+  return bytes;
+}
+
+void expect_in_place(const schema::Recipe& recipe, const StepShape& shape) {
+  const Steps steps(recipe);
+  const backends::Program step = steps.builder.complete(steps.builder.record(shape.batch, true), shape).program;
+  const OnTpu graph(step, tensors_of(steps));
+  const HbmPlan plan = backends::tpu::plan_hbm(graph.device(), {});
+  EXPECT_EQ(plan.arguments, arguments_of(steps, step));
+  int64_t replaced = 0, waiting = 0;
+  for (const backends::Output& output : step.outputs())
+    if (output.state >= 0) {
+      const Role role = steps.builder.layout().arrays()[static_cast<size_t>(output.state)].role;
+      replaced += role == Role::kSum ? kSum : kFlat;
+    }
+  EXPECT_EQ(plan.aliased, replaced);
+  for (const HbmBuffer& buffer : plan.buffers)
+    if (buffer.allocation == Allocation::kTemporary && buffer.last == static_cast<int>(graph.groups().size()))
+      waiting += buffer.padded();
+  // A window's first batch makes its sum of two scalars, which a vector takes at the end.
+  EXPECT_EQ(waiting, shape.first && !shape.last ? 2 * kSum : 0);
+}
+
+TEST(StepOnTpu, StatesAreReplacedWhereTheyStand) {
+  using schema::OptimizerType;
+  for (const OptimizerType type : {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamW,
+                                   OptimizerType::kRmsprop, OptimizerType::kAdagrad, OptimizerType::kLion})
+    for (const StepShape& shape :
+         {StepShape{8, true, true}, StepShape{8, true, false}, StepShape{8, false, true}, StepShape{8, false, false}})
+      for (const double clip : {0.0, 1.0}) {
+        SCOPED_TRACE(fmt::format("optimizer {}, first {}, last {}, clip {}", static_cast<int>(type), shape.first,
+                                 shape.last, clip));
+        schema::Recipe recipe = Steps::recipe();
+        recipe.optimizer.type = type;
+        recipe.optimizer.hyper.momentum = type == OptimizerType::kSgd ? 0.9 : 0;
+        if (clip > 0) recipe.train.clip_grad_norm = clip;
+        if (!shape.first || !shape.last) recipe.gradient_accumulation_steps = 2;
+        expect_in_place(recipe, shape);
+      }
+}
+
+}  // namespace
+}  // namespace runner::train
