@@ -103,6 +103,10 @@ constexpr Argument kExport[] = {
     {"--artifact", "NAME", "writes the newest artifact of this name to FILE", &Options::artifact, Kind::kArtifact},
     {"[FILE]", "", "where --artifact writes; default: the last part of NAME; - is standard output", &Options::file}};
 constexpr Argument kTrace[] = {kRun, kOutput};
+constexpr Argument kReport[] = {
+    {"FILE", "", "the report, or a log that has one; may be gzip; - is standard input", &Options::file},
+    {"--durations", "exact|upstream",
+     "how durations were printed; default: as the figures tell, else as torch_xla does", &Options::durations}};
 constexpr Argument kTag[] = {
     kRun, {"TAG", "", "a word", &Options::tag}, {"--remove", "", "takes the tag away", &Options::remove}};
 constexpr Argument kNote[] = {kRun, {"TEXT", "", "what to remember", &Options::text}};
@@ -229,6 +233,14 @@ constexpr Command kCommands[] = {
      "The section `profile` of a recipe says which steps: docs/profiling.md.  All cycles of the newest\n"
      "attempt that has any, of all processes on one clock.",
      kTrace, "runner trace traced -o trace.json", trace, report::failure_document},
+    {"report", Group::kStore, "explain a metrics report of PyTorch/XLA, or the last one in a log",
+     "Of releases up to 2.9, also cut off.  Durations are the true ones: torch_xla prints some parts one\n"
+     "too high.  Compiles per step, what the training waits for, counts that do not fit together, and what\n"
+     "to change: docs/xla-report.md.",
+     kReport,
+     "runner report recipes/data/bert_metrics_report.txt\n"
+     "runner report recipes/data/bert_metrics_report.txt --json",
+     metrics_report, report::failure_document},
     {"tag", Group::kStore, "mark a run with a word", "--remove of a tag that the run does not have is exit code 3.",
      kTag, "runner tag @last baseline\nrunner tag @last baseline --remove", tag, report::failure_document},
     {"note", Group::kStore, "keep a text with a run", "", kNote, "runner note @last \"learning rate too high\"", note,

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <string>
 
+#include "runner/report/xla/analysis_text.h"
 #include "runner/report/xla/report_reader.h"
+#include "schema/json.h"
 #include "schema/source_text.h"
 #include "tests/fuzz/target.h"
 
@@ -47,6 +49,8 @@ bool metrics_report(Bytes input) {
     require(problem.text.find('\n') == std::string::npos, "not one line: " + problem.text);
     require(schema::is_utf8(problem.text), "not UTF-8: " + problem.text);
   }
+  require(schema::is_utf8(analysis_text(*reading, 0, false)), "the analysis is not UTF-8");
+  require(!json::parse(analysis_document(*reading, "x")).is_null(), "the document is no JSON");
   check_text(reading->report, reading->durations.style);
   check_text(read_report(text, DurationStyle::kExact)->report, DurationStyle::kUpstream);
   return true;

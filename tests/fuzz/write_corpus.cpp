@@ -165,10 +165,11 @@ void write_where(Corpus corpus) {
   corpus.add("\nname\nattempts,exit_code,reason");
 }
 
-// The samples of tests/report, what older releases print, and reports in logs.
+// A report of 1.7, those of 2.9 in tests/report, what older releases print, and reports in logs.
 void write_metrics_report(Corpus corpus) {
-  for (const char* name : {"bert_1.7", "mlp_2.9", "mlp_2.9_short"}) {
-    corpus.add(read_text(fmt::format("{}/tests/report/samples/{}.txt", RUNNER_SOURCE_DIR, name)));
+  for (const char* name :
+       {"recipes/data/bert_metrics_report", "tests/report/samples/mlp_2.9", "tests/report/samples/mlp_2.9_short"}) {
+    corpus.add(read_text(fmt::format("{}/{}.txt", RUNNER_SOURCE_DIR, name)));
   }
   const std::string old = "Metric: CompileTime\n  TotalSamples: 24\n  Counter: 07s501ms263.438us\n";
   corpus.add(old + "  Rate: 1.53144 / second\n  Percentiles: 1%=092ms776.335us; 90%=191ms81.607us\n");

@@ -17,8 +17,11 @@
 namespace runner::report::xla {
 namespace {
 
+constexpr const char *kBert = "recipes/data/bert_metrics_report", *kMlp = "tests/report/samples/mlp_2.9",
+                     *kShort = "tests/report/samples/mlp_2.9_short";
+
 std::string sample(const std::string& name) {
-  return support::read_text(fmt::format("{}/tests/report/samples/{}.txt", RUNNER_SOURCE_DIR, name));
+  return support::read_text(fmt::format("{}/{}.txt", RUNNER_SOURCE_DIR, name));
 }
 
 ReportReading read(const std::string& text) {
@@ -37,7 +40,7 @@ std::vector<std::string> problems_of(const ReportReading& reading) {
 using Problems = std::vector<std::string>;
 
 TEST(XlaReader, DecodesTheReportOfABertRun) {
-  const std::string text = sample("bert_1.7");
+  const std::string text = sample(kBert);
   const ReportReading reading = read(text);
   EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), text);
   EXPECT_EQ(problems_of(reading), Problems());
@@ -62,7 +65,7 @@ TEST(XlaReader, DecodesTheReportOfABertRun) {
 }
 
 TEST(XlaReader, ReadsWhatTorchXla29Prints) {
-  for (const char* name : {"mlp_2.9", "mlp_2.9_short"}) {
+  for (const char* name : {kMlp, kShort}) {
     const std::string text = sample(name);
     const ReportReading reading = read(text);
     EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), text) << name;
@@ -70,7 +73,7 @@ TEST(XlaReader, ReadsWhatTorchXla29Prints) {
     EXPECT_EQ(reading.reports, 1) << name;
     EXPECT_EQ(reading.report.counter("MarkStep"), 6) << name;
   }
-  const ReportReading reading = read(sample("mlp_2.9"));
+  const ReportReading reading = read(sample(kMlp));
   EXPECT_EQ(reading.report.metrics.front().block, 0);
   EXPECT_EQ(reading.report.metrics.back().block, 1);
   EXPECT_EQ(reading.report.metric("TensorsGraphSize")->kind, MetricKind::kValue);
@@ -124,7 +127,7 @@ TEST(XlaReader, ReadsMetricsOfAnXrtServer) {
       "  Mean: nanB\n"
       "  StdDev: nanB\n"
       "  Percentiles: \n";
-  const ReportReading reading = read(sample("bert_1.7") + server + empty);
+  const ReportReading reading = read(sample(kBert) + server + empty);
   EXPECT_EQ(problems_of(reading), Problems());
   EXPECT_EQ(reading.reports, 1);
   const ReportMetric& compile = *reading.report.metric("XrtCompile");
@@ -133,7 +136,7 @@ TEST(XlaReader, ReadsMetricsOfAnXrtServer) {
   EXPECT_EQ(compile.percentiles[0].percent, 25);
   EXPECT_EQ(reading.report.counter("XrtExecutorEvict"), 3);
   EXPECT_EQ(reading.report.metric("XrtTryFreeMemory"), nullptr);
-  EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), sample("bert_1.7") + server);
+  EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), sample(kBert) + server);
 }
 
 // ---- in logs -------------------------------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ std::string each_line(const std::string& text, const std::string& before, const 
 }
 
 TEST(XlaReader, FindsAReportInALog) {
-  const std::string text = sample("bert_1.7");
+  const std::string text = sample(kBert);
   const ReportReading plain = read(text);
   for (const std::string& log :
        {"step 12, loss 0.3, Learning Rate: 0.1\nMetric: accuracy is 3\n>>> print(met.metrics_report())\n" + text +
@@ -164,7 +167,7 @@ TEST(XlaReader, FindsAReportInALog) {
 }
 
 TEST(XlaReader, TakesTheLastOfSeveralReports) {
-  const std::string first = sample("bert_1.7"), last = sample("mlp_2.9");
+  const std::string first = sample(kBert), last = sample(kMlp);
   const ReportReading reading = read(first + "\n" + first + "some text\n" + last);
   EXPECT_EQ(reading.reports, 3);
   EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), last);
@@ -176,7 +179,7 @@ TEST(XlaReader, TakesTheLastOfSeveralReports) {
 }
 
 TEST(XlaReader, KeepsRanksApartThatPrintAtTheSameTime) {
-  std::istringstream one(sample("bert_1.7")), two(sample("mlp_2.9"));
+  std::istringstream one(sample(kBert)), two(sample(kMlp));
   std::string log, line;
   while (one || two) {
     if (std::getline(two, line)) log += "[rank0]: " + line + "\n";
@@ -185,7 +188,7 @@ TEST(XlaReader, KeepsRanksApartThatPrintAtTheSameTime) {
   const ReportReading reading = read(log);
   EXPECT_EQ(reading.rank, 0);
   EXPECT_EQ(reading.reports, 2);
-  EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), sample("mlp_2.9"));
+  EXPECT_EQ(report_text(reading.report, DurationStyle::kUpstream), sample(kMlp));
 }
 
 // Of torch_xla 2, a name may be in both blocks; a short report may have counters of aten twice.
@@ -204,7 +207,7 @@ TEST(XlaReader, AddsUpCountersOfBothBlocks) {
 
 // Wherever a report is cut, what was whole before is read, and nothing that was not there.
 TEST(XlaReader, ReadsWhatIsLeftOfAReport) {
-  const std::string text = sample("bert_1.7");
+  const std::string text = sample(kBert);
   const MetricsReport whole = read(text).report;
   int without = 0;
   for (size_t length = 0; length < text.size(); ++length) {
@@ -233,7 +236,7 @@ TEST(XlaReader, ReadsWhatIsLeftOfAReport) {
 }
 
 TEST(XlaReader, ReadsFromTheMiddleOfAReport) {
-  const std::string text = sample("bert_1.7");
+  const std::string text = sample(kBert);
   const std::string tail = text.substr(text.find("  Rate: 0.0165"));
   const ReportReading reading = read(tail);
   EXPECT_EQ(problems_of(reading), (Problems{"3: the report begins in the middle of an entry"}));

@@ -22,8 +22,7 @@ int explain(const Options& options, report::Output& out);
 int schema(const Options& options, report::Output& out);
 int init(const Options& options, report::Output& out);
 
-// runs and results: a file each, but annotate.cpp (tag, note) and remove.cpp (rm, restore,
-// gc)
+// runs and results: a file each, but annotate.cpp (tag, note) and remove.cpp (rm, restore, gc)
 int ls(const Options& options, report::Output& out);
 int show(const Options& options, report::Output& out);
 int metrics(const Options& options, report::Output& out);
@@ -34,6 +33,7 @@ int diff(const Options& options, report::Output& out);
 int sql(const Options& options, report::Output& out);
 int export_run(const Options& options, report::Output& out);
 int trace(const Options& options, report::Output& out);
+int metrics_report(const Options& options, report::Output& out);  // report.cpp
 int tag(const Options& options, report::Output& out);
 int note(const Options& options, report::Output& out);
 int rm(const Options& options, report::Output& out);

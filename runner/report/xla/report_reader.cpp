@@ -90,8 +90,9 @@ class LineParser {
   Current current_, last_;  // last_: the last one that is whole
   std::optional<Open> metric_;
   std::string counter_;  // whose value comes; empty: none
-  std::string step_;     // of the report to come
-  bool gap_ = false;     // there were other lines since the last entry
+  int counter_line_ = 0;
+  std::string step_;  // of the report to come
+  bool gap_ = false;  // there were other lines since the last entry
 };
 
 void LineParser::unreadable(const LogLine& line, std::string_view what) {
@@ -112,6 +113,7 @@ void LineParser::add(const LogLine& line) {
         return read_of_metric(line);
       end_metric();
       counter_ = is_name(line.value) ? line.value : "";
+      counter_line_ = line.number;
       return;
     case LineKey::kValue:
       if (!counter_.empty()) end_counter(line);
@@ -227,7 +229,7 @@ void LineParser::end_counter(const LogLine& line) {
     begin_report();
     known = nullptr;
   }
-  begin_entry(true, line.number);
+  begin_entry(true, counter_line_);
   if (known == nullptr) {
     current_.raw.counters.push_back({name, current_.block, *value});
   } else if (!name.starts_with("aten::") || known->value != *value) {  // a short report may say these twice

@@ -1,5 +1,5 @@
-// Reads a metrics report as a user meets it: printed by any release of PyTorch/XLA up to 2.9, in a file or within a log,
-// cut off, several times over.
+// Reads a metrics report as a user meets it: printed by any release of PyTorch/XLA up to 2.9, in a file or within a
+// log, cut off, several times over.
 //
 // Lines that belong to no report are passed over.  What belongs to one and cannot be read is a problem, and left out.
 // Thread-safe.

@@ -1,0 +1,65 @@
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include <unistd.h>
+
+#include "runner/cli/commands/commands.h"
+#include "runner/formats/input.h"
+#include "runner/report/error_text.h"
+#include "runner/report/xla/analysis_text.h"
+#include "runner/report/xla/report_reader.h"
+
+namespace runner::cli {
+namespace {
+
+using report::xla::DurationStyle;
+
+constexpr size_t kChunk = size_t{1} << 16;
+
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, kChunk> chunk;
+  for (;;) {
+    const ssize_t got = read(STDIN_FILENO, chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    RUN_CHECK(got >= 0, ErrorKind::kData, "cannot read standard input: {}", std::strerror(errno));
+    if (got == 0) return text;
+    text.append(chunk.data(), static_cast<size_t>(got));
+  }
+}
+
+std::string read_text(const std::string& file) {
+  if (file == "-") return read_standard_input();
+  formats::Input input(file);
+  std::string text;
+  std::array<char, kChunk> chunk;
+  while (const size_t got = input.read(std::as_writable_bytes(std::span(chunk)))) text.append(chunk.data(), got);
+  return text;
+}
+
+std::optional<DurationStyle> style_of(const std::string& word) {
+  if (word.empty()) return {};
+  return word == "exact" ? DurationStyle::kExact : DurationStyle::kUpstream;
+}
+
+}  // namespace
+
+int metrics_report(const Options& options, report::Output& out) {
+  const std::string name = options.file == "-" ? "standard input" : options.file;
+  const auto reading = report::xla::read_report(read_text(options.file), style_of(options.durations));
+  RUN_CHECK(reading, ErrorKind::kData,
+            "{} has no metrics report of PyTorch/XLA: no line `Metric: NAME` with `TotalSamples:` and `Accumulator:` "
+            "below it, and no `Counter: NAME` with `Value:`; print(torch_xla.debug.metrics.metrics_report()) makes one",
+            name);
+  for (const std::string& text : report::xla::reading_warnings(*reading, name)) {
+    out.talk(report::warning_text(text, out.talk_color()));
+  }
+  out.data(options.json ? report::xla::analysis_document(*reading, options.file)
+                        : report::xla::analysis_text(*reading, out.data_width(), out.data_color()));
+  return 0;
+}
+
+}  // namespace runner::cli

@@ -1,0 +1,289 @@
+#include "runner/report/xla/analysis.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+
+namespace runner::report::xla {
+namespace {
+
+// Of PyTorch/XLA's analysis.
+constexpr double kManyPerStep = 0.5;
+constexpr int64_t kWarmupSteps = 10;
+constexpr double kLongCompileNs = 300e9, kLongExecutionNs = 30e9;
+constexpr double kManyEvictionsPerStep = 0.1;
+constexpr std::string_view kScalarRead = "aten::_local_scalar_dense";
+
+// The device is at work all the time, but for what a launch costs.
+constexpr double kBusy = 0.9;
+// A wait for the device that is more than the noise of a lock.
+constexpr double kWaitShare = 0.1;
+
+using Names = std::span<const std::string_view>;
+
+int64_t samples_of(const MetricsReport& report, Names names) {
+  return std::accumulate(names.begin(), names.end(), int64_t{0},
+                         [&](int64_t sum, std::string_view name) { return sum + report.samples(name); });
+}
+
+double sum_of(const MetricsReport& report, Names names) {
+  return std::accumulate(names.begin(), names.end(), 0.0, [&](double sum, std::string_view name) {
+    const ReportMetric* const metric = report.metric(name);
+    return sum + (metric != nullptr ? metric->accumulator : 0);
+  });
+}
+
+// The names of releases 1 and 2.
+constexpr std::string_view kExecutions[] = {"ExecuteTime", "ExecuteReplicatedTime", "ExecuteParallelTime"};
+constexpr std::string_view kDownloads[] = {"TransferFromDeviceTime", "TransferFromServerTime"};
+
+// Rates of fewer executions say little: the first of them ran before the time that they are spread over.
+constexpr int64_t kLeastForRates = 10;
+
+std::string seconds_text(double ns) {
+  return ns < 1e6 ? fmt::format("{:.1f} us", ns / 1e3) : duration_text(ns / 1e9);
+}
+
+// ---- steps and times -----------------------------------------------------------------------------------------------
+
+Cadence cadence_of(const MetricsReport& report) {
+  Cadence cadence;
+  cadence.executions = samples_of(report, kExecutions);
+  cadence.execute_ns = sum_of(report, kExecutions);
+  cadence.compiles = std::max(report.samples("CompileTime"), report.counter("UncachedCompile"));
+  cadence.compile_ns = sum_of(report, std::array{std::string_view("CompileTime")});
+  cadence.steps_are_marked = report.counter("MarkStep") > 0;
+  cadence.steps = cadence.steps_are_marked ? report.counter("MarkStep") : cadence.executions;
+  const ReportMetric* const execute = report.metric("ExecuteTime");
+  if (execute == nullptr || execute->total_samples < kLeastForRates) return cadence;
+  if (!execute->value_rate || !execute->rate || *execute->rate <= 0) return cadence;
+  cadence.period_ns = 1e9 / *execute->rate;
+  cadence.running_ns = *execute->value_rate / *execute->rate;
+  const ReportMetric* const wait = report.metric("DeviceLockWait");
+  if (wait != nullptr && wait->value_rate) cadence.waiting_ns = *wait->value_rate / *execute->rate;
+  return cadence;
+}
+
+// ---- what must fit together ----------------------------------------------------------------------------------------
+
+Identity equality(std::string text, int64_t left, int64_t right, std::string left_figures = {}) {
+  const bool holds = left == right;
+  if (left_figures.empty()) left_figures = fmt::format("{}", left);
+  return {std::move(text), fmt::format("{} {} {}", left_figures, holds ? "=" : "≠", right), holds};
+}
+
+std::vector<Identity> identities_of(const MetricsReport& report) {
+  std::vector<Identity> all;
+  const int64_t compiles = report.samples("CompileTime"), executions = report.samples("ExecuteTime");
+  const int64_t cached = report.counter("CachedCompile"), uncached = report.counter("UncachedCompile");
+  const int64_t handles = report.counter("CreateCompileHandles"), waits = report.samples("DeviceLockWait");
+  // A report that was copied in part may lack UncachedCompile, which CompileTime counts, too.
+  if (cached > 0 && executions > 0) {
+    const int64_t misses = uncached > 0 ? uncached : compiles;
+    all.push_back(equality(fmt::format("CachedCompile + {} = ExecuteTime samples",
+                                       uncached > 0 ? "UncachedCompile" : "CompileTime samples"),
+                           cached + misses, executions, fmt::format("{} + {}", cached, misses)));
+  }
+  if (compiles > 0 && uncached > 0)
+    all.push_back(equality("CompileTime samples = UncachedCompile", compiles, uncached));
+  if (compiles > 0 && handles > 0) {
+    all.push_back(equality("CompileTime samples = CreateCompileHandles", compiles, handles));
+  }
+  if (waits > 0 && executions > 0) {
+    const bool holds = waits >= executions;
+    all.push_back({"DeviceLockWait samples ≥ ExecuteTime samples",
+                   fmt::format("{} {} {}", waits, holds ? "≥" : "<", executions), holds});
+  }
+  return all;
+}
+
+// ---- what paces ----------------------------------------------------------------------------------------------------
+
+std::optional<double> percentile_of(const ReportMetric* metric, double percent) {
+  if (metric == nullptr) return {};
+  const auto found = std::ranges::find(metric->percentiles, percent, &Percentile::percent);
+  return found != metric->percentiles.end() ? std::optional(found->value) : std::nullopt;
+}
+
+// DeviceLockWait is the wait of a sync until the execution before it has freed the device: about device time less host
+// time.  Where most of the waits are long, the device paces; where they are short and the device is idle in between,
+// the host does: it traces, reads values, or waits for input.
+Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
+  if (cadence.compile_ns > cadence.execute_ns && cadence.executions > 0) {
+    return {Pace::kCompiler,
+            fmt::format("compiling took {}, all executions {}: a longer run, or fewer graphs, would tell "
+                        "more of training",
+                        seconds_text(cadence.compile_ns), seconds_text(cadence.execute_ns))};
+  }
+  const auto wait = percentile_of(report.metric("DeviceLockWait"), 50);
+  if (!cadence.period_ns || !wait) {
+    return {Pace::kUnknown,
+            "to tell, a report needs ten executions with their rates, and percentiles of DeviceLockWait"};
+  }
+  const double busy = *cadence.running_ns / *cadence.period_ns;
+  const std::string idle = fmt::format("the device is idle {:.0f} % of the time", 100 * std::max(0.0, 1 - busy));
+  if (*wait >= kWaitShare * *cadence.running_ns) {
+    return {Pace::kDevice,
+            fmt::format("half of all syncs wait {} or longer for the device: the graph itself must become "
+                        "faster, a faster host would change nothing",
+                        seconds_text(*wait))};
+  }
+  if (busy < kBusy) {
+    return {Pace::kHost,
+            fmt::format("half of all syncs find the device free within {}, and {}: look at tracing, reads of "
+                        "values and input",
+                        seconds_text(*wait), idle)};
+  }
+  return {Pace::kBoth,
+          fmt::format("half of all syncs find the device free within {}, yet {}: host and device take about "
+                      "as long, the host a little longer",
+                      seconds_text(*wait), idle)};
+}
+
+// ---- what to change ------------------------------------------------------------------------------------------------
+
+// More than `most` a step, in a training that is no longer warming up.
+bool is_often(int64_t count, const Cadence& cadence, double most) {
+  return cadence.steps > kWarmupSteps && static_cast<double>(count) > most * static_cast<double>(cadence.steps);
+}
+
+std::string often_text(std::string_view what, int64_t count, const Cadence& cadence, double most) {
+  return fmt::format("{} {} in {}, {:.2f} a step (more than {:g} after {} steps)", count, what,
+                     count_text(cadence.steps, "step"), static_cast<double>(count) / static_cast<double>(cadence.steps),
+                     most, kWarmupSteps);
+}
+
+void find_many_compiles(const MetricsReport&, const Cadence& cadence, std::vector<Finding>& findings) {
+  if (!is_often(cadence.compiles, cadence, kManyPerStep)) return;
+  findings.push_back(
+      {"many-compiles",
+       fmt::format("{}, which took {}: the graph keeps changing",
+                   often_text("compiles", cadence.compiles, cadence, kManyPerStep), seconds_text(cadence.compile_ns)),
+       "give all batches one shape, or a few (drop the last one, pad to fixed lengths); keep loop indices and other "
+       "changing numbers out of the graph, or in tensors; log at every step or in a step closure"});
+}
+
+void find_many_reads(const MetricsReport& report, const Cadence& cadence, std::vector<Finding>& findings) {
+  const int64_t reads = samples_of(report, kDownloads);
+  if (!is_often(reads, cadence, kManyPerStep)) return;
+  const int64_t scalars = report.counter(kScalarRead);
+  findings.push_back(
+      {"many-reads",
+       fmt::format("{}, which took {}{}: each cuts the graph and waits for the device",
+                   often_text("reads of values from the device", reads, cadence, kManyPerStep),
+                   seconds_text(sum_of(report, kDownloads)),
+                   scalars > 0 ? fmt::format(", and {} of single numbers (.item(), print, if)", scalars) : ""),
+       "read a loss every so many steps, or in a step closure, and add metrics up on the device"});
+}
+
+// The largest percentile, which is the longest of all where there are no more than a hundred.
+void find_long(const MetricsReport& report, std::string_view name, double most_ns, Finding finding,
+               std::vector<Finding>& findings) {
+  const ReportMetric* const metric = report.metric(name);
+  if (metric == nullptr || metric->percentiles.empty()) return;
+  const Percentile& longest = metric->percentiles.back();
+  if (longest.value <= most_ns) return;
+  finding.text = fmt::format("the {:g} % percentile of {} is {} (more than {})", longest.percent, name,
+                             seconds_text(longest.value), seconds_text(most_ns));
+  findings.push_back(std::move(finding));
+}
+
+void find_long_compiles(const MetricsReport& report, const Cadence&, std::vector<Finding>& findings) {
+  find_long(report, "CompileTime", kLongCompileNs,
+            {"long-compile", "",
+             "make the graph smaller: loop over equal layers in the graph (scan), accumulate over "
+             "smaller batches; and keep what was compiled: a persistent cache"},
+            findings);
+}
+
+void find_long_executions(const MetricsReport& report, const Cadence&, std::vector<Finding>& findings) {
+  find_long(report, "ExecuteTime", kLongExecutionNs,
+            {"long-execution", "",
+             "cut the step: one sync for each batch; a graph that no sync ends grows from step to "
+             "step"},
+            findings);
+}
+
+void find_fallbacks(const MetricsReport& report, const Cadence&, std::vector<Finding>& findings) {
+  std::string ops;
+  for (const ReportCounter& counter : report.counters) {
+    if (!counter.name.starts_with("aten::") || counter.name == kScalarRead || counter.value == 0) continue;
+    ops += fmt::format("{}{} ({})", ops.empty() ? "" : ", ", counter.name, count_text(counter.value, "call"));
+  }
+  if (ops.empty()) return;
+  findings.push_back(
+      {"fallback", fmt::format("computed on the host, as XLA has no lowering of them: {}", ops),
+       "write them with other operations: each call fetches its operands from the device and uploads its "
+       "result"});
+}
+
+void find_evictions(const MetricsReport& report, const Cadence& cadence, std::vector<Finding>& findings) {
+  for (const char* name : {"XrtTryFreeMemory", "XrtCompaction", "XrtExecutorEvict"}) {
+    const int64_t times = std::max(report.samples(name), report.counter(name));
+    if (!is_often(times, cadence, kManyEvictionsPerStep)) continue;
+    findings.push_back({"memory-pressure", often_text(name, times, cadence, kManyEvictionsPerStep),
+                        "the device's memory is nearly full, and is tidied up instead of used: smaller batches"});
+  }
+}
+
+constexpr void (*kFindings[])(const MetricsReport&, const Cadence&, std::vector<Finding>&) = {
+    find_many_compiles, find_many_reads, find_long_compiles, find_long_executions, find_fallbacks, find_evictions};
+
+}  // namespace
+
+std::optional<double> Cadence::compiles_per_step() const {
+  if (steps == 0) return {};
+  return static_cast<double>(compiles) / static_cast<double>(steps);
+}
+
+std::string_view name_of(Pace pace) {
+  switch (pace) {
+    case Pace::kUnknown: return "unknown";
+    case Pace::kCompiler: return "compiler";
+    case Pace::kHost: return "host";
+    case Pace::kDevice: return "device";
+    case Pace::kBoth: return "both";
+  }
+  return "";
+}
+
+Analysis analysis_of(const MetricsReport& report) {
+  Analysis analysis;
+  analysis.cadence = cadence_of(report);
+  analysis.identities = identities_of(report);
+  analysis.verdict = verdict_of(report, analysis.cadence);
+  for (const auto find : kFindings) find(report, analysis.cadence, analysis.findings);
+  return analysis;
+}
+
+json::Object analysis_json(const Analysis& analysis) {
+  const Cadence& cadence = analysis.cadence;
+  const auto number = [](const std::optional<double>& value) { return value ? json::Value(*value) : json::Value(); };
+  return {
+      {"steps", cadence.steps},
+      {"steps_are", cadence.steps_are_marked ? "MarkStep" : "executions"},
+      {"executions", cadence.executions},
+      {"compiles", cadence.compiles},
+      {"compiles_per_step", number(cadence.compiles_per_step())},
+      {"period", number(cadence.period_ns)},
+      {"running", number(cadence.running_ns)},
+      {"waiting", number(cadence.waiting_ns)},
+      {"pace", std::string(name_of(analysis.verdict.pace))},
+      {"verdict", analysis.verdict.text},
+      {"identities",
+       json::list_of(
+           analysis.identities,
+           [](const Identity& identity) {
+             return json::Object{{"identity", identity.text}, {"figures", identity.figures}, {"holds", identity.holds}};
+           })},
+      {"findings", json::list_of(analysis.findings, [](const Finding& finding) {
+         return json::Object{{"id", std::string(finding.id)}, {"text", finding.text}, {"advice", finding.advice}};
+       })}};
+}
+
+}  // namespace runner::report::xla

@@ -1,0 +1,177 @@
+#include "runner/report/xla/analysis_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+#include "runner/report/output.h"
+#include "runner/report/table.h"
+#include "runner/report/xla/report_json.h"
+
+namespace runner::report::xla {
+namespace {
+
+constexpr std::string_view kOpPrefix = "xla::";
+
+std::string metrics_table(const MetricsReport& report, int width, bool color) {
+  Table table({{"metric"},
+               {"samples", Align::kRight},
+               {"total", Align::kRight},
+               {"mean", Align::kRight},
+               {"50%", Align::kRight},
+               {"99%", Align::kRight},
+               {"a second", Align::kRight}});
+  for (const ReportMetric& metric : report.metrics) {
+    if (metric.total_samples == 0) continue;
+    const auto figure = [&](double value) { return figure_text(value, metric.kind, DurationStyle::kExact); };
+    const auto percentile = [&](double percent) {
+      const auto found = std::ranges::find(metric.percentiles, percent, &Percentile::percent);
+      return found != metric.percentiles.end() ? figure(found->value) : "";
+    };
+    table.add({metric.name, fmt::format("{}", metric.total_samples), figure(metric.accumulator),
+               figure(metric.accumulator / static_cast<double>(metric.total_samples)), percentile(50), percentile(99),
+               metric.rate ? fmt::format("{:g}", *metric.rate) : ""});
+  }
+  return table.empty() ? "" : table.render(width, color) + "\n";
+}
+
+// Of operations there may be a hundred: their sum will do.
+std::string counters_table(const MetricsReport& report, int width, bool color) {
+  Table table({{"counter"}, {"value", Align::kRight}});
+  int64_t ops = 0, calls = 0;
+  for (const ReportCounter& counter : report.counters) {
+    if (counter.name.starts_with(kOpPrefix)) {
+      ++ops;
+      calls += counter.value;
+    } else {
+      table.add({counter.name, fmt::format("{}", counter.value)});
+    }
+  }
+  if (ops > 0) table.add({fmt::format("xla::… ({})", count_text(ops, "operation")), fmt::format("{}", calls)});
+  return table.empty() ? "" : table.render(width, color) + "\n";
+}
+
+std::string place_text(const ReportReading& reading) {
+  std::string text = fmt::format("from line {}", reading.line);
+  if (!reading.step.empty()) text += fmt::format(", of step {}", reading.step);
+  if (reading.rank >= 0) text += fmt::format(", of rank {}", reading.rank);
+  if (reading.reports > 1) text += fmt::format(", the last of {}", reading.reports);
+  return text;
+}
+
+std::string durations_text(const DurationDecision& durations) {
+  if (durations.differing == 0) return "the same in both styles";
+  if (durations.style == DurationStyle::kExact) return "as they are printed";
+  return fmt::format("decoded: torch_xla prints parts one too high where half a unit or more follows ({} here)",
+                     count_text(durations.differing, "duration"));
+}
+
+std::string steps_text(const Cadence& cadence) {
+  if (cadence.steps == 0) return "not known: neither MarkStep nor an execution is in the report";
+  return fmt::format("{}{}", cadence.steps,
+                     cadence.steps_are_marked ? "" : ", as many as executions: there is no MarkStep");
+}
+
+std::string compiles_text(const Cadence& cadence) {
+  std::string text = fmt::format("{}", cadence.compiles);
+  if (cadence.compiles_per_step()) text += fmt::format(", {:.2g} a step", *cadence.compiles_per_step());
+  if (cadence.compile_ns > 0) text += fmt::format(", {} in all", duration_text(cadence.compile_ns / 1e9));
+  return text;
+}
+
+std::string facts_text(const ReportReading& reading, const Analysis& analysis, bool color) {
+  const Cadence& cadence = analysis.cadence;
+  Facts facts;
+  facts.add("report", place_text(reading));
+  facts.add("durations", durations_text(reading.durations));
+  facts.add("steps", steps_text(cadence));
+  facts.add("compiles", compiles_text(cadence));
+  if (cadence.period_ns) {
+    facts.add("execution",
+              fmt::format("every {}, of which {} on the device ({:.1f} %)", duration_text(*cadence.period_ns / 1e9),
+                          duration_text(*cadence.running_ns / 1e9), 100 * *cadence.running_ns / *cadence.period_ns));
+  }
+  if (cadence.waiting_ns) {
+    facts.add("wait",
+              fmt::format("{} an execution, of the host for the device", duration_text(*cadence.waiting_ns / 1e9)));
+  }
+  facts.add("pace", fmt::format("{}: {}", name_of(analysis.verdict.pace), analysis.verdict.text));
+  return facts.render(color);
+}
+
+std::string identities_text(const Analysis& analysis, bool color) {
+  Table table({{""}, {""}, {""}});
+  for (const Identity& identity : analysis.identities) {
+    table.add({identity.text,
+               identity.figures,
+               {identity.holds ? "ok" : "does not hold: counters were cleared, or the report is not whole",
+                identity.holds ? Color::kGreen : Color::kYellow}});
+  }
+  return table.empty() ? "" : "\n" + table.render(0, color);
+}
+
+std::string findings_text(const Analysis& analysis, bool color) {
+  std::string text = analysis.findings.empty() ? "\nnothing found that PyTorch/XLA's own analysis would warn of\n" : "";
+  for (const Finding& finding : analysis.findings) {
+    text += fmt::format("\n{} {}\n  {}\n", painted(fmt::format("{}:", finding.id), Color::kYellow, color), finding.text,
+                        finding.advice);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string analysis_text(const ReportReading& reading, int width, bool color) {
+  const Analysis analysis = analysis_of(reading.report);
+  return metrics_table(reading.report, width, color) + counters_table(reading.report, width, color) +
+         facts_text(reading, analysis, color) + identities_text(analysis, color) + findings_text(analysis, color);
+}
+
+std::vector<std::string> reading_warnings(const ReportReading& reading, const std::string& file) {
+  const DurationDecision& durations = reading.durations;
+  std::vector<std::string> warnings;
+  if (!durations.certain()) {
+    warnings.push_back(
+        fmt::format("nothing in the report tells how its durations were printed; they are read as torch_xla prints "
+                    "them, and as exact "
+                    "ones {} would be another; say which with --durations",
+                    count_text(durations.differing, "duration")));
+  }
+  if (durations.told && durations.contradiction > durations.evidence) {
+    warnings.push_back(fmt::format("--durations {} does not fit the report: {} of it can only be in the other style",
+                                   durations.style == DurationStyle::kExact ? "exact" : "upstream",
+                                   count_text(durations.contradiction, "figure")));
+  }
+  if (durations.ties > 0) {
+    warnings.push_back(
+        fmt::format("{} may be one unit longer: exactly half a unit follows, which torch_xla rounds to an "
+                    "even number",
+                    count_text(durations.ties, "duration")));
+  }
+  for (const ReportProblem& problem : reading.problems) {
+    warnings.push_back(fmt::format("{}:{}: {}", file, problem.line, problem.text));
+  }
+  return warnings;
+}
+
+std::string analysis_document(const ReportReading& reading, const std::string& file) {
+  const DurationDecision& durations = reading.durations;
+  json::Object document{
+      {"file", file},
+      {"line", reading.line},
+      {"rank", reading.rank >= 0 ? json::Value(reading.rank) : json::Value()},
+      {"step", json::or_null(reading.step)},
+      {"reports", reading.reports},
+      {"durations", json::Object{{"style", durations.style == DurationStyle::kExact ? "exact" : "upstream"},
+                                 {"certain", durations.certain()},
+                                 {"differing", durations.differing},
+                                 {"ties", durations.ties}}}};
+  for (auto& member : report_json(reading.report)) document.push_back(std::move(member));
+  document.emplace_back("analysis", analysis_json(analysis_of(reading.report)));
+  document.emplace_back("warnings", json::list_of(reading_warnings(reading, file)));
+  return json::text(document);
+}
+
+}  // namespace runner::report::xla

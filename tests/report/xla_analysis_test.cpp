@@ -1,0 +1,265 @@
+// What a metrics report says: steps, pace, identities, findings; and what is told of how it was read.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "runner/report/xla/analysis.h"
+#include "runner/report/xla/analysis_text.h"
+#include "runner/report/xla/report_reader.h"
+#include "tests/support/json.h"
+#include "tests/support/temp_folder.h"
+
+namespace runner::report::xla {
+namespace {
+
+MetricsReport bert_report() {
+  return read_report(support::read_text(RUNNER_SOURCE_DIR "/recipes/data/bert_metrics_report.txt"))->report;
+}
+
+// A metric whose samples all took `each` and came `rate` times a second.
+ReportMetric steady(const std::string& name, int64_t samples, double each, double rate) {
+  ReportMetric metric;
+  metric.name = name;
+  metric.kind = MetricKind::kTime;
+  metric.total_samples = samples;
+  metric.accumulator = each * static_cast<double>(samples);
+  metric.rate = rate;
+  metric.value_rate = each * rate;
+  metric.percentiles = {{50, each}, {99, each}};
+  return metric;
+}
+
+MetricsReport report_with(std::vector<ReportMetric> metrics, std::vector<ReportCounter> counters) {
+  return {std::move(metrics), std::move(counters)};
+}
+
+std::vector<std::string> found_in(const MetricsReport& report) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : analysis_of(report).findings) ids.emplace_back(finding.id);
+  return ids;
+}
+
+using Ids = std::vector<std::string>;
+
+// Figures worked out from the text by hand: 1 / 4.33049 s, 0.922872877 / 4.33049 s, 0.151051277 / 4.33049 s.
+TEST(XlaAnalysis, OfABertRun) {
+  const Analysis analysis = analysis_of(bert_report());
+  EXPECT_EQ(analysis.cadence.steps, 1220);
+  EXPECT_FALSE(analysis.cadence.steps_are_marked);
+  EXPECT_EQ(analysis.cadence.compiles, 5);
+  EXPECT_NEAR(*analysis.cadence.compiles_per_step(), 0.0040984, 1e-7);
+  EXPECT_EQ(analysis.cadence.compile_ns, 27'920'153'731);
+  EXPECT_NEAR(*analysis.cadence.period_ns, 230'920'750, 1);
+  EXPECT_NEAR(*analysis.cadence.running_ns, 213'110'497, 1);
+  EXPECT_NEAR(*analysis.cadence.waiting_ns, 34'880'874, 1);
+  EXPECT_EQ(analysis.verdict.pace, Pace::kBoth);
+  EXPECT_TRUE(analysis.findings.empty());
+  ASSERT_EQ(analysis.identities.size(), 3U);
+  EXPECT_EQ(analysis.identities[0].text, "CachedCompile + CompileTime samples = ExecuteTime samples");
+  EXPECT_EQ(analysis.identities[0].figures, "1215 + 5 = 1220");
+  EXPECT_EQ(analysis.identities[2].figures, "1281 ≥ 1220");
+  for (const Identity& identity : analysis.identities) EXPECT_TRUE(identity.holds) << identity.text;
+}
+
+TEST(XlaAnalysis, ChecksCountsThatMoveTogether) {
+  const auto time = [](const char* name, int64_t samples) { return steady(name, samples, 1e6, 1); };
+  const auto report = report_with({time("CompileTime", 3), time("DeviceLockWait", 9), time("ExecuteTime", 10)},
+                                  {{"CachedCompile", 0, 8}, {"CreateCompileHandles", 0, 4}, {"UncachedCompile", 0, 2}});
+  std::vector<std::string> lines;
+  for (const Identity& identity : analysis_of(report).identities) {
+    lines.push_back(fmt::format("{}: {}, {}", identity.text, identity.figures, identity.holds));
+  }
+  EXPECT_EQ(lines, (std::vector<std::string>{"CachedCompile + UncachedCompile = ExecuteTime samples: 8 + 2 = 10, true",
+                                             "CompileTime samples = UncachedCompile: 3 ≠ 2, false",
+                                             "CompileTime samples = CreateCompileHandles: 3 ≠ 4, false",
+                                             "DeviceLockWait samples ≥ ExecuteTime samples: 9 < 10, false"}));
+  EXPECT_TRUE(analysis_of(report_with({time("ExecuteTime", 10)}, {})).identities.empty());
+  EXPECT_FALSE(analysis_of(report_with({time("CompileTime", 10)}, {})).cadence.compiles_per_step());
+}
+
+// A device that needs d for a graph and a host that needs h for a step: a step takes the longer one, and the host waits
+// for what the device needs more.
+TEST(XlaAnalysis, TellsWhatPaces) {
+  const struct {
+    double device_ms, host_ms;
+    Pace pace;
+    const char* text;
+  } rows[] = {
+      {100, 20, Pace::kDevice,
+       "half of all syncs wait 80.0 ms or longer for the device: the graph itself must become faster, a faster host "
+       "would "
+       "change nothing"},
+      {20, 100, Pace::kHost,
+       "half of all syncs find the device free within 2.0 us, and the device is idle 80 % of the time: look at "
+       "tracing, "
+       "reads of values and input"},
+      {95, 100, Pace::kBoth,
+       "half of all syncs find the device free within 2.0 us, yet the device is idle 5 % of the time: host and device "
+       "take "
+       "about as long, the host a little longer"},
+  };
+  for (const auto& row : rows) {
+    const double step_ms = std::max(row.device_ms, row.host_ms);
+    const double wait_ms = std::max(row.device_ms - row.host_ms, 0.002);
+    const Verdict verdict = analysis_of(report_with({steady("CompileTime", 2, 1e9, 1),
+                                                     steady("DeviceLockWait", 500, wait_ms * 1e6, 1000 / step_ms),
+                                                     steady("ExecuteTime", 500, row.device_ms * 1e6, 1000 / step_ms)},
+                                                    {}))
+                                .verdict;
+    EXPECT_EQ(verdict.pace, row.pace) << row.device_ms;
+    EXPECT_EQ(verdict.text, row.text);
+  }
+}
+
+TEST(XlaAnalysis, TellsWhereItCannotTellWhatPaces) {
+  const Verdict compiling =
+      analysis_of(report_with({steady("CompileTime", 2, 30e9, 1), steady("ExecuteTime", 50, 1e9, 1)}, {})).verdict;
+  EXPECT_EQ(compiling.pace, Pace::kCompiler);
+  EXPECT_EQ(compiling.text,
+            "compiling took 60.0 s, all executions 50.0 s: a longer run, or fewer graphs, would tell more of training");
+  for (const auto& report :
+       {report_with({steady("ExecuteTime", 50, 1e9, 1)}, {}),
+        report_with({steady("DeviceLockWait", 9, 1e9, 1), steady("ExecuteTime", 9, 1e9, 1)}, {})}) {
+    const Verdict verdict = analysis_of(report).verdict;
+    EXPECT_EQ(verdict.pace, Pace::kUnknown);
+    EXPECT_EQ(verdict.text,
+              "to tell, a report needs ten executions with their rates, and percentiles of DeviceLockWait");
+  }
+}
+
+// ---- findings: each just at its threshold and just above it --------------------------------------------------------
+
+TEST(XlaAnalysis, FindsGraphsThatKeepChanging) {
+  const auto report = [](int64_t compiles, int64_t steps) {
+    return report_with({steady("CompileTime", compiles, 2e9, 1), steady("ExecuteTime", steps, 9e9, 1)},
+                       {{"MarkStep", 0, steps}});
+  };
+  EXPECT_EQ(found_in(report(10, 20)), Ids());
+  EXPECT_EQ(found_in(report(10, 10)), Ids());
+  EXPECT_EQ(found_in(report(11, 20)), Ids{"many-compiles"});
+  EXPECT_EQ(found_in(report(6, 11)), Ids{"many-compiles"});
+  const Finding finding = analysis_of(report(11, 20)).findings[0];
+  EXPECT_EQ(finding.text,
+            "11 compiles in 20 steps, 0.55 a step (more than 0.5 after 10 steps), which took 22.0 s: the graph keeps "
+            "changing");
+  EXPECT_EQ(
+      finding.advice,
+      "give all batches one shape, or a few (drop the last one, pad to fixed lengths); keep loop indices and other "
+      "changing numbers out of the graph, or in tensors; log at every step or in a step closure");
+}
+
+TEST(XlaAnalysis, FindsReadsOfValues) {
+  const auto report = [](const char* name, int64_t reads, int64_t scalars) {
+    return report_with({steady(name, reads, 3e6, 1), steady("ExecuteTime", 20, 9e9, 1)},
+                       {{"MarkStep", 0, 20}, {"aten::_local_scalar_dense", 0, scalars}});
+  };
+  EXPECT_EQ(found_in(report("TransferFromDeviceTime", 10, 0)), Ids());
+  EXPECT_EQ(found_in(report("TransferFromDeviceTime", 11, 0)), Ids{"many-reads"});
+  EXPECT_EQ(found_in(report("TransferFromServerTime", 11, 0)), Ids{"many-reads"});
+  EXPECT_EQ(
+      analysis_of(report("TransferFromServerTime", 20, 18)).findings[0].text,
+      "20 reads of values from the device in 20 steps, 1.00 a step (more than 0.5 after 10 steps), which took 60.0 "
+      "ms, and 18 of single numbers (.item(), print, if): each cuts the graph and waits for the device");
+  EXPECT_EQ(analysis_of(report("TransferFromDeviceTime", 11, 0)).findings[0].advice,
+            "read a loss every so many steps, or in a step closure, and add metrics up on the device");
+}
+
+TEST(XlaAnalysis, FindsWhatTakesLong) {
+  EXPECT_EQ(found_in(report_with({steady("CompileTime", 1, 300e9, 1)}, {})), Ids());
+  EXPECT_EQ(found_in(report_with({steady("ExecuteTime", 1, 30e9, 1)}, {})), Ids());
+  const auto findings =
+      analysis_of(report_with({steady("CompileTime", 1, 301e9, 1), steady("ExecuteTime", 1, 31e9, 1)}, {})).findings;
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_EQ(findings[0].id, "long-compile");
+  EXPECT_EQ(findings[0].text, "the 99 % percentile of CompileTime is 5 min 01 s (more than 5 min 00 s)");
+  EXPECT_EQ(
+      findings[0].advice,
+      "make the graph smaller: loop over equal layers in the graph (scan), accumulate over smaller batches; and keep "
+      "what was compiled: a persistent cache");
+  EXPECT_EQ(findings[1].id, "long-execution");
+  EXPECT_EQ(findings[1].text, "the 99 % percentile of ExecuteTime is 31.0 s (more than 30.0 s)");
+  EXPECT_EQ(findings[1].advice,
+            "cut the step: one sync for each batch; a graph that no sync ends grows from step to step");
+}
+
+TEST(XlaAnalysis, FindsOperationsThatTheHostComputes) {
+  EXPECT_EQ(found_in(report_with({}, {{"aten::_local_scalar_dense", 0, 7}, {"aten::nonzero", 0, 0}})), Ids());
+  const auto findings = analysis_of(report_with({}, {{"aten::nonzero", 0, 12}, {"aten::unique", 0, 1}})).findings;
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].id, "fallback");
+  EXPECT_EQ(findings[0].text,
+            "computed on the host, as XLA has no lowering of them: aten::nonzero (12 calls), aten::unique (1 call)");
+  EXPECT_EQ(findings[0].advice,
+            "write them with other operations: each call fetches its operands from the device and uploads its result");
+}
+
+TEST(XlaAnalysis, FindsMemoryThatIsNearlyFull) {
+  for (const char* name : {"XrtTryFreeMemory", "XrtCompaction", "XrtExecutorEvict"}) {
+    const auto report = [&](int64_t times) { return report_with({}, {{"MarkStep", 0, 20}, {name, 0, times}}); };
+    EXPECT_EQ(found_in(report(2)), Ids());
+    EXPECT_EQ(found_in(report(3)), Ids{"memory-pressure"});
+    EXPECT_EQ(analysis_of(report(3)).findings[0].text,
+              fmt::format("3 {} in 20 steps, 0.15 a step (more than 0.1 after 10 steps)", name));
+  }
+  // As a metric of the server.
+  EXPECT_EQ(found_in(report_with({steady("XrtCompaction", 3, 1e6, 1)}, {{"MarkStep", 0, 20}})), Ids{"memory-pressure"});
+}
+
+// ---- what is told of how a report was read -------------------------------------------------------------------------
+
+std::vector<std::string> warnings_of(const std::string& text, std::optional<DurationStyle> style = {}) {
+  return reading_warnings(*read_report(text, style), "x.log");
+}
+
+TEST(XlaAnalysis, WarnsOfDurationsThatMayBeOthers) {
+  const std::string metric = "Metric: M\n  TotalSamples: 2\n  Accumulator: ", end = "\n  Percentiles: \n";
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(warnings_of(metric + "28s020ms153.131us" + end), Texts());
+  EXPECT_EQ(
+      warnings_of(metric + "28s920ms153.731us" + end),
+      Texts{"nothing in the report tells how its durations were printed; they are read as torch_xla prints them, and "
+            "as exact ones 1 duration would be another; say which with --durations"});
+  EXPECT_EQ(warnings_of(metric + "28s920ms153.731us" + end, DurationStyle::kUpstream), Texts());
+  EXPECT_EQ(warnings_of(metric + "28s1000ms900.731us" + end, DurationStyle::kExact),
+            Texts{"--durations exact does not fit the report: 1 figure of it can only be in the other style"});
+  EXPECT_EQ(
+      warnings_of(metric + "28s500ms000.000us" + end, DurationStyle::kUpstream),
+      Texts{
+          "1 duration may be one unit longer: exactly half a unit follows, which torch_xla rounds to an even number"});
+  EXPECT_EQ(warnings_of("a log\nCounter: A\n  Value: 1\nCounter: B\n  Value: x\n"),
+            Texts{"x.log:5: Value of B is 'x', which is no whole number"});
+}
+
+TEST(XlaAnalysis, AsAJsonDocument) {
+  const std::string text = support::read_text(RUNNER_SOURCE_DIR "/tests/report/samples/mlp_2.9.txt");
+  const auto document =
+      support::Json::parse(analysis_document(*read_report("[MetricsData; step=6]\n" + text), "m.txt"));
+  EXPECT_EQ(document.keys(), (std::vector<std::string>{"file", "line", "rank", "step", "reports", "durations",
+                                                       "metrics", "counters", "analysis", "warnings"}));
+  EXPECT_EQ(document["file"].text(), "m.txt");
+  EXPECT_EQ(document["line"].integer(), 2);
+  EXPECT_EQ(document["rank"], nullptr);
+  EXPECT_EQ(document["step"].text(), "6");
+  EXPECT_EQ(document["durations"]["style"].text(), "upstream");
+  EXPECT_TRUE(document["durations"]["certain"].flag());
+  EXPECT_EQ(document["metrics"]["CompileTime"]["sum"].integer(), 186'996'115);
+  EXPECT_EQ(document["metrics"]["TensorsGraphSize"]["kind"].text(), "value");
+  EXPECT_EQ(document["metrics"]["OutboundData"]["percentiles"]["99"].integer(), 8192);
+  EXPECT_EQ(document["counters"]["MarkStep"].integer(), 6);
+  const support::Json analysis = document["analysis"];
+  EXPECT_EQ(analysis["steps"].integer(), 6);
+  EXPECT_EQ(analysis["steps_are"].text(), "MarkStep");
+  EXPECT_EQ(analysis["period"], nullptr);
+  EXPECT_EQ(analysis["pace"].text(), "compiler");
+  EXPECT_EQ(analysis["identities"].size(), 4U);
+  EXPECT_TRUE(analysis["identities"][0]["holds"].flag());
+  EXPECT_EQ(analysis["findings"].size(), 0U);
+}
+
+}  // namespace
+}  // namespace runner::report::xla
