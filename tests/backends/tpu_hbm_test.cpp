@@ -118,6 +118,7 @@ TEST(TpuHbm, NarrowLastAxisBlowsUp) {
   expect(plan, {.arguments = arguments, .outputs = 512, .aliased = 0, .temporaries = 1536 * kMiB, .groups = 2});
   EXPECT_EQ(plan.fullest_bytes, 1536 * kMiB);
   EXPECT_EQ(plan.fullest_unpadded, 48 * kMiB);
+  EXPECT_EQ(plan.arguments_unpadded, 48 * kMiB + 4 * 4 * 2);
   const std::vector<HbmBuffer> largest = largest_at_peak(plan, 2);
   ASSERT_EQ(largest.size(), 2U);
   EXPECT_DOUBLE_EQ(expansion(largest[0].tensor.type, largest[0].tensor.layout), 32);
