@@ -258,6 +258,7 @@ void embedding(Value result, Value grad, Grads grads) {
 void matmul(Value result, Value grad, Grads grads) {
   const Value a = operand(result, 0), b = operand(result, 1);
   const bool ta = attrs(result)[0] != 0, tb = attrs(result)[1] != 0;
+  grad = ops::cast(grad, a.dtype());  // of a wide product
   grads[0] = ta ? ops::matmul(b, grad, tb, true) : ops::matmul(grad, b, false, !tb);
   grads[1] = tb ? ops::matmul(grad, a, true, ta) : ops::matmul(a, grad, !ta, false);
 }

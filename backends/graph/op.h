@@ -74,7 +74,7 @@ enum class Op : uint8_t {
   kEmbedding,      // (table (V, D), ids (…)) -> (…, D)
   kEmbeddingGrad,  // (ids (…), grad (…, D)) attrs: V -> (V, D)
   // products
-  kMatmul,  // (A, B) attrs: transpose_a, transpose_b; (…, M, K) × (…, K, N), equal leading axes
+  kMatmul,  // (A, B) attrs: transpose_a, transpose_b[, 1: bf16 to f32]; (…, M, K) × (…, K, N), equal leading axes
   // over the last axis
   kSoftmax,
   kLogSoftmax,

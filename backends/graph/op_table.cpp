@@ -263,7 +263,9 @@ TensorType matmul_type(Query q) {
   const MatmulDims d = matmul_dims(q);
   want(d.k_a == d.k_b, "the inner sizes differ");
   for (int i = 0; i < rank - 2; ++i) want(a.shape[i] == b.shape[i], "the leading axes differ");
-  return {a.dtype, a.shape.with(rank - 2, d.m).with(rank - 1, d.n)};
+  const bool wide = q.attrs.size() > 2 && q.attrs[2] != 0;
+  want(!wide || a.dtype == DType::kBf16, "wide products are of bf16");
+  return {wide ? DType::kF32 : a.dtype, a.shape.with(rank - 2, d.m).with(rank - 1, d.n)};
 }
 
 template <Op op>

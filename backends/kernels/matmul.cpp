@@ -28,15 +28,17 @@ bool suits_tiles(const MatmulShape& s) {
 }
 
 Kernel prepare_f32(const MatmulShape& shape) {
-  return suits_tiles(shape) ? prepare_matmul_tiles(shape, DType::kF32) : prepare_matmul_dnnl(shape, DType::kF32);
+  return suits_tiles(shape) ? prepare_matmul_tiles(shape, DType::kF32)
+                            : prepare_matmul_dnnl(shape, DType::kF32, DType::kF32);
 }
 
 // ---- by way of f32 -------------------------------------------------------------------------------------------------
 
-// Operands of 16 bits are widened into scratch, which is exact, multiplied in f32, and the result is rounded once.
+// Operands of 16 bits are widened into scratch, which is exact, and multiplied in f32; a result of 16 bits is rounded
+// once.
 struct WidenedMatmul {
   EltwiseLoops::Load widen;
-  EltwiseLoops::Convert narrow;
+  EltwiseLoops::Convert narrow;       // null: the result is f32
   int64_t a_elems, b_elems, c_elems;  // of all matrices
   Kernel product;
 };
@@ -55,8 +57,9 @@ void in_chunks(WorkerPool& pool, int64_t elems, const Convert& convert) {
 void run_widened(const WidenedMatmul& m, const KernelArguments& arguments) {
   auto* a = reinterpret_cast<float*>(arguments.scratch);
   auto* b = reinterpret_cast<float*>(arguments.scratch + aligned_bytes(m.a_elems));
-  auto* c = reinterpret_cast<float*>(arguments.scratch + aligned_bytes(m.a_elems) + aligned_bytes(m.b_elems));
-  std::byte* rest = reinterpret_cast<std::byte*>(c) + aligned_bytes(m.c_elems);
+  std::byte* const unrounded = arguments.scratch + aligned_bytes(m.a_elems) + aligned_bytes(m.b_elems);
+  std::byte* const c = m.narrow ? unrounded : arguments.results[0];
+  std::byte* const rest = unrounded + (m.narrow ? aligned_bytes(m.c_elems) : 0);
   const auto widen = [&](float* target, size_t operand_index, int64_t elems) {
     const auto* source = operand<uint16_t>(arguments, operand_index);
     in_chunks(arguments.pool, elems, [&](int64_t first, int64_t n) { m.widen(target + first, source + first, 1, n); });
@@ -64,24 +67,28 @@ void run_widened(const WidenedMatmul& m, const KernelArguments& arguments) {
   widen(a, 0, m.a_elems);
   widen(b, 1, m.b_elems);
   std::byte* const operands[] = {reinterpret_cast<std::byte*>(a), reinterpret_cast<std::byte*>(b)};
-  std::byte* const results[] = {reinterpret_cast<std::byte*>(c)};
+  std::byte* const results[] = {c};
   m.product.run(m.product.params.get(),
                 {.operands = operands, .results = results, .scratch = rest, .pool = arguments.pool});
+  if (!m.narrow) return;
   auto* target = result<uint16_t>(arguments);
-  in_chunks(arguments.pool, m.c_elems, [&](int64_t first, int64_t n) { m.narrow(target + first, c + first, n); });
+  const auto* sums = reinterpret_cast<const float*>(c);
+  in_chunks(arguments.pool, m.c_elems, [&](int64_t first, int64_t n) { m.narrow(target + first, sums + first, n); });
 }
 
-Kernel prepare_widened(const MatmulShape& shape, DType dtype) {
+Kernel prepare_widened(const MatmulShape& shape, DType dtype, DType result) {
   const auto at = static_cast<size_t>(dtype);
+  const bool narrows = result == dtype;
   WidenedMatmul m{.widen = loops().eltwise.load[at],
-                  .narrow = loops().eltwise.store[at],
+                  .narrow = narrows ? loops().eltwise.store[at] : nullptr,
                   .a_elems = shape.batch * shape.a_elems(),
                   .b_elems = shape.batch * shape.b_elems(),
                   .c_elems = shape.batch * shape.c_elems(),
                   .product = prepare_f32(shape)};
-  const size_t scratch =
-      aligned_bytes(m.a_elems) + aligned_bytes(m.b_elems) + aligned_bytes(m.c_elems) + m.product.scratch_bytes;
-  return make_kernel<run_widened>(fmt::format("matmul.{}_as_f32", name_of(dtype)), std::move(m), scratch);
+  const size_t scratch = aligned_bytes(m.a_elems) + aligned_bytes(m.b_elems) +
+                         (narrows ? aligned_bytes(m.c_elems) : 0) + m.product.scratch_bytes;
+  return make_kernel<run_widened>(fmt::format("matmul.{}_as_f32{}", name_of(dtype), narrows ? "" : ".wide"),
+                                  std::move(m), scratch);
 }
 
 // ---- empty ---------------------------------------------------------------------------------------------------------
@@ -110,7 +117,7 @@ MatmulShape matmul_shape(const KernelRequest& request) {
 
 Kernel prepare_matmul(const KernelRequest& request) {
   const MatmulShape shape = matmul_shape(request);
-  const DType dtype = request.result.dtype;
+  const DType dtype = request.operands[0].dtype, result = request.result.dtype;
   RUN_CHECK(is_float(dtype), ErrorKind::kRun, "matmul: products of {} are not supported, cast to a float dtype",
             name_of(dtype));
   if (request.result.shape.elements() == 0 || shape.inner == 0)
@@ -118,7 +125,9 @@ Kernel prepare_matmul(const KernelRequest& request) {
   if (dtype == DType::kF64) return prepare_matmul_tiles(shape, dtype);
   if (dtype == DType::kF32) return prepare_f32(shape);
   const bool native = dtype == DType::kBf16 && bf16_products_in_use() == Bf16Products::kNative;
-  return native ? prepare_matmul_dnnl(shape, dtype) : prepare_widened(shape, dtype);
+  // Wide products stand for ones of f32, small ones of which need no code generation.
+  const bool small = result == DType::kF32 && suits_tiles(shape);
+  return native && !small ? prepare_matmul_dnnl(shape, dtype, result) : prepare_widened(shape, dtype, result);
 }
 
 }  // namespace runner::backends

@@ -65,7 +65,7 @@ using Calls = std::vector<TileCall>;
 
 struct DnnlMatmul {
   MatmulShape shape;
-  size_t element_bytes;
+  size_t element_bytes, result_bytes;  // of an element of the operands, and of C
   std::vector<TileKind> kinds;
   std::vector<Tile> tiles;
   std::vector<size_t> kind_of_tile;
@@ -129,22 +129,23 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
 
 // ---- preparing -----------------------------------------------------------------------------------------------------
 
-TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type type) {
+TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type type, memory::data_type result) {
   TileKind kind;
   kind.batch = tile.batch;
   kind.rows = tile.rows;
   kind.cols = tile.cols;
   kind.transposes_a = s.transpose_a && tile.rows < s.rows;
   kind.copies_c = s.transpose_b && tile.cols < s.cols;
-  const auto desc = [&](int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride, int64_t matrix) {
-    if (tile.batch == 1) return memory::desc({rows, cols}, type, memory::dims{row_stride, col_stride});
-    return memory::desc({tile.batch, rows, cols}, type, memory::dims{matrix, row_stride, col_stride});
+  const auto desc = [&](memory::data_type of, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride,
+                        int64_t matrix) {
+    if (tile.batch == 1) return memory::desc({rows, cols}, of, memory::dims{row_stride, col_stride});
+    return memory::desc({tile.batch, rows, cols}, of, memory::dims{matrix, row_stride, col_stride});
   };
-  kind.a = s.transpose_a && !kind.transposes_a ? desc(tile.rows, s.inner, 1, s.rows, s.a_elems())
-                                               : desc(tile.rows, s.inner, s.inner, 1, s.a_elems());
-  kind.b = s.transpose_b ? desc(s.inner, tile.cols, 1, s.inner, s.b_elems())
-                         : desc(s.inner, tile.cols, s.cols, 1, s.b_elems());
-  kind.c = desc(tile.rows, tile.cols, kind.copies_c ? tile.cols : s.cols, 1, s.c_elems());
+  kind.a = s.transpose_a && !kind.transposes_a ? desc(type, tile.rows, s.inner, 1, s.rows, s.a_elems())
+                                               : desc(type, tile.rows, s.inner, s.inner, 1, s.a_elems());
+  kind.b = s.transpose_b ? desc(type, s.inner, tile.cols, 1, s.inner, s.b_elems())
+                         : desc(type, s.inner, tile.cols, s.cols, 1, s.b_elems());
+  kind.c = desc(result, tile.rows, tile.cols, kind.copies_c ? tile.cols : s.cols, 1, s.c_elems());
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::matmul::primitive_desc pd({kind.a, kind.b, kind.c}, attr, engine());
@@ -159,10 +160,14 @@ size_t scratch_bytes(const TileKind& kind) {
          (kind.copies_c ? aligned(kind.c.get_size()) : 0);
 }
 
-DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype) {
-  const auto type = dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
+}
+
+DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype, DType result) {
   DnnlMatmul m{.shape = shape,
                .element_bytes = size_of(dtype),
+               .result_bytes = size_of(result),
                .kinds = {},
                .tiles = make_tiles(shape, dtype),
                .kind_of_tile = {},
@@ -171,7 +176,7 @@ DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype) {
     auto found = std::find_if(m.kinds.begin(), m.kinds.end(), [&](const TileKind& kind) {
       return kind.batch == tile.batch && kind.rows == tile.rows && kind.cols == tile.cols;
     });
-    if (found == m.kinds.end()) found = m.kinds.insert(found, make_kind(shape, tile, type));
+    if (found == m.kinds.end()) found = m.kinds.insert(found, make_kind(shape, tile, type_of(dtype), type_of(result)));
     m.kind_of_tile.push_back(static_cast<size_t>(found - m.kinds.begin()));
     m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, scratch_bytes(*found));
   }
@@ -237,8 +242,9 @@ void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArg
       arguments.operands[0] + bytes(tile.first_batch * s.a_elems() + tile.first_row * (s.transpose_a ? 1 : s.inner));
   std::byte* const b =
       arguments.operands[1] + bytes(tile.first_batch * s.b_elems() + tile.first_col * (s.transpose_b ? s.inner : 1));
+  const auto result_bytes = [&](int64_t elems) { return static_cast<size_t>(elems) * m.result_bytes; };
   std::byte* const c =
-      arguments.results[0] + bytes(tile.first_batch * s.c_elems() + tile.first_row * s.cols + tile.first_col);
+      arguments.results[0] + result_bytes(tile.first_batch * s.c_elems() + tile.first_row * s.cols + tile.first_col);
   std::byte* const scratch = arguments.scratch + index * m.tile_scratch_bytes;
   std::byte* const dense_a = scratch + aligned(kind.scratch.get_size());
   std::byte* const dense_c = dense_a + (kind.transposes_a ? aligned(kind.a.get_size()) : 0);
@@ -253,7 +259,8 @@ void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArg
                                   {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
   const dnnl_status_t status = dnnl_primitive_execute(kind.primitive.get(), call.stream.get(), 4, args);
   RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN fails with status {}", static_cast<int>(status));
-  if (kind.copies_c) copy_rows(c, bytes(s.cols), dense_c, bytes(tile.cols), tile.rows, bytes(tile.cols));
+  if (kind.copies_c)
+    copy_rows(c, result_bytes(s.cols), dense_c, result_bytes(tile.cols), tile.rows, result_bytes(tile.cols));
 }
 
 void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
@@ -265,13 +272,14 @@ void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
 
 }  // namespace
 
-Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype) {
+Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result) {
   use_one_openmp_thread();
   try {
-    DnnlMatmul m = make_matmul(shape, dtype);
+    DnnlMatmul m = make_matmul(shape, dtype, result);
     m.idle->sets.push_back(make_calls(m));
     const size_t scratch = m.tile_scratch_bytes * m.tiles.size();
-    return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}", name_of(dtype)), std::move(m), scratch);
+    const char* const wide = result == dtype ? "" : ".wide";
+    return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}{}", name_of(dtype), wide), std::move(m), scratch);
   } catch (const dnnl::error& error) {
     fail(ErrorKind::kRun, "matmul: oneDNN cannot multiply ({}, {}) by ({}, {}) {}: {}", shape.rows, shape.inner,
          shape.inner, shape.cols, name_of(dtype), error.what());

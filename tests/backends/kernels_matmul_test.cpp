@@ -12,7 +12,7 @@ namespace {
 struct Product {
   std::array<TensorType, 2> operands;
   TensorType c;
-  std::array<int64_t, 2> attrs;
+  std::array<int64_t, 3> attrs;
 
   KernelRequest request() const { return {Op::kMatmul, operands, attrs, c}; }
 };
@@ -21,7 +21,15 @@ Product product(int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb
   const auto matrix = [&](int64_t rows, int64_t cols) {
     return TensorType{dtype, batch > 0 ? Shape{batch, rows, cols} : Shape{rows, cols}};
   };
-  return {{ta ? matrix(k, m) : matrix(m, k), tb ? matrix(n, k) : matrix(k, n)}, matrix(m, n), {ta, tb}};
+  return {{ta ? matrix(k, m) : matrix(m, k), tb ? matrix(n, k) : matrix(k, n)}, matrix(m, n), {ta, tb, false}};
+}
+
+// Of bf16, with a result in f32.
+Product wide_product(int64_t batch, int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+  Product p = product(batch, m, n, k, ta, tb, DType::kBf16);
+  p.attrs[2] = true;
+  p.c.dtype = DType::kF32;
+  return p;
 }
 
 std::string text(const Product& p) {
@@ -61,6 +69,15 @@ TEST_P(Matmul, MatchesTheReference) {
   for (const auto& [batch, m, n, k] : kSizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) check(product(batch, m, n, k, ta, tb, GetParam()));
+}
+
+TEST(MatmulKernels, WideProductsMatchTheReference) {
+  constexpr int64_t kSizes[][4] = {{0, 5, 3, 7},       {0, 32, 128, 64},  {3, 8, 9, 10},
+                                   {0, 150, 200, 100}, {0, 20, 700, 200}, {0, 33, 700, 131},
+                                   {3, 129, 131, 127}, {2, 250, 90, 100}, {0, 256, 128, 1024}};
+  for (const auto& [batch, m, n, k] : kSizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) check(wide_product(batch, m, n, k, ta, tb));
 }
 
 // By rows or by columns, of one size or of two, with operands and results that a tile reads and writes through copies.
@@ -131,6 +148,7 @@ TEST(MatmulKernels, NamesTellWhatRuns) {
   EXPECT_EQ(prepare_kernel(product(0, 3000, 10, 300, false, false, DType::kF32).request()).name, "matmul.f32");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF16).request()).name, "matmul.f16_as_f32");
   EXPECT_EQ(prepare_kernel(product(0, 2, 2, 2, false, false, DType::kF64).request()).name, "matmul.f64");
+  EXPECT_EQ(prepare_kernel(wide_product(0, 2, 2, 2, false, false).request()).name, "matmul.bf16_as_f32.wide");
 }
 
 }  // namespace
