@@ -101,6 +101,10 @@ Value cast(Value x, DType dtype) {
   return x.dtype() == dtype ? x : record(Op::kCast, {x}, {}, {dtype, {}});
 }
 
+Value on_host(Value x) {
+  return record(Op::kCast, {x}, {}, {x.dtype(), {}});
+}
+
 Value full_like(Value like, double value) {
   return {like.program, like.program->constant(value, like.type())};
 }

@@ -69,6 +69,9 @@ inline Value logical_not(Value x) {
   return unary(Op::kNot, x);
 }
 Value cast(Value x, DType dtype);  // x itself when it has the dtype
+// x as a number of the engine's own accounts: a device that has another type for f32 computes what follows in f32 all
+// the same.  Recorded as a cast to x's dtype, which passes drop.
+Value on_host(Value x);
 
 inline Value add(Value a, Value b) {
   return binary(Op::kAdd, a, b);

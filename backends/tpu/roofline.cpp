@@ -64,9 +64,7 @@ class Predictor {
 
   // Products with a vector are exact on the vector units; so are those of f64, in software.
   bool runs_on_matrix_units(ValueId id) const {
-    if (program_.node(id).op != Op::kMatmul || operand_type(id) == DType::kF64) return false;
-    const Product product = product_of(program_, id);
-    return product.m > 1 && product.n > 1;
+    return is_matrix_product(program_, id) && operand_type(id) != DType::kF64;
   }
 
   double matrix_seconds(ValueId id, const Cost& cost) const {
@@ -91,11 +89,6 @@ class Predictor {
 };
 
 }  // namespace
-
-int passes_of(MatmulPrecision precision) {
-  constexpr int kPasses[] = {1, 3, 6};
-  return kPasses[static_cast<size_t>(precision)];
-}
 
 double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile) {
   constexpr int64_t kRowsOfTile = 8;

@@ -15,12 +15,9 @@
 
 #include "backends/tpu/cost.h"
 #include "backends/tpu/generation.h"
+#include "backends/tpu/matmul_precision.h"
 
 namespace runner::backends::tpu {
-
-// How products of f32 are made of products of bf16; those of bf16 always take one pass.
-enum class MatmulPrecision : uint8_t { kDefault, kHigh, kHighest };
-int passes_of(MatmulPrecision precision);  // 1, 3, 6
 
 struct Machine {
   Generation generation = Generation::kV3;

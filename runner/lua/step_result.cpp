@@ -101,14 +101,14 @@ void set_targets(train::StepPredictions& step, const StepInputs& inputs, Value t
 }
 
 StepMetric metric(const StepInputs& inputs, const std::string& name, Value value) {
-  const Value samples = ops::cast(ops::sum(inputs.mask), DType::kF64);
+  const Value samples = ops::cast(ops::sum(ops::on_host(inputs.mask)), DType::kF64);
   value = ops::cast(value, DType::kF32);
   if (value.shape().elements() == 1 && value.shape().rank() <= 1)
-    return {name, ops::mul(ops::cast(ops::reshape(value, Shape{}), DType::kF64), samples), samples};
+    return {name, ops::mul(ops::cast(ops::on_host(ops::reshape(value, Shape{})), DType::kF64), samples), samples};
   RUN_CHECK(value.shape() == inputs.mask.shape(), ErrorKind::kRun,
             "the metric {} is {}, expected a scalar or one value for each of {} samples", name, value.type(),
             inputs.mask.shape()[0]);
-  return {name, ops::cast(ops::sum(ops::mul(value, inputs.mask)), DType::kF64), samples};
+  return {name, ops::cast(ops::sum(ops::on_host(ops::mul(value, inputs.mask))), DType::kF64), samples};
 }
 
 // Whether `name` is `known` with a letter more or less, or two letters swapped: "weights", "wieght".

@@ -84,6 +84,8 @@ class Table {
       for (int to = 0; to < kDTypeCount; ++to)
         add("cast", {{{static_cast<DType>(from), shapes().back()}}},
             [to](In x) { return ops::cast(x[0], static_cast<DType>(to)); });
+    for (const DType dtype : floats())
+      add("on_host", {{{dtype, shapes().back()}}}, [](In x) { return ops::on_host(x[0]); });
   }
 
   // Two operands of one shape, and two that broadcast.

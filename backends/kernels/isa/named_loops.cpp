@@ -134,6 +134,8 @@ constexpr NamedLoop kNamed[] = {
     RUNNER_NAMED("scale", "(f32, const) r2 = mul r0 r1 -> r2"),
     RUNNER_NAMED("scale_by", "(f32, f32.) r2 = mul r0 r1 -> r2"),
     RUNNER_NAMED("to_bf16", "(f32) r1 = cast:bf16 r0 -> r1"),
+    RUNNER_NAMED("flush_to_bf16",
+                 "(f32, const, const) r3 = abs r0; r4 = lt:bool r3 r1; r5 = mul r0 r2; r6 = where r4 r5 r0; r7 = cast:bf16 r6 -> r7"),
     RUNNER_NAMED("from_bf16", "(bf16) r1 = cast r0 -> r1"),
     RUNNER_NAMED("gelu_mul", "(f32, f32) r2 = gelu r0; r3 = mul r2 r1 -> r3"),
     RUNNER_NAMED("gelu", "(f32) r1 = gelu r0 -> r1"),
@@ -239,6 +241,31 @@ constexpr NamedLoop kNamed[] = {
                  "r19 = mul r18 r10; r20 = mul r6 r11; r21 = add r20 r19; r22 = sqrt r21; r23 = mul r22 r7; "
                  "r24 = add r23 r12; r25 = div r17 r24; r26 = mul r25 r8; r27 = sub r14 r26; r28 = where r9 r27 r2; "
                  "r29 = where r9 r17 r4; r30 = where r9 r21 r6 -> r28, r29, r30"),
+    // Updates on a device whose own type is bf16 (tpu/device_types.h): states are f32 in memory alone.
+    RUNNER_NAMED("bf16_sgd",
+                 "(f32., bf16, bf16., bf16, bool.) r5 = cast:bf16 r0; r6 = mul:bf16 r1 r5; r7 = mul:bf16 r6 r2; r8 "
+                 "= sub:bf16 r3 r7; r9 = where:bf16 r4 r8 r3; r10 = cast r9 -> r10"),
+    RUNNER_NAMED("bf16_sgd_momentum",
+                 "(f32., bf16, bf16., f32, bf16., bf16., bf16, bool.) r8 = cast:bf16 r0; r9 = mul:bf16 r1 r8; r10 "
+                 "= mul:bf16 r9 r2; r11 = cast:bf16 r3; r12 = mul:bf16 r11 r4; r13 = add:bf16 r12 r10; r14 = "
+                 "mul:bf16 r13 r5; r15 = sub:bf16 r6 r14; r16 = where:bf16 r7 r15 r6; r17 = where:bf16 r7 r13 r11; "
+                 "r18 = cast r16; r19 = cast r17 -> r18, r19"),
+    RUNNER_NAMED("bf16_adam",
+                 "(f32., bf16, f32, bf16., f32, bf16., bf16., bf16, bool., const, const) r11 = cast:bf16 r0; r12 = "
+                 "mul:bf16 r1 r11; r13 = cast:bf16 r2; r14 = sub:bf16 r12 r13; r15 = mul:bf16 r14 r3; r16 = "
+                 "add:bf16 r13 r15; r17 = mul:bf16 r12 r12; r18 = mul:bf16 r17 r9; r19 = cast:bf16 r4; r20 = "
+                 "add:bf16 r19 r18; r21 = sqrt:bf16 r20; r22 = mul:bf16 r21 r5; r23 = add:bf16 r22 r10; r24 = "
+                 "div:bf16 r16 r23; r25 = mul:bf16 r24 r6; r26 = sub:bf16 r7 r25; r27 = where:bf16 r8 r26 r7; r28 "
+                 "= where:bf16 r8 r16 r13; r29 = where:bf16 r8 r20 r19; r30 = cast r27; r31 = cast r28; r32 = cast "
+                 "r29 -> r30, r31, r32"),
+    RUNNER_NAMED("bf16_adamw",
+                 "(f32., bf16, bf16, bf16., f32, bf16., f32, bf16., bf16., bool., const, const) r12 = cast:bf16 "
+                 "r0; r13 = mul:bf16 r1 r12; r14 = mul:bf16 r2 r3; r15 = cast:bf16 r4; r16 = sub:bf16 r13 r15; r17 "
+                 "= mul:bf16 r16 r5; r18 = add:bf16 r15 r17; r19 = mul:bf16 r13 r13; r20 = mul:bf16 r19 r10; r21 = "
+                 "cast:bf16 r6; r22 = add:bf16 r21 r20; r23 = sqrt:bf16 r22; r24 = mul:bf16 r23 r7; r25 = add:bf16 "
+                 "r24 r11; r26 = div:bf16 r18 r25; r27 = mul:bf16 r26 r8; r28 = sub:bf16 r14 r27; r29 = where:bf16 "
+                 "r9 r28 r2; r30 = where:bf16 r9 r18 r15; r31 = where:bf16 r9 r22 r21; r32 = cast r29; r33 = cast "
+                 "r30; r34 = cast r31 -> r32, r33, r34"),
 };
 // clang-format on
 

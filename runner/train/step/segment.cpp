@@ -82,7 +82,8 @@ void Segment::backward(Value loss, double share, double samples, double counted)
     if (inputs_.mask) loss = ops::mul(loss, inputs_.mask);
     seed = ops::mul(ops::full_like(loss, 1.0), seed);
   }
-  const Value total = loss.shape().rank() > 0 ? ops::sum(loss) : ops::mul(loss, scalar("samples", samples));
+  const Value own = ops::on_host(loss);
+  const Value total = own.shape().rank() > 0 ? ops::sum(own) : ops::mul(own, ops::on_host(scalar("samples", samples)));
   const Value finite = ops::is_finite(ops::detach(total));
 
   Derivative added = derivative_of(loss, seed, frame_.parameters, builder_.model().parameters);
@@ -93,7 +94,7 @@ void Segment::backward(Value loss, double share, double samples, double counted)
 
   loss_end_ = total.id + 1;
   losses_finite_ = losses_finite_ ? ops::logical_and(losses_finite_, finite) : finite;
-  const Value sums = ops::detach(loss_and_weight(total, scalar("counted", counted)));
+  const Value sums = ops::detach(loss_and_weight(total, ops::on_host(scalar("counted", counted))));
   losses_ = losses_ ? ops::add(losses_, sums) : sums;
 }
 
@@ -257,7 +258,7 @@ void Segment::step_schedule(int64_t steps) {
 void Segment::log(std::string name, Value scalar) {
   RUN_CHECK(scalar.shape().elements() == 1, ErrorKind::kRun, "log: {} is {}, expected a number or a tensor of one",
             name, scalar.type());
-  wanted_.emplace_back(std::move(name), ops::cast(ops::reshape(scalar, Shape{}), DType::kF64));
+  wanted_.emplace_back(std::move(name), ops::cast(ops::on_host(ops::reshape(scalar, Shape{})), DType::kF64));
 }
 
 // ---- the end -------------------------------------------------------------------------------------------------------

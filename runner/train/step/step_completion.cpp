@@ -88,8 +88,8 @@ class StepCompletion {
   // Σ mask · loss and Σ mask · weight of this batch.
   void sum_batch(const StepBuilder::Recorded& recorded) {
     const Value counted = value(recorded.counted);
-    sums_ = loss_and_weight(ops::sum(ops::mul(value(recorded.losses), counted)),
-                            ops::sum(ops::mul(value(recorded.weights), counted)));
+    sums_ =
+        loss_and_weight(counted_sum(value(recorded.losses), counted), counted_sum(value(recorded.weights), counted));
   }
 
   // Gradients of Σ mask · loss: the mask is the seed.  Returns the parameters that they are of, by ParameterId.
@@ -306,6 +306,10 @@ void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, 
     const auto slot = static_cast<size_t>(s);
     arrays.set(guarded(terms.applied, now.slots[slot], slots[slot]), Role::kSlot, buffer, s);
   }
+}
+
+Value counted_sum(Value values, Value counted) {
+  return ops::sum(ops::on_host(ops::mul(values, counted)));
 }
 
 Value loss_and_weight(Value loss, Value weight) {

@@ -42,6 +42,8 @@ void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, 
 
 // {loss, weight} of two () tensors, (2) f64; and one of them again, ().
 Value loss_and_weight(Value loss, Value weight);
+// Σ counted · value, an account of the engine's.
+Value counted_sum(Value values, Value counted);
 Value number(Value sums, int64_t index);
 
 // Adds (2) f64 to a sum, where `applied` holds or is unset.

@@ -1,0 +1,85 @@
+#include "backends/tpu/matmul_precision.h"
+
+#include <vector>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/passes/rewriter.h"
+#include "backends/tpu/rounding.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+class ProductRewriter {
+ public:
+  ProductRewriter(const Program& program, MatmulPrecision precision)
+      : rewriter_(program), precision_(precision), parts_(static_cast<size_t>(program.size())) {}
+
+  Program run() {
+    const Program& from = rewriter_.from();
+    for (ValueId id = 0; id < from.size(); ++id) {
+      if (is_matrix_product(from, id) && from.type(from.operands(id)[0]).dtype == DType::kF32) {
+        rewriter_.make_from(id);
+        rewriter_.map(id, product(id).id);
+      } else {
+        rewriter_.copy(id);
+      }
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // Of a value of the old Program, in bf16.
+  struct Parts {
+    Value hi, lo;
+  };
+
+  // Nodes are made from the product that asks first.
+  Value hi(ValueId old) {
+    Parts& parts = parts_[static_cast<size_t>(old)];
+    if (!parts.hi) parts.hi = rounded_to_bf16({&rewriter_.to(), rewriter_.mapped(old)});
+    return parts.hi;
+  }
+  Value lo(ValueId old) {
+    Parts& parts = parts_[static_cast<size_t>(old)];
+    const Value x{&rewriter_.to(), rewriter_.mapped(old)};
+    if (!parts.lo) parts.lo = rounded_to_bf16(ops::sub(x, ops::cast(hi(old), DType::kF32)));
+    return parts.lo;
+  }
+
+  Value pass(ValueId product, Value a, Value b) {
+    const std::span<const int64_t> old = rewriter_.from().attrs(product);
+    const int64_t attrs[] = {old[0], old[1], /*wide=*/1};
+    const ValueId operands[] = {a.id, b.id};
+    return {&rewriter_.to(), rewriter_.to().record(Op::kMatmul, operands, attrs)};
+  }
+
+  Value product(ValueId id) {
+    const ValueId a = rewriter_.from().operands(id)[0], b = rewriter_.from().operands(id)[1];
+    const Value first = pass(id, hi(a), hi(b));
+    if (precision_ == MatmulPrecision::kDefault) return first;
+    return ops::add(first, ops::add(pass(id, hi(a), lo(b)), pass(id, lo(a), hi(b))));
+  }
+
+  Rewriter rewriter_;
+  const MatmulPrecision precision_;
+  std::vector<Parts> parts_;  // by value of the old Program
+};
+
+}  // namespace
+
+int passes_of(MatmulPrecision precision) {
+  constexpr int kPasses[] = {1, 3, 6};
+  return kPasses[static_cast<size_t>(precision)];
+}
+
+bool is_matrix_product(const Program& program, ValueId id) {
+  if (program.node(id).op != Op::kMatmul) return false;
+  const Shape& result = program.type(id).shape;
+  return result[result.rank() - 2] > 1 && result[result.rank() - 1] > 1;
+}
+
+Program with_matmul_precision(const Program& program, MatmulPrecision precision) {
+  return precision == MatmulPrecision::kHighest ? program : ProductRewriter(program, precision).run();
+}
+
+}  // namespace runner::backends::tpu

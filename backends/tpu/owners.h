@@ -1,0 +1,24 @@
+// Whose numbers a Program computes with: the user's tensors, which are on the device, or the engine's accounts of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/graph/program.h"
+
+namespace runner::backends::tpu {
+
+// Whose floats an op takes, or has where it takes none.
+enum class Owner : uint8_t {
+  kNobody,  // no floats, or those of constants and integers: they become what they are used with
+  kEngine,  // states of f64, what ops::on_host() marks, and what is computed of these alone
+  kUser,
+};
+
+// By node.
+std::vector<Owner> owners_of(const Program& program);
+
+// Whether a node is what ops::on_host() records.
+bool marks_host(const Program& program, ValueId id);
+
+}  // namespace runner::backends::tpu

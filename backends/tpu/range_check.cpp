@@ -1,0 +1,56 @@
+#include "backends/tpu/range_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "backends/tensor/float16.h"
+#include "backends/tpu/owners.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+double held_by(DType dtype, double value) {
+  double element = 0;
+  store_element(dtype, value, &element);
+  return load_element(dtype, &element);
+}
+
+std::optional<std::string> overflow(const Program& graph, ValueId id, const DeviceTypes& types) {
+  const DType dtype = graph.type(id).dtype;
+  if (graph.node(id).op != Op::kConstant || !is_float(dtype)) return std::nullopt;
+  const double value = graph.constant_value(id), held = held_by(types.of(dtype), value);
+  if (std::isinf(value) || !std::isinf(held)) return std::nullopt;
+  return fmt::format("the constant {:g} is {} in the TPU's {}; a mask of {:g} stays finite", value, held,
+                     name_of(types.of(dtype)), std::copysign(1e30, value));
+}
+
+std::optional<std::string> slow_type(const Program& graph, ValueId id, Owner owner, const DeviceTypes& types) {
+  if (owner != Owner::kUser || graph.type(id).dtype != DType::kF64 || types.f64 != DType::kF64) return std::nullopt;
+  return "a TPU computes f64 in software, many times slower than f32; cast to f32, or use mixed_precision: bf16 with "
+         "downcast_bf16: true, which makes it f32";
+}
+
+}  // namespace
+
+std::vector<std::string> range_warnings(const Program& graph, const DeviceTypes& types) {
+  const std::vector<Owner> owners = owners_of(graph);
+  std::vector<std::string> texts;
+  bool warned_of_f64 = false;
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    std::optional<std::string> text = overflow(graph, id, types);
+    if (!text && !warned_of_f64) {
+      text = slow_type(graph, id, owners[static_cast<size_t>(id)], types);
+      warned_of_f64 = text.has_value();
+    }
+    if (!text) continue;
+    const SourceMark& line = graph.mark_of(id);
+    std::string with_line = line.known() ? fmt::format("{}: {}", line.to_string(), *text) : *text;
+    if (std::find(texts.begin(), texts.end(), with_line) == texts.end()) texts.push_back(std::move(with_line));
+  }
+  return texts;
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,200 @@
+// Programs in the number types of an emulated TPU: worked figures, and two ways to compute the same.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/graph/ops.h"
+#include "backends/graph/verify.h"
+#include "backends/tpu/device_types.h"
+#include "backends/tpu/matmul_precision.h"
+#include "backends/tpu/range_check.h"
+#include "tests/backends/support/op_by_op_device.h"
+#include "tests/backends/support/random_program.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::testing {
+namespace {
+
+using tpu::Rounding;
+
+// What a host with an emulated TPU's numbers gives.
+struct Typed {
+  tpu::DeviceTypes types;
+  Rounding rounding = Rounding::kPerOp;
+
+  Results run(const Program& program, const Inputs& inputs, int times = 1) const {
+    const auto host = make_cpu_device(1);
+    return run_program(*host, tpu::with_device_types(program, types, rounding), inputs, times);
+  }
+};
+
+// A Program of numbers (n), and its results on a device.
+struct Numbers {
+  Program program;
+  Inputs inputs;
+
+  Value input(InputKind kind, DType dtype, const std::vector<double>& values) {
+    const TensorType type{dtype, Shape{std::ssize(values)}};
+    inputs.emplace_back(type, std::span<const double>(values));
+    return {&program, program.input(kind, "x", type)};
+  }
+  Value batch(const std::vector<double>& values, DType dtype = DType::kF32) {
+    return input(InputKind::kBatch, dtype, values);
+  }
+  Value state(const std::vector<double>& values, DType dtype = DType::kF32) {
+    return input(InputKind::kState, dtype, values);
+  }
+  void output(Value value, int32_t state = -1) { program.output("y", value.id, state); }
+  // Of the first output.
+  std::vector<double> on(const Typed& typed) const { return typed.run(program, inputs).outputs[0].values(); }
+};
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+TEST(TpuTypes, ARunningSumStalls) {
+  Numbers numbers;
+  numbers.output(ops::add(numbers.batch({4096, 256, 255}), numbers.batch({1, 1, 1})));
+  EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{4096, 256, 256}));
+  EXPECT_EQ(numbers.on({tpu::kFullTypes}), (std::vector<double>{4097, 257, 256}));
+}
+
+TEST(TpuTypes, TheSmallestFloatAsAMaskIsMinusInfinity) {
+  Numbers numbers;
+  const Value x = numbers.batch({1, 2});
+  numbers.output(ops::where(ops::gt(x, 1.5), x, ops::full_like(x, std::numeric_limits<float>::lowest())));
+  EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{-kInf, 2}));
+}
+
+TEST(TpuTypes, BatchesAreConvertedOnTheirWay) {
+  Numbers numbers;
+  numbers.output(ops::mul(numbers.batch({1.00390625, 1.01171875, 3.4e38, 1e-39, -1e-39, 0.1}), 2.0));
+  const std::vector<double> on_device = numbers.on({tpu::kBf16Types});
+  EXPECT_EQ(on_device, (std::vector<double>{2, 2.03125, kInf, 0, -0.0, 0.2001953125}));
+  EXPECT_TRUE(std::signbit(on_device[4]));
+}
+
+// Of a double: bf16, or a float with downcast_bf16.  What is read has the type of the tensor.
+TEST(TpuTypes, DoublesAreBf16OrFloats) {
+  Numbers numbers;
+  const Value x = numbers.batch({1 + 0x1p-20, 1 + 0x1p-30}, DType::kF64);
+  numbers.output(ops::mul(x, 3.0));
+  EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{3, 3}));
+  EXPECT_EQ(numbers.on({tpu::kDowncastBf16Types}), (std::vector<double>{float{3 + 3 * 0x1p-20f}, 3}));
+  EXPECT_EQ(numbers.on({tpu::kFullTypes}), (std::vector<double>{3 + 3 * 0x1p-20, 3 + 3 * 0x1p-30}));
+}
+
+TEST(TpuTypes, StatesHoldWhatTheDeviceCanHold) {
+  Numbers numbers;
+  const Value weight = numbers.state({1, 0.3}), step = numbers.batch({0.001, 0.001});
+  numbers.output(ops::sub(weight, step), 0);
+  const Results results = Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs);
+  EXPECT_EQ(results.states[0].type.dtype, DType::kF32);
+  EXPECT_EQ(results.states[0].values(), (std::vector<double>{1, 0.298828125}));  // 0.30078125 − 0.00099945…
+}
+
+// 0.999 is 1 in bf16, and from 0.5 on what is added is less than half of the last place.
+TEST(TpuTypes, AdamsSecondMomentNeverDecaysAndStalls) {
+  Numbers numbers;
+  const Value v = numbers.state({0}), g = numbers.batch({2});
+  numbers.output(ops::add(ops::mul(v, 0.999), ops::mul(ops::mul(g, g), 1 - 0.999)), 0);
+  const Typed device{tpu::kBf16Types};
+  EXPECT_EQ(device.run(numbers.program, numbers.inputs, 3000).states[0][0], 0.5 * 4);
+  numbers.inputs = {HostTensor({DType::kF32, Shape{1}}, [](int64_t) { return 2.0; }),
+                    HostTensor({DType::kF32, Shape{1}}, [](int64_t) { return 0.0; })};
+  EXPECT_EQ(device.run(numbers.program, numbers.inputs, 3000).states[0][0], 2.0);
+}
+
+// States of f64, and what is marked, with the numbers that it is made of: not rounded.
+TEST(TpuTypes, TheEnginesAccountsStayAsTheyAre) {
+  Numbers numbers;
+  const Value account = numbers.state({4096}, DType::kF64), losses = numbers.batch({1.01171875, 300, 1});
+  const Value counted = numbers.batch({301, 1, 1});
+  const Value sum = ops::sum(ops::on_host(ops::mul(losses, 1.0)));
+  const Value weight = ops::sum(ops::on_host(counted));
+  numbers.output(ops::reshape(weight, Shape{1}));
+  numbers.output(ops::add(account, ops::reshape(ops::cast(sum, DType::kF64), Shape{1})), 0);
+  const Results results = Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs);
+  EXPECT_EQ(results.outputs[0][0], 303);
+  EXPECT_EQ(results.states[0][0], 4096 + 1.015625 + 300 + 1);
+}
+
+// The factor of the user's gradients is the engine's: it becomes bf16 where both meet.
+TEST(TpuTypes, AnAccountIsRoundedWhereItMeetsTheUsersNumbers) {
+  Numbers numbers;
+  const Value count = numbers.state({100}, DType::kF64), gradient = numbers.batch({100});
+  numbers.output(ops::mul(gradient, ops::cast(ops::div(1.0, count), DType::kF32)));
+  const double hundredth = 0.010009765625;         // the bf16 next to 0.01
+  EXPECT_EQ(numbers.on({tpu::kBf16Types})[0], 1);  // 100 × that = 1.0009765625
+  numbers.inputs[1].set(0, 1);
+  EXPECT_EQ(numbers.on({tpu::kBf16Types})[0], hundredth);
+}
+
+// A result that only element-wise ops read keeps its digits in a fusion, and loses them where it is kept.
+TEST(TpuTypes, FusedRoundingKeepsWhatIsBetweenElementWiseOps) {
+  Numbers numbers;
+  const Value x = numbers.batch({256}), y = numbers.batch({1});
+  const Value sum = ops::add(x, y);
+  numbers.output(ops::sub(sum, x));
+  EXPECT_EQ(numbers.on({tpu::kBf16Types, Rounding::kPerOp})[0], 0);
+  EXPECT_EQ(numbers.on({tpu::kBf16Types, Rounding::kFused})[0], 1);
+  numbers.output(sum);
+  EXPECT_EQ(numbers.on({tpu::kBf16Types, Rounding::kFused})[0], 0);
+}
+
+TEST(TpuTypes, ProductsAndRowsRoundOnce) {
+  Numbers numbers;
+  const Value x = ops::reshape(numbers.batch({256, 1, 1, 256}), Shape{2, 2});
+  numbers.output(ops::sum(ops::matmul(x, x), std::array<int64_t, 1>{1}));
+  // 256² + 1 = 65537 and 512, to eight bits; their sum 66048 to 66048 = 258 · 256.
+  EXPECT_EQ(numbers.on({tpu::kBf16Types}), (std::vector<double>{66048, 66048}));
+}
+
+TEST(TpuTypes, ConstantsThatOverflowAreNamed) {
+  Numbers numbers;
+  numbers.program.set_mark({"hook.lua", 7, 0});
+  const Value x = numbers.batch({1, 2});
+  numbers.output(ops::maximum(x, ops::full_like(x, std::numeric_limits<float>::lowest())));
+  numbers.output(ops::maximum(x, ops::full_like(x, -1e38)));
+  numbers.output(ops::maximum(x, ops::full_like(x, -kInf)));
+  EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kBf16Types),
+            std::vector<std::string>{"hook.lua:7: the constant -3.40282e+38 is -inf in the TPU's bf16; a mask "
+                                     "of -1e+30 stays finite"});
+  EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kFullTypes), std::vector<std::string>{});
+}
+
+TEST(TpuTypes, DoublesThatStayDoublesAreSlow) {
+  Numbers numbers;
+  numbers.program.set_mark({"hook.lua", 7, 0});
+  const Value x = ops::cast(numbers.batch({1, 2}), DType::kF64);
+  numbers.output(ops::mul(x, x));
+  EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kFullTypes),
+            std::vector<std::string>{"hook.lua:7: a TPU computes f64 in software, many times slower than f32; cast to "
+                                     "f32, or use mixed_precision: bf16 with downcast_bf16: true, which makes it f32"});
+  EXPECT_EQ(tpu::range_warnings(numbers.program, tpu::kDowncastBf16Types), std::vector<std::string>{});
+  Numbers account;
+  account.output(ops::cast(ops::on_host(account.batch({1, 2})), DType::kF64));
+  EXPECT_EQ(tpu::range_warnings(account.program, tpu::kFullTypes), std::vector<std::string>{});
+}
+
+// Rewritten Programs are well formed and give what their ops give one by one; so do those that are made of them.
+TEST(TpuTypes, RandomProgramsGiveWhatTheirOpsGiveOneByOne) {
+  const auto host = make_cpu_device(1);
+  OpByOpDevice one_by_one;
+  for (uint32_t seed = 1; seed <= 300; ++seed) {
+    const RandomProgram random(seed, 24);
+    for (const tpu::DeviceTypes& types : {tpu::kBf16Types, tpu::kDowncastBf16Types})
+      for (const Rounding rounding : {Rounding::kPerOp, Rounding::kFused}) {
+        const Program typed = tpu::with_device_types(random.program, types, rounding);
+        ASSERT_EQ(verify(typed), "") << "seed " << seed;
+        const Program program = tpu::with_matmul_precision(typed, tpu::MatmulPrecision::kHigh);
+        ASSERT_EQ(verify(program), "") << "seed " << seed;
+        ASSERT_EQ(run_program(*host, program, random.inputs), run_program(one_by_one, program, random.inputs))
+            << "seed " << seed;
+      }
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
