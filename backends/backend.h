@@ -39,6 +39,19 @@ class Executable {
 // Names a submission.  Tickets of a device grow by one.
 using Ticket = uint64_t;
 
+// How PyTorch takes a number of the host in an op: which decides what a lazy device compiles.  Measured by
+// tests/golden/xla/scalars.py.
+enum class ScalarUse : uint8_t {
+  kOperand,  // x * s, x / s, x + s: a tensor of the other's dtype, f32
+  kFactor,   // add(x, alpha=s), lerp(x, s): looked at as a double, and then f32
+  kValue,    // addcmul, addcdiv(x, y, value=s): a double
+};
+struct TracedScalar {
+  ScalarUse use;
+  double value;
+  std::string_view name = "a number";  // for who is told why something is compiled
+};
+
 // One argument for each input of the Program, by kind, each list in the order of the inputs.
 struct Arguments {
   std::span<Buffer* const> states;          // apart from each other; updated where the Program has an output for them
@@ -47,10 +60,18 @@ struct Arguments {
   // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
   // Null: of that one.  Must stay as they are until wait(ticket) returns.
   const SourceLines* lines = nullptr;
+  // What a device that keeps account of graphs looks at: the numbers that traced code handed over, the states that no
+  // step has made yet (by index, ascending; their contents are zeros), and the training batch, from 1.
+  std::span<const TracedScalar> traced = {};
+  std::span<const int32_t> absent = {};
+  int64_t step = 0;
   // With the other replicas, for Programs with collectives; null: there are none.  Must live until wait(ticket)
   // returns.
   Exchange* exchange = nullptr;
 };
+
+// What the user's code does between Programs.
+enum class HostEvent : uint8_t { kStepMark, kScalarRead };
 
 class Device {
  public:
@@ -69,10 +90,23 @@ class Device {
 
   // Throws Error(kRun) where the device lacks an op for some types.
   virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
+  // The same of a step of the user's, for a device that keeps account of graphs: `graph` is what the user's code would
+  // have it compile, where the engine divides the work in another way.
+  virtual std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) {
+    static_cast<void>(graph);
+    return compile(program);
+  }
+  virtual bool keeps_graphs() const { return false; }
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to the device.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;
+
+  // For the same account.
+  virtual void note(HostEvent event, int64_t times = 1) {
+    static_cast<void>(event);
+    static_cast<void>(times);
+  }
 
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;

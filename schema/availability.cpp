@@ -12,7 +12,7 @@ bool is_later(const Field& field, const Settings& settings) {
   switch (field.later) {
     case Later::kNo: return false;
     case Later::kAlways: return true;
-    case Later::kReplicas: return settings.integer("num_processes").value_or(1) != 1;
+    case Later::kTpu: return settings.text("backend") == "tpu";
   }
   return false;
 }

@@ -28,9 +28,8 @@ enum class FieldType : uint8_t {
   kFree,
 };
 
-// kAlways: only the default works yet.  kReplicas: the same, except with one process, with a window of
-// one batch.
-enum class Later : uint8_t { kNo, kAlways, kReplicas };
+// kAlways: only the default works yet.  kTpu: the same with backend: tpu; elsewhere the value is of no use.
+enum class Later : uint8_t { kNo, kAlways, kTpu };
 
 // How a resumed run may change a field.
 enum class OnResume : uint8_t { kFixed, kAny, kLarger };

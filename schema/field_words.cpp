@@ -82,8 +82,7 @@ std::string availability_phrase(const Field& field) {
   for (const Choice& choice : field.choices)
     if (!choice.works) later.push_back(choice.name);
   if (!later.empty())
-    text += fmt::format(" Not yet{}: {}.", field.later == Later::kReplicas ? " with several processes" : "",
-                        fmt::join(later, ", "));
+    text += fmt::format(" Not yet: {}.", fmt::join(later, ", "));
   else if (field.later != Later::kNo)
     text += field.defaults.empty() ? " Does not work yet." : " Only the default works yet.";
   return text;

@@ -257,6 +257,15 @@ struct CommSpec {
   Unused unused = Unused::kZero;
 };
 
+enum class TpuGeneration { kV2, kV3, kV4, kV5e, kV5p, kV6e };
+
+// The emulated TPU.
+struct TpuSpec {
+  TpuGeneration generation = TpuGeneration::kV3;
+  int64_t device_prefetch_size = 8;   // batches that wait on the device
+  std::optional<int64_t> max_graphs;  // none: any number
+};
+
 struct Recipe {
   int64_t schema_version = 1;
   std::string name;  // default: the recipe file's stem
@@ -287,6 +296,7 @@ struct Recipe {
   ScalerSpec scaler;
   CommSpec comm;
   std::optional<ProfileSpec> profile;
+  TpuSpec tpu;
   std::optional<int64_t> cpu_memory;  // cpu: {memory}; bytes for tensors of each process
 };
 

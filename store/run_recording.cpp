@@ -43,16 +43,19 @@ void RunRecording::write_events() {
 
 bool RunRecording::commit(int64_t dropped_points, bool durable) {
   const RunHandle& run = begin();
-  if (!durable && series_->pending() == 0 && events_.empty() && !provenance_ && !heartbeat_due()) return false;
+  const bool given = series_->pending() > 0 || !events_.empty() || provenance_ || device_account_;
+  if (!durable && !given && !heartbeat_due()) return false;
   Transaction transaction(store_.database(), Transaction::Kind::kWrite, durable);
   series_->write();
   write_events();
   if (provenance_) put_provenance(store_, run, *provenance_);
+  if (device_account_) put_device_account(store_, run, *device_account_);
   heartbeat(store_, run, dropped_points);  // every commit is a sign of life
   commit_with_room(store_.database(), transaction);
   series_->committed();
   events_.clear();
   provenance_.reset();
+  device_account_.reset();
   last_heartbeat_ = std::chrono::steady_clock::now();
   return true;
 }

@@ -98,6 +98,13 @@ void RunWriter::provenance(Provenance provenance) {
   });
 }
 
+void RunWriter::device_account(DeviceAccount account) {
+  submit([account = std::move(account)](RunRecording& recording) mutable {
+    recording.add_device_account(std::move(account));
+    return std::monostate();
+  });
+}
+
 StateSnapshot RunWriter::snapshot() {
   const std::lock_guard lock(mutex_);
   StateSnapshot snapshot = std::exchange(spare_, {});

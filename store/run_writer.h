@@ -72,6 +72,9 @@ class RunWriter {
   // Records what the attempt runs on, in place of what was recorded of that before; any thread may call it.
   void provenance(Provenance provenance);
 
+  // Records what a device has compiled and counted so far, in place of what was recorded of that before.
+  void device_account(DeviceAccount account);
+
   // A cleared snapshot to fill: a used one with its memory where there is one.
   StateSnapshot snapshot();
 

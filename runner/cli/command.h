@@ -39,6 +39,8 @@ struct Options {
   bool purge = false;
   bool trash = false;
   bool log = false;
+  bool ir = false, hlo = false;
+  bool metrics_report = false, upstream_durations = false;
   static constexpr int64_t kNotGiven = -1;  // what is given is never negative
   int64_t epochs = kNotGiven;               // 1
   int64_t limit = kNotGiven;                // all

@@ -74,6 +74,16 @@ constexpr Argument kLs[] = {
     {"--limit", "N", "only the first N; default: all", &Options::limit},
     {"--trash", "", "the runs in the trash instead", &Options::trash}};
 constexpr Argument kRunOnly[] = {kRun};
+constexpr Argument kShow[] = {
+    kRun,
+    {"--metrics-report", "", "the metrics of an emulated TPU, as PyTorch/XLA prints them", &Options::metrics_report},
+    {"--upstream-durations", "", "of that: as PyTorch/XLA writes them, with its error in rounding",
+     &Options::upstream_durations}};
+constexpr Argument kGraphs[] = {
+    kRun,
+    {"[KEY]", "", "a graph, or the beginning of its key: tells all about it", &Options::key},
+    {"--ir", "", "prints its nodes as traced", &Options::ir},
+    {"--hlo", "", "prints the module that it is lowered to", &Options::hlo}};
 constexpr Argument kMetrics[] = {
     kRun,
     {"[METRIC]", "", "prints every point of it: step, tab, value with every digit", &Options::metric, Kind::kMetric}};
@@ -198,7 +208,11 @@ constexpr Command kCommands[] = {
     {"show", Group::kStore, "show everything recorded about a run",
      "Status, attempts, metrics, states, artifacts, parameters, events, notes, machine, kernels, git\n"
      "state and environment.",
-     kRunOnly, "runner show @last\nrunner show digits", show, report::failure_document},
+     kShow, "runner show @last\nrunner show on-tpu --metrics-report", show, report::failure_document},
+    {"graphs", Group::kStore, "list the graphs that an emulated TPU compiled, and why",
+     "One row for each compilation, of all attempts: the training batch at which the graph first ran, how\n"
+     "often it ran, its size, its memory and the time that a step is predicted to take on the device.",
+     kGraphs, "runner graphs on-tpu\nrunner graphs on-tpu --json", graphs, report::failure_document},
     {"metrics", Group::kStore, "list the metrics of a run, or every point of one", "", kMetrics,
      "runner metrics @last\nrunner metrics digits train/loss", metrics, report::failure_document},
     {"plot", Group::kStore, "draw a metric of runs in the terminal, or as a picture",

@@ -58,6 +58,7 @@ void follow(train::Replica& replica) {
                       .make_hooks = lua::hooks_maker(job.sources, /*silent=*/true),
                       .observer = observer,
                       .summary = nullptr,
+                      .metrics_document = nullptr,
                       .stop = replica.stop()},
                      replica.collectives());
 }

@@ -81,7 +81,7 @@ constexpr std::string_view kSgdScalars[] = {"lr", "momentum", "fresh", "nesterov
 
 std::vector<Slot> sgd_slots(const OptimizerHyper& hyper) {
   if (hyper.momentum == 0) return {};
-  return {{"momentum_buffer"}};
+  return {{.name = "momentum_buffer"}};
 }
 
 template <class Number>
@@ -186,7 +186,7 @@ Updated rmsprop(const OptimizerHyper& hyper, Value p, Value g, Values slots, Val
 constexpr std::string_view kAdagradScalars[] = {"rate"};
 
 std::vector<Slot> adagrad_slots(const OptimizerHyper& hyper) {
-  return {{"sum", hyper.initial_accumulator_value}};
+  return {{.name = "sum", .initial = hyper.initial_accumulator_value, .from_start = true}};
 }
 
 template <class Number>

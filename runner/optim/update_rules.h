@@ -23,6 +23,7 @@ using backends::Value;
 struct Slot {
   std::string_view name;  // "exp_avg"
   double initial = 0;
+  bool from_start = false;  // torch's optimizer makes it when it is made itself, not in its first update
 };
 
 struct Updated {

@@ -299,7 +299,7 @@ std::string events_lines(const store::RunDetails& details) {
   return text;
 }
 
-std::string show_document(const store::RunDetails& details) {
+std::string show_document(const store::RunDetails& details, const std::string& tpu_metrics) {
   json::Object document = run_row_json(details.run);
   const json::Object more{{"host", details.run.host},
                           {"pid", details.run.pid},
@@ -318,6 +318,7 @@ std::string show_document(const store::RunDetails& details) {
                           {"artifacts", json::list_of(details.artifacts, artifact_json)},
                           {"events", json::list_of(details.events, event_json)},
                           {"notes", json::list_of(details.notes, note_json)},
+                          {"tpu", tpu_metrics.empty() ? json::Value() : json::parse(tpu_metrics)},
                           {"summary", json::parse(details.run.summary_json)}};
   document.insert(document.end(), more.begin(), more.end());
   add_damage(document, details.damage);

@@ -119,6 +119,7 @@ RunResult ReplicaRun::execute() {
   }
   if (profiler_) keep_trace(profiler_->end(/*ranks=*/nullptr));  // of a run that has failed
   if (tracked()) end_tracking();
+  record_.keep_account(session_.tpu);
   finish();
   return std::move(record_.result);
 }

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/tpu/metrics_snapshot.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/memory_use.h"
 #include "runner/train/step/hooks.h"
@@ -104,7 +105,9 @@ struct RunRequest {
   MakeHooks make_hooks = nullptr;  // of the recipe; null: it has none
   Observer& observer;
   std::string (*summary)(const RunResult& result);  // the document that is kept with the run
-  const std::atomic<int>& stop;                     // 1: finish the window, save a state, return kInterrupted
+  // What is kept of the metrics of a device that has such.
+  std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
+  const std::atomic<int>& stop;  // 1: finish the window, save a state, return kInterrupted
   bool record_batches = false;
   std::string binary_version = {};  // of this program, for the record
   // What the attempt runs on and from, the hook aside, which the run adds: recorded with the attempt.

@@ -64,6 +64,7 @@ The examples are run one after the other, in a folder with `recipes/` in it and 
 
 ```sh
 runner exec recipes/wine.yaml name=traced profile.active=3 profile.repeat=1
+runner exec recipes/wine.yaml name=on-tpu backend=tpu num_processes=1
 runner exec recipes/wine.yaml
 zcat recipes/data/digits.csv.gz | head -n 50 > more-digits.csv
 cut -d, -f1-64 more-digits.csv > new.csv

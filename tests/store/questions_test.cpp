@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/device_account.h"
 #include "store/queries.h"
 #include "store/removal.h"
 #include "store/run_writer.h"
@@ -164,6 +165,7 @@ TEST_F(Questions, ViewsLeaveOutWhatIsInTheTrash) {
   {
     Transaction transaction(store.database(), Transaction::Kind::kWrite);
     put_provenance(store, {run.id, 1, run.uid}, {{}, R"({"cpu":"EPYC"})", {{"include", "base.yaml", "seed: 1"}}});
+    put_device_account(store, {run.id, 1, run.uid}, {1, {GraphRow{}}, "{}"});
     transaction.commit();
   }
   std::vector<std::string> views;
@@ -179,7 +181,7 @@ TEST_F(Questions, ViewsLeaveOutWhatIsInTheTrash) {
     return all;
   };
   const std::map<std::string, int64_t> before = counts();
-  EXPECT_EQ(before.size(), 11u);
+  EXPECT_EQ(before.size(), 12u);
   for (const auto& [view, rows] : before) EXPECT_EQ(rows > 0, view != "trash") << view;
   trash_run(store, run.id);
   for (const auto& [view, rows] : counts()) EXPECT_EQ(rows, view == "trash" ? 1 : 0) << view;

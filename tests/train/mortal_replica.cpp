@@ -110,6 +110,7 @@ int live_and_die(const std::vector<std::string>& words) {
                  .resume = {},
                  .observer = observer,
                  .summary = nullptr,
+                 .metrics_document = nullptr,
                  .stop = replica.stop()},
                 ranks);
   } catch (const std::exception&) {

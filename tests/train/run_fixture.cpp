@@ -50,6 +50,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .make_hooks = options.make_hooks,
               .observer = observer,
               .summary = [](const RunResult&) { return std::string("{}"); },
+              .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },
               .stop = stop,
               .record_batches = true,
               .job = schema::resolved_json(read),

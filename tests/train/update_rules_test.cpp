@@ -10,6 +10,7 @@
 #include "backends/graph/ops.h"
 #include "backends/tensor/float16.h"
 #include "tests/golden/golden.h"
+#include "tests/train/golden_optimizer.h"
 
 namespace runner::optim {
 namespace {
@@ -19,41 +20,6 @@ using backends::InputKind;
 using backends::Program;
 using backends::Shape;
 using testing::Golden;
-
-schema::OptimizerType type_of(const std::string& name) {
-  if (name == "sgd") return schema::OptimizerType::kSgd;
-  if (name == "adam") return schema::OptimizerType::kAdam;
-  if (name == "adamw") return schema::OptimizerType::kAdamW;
-  if (name == "rmsprop") return schema::OptimizerType::kRmsprop;
-  if (name == "adagrad") return schema::OptimizerType::kAdagrad;
-  return schema::OptimizerType::kLion;
-}
-
-schema::OptimizerHyper hyper_of(const Golden& item, schema::OptimizerType type) {
-  const Golden written = item["hyper"];
-  const auto number = [&](const char* key, double otherwise) {
-    return written.has(key) ? written[key].number() : otherwise;
-  };
-  const auto flag = [&](const char* key) { return written.has(key) && written[key].flag(); };
-  schema::OptimizerHyper hyper;
-  hyper.lr = number("lr", 0.01);
-  hyper.weight_decay = number("weight_decay", type == schema::OptimizerType::kAdamW ? 0.01 : 0.0);
-  hyper.momentum = number("momentum", 0);
-  hyper.dampening = number("dampening", 0);
-  hyper.nesterov = flag("nesterov");
-  hyper.amsgrad = flag("amsgrad");
-  hyper.centered = flag("centered");
-  hyper.alpha = number("alpha", 0.99);
-  hyper.lr_decay = number("lr_decay", 0);
-  hyper.initial_accumulator_value = number("initial_accumulator_value", 0);
-  hyper.eps = number("eps", type == schema::OptimizerType::kAdagrad ? 1e-10 : 1e-8);
-  if (type == schema::OptimizerType::kLion) hyper.beta2 = 0.99;
-  if (written.has("betas")) {
-    hyper.beta1 = written["betas"].numbers()[0];
-    hyper.beta2 = written["betas"].numbers()[1];
-  }
-  return hyper;
-}
 
 // One flat group on a device: both tensors of the golden one behind the other.
 class Group {
@@ -145,7 +111,7 @@ TEST(UpdateRules, TenStepsAreTorchs) {
     for (const float value : tensor.tensor().as<float>()) start.push_back(static_cast<double>(value));
   for (const Golden& item : file.cases()) {
     SCOPED_TRACE(item.name());
-    const schema::OptimizerType type = type_of(item["optimizer"].text());
+    const schema::OptimizerType type = optimizer_type_of(item["optimizer"].text());
     const schema::OptimizerHyper hyper = hyper_of(item, type);
     const bool f64 = item["dtype"].text() == "f64";
     Group group(type, hyper, f64 ? DType::kF64 : DType::kF32, start);

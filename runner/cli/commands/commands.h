@@ -29,6 +29,7 @@ int metrics(const Options& options, report::Output& out);
 int plot(const Options& options, report::Output& out);
 int watch(const Options& options, report::Output& out);
 int states(const Options& options, report::Output& out);
+int graphs(const Options& options, report::Output& out);
 int diff(const Options& options, report::Output& out);
 int sql(const Options& options, report::Output& out);
 int export_run(const Options& options, report::Output& out);

@@ -15,6 +15,7 @@
 #include "runner/report/provenance.h"
 #include "runner/report/run_text.h"
 #include "runner/report/summary.h"
+#include "runner/report/xla/report_json.h"
 #include "runner/train/states/forking.h"
 #include "schema/compose.h"
 #include "schema/json.h"
@@ -175,6 +176,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .make_hooks = lua::hooks_maker(beginning.hook),
        .observer = observer,
        .summary = report::run_document,
+       .metrics_document = report::xla::metrics_document,
        .stop = stop,
        .binary_version = version(),
        .provenance = report::provenance_at_start(beginning.includes),

@@ -3,14 +3,42 @@
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/run_text.h"
+#include "runner/report/xla/report_json.h"
+#include "store/device_account.h"
 
 namespace runner::cli {
+namespace {
+
+// Of the newest attempt on an emulated TPU; empty: there is none.
+std::string tpu_metrics(store::Store& store, const store::RunRow& run) {
+  const std::vector<store::DeviceAccount> accounts = store::read_device_accounts(store, run.id);
+  return accounts.empty() ? "" : accounts.back().metrics_json;
+}
+
+int show_metrics_report(store::Store& store, const Options& options, report::Output& out) {
+  RUN_CHECK(!options.json, ErrorKind::kUsage, "--json has the metrics under tpu; leave out --metrics-report");
+  const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
+  const std::string metrics = tpu_metrics(store, run);
+  RUN_CHECK(!metrics.empty(), ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
+            run.backend);
+  const auto report = report::xla::report_of_json(json::parse(metrics));
+  RUN_CHECK(report.has_value(), ErrorKind::kStore, "the metrics report of run {} is damaged; use a copy of the store",
+            run.uid);
+  out.data(report::xla::report_text(*report, options.upstream_durations ? report::xla::DurationStyle::kUpstream
+                                                                        : report::xla::DurationStyle::kExact));
+  return 0;
+}
+
+}  // namespace
 
 int show(const Options& options, report::Output& out) {
+  RUN_CHECK(options.metrics_report || !options.upstream_durations, ErrorKind::kUsage,
+            "--upstream-durations goes with --metrics-report");
   store::Store store = open_store(options);
+  if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::what_is_left(store, store::find_run(store, options.run, store::Trash::kIncluded));
-  out.data(options.json ? report::show_document(details)
+  out.data(options.json ? report::show_document(details, tpu_metrics(store, details.run))
                         : report::show_text(details, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {
     out.talk(

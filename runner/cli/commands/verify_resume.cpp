@@ -7,6 +7,7 @@
 #include "runner/lua/hook_file.h"
 #include "runner/report/documents.h"
 #include "runner/report/verification.h"
+#include "runner/report/xla/report_json.h"
 
 namespace runner::cli {
 
@@ -26,6 +27,7 @@ int verify_resume(const Options& options, report::Output& out) {
       .make_hooks = lua::hooks_maker(),
       .job = std::move(job),
       .summary = report::run_document,
+      .metrics_document = report::xla::metrics_document,
       .progress = [&](const std::string& line) { out.talk(line + '\n'); },
   });
   out.data(options.json ? report::verification_document(verdict) : report::verification_text(verdict));

@@ -114,6 +114,10 @@ json::Object report_json(const MetricsReport& report) {
   return {{"metrics", metrics_json(report)}, {"counters", counters_json(report)}};
 }
 
+std::string metrics_document(const backends::tpu::MetricsSnapshot& snapshot) {
+  return json::line(report_json(report_of(snapshot)));
+}
+
 std::optional<MetricsReport> report_of_json(const json::Value& document) {
   const json::Value *const metrics = find_member(document, "metrics"), *const counters =
                                                                            find_member(document, "counters");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "runner/report/xla/metrics_report.h"
 #include "schema/json.h"
@@ -17,6 +18,7 @@ json::Object counters_json(const MetricsReport& report);
 
 // Both, in one object; and the report that it was made of, where that was a report_of().  None: it is no such object.
 json::Object report_json(const MetricsReport& report);
+std::string metrics_document(const backends::tpu::MetricsSnapshot& snapshot);  // of its report_of(), as a text
 std::optional<MetricsReport> report_of_json(const json::Value& document);
 
 }  // namespace runner::report::xla

@@ -64,6 +64,7 @@ Segment& CustomLoop::segment() {
 void CustomLoop::begin_segment() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
+  trainer_.find_absent_states();
   segment_.emplace(trainer_.builder(),
                    Segment::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
                                       .training = training,
@@ -170,10 +171,11 @@ std::optional<CustomLoop::Rows> CustomLoop::rows() const {
 void CustomLoop::catch_up() {
   if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
   backends::Program& program = segment_->inputs().forward.program;
-  trainer_.read_value(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
+  trainer_.read_bytes(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
 }
 
 void CustomLoop::mark_step() {
+  trainer_.note_step_mark();
   end_segment();
   begin_segment();
 }
@@ -224,6 +226,7 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
     load_training();
     if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
+    trainer_.begin_batch(*train_.batch, /*training=*/true);
     if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};
@@ -266,6 +269,7 @@ std::optional<int64_t> CustomLoop::next_eval_batch() {
   } else {
     --eval_.left;
     eval_.batch = &eval_.loader->next();
+    trainer_.begin_batch(*eval_.batch, /*training=*/false);
     eval_.number = ++batches_;
   }
   begin_segment();

@@ -1,6 +1,7 @@
 #include "runner/train/loop/evaluator.h"
 
 #include <cstring>
+#include <utility>
 
 #include "runner/data/loader.h"
 #include "runner/train/replicas/reduction.h"
@@ -64,6 +65,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
               trainer_.counters.windows);
     const data::Batch& batch = loader.next();
+    trainer_.begin_batch(batch, /*training=*/false);
     if (!batch.weighs()) {
       trainer_.record(batch, /*training=*/false);
       continue;
@@ -143,8 +145,9 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   EvaluatedSet set;
   set.outputs = trainer_.encoding().outputs;
   MetricSums of_hook;
+  bool first = true;
   const auto evaluate = [&](const data::Batch& batch) {
-    trainer_.evaluate(batch, evaluated_);
+    trainer_.evaluate(batch, std::exchange(first, false), evaluated_);
     try {
       score(batch, metrics);
     } catch (const Error& error) {
@@ -154,6 +157,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
     for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
   };
   each_batch(evaluate, interrupted);
+  trainer_.note_scalar_read();
   if (ranks_ != nullptr) {
     metrics.merge(*ranks_, site("eval metrics"));
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));

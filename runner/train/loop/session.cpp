@@ -29,9 +29,22 @@ int threads_of(const schema::Recipe& recipe) {
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
 }
 
+backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
+  const auto generation = static_cast<backends::tpu::Generation>(recipe.tpu.generation);
+  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
+  RUN_CHECK(recipe.num_processes <= row.devices_on_board, ErrorKind::kRecipe,
+            "num_processes is {}, but a board of TPU {} has {} devices; take no more, or another tpu.generation",
+            recipe.num_processes, row.name, row.devices_on_board);
+  return {.machine = {.generation = generation, .replicas = static_cast<int>(recipe.num_processes)},
+          .prefetched_batches = recipe.tpu.device_prefetch_size};
+}
+
 // Its workers take no signals.
 std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe) {
   const store::SignalsBlocked blocked;
+  if (recipe.backend == schema::Backend::kTpu)
+    return backends::tpu::make_tpu_device(
+        {.threads = threads_of(recipe), .hardware = hardware_of(recipe), .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
@@ -55,18 +68,42 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
+namespace {
+
+// As a device without flat buffers would have them.
+std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
+  const bool of_parameters =
+      array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
+  if (!of_parameters) return {array.type};
+  std::vector<backends::TensorType> tensors;
+  for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
+    tensors.push_back({array.type.dtype, parameters[id].shape});
+  return tensors;
+}
+
+std::vector<std::vector<backends::TensorType>> state_tensors(const Trainer& trainer) {
+  std::vector<std::vector<backends::TensorType>> tensors;
+  for (const DeviceArray& array : trainer.layout().arrays())
+    tensors.push_back(tensors_in(array, trainer.model().parameters));
+  return tensors;
+}
+
+}  // namespace
+
 Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_)
     : recipe(recipe_),
       data(data::load(recipe)),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
       device(make_device(recipe)),
+      tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
+  if (tpu != nullptr) tpu->set_state_tensors(state_tensors(trainer));
   if (has(hooks, HookEntry::kSchedule)) ask_hook_for_schedule();
 }
 

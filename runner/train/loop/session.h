@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/tpu/tpu_device.h"
 #include "runner/data/load.h"
 #include "runner/data/plan.h"
 #include "runner/optim/lr_schedule.h"
@@ -27,6 +28,7 @@ struct Session {
   data::DataPlan plan;
   optim::RunScale scale;
   std::unique_ptr<backends::Device> device;
+  backends::tpu::TpuDevice* const tpu;  // the same; null: it is another one
   Trainer trainer;
   optim::LrSchedule schedule;
 

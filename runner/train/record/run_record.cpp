@@ -8,6 +8,7 @@
 #include "backends/kernels/kernel_choices.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/formats/chrome_trace.h"
+#include "runner/train/record/device_account.h"
 #include "runner/train/record/log_sink.h"
 #include "runner/train/step/loss_scaler.h"
 #include "schema/error.h"
@@ -162,6 +163,13 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kStore) throw;  // the writer warns of those
   }
+}
+
+void RunRecord::keep_account(const backends::tpu::TpuDevice* device) {
+  if (!writer_ || device == nullptr) return;
+  store::DeviceAccount account = account_of(*device);
+  account.metrics_json = request_.metrics_document(device->metrics());
+  writer_->device_account(std::move(account));
 }
 
 void RunRecord::keep_trace(const std::string& events) {

@@ -63,6 +63,8 @@ class RunRecord {
   void collect();
   // An error of the store is a warning; any other is thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
+  // What a device keeps account of (null: nothing), in place of what it had before.
+  void keep_account(const backends::tpu::TpuDevice* device);
   // A cycle of `profile`, as parts of a trace (formats/chrome_trace.h): an artifact, and in profile.out.
   void keep_trace(const std::string& events);
   // The state that the run has (none: any); throws Error(kRun) where it has none.

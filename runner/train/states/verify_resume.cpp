@@ -140,6 +140,7 @@ class Verifier {
                                            .make_hooks = request_.make_hooks,
                                            .observer = killer,
                                            .summary = request_.summary,
+                                           .metrics_document = request_.metrics_document,
                                            .stop = stop,
                                            .record_batches = true,
                                            .job = request_.job});

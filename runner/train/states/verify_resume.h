@@ -23,6 +23,7 @@ struct VerifyRequest {
   MakeHooks make_hooks = nullptr;  // of the recipe; null: it has none
   std::string job = {};            // RunRequest::job
   std::string (*summary)(const RunResult& result);
+  std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
   std::function<void(const std::string& line)> progress;  // told what happens
 };
 

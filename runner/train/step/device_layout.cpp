@@ -35,7 +35,10 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
     const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
-    for (size_t s = 0; s < slots.size(); ++s) add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
+    for (size_t s = 0; s < slots.size(); ++s) {
+      add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
+      arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
+    }
     if (keeps_gradients) add(Role::kGradients, b, 0, "gradients");
     if (is_power_sgd(comm)) add_compression(parameters, comm, b);
     if (skips_unused(comm)) add_use(parameters, b, keeps_gradients);

@@ -65,6 +65,7 @@ struct DeviceArray {
   std::string name;    // "parameters 0", "exp_avg 0", "logged sum"
   backends::TensorType type;
   double initial = 0;
+  bool from_start = true;  // false: of zeros, which the first update may make itself
 };
 
 class DeviceLayout {

@@ -7,6 +7,7 @@
 
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
+#include "runner/optim/traced_scalars.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/power_sgd.h"
 #include "schema/error.h"
@@ -172,6 +173,7 @@ Gradients Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) cons
 Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shares);
   RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
+  optim::trace_clip_grad_norm(limit, traced_);
   const Value norm = ops::sqrt(squares);
   const Value factor = clip_factor(norm, limit);
   for (int32_t b = 0; b < buffers(); ++b)
@@ -181,6 +183,7 @@ Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
 }
 
 void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
+  optim::trace_clip_grad_value(limit, traced_);
   for (int32_t b = 0; b < buffers(); ++b)
     if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
       gradient = ops::clamp(gradient, -limit, limit);
@@ -230,6 +233,7 @@ std::vector<Value> Segment::scalar_inputs(const optim::Rule& rule, const WindowR
   const auto names = optim::scalar_names(rule.type);
   std::vector<double> numbers(names.size());
   optim::step_scalars(rule, rates.of(rule), number, numbers);
+  optim::trace_scalars(rule, rates.of(rule), number, traced_);
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
   return scalars;

@@ -91,6 +91,8 @@ class Segment {
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
   const std::vector<double>& scalars() const { return scalars_; }
+  // The numbers that the same code would hand to PyTorch (Arguments::traced).
+  const std::vector<backends::TracedScalar>& traced() const { return traced_; }
   // Where the device counts: those of the schedule, by how often it has moved in this segment.
   const std::vector<WindowRates>& rates() const { return rates_; }
   const std::vector<std::vector<std::byte>>& given() const { return given_; }  // in the order of the inputs
@@ -131,6 +133,7 @@ class Segment {
   nn::Forward forward_;
   StepInputs inputs_;
   std::vector<double> scalars_;
+  std::vector<backends::TracedScalar> traced_;
   std::vector<WindowRates> rates_;
   int64_t moves_ = 0;  // of the schedule, at most
   std::vector<std::vector<std::byte>> given_;

@@ -325,6 +325,18 @@ Program StepBuilder::forward(Recorded recorded, bool labelled) const {
   return std::move(recorded.program);
 }
 
+Program StepBuilder::evaluation_graph(const Recorded& recorded, bool first) const {
+  Program graph = recorded.program;
+  const auto value = [&graph](ValueId id) { return Value{&graph, id}; };
+  const Value counted = value(recorded.counted);
+  Value sums = loss_and_weight(ops::sum(ops::mul(value(recorded.losses), counted)),
+                               ops::sum(ops::mul(value(recorded.weights), counted)));
+  if (!first) sums = ops::add({&graph, graph.input(InputKind::kState, "evaluation sum", sums.type())}, sums);
+  graph.output("evaluation sum", sums.id);
+  recorded.output_metrics(graph);
+  return graph;
+}
+
 backends::StepSpecification StepBuilder::specification(const Recorded& recorded, const StepShape& shape) const {
   backends::StepSpecification words = {
       kTrainingStep,    shape.first,      shape.last,  recorded.losses,
@@ -348,8 +360,9 @@ backends::StepSpecification StepBuilder::specification(const Recorded& recorded,
   return words;
 }
 
-backends::StepSpecification StepBuilder::forward_specification(const Recorded& recorded, bool labelled) const {
-  backends::StepSpecification words = {kForwardStep,     labelled,        recorded.outputs,
+backends::StepSpecification StepBuilder::forward_specification(const Recorded& recorded, bool labelled,
+                                                               bool first) const {
+  backends::StepSpecification words = {kForwardStep,     labelled,        first,           recorded.outputs,
                                        recorded.targets, recorded.losses, recorded.weights};
   append(words, recorded.metrics);
   return words;

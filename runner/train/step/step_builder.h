@@ -140,12 +140,15 @@ class StepBuilder {
   Completed complete(const Recorded& recorded, const StepShape& shape) const;
   // The model alone, made from a forward part recorded for evaluation; returns ForwardOutput.
   backends::Program forward(Recorded recorded, bool labelled) const;
+  // What an evaluation in the user's code has a device compile in its place: Σ mask · loss and Σ mask · weight are kept
+  // on the device, where the first batch writes and later ones add.
+  backends::Program evaluation_graph(const Recorded& recorded, bool first) const;
 
   // Everything but the recorded Program that decides what complete() makes of it: with that the key of the plan cache.
   // Equal for steps of different recipes that differ in rates alone, where those are scalars.
   backends::StepSpecification specification(const Recorded& recorded, const StepShape& shape) const;
   // The same for forward().
-  backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled) const;
+  backends::StepSpecification forward_specification(const Recorded& recorded, bool labelled, bool first) const;
 
  private:
   // What every recording begins with: the inputs, and the parameters as parts of them.

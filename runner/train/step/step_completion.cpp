@@ -48,10 +48,12 @@ class StepCompletion {
         program_(std::move(program)),
         arrays_(builder.layout(), array_inputs(program_, builder.layout())) {}
 
-  StepBuilder::Completed of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape) {
+  StepBuilder::Completed of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape,
+                                  bool over_replicas = false) {
     sum_batch(recorded);
     std::vector<bool> reached = differentiate(recorded, shape.parts);
     if (!shape.first) add_window();
+    if (over_replicas) reduce_all();
     if (shape.last) scale_gradients();
     recorded.output_metrics(program_);
     shape.last ? update_all() : keep_window();
@@ -151,6 +153,12 @@ class StepCompletion {
     for (Value& gradient : by_rank) gradient = on_its_way(ops::mul(gradient, mean_factor()), comm);
     const Value sum = on_its_way(left_fold(by_rank), comm);
     return is_power_sgd(comm) ? compressed(arrays_, builder_, buffer, sum) : sum;
+  }
+
+  void reduce_all() {
+    sums_ = ops::all_reduce(sums_, backends::Reduction::kSum, Subject::kLoss);
+    for (Value& gradient : gradients_)
+      if (gradient) gradient = ops::all_reduce(gradient, backends::Reduction::kSum, Subject::kGradients);
   }
 
   // Of all gradients, where this replica has a share of them.
@@ -329,6 +337,11 @@ StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuild
                                      const StepShape& shape) {
   const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
+}
+
+Program replica_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape) {
+  const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
+  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, true).program;
 }
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window) {

@@ -53,6 +53,11 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                      const StepShape& shape);
 
+// The last step of a window as each replica of a device without common memory would have it: sums and gradients are
+// added up over all replicas in it, and each updates weights of its own.
+backends::Program replica_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
+                                const StepShape& shape);
+
 // Position of the output of complete_window() inside a window, of rank 0: the window's sum, (2) f64.  No state takes
 // it, since others may still read the one before.
 inline constexpr int kPartSum = 0;

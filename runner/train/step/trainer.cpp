@@ -11,6 +11,7 @@
 #include "backends/runtime/debug.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/float16.h"
+#include "runner/optim/traced_scalars.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/step/hook_agreement.h"
 #include "runner/train/step/loss_scaler.h"
@@ -153,14 +154,29 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
     builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
   }
-  if (kind.training)
-    return cache_.find_or_make(recorded_.program, builder_.specification(recorded_, kind.shape), [&] {
-      const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
-      note_unused(unused_parameters(completed.reached, model_.parameters));
-      return device_.compile(completed.program);
-    });
-  return cache_.find_or_make(recorded_.program, builder_.forward_specification(recorded_, kind.labelled),
-                             [&] { return device_.compile(builder_.forward(recorded_, kind.labelled)); });
+  if (!kind.training)
+    return cache_.find_or_make(recorded_.program,
+                               builder_.forward_specification(recorded_, kind.labelled, kind.shape.first),
+                               [&] { return compile_forward_step(kind); });
+  backends::StepSpecification step = builder_.specification(recorded_, kind.shape);
+  step.push_back(kind.closes_window);
+  return cache_.find_or_make(recorded_.program, step, [&] { return compile_training_step(kind); });
+}
+
+std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepKind& kind) {
+  const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
+  note_unused(unused_parameters(completed.reached, model_.parameters));
+  if (!kind.closes_window) return device_.compile_graph(completed.program, completed.program);
+  StepShape whole = kind.shape;
+  whole.last = true;
+  return device_.compile_graph(completed.program, replica_graph(builder_, recorded_, whole));
+}
+
+std::shared_ptr<backends::Executable> Trainer::compile_forward_step(const StepKind& kind) {
+  const backends::Program forward = builder_.forward(recorded_, kind.labelled);
+  if (!device_.keeps_graphs()) return device_.compile(forward);
+  return device_.compile_graph(forward,
+                               kind.labelled ? builder_.evaluation_graph(recorded_, kind.shape.first) : forward);
 }
 
 void Trainer::note_unused(const std::string& names) {
@@ -200,7 +216,7 @@ std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, bac
   const Step step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
     wanted.output("item", value);
-    return device_.compile(wanted);
+    return device_.compile_graph(wanted, wanted);
   });
   begin_exchange(/*again=*/true);
   execute("read", *step, arguments);
@@ -211,6 +227,7 @@ std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, bac
 
 std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
                                         const backends::Arguments& arguments) {
+  device_.note(backends::HostEvent::kScalarRead);
   const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
   const backends::DType dtype = program.type(value).dtype;
   std::vector<double> elements;
@@ -222,9 +239,11 @@ std::vector<double> Trainer::read_value(const backends::Program& program, backen
 
 void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
   segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
-                                      [&] { return device_.compile(segment.program()); });
+                                      [&] { return device_.compile_graph(segment.program(), segment.program()); });
   begin_exchange(/*again=*/false);
-  execute("segment", *segment_step_, arguments(segment, batch));
+  backends::Arguments arguments = this->arguments(segment, batch);
+  arguments.traced = segment.traced();
+  execute("segment", *segment_step_, arguments);
 }
 
 double Trainer::read_output(const Segment& segment, int output) {
@@ -235,8 +254,9 @@ double Trainer::read_output(const Segment& segment, int output) {
   return backends::load_element(dtype, value.data());
 }
 
-Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* batch) {
-  return step_of({.training = true, .labelled = true, .shape = shape}, batch);
+Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
+  closes_window &= device_.keeps_graphs();
+  return step_of({.training = true, .labelled = true, .shape = shape, .closes_window = closes_window}, batch);
 }
 
 // How many batches a window has changes nothing in a step but the loss scale.
@@ -252,9 +272,17 @@ void Trainer::prepare(const StepShape& shape) {
   if (shares_) check_memory("update", *meeting_step(/*ends_window=*/true), backends::SpanKind::kOptimizer);
 }
 
-Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled) {
+// Devices that keep no account of graphs need not know where an evaluation begins.
+Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled, bool first) {
   if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them
-  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch.size}}, &batch);
+  first |= !device_.keeps_graphs();
+  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch.size, .first = first}}, &batch);
+}
+
+void Trainer::begin_batch(const data::Batch& batch, bool training) {
+  batches_ += training;
+  // The device loader of PyTorch/XLA cuts before each batch, where it finds the end, and behind it.
+  device_.note(backends::HostEvent::kStepMark, batch.last_of_epoch ? 3 : 1);
 }
 
 void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
@@ -280,6 +308,8 @@ std::optional<double> Trainer::loss_scale() {
 }
 
 void Trainer::set_scalars(const WindowRates& rates) {
+  if (device_.keeps_graphs()) trace_scalars(rates);
+  find_absent_states();
   if (clock_) return;
   size_t next = 0;
   for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
@@ -294,6 +324,26 @@ void Trainer::set_scalars(const WindowRates& rates) {
   }
 }
 
+// Of an update as torch.optim and torch.nn.utils have it.  Where the device counts, its numbers are on it.
+void Trainer::trace_scalars(const WindowRates& rates) {
+  traced_.clear();
+  if (const auto limit = recipe_.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
+  if (const auto limit = recipe_.train.clip_grad_value) optim::trace_clip_grad_value(*limit, traced_);
+  for (const OptimizerGroup& group : optimizers_.groups)
+    if (!clock_) optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group.optimizer) + 1, traced_);
+}
+
+// An optimizer makes its slots in its first update.
+void Trainer::find_absent_states() {
+  absent_.clear();
+  if (!device_.keeps_graphs()) return;
+  for (size_t i = 0; i < layout_.arrays().size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    if (!array.from_start && updates_of(builder_.group_of(array.buffer).optimizer) + pending() == 0)
+      absent_.push_back(static_cast<int32_t>(i));
+  }
+}
+
 backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
                                        const backends::SourceLines* lines,
                                        std::span<const std::vector<std::byte>> given) {
@@ -304,9 +354,14 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const
   batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
   const std::span<const std::byte* const> inputs(batch_inputs_);
   backends::Exchange* const exchange = exchange_ ? &*exchange_ : nullptr;
-  if (batch == nullptr)
-    return {
-        .states = states_, .batch = inputs.subspan(kDrawKey), .scalars = scalars, .lines = lines, .exchange = exchange};
+  backends::Arguments arguments{.states = states_,
+                                .batch = inputs.subspan(kDrawKey),
+                                .scalars = scalars,
+                                .lines = lines,
+                                .absent = absent_,
+                                .step = batches_,
+                                .exchange = exchange};
+  if (batch == nullptr) return arguments;
   random_key_[1] = batch->position.epoch;
   const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;
@@ -315,7 +370,8 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const
   batch_inputs_[kMask] = bytes(batch->weights);
   batch_inputs_[kSampleIds] = bytes(batch->ids);
   batch_inputs_[kRandomKey] = bytes_of(random_key_).data();
-  return {.states = states_, .batch = inputs, .scalars = scalars, .lines = lines, .exchange = exchange};
+  arguments.batch = inputs;
+  return arguments;
 }
 
 backends::Arguments Trainer::arguments(const Segment& segment, const data::Batch* batch) {
@@ -387,8 +443,8 @@ double Trainer::take_logged_loss() {
   return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
 }
 
-void Trainer::evaluate(const data::Batch& batch, Evaluated& result) {
-  const Step step = forward_step(batch, true);
+void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) {
+  const Step step = forward_step(batch, true, first);
   execute("forward", *step, arguments(batch, lines_of_step(false)));
   const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
              width = static_cast<size_t>(encoding_.outputs);

@@ -127,6 +127,8 @@ class Trainer {
   void set_accumulation(int64_t batches) { accumulation_ = batches; }
   // Whether a batch is the last of its window, `before` of which are before it.
   bool ends_window(const data::Batch& batch, int64_t before) const;
+  // Before the updates of a segment count: a device that keeps account of graphs is told what exists.
+  void find_absent_states();
   // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
   void run_segment(const Segment& segment, const data::Batch* batch);
   double read_output(const Segment& segment, int output);
@@ -153,11 +155,20 @@ class Trainer {
   // Whether an array has an element for each of its buffer's parameters that means something now.
   bool is_of_parameters(const DeviceArray& array) const;
 
+  // A loader has given a batch, of training or not: a device that keeps account of graphs is told where the loop's code
+  // cuts them.
+  void begin_batch(const data::Batch& batch, bool training);
+  // Batches of training before the next one: of the whole run, when it goes on.
+  void set_batches_before(int64_t batches) { batches_ = batches; }
+  // The code of a loop cuts, or that of an evaluation reads its figures.
+  void note_step_mark() { device_.note(backends::HostEvent::kStepMark); }
+  void note_scalar_read() { device_.note(backends::HostEvent::kScalarRead); }
+
   // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
   void record(const data::Batch& batch, bool training);
 
-  // One batch through the model; `result` is overwritten.
-  void evaluate(const data::Batch& batch, Evaluated& result);
+  // One batch through the model; `result` is overwritten.  `first`: of an evaluation.
+  void evaluate(const data::Batch& batch, bool first, Evaluated& result);
   // The same without labels.
   void predict(const data::Batch& batch, std::span<float> outputs);
 
@@ -197,15 +208,19 @@ class Trainer {
   struct StepKind {
     bool training;
     bool labelled;    // of a forward step
-    StepShape shape;  // first and last: of a training step
+    StepShape shape;  // first and last: of a training step; first: of an evaluation, too
+    // Of replicas that update together, for an account of graphs: the update belongs to it.
+    bool closes_window = false;
     bool operator==(const StepKind&) const = default;
   };
 
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
   Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window, MetricSums& metrics);
-  // One part of a batch; `completes`: the update follows.
-  Step run_part(const data::Batch& part, bool completes, MetricSums& metrics);
+  // One part of a batch; `last`: of the window's last batch.
+  Step run_part(const data::Batch& part, bool last, MetricSums& metrics);
+  std::shared_ptr<backends::Executable> compile_training_step(const StepKind& kind);
+  std::shared_ptr<backends::Executable> compile_forward_step(const StepKind& kind);
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
   Step run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
@@ -228,8 +243,8 @@ class Trainer {
                backends::SpanKind kind = backends::SpanKind::kExecute);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
-  Step training_step(const StepShape& shape, const data::Batch* batch);
-  Step forward_step(const data::Batch& batch, bool labelled);
+  Step training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
+  Step forward_step(const data::Batch& batch, bool labelled, bool first = true);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
   std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
@@ -251,6 +266,7 @@ class Trainer {
   void write_initial_qs();
   int outcome_outputs() const;
   void set_scalars(const WindowRates& rates);
+  void trace_scalars(const WindowRates& rates);
   backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
     return arguments(&batch, scalars_, lines);
   }
@@ -274,6 +290,10 @@ class Trainer {
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
   std::vector<backends::Buffer*> states_, window_states_;
   std::vector<double> scalars_;
+  // What a device that keeps account of graphs is told (Arguments).
+  std::vector<backends::TracedScalar> traced_;
+  std::vector<int32_t> absent_;
+  int64_t batches_ = 0;                         // of training, so far
   std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
   std::string unused_;
   std::array<int64_t, 2> random_key_{}, draw_key_{};

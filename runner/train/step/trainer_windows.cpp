@@ -62,6 +62,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
   Step step;
   do {
     const data::Batch& batch = loader.next();
+    begin_batch(batch, /*training=*/true);
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
     if (window.done && clock_) clock_->begin_window(rates);
@@ -71,7 +72,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     }
     for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
       const data::Batch part = batch.part(first, at_once(batch.size - first));
-      step = run_part(part, window.done && steps_alone() && first + part.size == batch.size, metrics);
+      step = run_part(part, window.done && first + part.size == batch.size, metrics);
     }
   } while (!sums_behind(window));
   return step;
@@ -83,9 +84,12 @@ void Trainer::record(const data::Batch& batch, bool training) {
   builder_.record_into(recorded_, batch.size, training, reader(&batch));
 }
 
-Trainer::Step Trainer::run_part(const data::Batch& part, bool completes, MetricSums& metrics) {
-  Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part);
-  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments(part, lines_of_step(true)));
+Trainer::Step Trainer::run_part(const data::Batch& part, bool last, MetricSums& metrics) {
+  const bool completes = last && steps_alone();
+  Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part, last && !completes);
+  backends::Arguments arguments = this->arguments(part, lines_of_step(true));
+  if (last) arguments.traced = traced_;
+  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   hold(steps_alone() ? Held::kSum : Held::kShare);
   const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
   if (builder_.varies(true)) read_metrics(step, first_metric, metrics);

@@ -1,0 +1,53 @@
+// A graph as the emulated TPU has compiled it: what `runner graphs` shows a row of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/graph/program.h"
+
+namespace runner::backends::tpu {
+
+struct GraphKey {
+  uint64_t hi = 0, lo = 0;
+
+  bool operator==(const GraphKey&) const = default;
+  std::string to_string() const;  // 32 hexadecimal digits
+};
+
+// What decides which graph an execution is.
+struct GraphIdentity {
+  std::shared_ptr<const Program> program;  // as the user's code has traced it
+  std::vector<TracedScalar> scalars;       // numbers that it was handed
+  std::vector<int32_t> absent;             // states, by index among them, that it reads and that do not exist yet
+};
+
+// How many tensors a graph takes, gives, and updates in place; nodes as traced.
+struct GraphSize {
+  int64_t nodes = 0, inputs = 0, outputs = 0, donated = 0;
+};
+
+// What the hardware model says of it.
+struct GraphPrediction {
+  int64_t hbm_bytes = 0;  // at its peak, everything included
+  int64_t flops = 0, bytes = 0;
+  double least_seconds = 0, most_seconds = 0;
+  std::string formula;
+};
+
+struct Graph {
+  GraphKey key;
+  GraphIdentity identity;
+  GraphSize size;
+  GraphPrediction prediction;
+  std::string cause;       // why no cache had it
+  SourceMark line;         // of the hook, where the cause has one
+  int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before any
+  int64_t compile_ns = 0;
+  int64_t executions = 0;
+};
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,43 @@
+// The compile cache of an emulated TPU: graphs by a key of 128 bits, as PyTorch/XLA finds them.
+//
+// The key covers the traced Program, roots included, which numbers are baked into it or equal (scalar_signature.h), and
+// which states it makes itself because they do not exist yet.  What is found is compared, never trusted to the key.
+// Beyond its capacity the graph that was used longest ago is forgotten, and compiled again when it comes back.  Not
+// thread-safe.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <unordered_map>
+
+#include "backends/tpu/graph.h"
+
+namespace runner::backends::tpu {
+
+GraphKey key_of(const GraphIdentity& identity);
+
+class GraphCache {
+ public:
+  explicit GraphCache(size_t capacity = 2048) : capacity_(capacity) {}
+
+  // Null: it must be compiled.
+  Graph* find(const GraphKey& key, const GraphIdentity& identity);
+  // Keeps a compiled graph; its cause is found here, before the graph is among the others.
+  Graph& add(Graph graph);
+
+  // All that have ever been compiled, in order; they stay where they are.
+  const std::deque<Graph>& compiled() const { return compiled_; }
+
+ private:
+  struct KeyHash {
+    size_t operator()(const GraphKey& key) const { return key.lo; }
+  };
+
+  const size_t capacity_;
+  std::deque<Graph> compiled_;
+  std::list<Graph*> used_;  // the newest first
+  std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
+};
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,68 @@
+#include "backends/tpu/lowered_graph.h"
+
+#include <algorithm>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/graph/passes/rewriter.h"
+#include "backends/tpu/hbm_report.h"
+#include "schema/error.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+Program with_states_of_zeros(const GraphIdentity& graph) {
+  const Program& from = *graph.program;
+  Rewriter rewriter(from);
+  int32_t state = 0;
+  for (ValueId id = 0; id < from.size(); ++id) {
+    const ValueId now = rewriter.copy(id);
+    if (from.node(id).op != Op::kInput || static_cast<InputKind>(from.attrs(id)[0]) != InputKind::kState) continue;
+    if (std::ranges::binary_search(graph.absent, state++)) {
+      rewriter.make_from(id);
+      rewriter.map(id, rewriter.to().constant(0, rewriter.to().type(now)));
+    }
+  }
+  return rewriter.finish();
+}
+
+HbmOptions memory_of(const Hardware& hardware, bool donate) {
+  return {
+      .generation = hardware.machine.generation, .donate = donate, .prefetched_batches = hardware.prefetched_batches};
+}
+
+}  // namespace
+
+LoweredGraph::LoweredGraph(const GraphIdentity& graph, const std::vector<std::vector<TensorType>>& state_tensors)
+    : program_(legalise(optimise(with_states_of_zeros(graph)))), groups_(make_groups(program_)) {
+  size_t state = 0;
+  for (const Input& input : program_.inputs()) {
+    const bool known = input.kind == InputKind::kState && state < state_tensors.size();
+    inputs_.push_back(known ? state_tensors[state] : std::vector<TensorType>());
+    state += input.kind == InputKind::kState;
+  }
+}
+
+DeviceProgram LoweredGraph::device() const {
+  return {.program = program_, .groups = groups_, .inputs = inputs_, .types = kFullTypes};
+}
+
+GraphPrediction LoweredGraph::predict(const Hardware& hardware, bool donate) const {
+  const DeviceProgram device = this->device();
+  const HbmPlan memory = plan_hbm(device, memory_of(hardware, donate));
+  const StepTime time = predict_step(device, trace_tensors(device), hardware.machine);
+  return {.hbm_bytes = memory.peak(),
+          .flops = time.cost.flops,
+          .bytes = time.cost.bytes,
+          .least_seconds = time.least(),
+          .most_seconds = time.most(hardware.machine.generation),
+          .formula = formula_text(time, hardware.machine)};
+}
+
+void LoweredGraph::check_fits(const Hardware& hardware) const {
+  const DeviceProgram device = this->device();
+  const HbmOptions options = memory_of(hardware, /*donate=*/true);
+  const HbmPlan memory = plan_hbm(device, options);
+  if (!memory.fits()) throw Error(ErrorKind::kRun, resource_exhausted_text(device, options, memory));
+}
+
+}  // namespace runner::backends::tpu

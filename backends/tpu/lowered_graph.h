@@ -1,0 +1,43 @@
+// A traced graph as the device would run it: specialised, optimised, cut into fusions.
+//
+// States that do not exist yet are made in the graph, of zeros; passes and fusions are those of the engine.
+#pragma once
+
+#include <vector>
+
+#include "backends/plan/fusion.h"
+#include "backends/tpu/graph.h"
+#include "backends/tpu/hbm.h"
+#include "backends/tpu/roofline.h"
+
+namespace runner::backends::tpu {
+
+// The emulated machine.
+struct Hardware {
+  Machine machine;
+  int64_t prefetched_batches = 0;  // that wait on the device
+};
+
+class LoweredGraph {
+ public:
+  // `state_tensors`: those that each state holds, by index.
+  LoweredGraph(const GraphIdentity& graph, const std::vector<std::vector<TensorType>>& state_tensors);
+  LoweredGraph(const LoweredGraph&) = delete;  // what it gives refers to it
+  LoweredGraph& operator=(const LoweredGraph&) = delete;
+
+  const Program& program() const { return program_; }
+
+  // `donate`: at a step marker, not where a value is read.
+  GraphPrediction predict(const Hardware& hardware, bool donate) const;
+  // Throws Error(kRun) with XLA's words where the memory of the device is too small.
+  void check_fits(const Hardware& hardware) const;
+
+ private:
+  DeviceProgram device() const;
+
+  const Program program_;
+  const std::vector<Group> groups_;
+  std::vector<std::vector<TensorType>> inputs_;
+};
+
+}  // namespace runner::backends::tpu

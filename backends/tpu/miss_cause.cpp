@@ -1,0 +1,120 @@
+#include "backends/tpu/miss_cause.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "backends/graph/print.h"
+#include "backends/graph/type_text.h"
+#include "backends/tpu/scalar_signature.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+bool same_node(const Program& a, const Program& b, ValueId id) {
+  const Node &x = a.node(id), &y = b.node(id);
+  return x.op == y.op && x.type == y.type && std::ranges::equal(a.operands(id), b.operands(id)) &&
+         std::ranges::equal(a.attrs(id), b.attrs(id));
+}
+
+ValueId common_beginning(const Program& a, const Program& b) {
+  const ValueId end = std::min(a.size(), b.size());
+  ValueId id = 0;
+  while (id < end && same_node(a, b, id)) ++id;
+  return id;
+}
+
+// The same ops on the same values, whatever their shapes and attributes.
+bool same_ops(const Program& a, const Program& b) {
+  if (a.size() != b.size()) return false;
+  for (ValueId id = 0; id < a.size(); ++id)
+    if (a.node(id).op != b.node(id).op || !std::ranges::equal(a.operands(id), b.operands(id))) return false;
+  return true;
+}
+
+// How much a graph has in common with another.
+struct Nearness {
+  bool structure, ops;
+  ValueId beginning;
+  bool states;
+
+  bool operator<(const Nearness& other) const {
+    return std::tie(structure, ops, beginning, states) <
+           std::tie(other.structure, other.ops, other.beginning, other.states);
+  }
+};
+
+Nearness nearness(const GraphIdentity& a, const GraphIdentity& b) {
+  const Program &x = *a.program, &y = *b.program;
+  return {x.same_structure(y), same_ops(x, y), common_beginning(x, y), a.absent == b.absent};
+}
+
+std::string name_of_state(const Program& program, int32_t state) {
+  for (const Input& input : program.inputs())
+    if (input.kind == InputKind::kState && state-- == 0) return input.name;
+  return "";
+}
+
+std::string state_cause(const GraphIdentity& before, const GraphIdentity& now) {
+  if (now.absent.size() < before.absent.size())
+    return fmt::format("{} exists since the step before and is an input now: the first step makes it of zeros",
+                       name_of_state(*now.program, before.absent.front()));
+  return fmt::format("{} does not exist yet, and the graph makes it of zeros",
+                     name_of_state(*now.program, now.absent.front()));
+}
+
+const Input* input_at(const Program& program, ValueId id) {
+  const auto found = std::ranges::find(program.inputs(), id, &Input::value);
+  return found == program.inputs().end() ? nullptr : &*found;
+}
+
+std::string node_text(const Program& program, ValueId id) {
+  return fmt::format("{} {}", name_of(program.node(id).op), program.type(id));
+}
+
+std::string node_cause(const Program& before, const Program& now, ValueId id) {
+  const Input *was = input_at(before, id), *is = input_at(now, id);
+  if (was != nullptr && is != nullptr && was->name == is->name)
+    return fmt::format("{} is {}, and was {}", is->name, now.type(id), before.type(id));
+  if (before.node(id).op == now.node(id).op && before.type(id) == now.type(id))
+    return fmt::format("{} has other operands or attributes: \"{}\", and was \"{}\"", name_of(now.node(id).op),
+                       to_string(now, id), to_string(before, id));
+  return fmt::format("the first node that differs is {}, and was {}", node_text(now, id), node_text(before, id));
+}
+
+std::string root_text(const Program& program) {
+  return fmt::format("{} of {} nodes", program.outputs().size(), program.size());
+}
+
+MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now) {
+  const ValueId differs = common_beginning(*before.program, *now.program);
+  if (differs < std::min(before.program->size(), now.program->size()))
+    return {node_cause(*before.program, *now.program, differs), now.program->mark_of(differs)};
+  if (differs < now.program->size())
+    return {fmt::format("the graph goes on where another ends, with {}", node_text(*now.program, differs)),
+            now.program->mark_of(differs)};
+  return {fmt::format("other results are wanted: {}, and were {}", root_text(*now.program), root_text(*before.program)),
+          {}};
+}
+
+}  // namespace
+
+MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled) {
+  const GraphIdentity* nearest = nullptr;
+  std::optional<Nearness> best;
+  for (const Graph& other : compiled) {
+    const Nearness near = nearness(graph, other.identity);
+    if (best && near < *best) continue;
+    best = near;
+    nearest = &other.identity;
+  }
+  if (nearest == nullptr) return {"the first graph", {}};
+  if (!best->structure) return structure_cause(*nearest, graph);
+  if (!best->states) return {state_cause(*nearest, graph), {}};
+  const std::string numbers = difference(nearest->scalars, graph.scalars);
+  return {numbers.empty() ? "it had been forgotten: the cache is full" : numbers, {}};
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,20 @@
+// Why a graph had to be compiled: how it differs from the nearest one that had been.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "backends/tpu/graph.h"
+
+namespace runner::backends::tpu {
+
+struct MissCause {
+  std::string text;
+  SourceMark line;  // of the hook, where a node of it is what differs
+};
+
+// The nearest of `compiled` shares most with it: everything but numbers, then everything but states that did not exist,
+// then the order of ops, and else the longest beginning.
+MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled);
+
+}  // namespace runner::backends::tpu

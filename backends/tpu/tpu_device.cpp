@@ -1,0 +1,172 @@
+#include "backends/tpu/tpu_device.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/runtime/spans.h"
+#include "backends/tpu/graph_cache.h"
+#include "backends/tpu/graph_size.h"
+#include "backends/tpu/metrics.h"
+#include "schema/error.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// What the host computes, and the graph that it counts as; none: it is the engine's own affair.
+class TpuExecutable : public Executable {
+ public:
+  TpuExecutable(std::shared_ptr<Executable> host, int64_t compile_ns)
+      : host_(std::move(host)), compile_ns_(compile_ns) {}
+  TpuExecutable(std::shared_ptr<Executable> host, int64_t compile_ns, const Program& graph)
+      : host_(std::move(host)),
+        compile_ns_(compile_ns),
+        graph_(std::make_shared<const Program>(graph)),
+        states_(states_read(*graph_)) {}
+
+  size_t arena_bytes() const override { return host_->arena_bytes(); }
+  int64_t flops() const override { return host_->flops(); }
+  int64_t bytes() const override { return host_->bytes(); }
+
+  Executable& host() { return *host_; }
+  bool is_graph() const { return graph_ != nullptr; }
+  void add_compile_ns(int64_t ns) { compile_ns_ += ns; }
+  // How long it took to make; asked once, when the graph is compiled.
+  int64_t take_compile_ns() { return std::exchange(compile_ns_, 0); }
+
+  GraphIdentity identity(const Arguments& arguments) const {
+    GraphIdentity identity{graph_, {arguments.traced.begin(), arguments.traced.end()}, {}};
+    std::ranges::set_intersection(arguments.absent, states_, std::back_inserter(identity.absent));
+    return identity;
+  }
+
+ private:
+  const std::shared_ptr<Executable> host_;
+  int64_t compile_ns_;
+  const std::shared_ptr<const Program> graph_;
+  const std::vector<int32_t> states_;  // that the graph reads
+};
+
+class EmulatedTpu : public TpuDevice {
+ public:
+  explicit EmulatedTpu(const TpuOptions& options) : options_(options), host_(make_cpu_device(options.threads)) {}
+
+  std::string_view name() const override { return "tpu"; }
+
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return host_->allocate(bytes); }
+  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
+    return host_->wrap(std::move(memory), bytes);
+  }
+
+  void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
+    const TimedSection section(metrics_, Metric::kTransferToDeviceTime);
+    metrics_.add(Metric::kOutboundData, static_cast<int64_t>(source.size()));
+    host_->write(buffer, offset, source);
+  }
+
+  void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
+    count_download(target.size());
+    const TimedSection section(metrics_, Metric::kTransferFromDeviceTime);
+    host_->read(buffer, offset, target);
+  }
+
+  std::shared_ptr<Executable> compile(const Program& program) override {
+    return std::make_shared<TpuExecutable>(host_->compile(program), 0);
+  }
+
+  std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
+    const int64_t begin = monotonic_ns();
+    auto executable = std::make_shared<TpuExecutable>(host_->compile(program), 0, graph);
+    LoweredGraph(executable->identity({}), state_tensors_).check_fits(options_.hardware);
+    executable->add_compile_ns(monotonic_ns() - begin);
+    return executable;
+  }
+
+  bool keeps_graphs() const override { return true; }
+
+  Ticket submit(Executable& executable, const Arguments& arguments) override {
+    auto& ready = static_cast<TpuExecutable&>(executable);
+    if (!ready.is_graph()) return host_->submit(ready.host(), arguments);
+    Graph& graph = graph_of(ready, arguments);
+    metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
+    metrics_.add(Metric::kDeviceLockWait, 0);  // what ran before is done
+    metrics_.count(Counter::kExecuteComputation);
+    ++graph.executions;
+    const TimedSection section(metrics_, Metric::kExecuteTime);
+    return host_->submit(ready.host(), arguments);
+  }
+
+  void read_output(Executable& executable, int index, std::span<std::byte> target) override {
+    auto& ready = static_cast<TpuExecutable&>(executable);
+    if (ready.is_graph()) count_download(target.size());
+    host_->read_output(ready.host(), index, target);
+  }
+
+  void note(HostEvent event, int64_t times) override {
+    metrics_.count(event == HostEvent::kStepMark ? Counter::kMarkStep : Counter::kLocalScalarDense, times);
+  }
+
+  void wait(Ticket ticket) override { host_->wait(ticket); }
+  void synchronize() override { host_->synchronize(); }
+  size_t temporary_bytes() const override { return host_->temporary_bytes(); }
+  void release_temporary() override { host_->release_temporary(); }
+
+  void set_state_tensors(std::vector<std::vector<TensorType>> tensors) override { state_tensors_ = std::move(tensors); }
+  const std::deque<Graph>& graphs() const override { return cache_.compiled(); }
+  MetricsSnapshot metrics() const override { return metrics_.snapshot(); }
+
+ private:
+  void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
+
+  Graph& graph_of(TpuExecutable& executable, const Arguments& arguments) {
+    GraphIdentity identity = executable.identity(arguments);
+    const GraphKey key = key_of(identity);
+    if (Graph* const known = cache_.find(key, identity)) {
+      metrics_.count(Counter::kCachedCompile);
+      return *known;
+    }
+    metrics_.count(Counter::kUncachedCompile);
+    return compiled(executable, key, std::move(identity), arguments.step);
+  }
+
+  Graph& compiled(TpuExecutable& executable, const GraphKey& key, GraphIdentity identity, int64_t step) {
+    const int64_t begin = monotonic_ns();
+    Graph graph;
+    graph.key = key;
+    graph.identity = std::move(identity);
+    graph.first_step = step;
+    graph.size = size_of_graph(graph.identity, state_tensors_);
+    graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
+    Graph& kept = cache_.add(std::move(graph));
+    check_budget(kept);
+    metrics_.count(Counter::kCreateCompileHandles);
+    metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
+    kept.compile_ns = executable.take_compile_ns() + (monotonic_ns() - begin);
+    metrics_.add(Metric::kCompileTime, kept.compile_ns);
+    return kept;
+  }
+
+  void check_budget(const Graph& newest) const {
+    const auto graphs = static_cast<int64_t>(cache_.compiled().size());
+    if (!options_.max_graphs || graphs <= *options_.max_graphs) return;
+    throw Error(ErrorKind::kRun,
+                fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, graphs,
+                            *options_.max_graphs, newest.cause),
+                newest.line);
+  }
+
+  const TpuOptions options_;
+  const std::unique_ptr<Device> host_;
+  DeviceMetrics metrics_;
+  GraphCache cache_;
+  std::vector<std::vector<TensorType>> state_tensors_;
+};
+
+}  // namespace
+
+std::unique_ptr<TpuDevice> make_tpu_device(const TpuOptions& options) {
+  return std::make_unique<EmulatedTpu>(options);
+}
+
+}  // namespace runner::backends::tpu

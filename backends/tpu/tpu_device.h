@@ -1,0 +1,37 @@
+// The emulated TPU: graphs that are compiled when they are first asked for, and an account of all of them.
+//
+// Programs are computed by the host's kernels; what a TPU does differently happens around that: the compile cache and
+// its key, the metrics and counters of PyTorch/XLA, the reasons of every compilation.  docs/decisions/002-lazy-tpu.md
+// says how it fits the contract of backend.h.  Thread safety: one thread at a time calls a device.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/tpu/graph.h"
+#include "backends/tpu/lowered_graph.h"
+#include "backends/tpu/metrics_snapshot.h"
+
+namespace runner::backends::tpu {
+
+struct TpuOptions {
+  int threads = 1;  // of the host, that compute
+  Hardware hardware = {};
+  std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
+};
+
+class TpuDevice : public Device {
+ public:
+  // The tensors that each state of every graph holds, by index: a flat buffer of parameters is one for each of them.
+  virtual void set_state_tensors(std::vector<std::vector<TensorType>> tensors) = 0;
+  // All graphs that have been compiled, in order.
+  virtual const std::deque<Graph>& graphs() const = 0;
+  virtual MetricsSnapshot metrics() const = 0;
+};
+
+std::unique_ptr<TpuDevice> make_tpu_device(const TpuOptions& options);
+
+}  // namespace runner::backends::tpu

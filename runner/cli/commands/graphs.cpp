@@ -1,0 +1,61 @@
+#include "runner/report/graphs.h"
+
+#include <algorithm>
+
+#include "runner/cli/access.h"
+#include "runner/cli/commands/commands.h"
+#include "store/device_account.h"
+#include "store/queries.h"
+
+namespace runner::cli {
+namespace {
+
+std::vector<store::DeviceAccount> accounts_of(store::Store& store, const store::RunRow& run, bool texts) {
+  std::vector<store::DeviceAccount> accounts = store::read_device_accounts(store, run.id, texts);
+  RUN_CHECK(!accounts.empty(), ErrorKind::kNotFound,
+            "run {} has compiled no graphs: its backend is {}, and only tpu keeps account of them", run.uid,
+            run.backend);
+  return accounts;
+}
+
+// The one whose key begins so, of the newest attempt that has it.
+const store::GraphRow& find_graph(std::span<const store::DeviceAccount> accounts, const std::string& key,
+                                  const store::RunRow& run) {
+  std::vector<const store::GraphRow*> found;
+  for (const store::DeviceAccount& account : accounts)
+    for (const store::GraphRow& graph : account.graphs)
+      if (graph.key.starts_with(key)) found.push_back(&graph);
+  RUN_CHECK(!found.empty(), ErrorKind::kNotFound, "run {} has no graph {}; `runner graphs {}` lists them", run.uid, key,
+            run.uid);
+  const bool one = std::ranges::all_of(found, [&](const auto* graph) { return graph->key == found[0]->key; });
+  RUN_CHECK(one, ErrorKind::kNotFound, "{} is the beginning of several graphs of run {}; write more of its key", key,
+            run.uid);
+  return *found.back();
+}
+
+}  // namespace
+
+int graphs(const Options& options, report::Output& out) {
+  const bool texts = options.ir || options.hlo;
+  RUN_CHECK(!options.ir || !options.hlo, ErrorKind::kUsage, "--ir and --hlo are two texts; ask for one");
+  RUN_CHECK(!texts || !options.key.empty(), ErrorKind::kUsage,
+            "{} is of one graph; name it, as `runner graphs {}` does", options.ir ? "--ir" : "--hlo", options.run);
+  RUN_CHECK(!options.json || !texts, ErrorKind::kUsage, "--json is of the list of graphs; leave out --ir and --hlo");
+  store::Store store = open_store(options);
+  const store::RunRow run = store::find_run(store, options.run);
+  std::vector<store::DeviceAccount> accounts = accounts_of(store, run, texts);
+  if (!options.key.empty()) {
+    const store::GraphRow& graph = find_graph(accounts, options.key, run);
+    if (options.json) {
+      out.data(report::graphs_document(std::vector<store::DeviceAccount>{{0, {graph}, ""}}));
+    } else {
+      out.data(options.ir ? graph.ir : options.hlo ? graph.hlo : report::graph_text(graph, out.data_color()));
+    }
+    return 0;
+  }
+  out.data(options.json ? report::graphs_document(accounts)
+                        : report::graphs_table(accounts).render(out.data_width(), out.data_color()));
+  return 0;
+}
+
+}  // namespace runner::cli

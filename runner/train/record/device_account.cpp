@@ -1,0 +1,44 @@
+#include "runner/train/record/device_account.h"
+
+#include <cmath>
+
+#include "backends/tpu/graph_text.h"
+
+namespace runner::train {
+namespace {
+
+int64_t nanoseconds(double seconds) {
+  return static_cast<int64_t>(std::llround(seconds * 1e9));
+}
+
+store::GraphRow row_of(const backends::tpu::Graph& graph) {
+  return {.key = graph.key.to_string(),
+          .first_step = graph.first_step,
+          .cause = graph.cause,
+          .file = graph.line.file,
+          .line = graph.line.line,
+          .nodes = graph.size.nodes,
+          .inputs = graph.size.inputs,
+          .outputs = graph.size.outputs,
+          .donated = graph.size.donated,
+          .compile_ns = graph.compile_ns,
+          .executions = graph.executions,
+          .hbm_bytes = graph.prediction.hbm_bytes,
+          .flops = graph.prediction.flops,
+          .bytes = graph.prediction.bytes,
+          .least_ns = nanoseconds(graph.prediction.least_seconds),
+          .most_ns = nanoseconds(graph.prediction.most_seconds),
+          .formula = graph.prediction.formula,
+          .ir = backends::tpu::ir_text(graph.identity),
+          .hlo = backends::tpu::hlo_text(graph.identity)};
+}
+
+}  // namespace
+
+store::DeviceAccount account_of(const backends::tpu::TpuDevice& device) {
+  store::DeviceAccount account;
+  for (const backends::tpu::Graph& graph : device.graphs()) account.graphs.push_back(row_of(graph));
+  return account;
+}
+
+}  // namespace runner::train

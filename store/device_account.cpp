@@ -1,0 +1,71 @@
+#include "store/device_account.h"
+
+#include <algorithm>
+
+#include "store/sqlite.h"
+
+namespace runner::store {
+namespace {
+
+constexpr const char* kColumns =
+    "no, key, first_step, cause, file, line, nodes, inputs, outputs, donated, compile_ns, executions, hbm_bytes, "
+    "flops, bytes, least_ns, most_ns, formula";
+
+void put_graphs(Database& database, const RunHandle& run, const std::vector<GraphRow>& graphs) {
+  Statement(database, "DELETE FROM graph WHERE run_id = ?1 AND attempt = ?2").bind(run.id, run.attempt).run();
+  Statement insert(database, fmt::format("INSERT INTO graph(run_id, attempt, {}, ir, hlo) VALUES(?1, ?2, ?3, ?4, ?5, "
+                                         "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "
+                                         "?22)",
+                                         kColumns));
+  int64_t no = 0;
+  for (const GraphRow& graph : graphs) {
+    insert
+        .bind(run.id, run.attempt, ++no, graph.key, graph.first_step, graph.cause, graph.file, graph.line, graph.nodes,
+              graph.inputs, graph.outputs, graph.donated, graph.compile_ns, graph.executions, graph.hbm_bytes,
+              graph.flops, graph.bytes, graph.least_ns, graph.most_ns, graph.formula, graph.ir, graph.hlo)
+        .run();
+  }
+}
+
+GraphRow graph_in(const Statement& row, bool texts) {
+  GraphRow graph;
+  graph.key = row.text(1);
+  graph.first_step = row.int64(2);
+  graph.cause = row.text(3);
+  graph.file = row.text(4);
+  int column = 5;
+  for (int64_t* number :
+       {&graph.line, &graph.nodes, &graph.inputs, &graph.outputs, &graph.donated, &graph.compile_ns, &graph.executions,
+        &graph.hbm_bytes, &graph.flops, &graph.bytes, &graph.least_ns, &graph.most_ns})
+    *number = row.int64(column++);
+  graph.formula = row.text(column++);
+  if (texts) {
+    graph.ir = row.text(column++);
+    graph.hlo = row.text(column);
+  }
+  return graph;
+}
+
+}  // namespace
+
+void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account) {
+  Database& database = store.database();
+  put_graphs(database, run, account.graphs);
+  Statement(database, "INSERT OR REPLACE INTO device_metrics(run_id, attempt, json) VALUES(?1, ?2, ?3)")
+      .bind(run.id, run.attempt, account.metrics_json)
+      .run();
+}
+
+std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts) {
+  std::vector<DeviceAccount> accounts;
+  Statement metrics(store.database(), "SELECT attempt, json FROM device_metrics WHERE run_id = ?1 ORDER BY attempt");
+  for (metrics.bind(run_id); metrics.step();) accounts.push_back({metrics.int64(0), {}, metrics.text(1)});
+  Statement graphs(store.database(),
+                   fmt::format("SELECT {}{} FROM graph WHERE run_id = ?1 AND attempt = ?2 ORDER BY no", kColumns,
+                               texts ? ", ir, hlo" : ""));
+  for (DeviceAccount& account : accounts)
+    for (graphs.bind(run_id, account.attempt); graphs.step();) account.graphs.push_back(graph_in(graphs, texts));
+  return accounts;
+}
+
+}  // namespace runner::store

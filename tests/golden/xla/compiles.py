@@ -1,0 +1,233 @@
+"""xla/compiles.json: at which training batches torch_xla compiles, and how often it executes.
+
+Each case is one fresh process with an empty compile cache: an MLP (64-32-10) trained as users of torch_xla do, with
+its device loader, which cuts the graph before each batch and at the end of an epoch.  `steps[i]` are the counts of
+CompileTime and ExecuteTime when training batch i + 1 has run, `evaluations[e]` those behind the evaluation of epoch e;
+`counters` those at the end, MarkStep among them.  Keys of a case are those of a recipe where they have its names;
+lengths are numbers of steps.  `read_every`: the loss is read in every n-th step.  `factors`: of the learning rate.
+
+    python compiles.py        all cases, each in a process of its own
+    python compiles.py NAME   one case, to stdout
+"""
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+os.environ["PJRT_DEVICE"] = "CPU"
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.dirname(FOLDER))
+
+SGD, MOMENTUM = {"type": "sgd", "lr": 0.1}, {"type": "sgd", "lr": 0.1, "momentum": 0.9}
+ADAM, ADAMW = {"type": "adam", "lr": 1e-3}, {"type": "adamw", "lr": 1e-3}
+RMSPROP, ADAGRAD = {"type": "rmsprop", "lr": 1e-3}, {"type": "adagrad", "lr": 1e-2}
+NESTEROV = {"type": "sgd", "lr": 0.05, "momentum": 0.9, "nesterov": True}
+
+
+def linear(length, warmup=0):
+    return {"type": "linear", "length": length, "warmup": warmup}
+
+
+CASES = {
+    # ---- one optimizer each
+    "sgd": {},
+    "sgd_decay": {"optimizer": {**SGD, "weight_decay": 0.01}},
+    "momentum": {"optimizer": MOMENTUM},
+    "nesterov": {"optimizer": NESTEROV},
+    "dampening": {"optimizer": {**MOMENTUM, "dampening": 0.2, "weight_decay": 0.1}},
+    "adam": {"optimizer": ADAM},
+    "adam_decay": {"optimizer": {**ADAM, "weight_decay": 0.1}},
+    "adam_amsgrad": {"optimizer": {**ADAM, "amsgrad": True}},
+    "adamw": {"optimizer": ADAMW},
+    "adamw_no_decay": {"optimizer": {**ADAMW, "weight_decay": 0.0}},
+    "rmsprop": {"optimizer": RMSPROP},
+    "rmsprop_centered_momentum": {"optimizer": {**RMSPROP, "centered": True, "momentum": 0.9}},
+    "adagrad": {"optimizer": ADAGRAD},
+    "adagrad_decay": {"optimizer": {**ADAGRAD, "lr_decay": 0.1, "weight_decay": 0.01}},
+    # ---- schedules
+    "sgd_linear_to_zero": {"scheduler": linear(6)},
+    "momentum_linear_to_zero": {"optimizer": MOMENTUM, "scheduler": linear(6)},
+    "adamw_linear_to_zero": {"optimizer": ADAMW, "scheduler": linear(6)},
+    "rmsprop_linear_to_zero": {"optimizer": RMSPROP, "scheduler": linear(6)},
+    "adagrad_linear_to_zero": {"optimizer": ADAGRAD, "scheduler": linear(6)},
+    "sgd_warmup": {"scheduler": {"type": "constant", "warmup": 4}},
+    "sgd_warmup_to_1": {"optimizer": {**SGD, "lr": 1.0}, "scheduler": {"type": "constant", "warmup": 4}},
+    "adamw_warmup": {"optimizer": ADAMW, "scheduler": {"type": "constant", "warmup": 4}},
+    "momentum_warmup_and_linear": {"optimizer": MOMENTUM, "scheduler": linear(8, warmup=3)},
+    "adamw_warmup_and_linear": {"optimizer": ADAMW, "scheduler": linear(8, warmup=3)},
+    "sgd_cosine": {"scheduler": {"type": "cosine", "length": 9}},
+    "adamw_cosine_short": {"optimizer": ADAMW, "scheduler": {"type": "cosine", "length": 4}},
+    "sgd_step": {"scheduler": {"type": "step", "every": 3, "gamma": 0.1}},
+    "rate_meets_momentum": {"optimizer": {**MOMENTUM, "lr": 0.9}, "factors": [1.0] * 5 + [0.5] * 4},
+    "sgd_from_1": {"optimizer": {**SGD, "lr": 1.0}, "factors": [1.0] * 4 + [0.5] * 5},
+    "adamw_to_1": {"optimizer": {**ADAMW, "lr": 1.0}, "factors": [0.5] * 4 + [1.0] * 5},
+    "rmsprop_from_1": {"optimizer": {**RMSPROP, "lr": 1.0}, "factors": [1.0] * 4 + [0.5] * 5},
+    "adamw_decay_meets_beta2": {
+        "optimizer": {**ADAMW, "lr": 0.1, "weight_decay": 0.01},
+        "factors": [1.0] * 4 + [0.5] * 5,
+    },
+    "sgd_decay_meets_rate": {"optimizer": {**SGD, "weight_decay": 0.1}, "factors": [-1.0] * 4 + [-0.5] * 5},
+    "adam_short_memory": {"optimizer": {**ADAM, "betas": [0.9, 0.5]}, "epochs": 12},
+    "adam_beta1_is_0": {"optimizer": {**ADAM, "betas": [0.0, 0.99]}},
+    # ---- batches
+    "partial_batch": {"samples": 100},
+    "partial_batch_dropped": {"samples": 100, "drop_last": True},
+    "adamw_partial_batch": {"samples": 100, "optimizer": ADAMW},
+    "momentum_partial_batch_clip": {"samples": 100, "optimizer": MOMENTUM, "clip_grad_norm": 1.0},
+    # ---- reads
+    "read_each_step": {"read_every": 1},
+    "read_each_second_step": {"read_every": 2},
+    "adamw_read_each_third_step": {"optimizer": ADAMW, "read_every": 3},
+    "momentum_read_partial_batch": {"optimizer": MOMENTUM, "samples": 100, "read_every": 1},
+    # ---- accumulation
+    "accumulate_2_of_4": {"samples": 128, "accumulation": 2},
+    "accumulate_3_of_4": {"samples": 128, "accumulation": 3},
+    "accumulate_2_of_3": {"accumulation": 2},
+    "accumulate_4_of_3": {"accumulation": 4},
+    "momentum_accumulate_2_of_3": {"optimizer": MOMENTUM, "accumulation": 2},
+    "adamw_accumulate_2_of_3": {"optimizer": ADAMW, "accumulation": 2},
+    "adamw_accumulate_3_of_4_clip": {"samples": 128, "optimizer": ADAMW, "accumulation": 3, "clip_grad_norm": 1.0},
+    "adamw_accumulate_2_partial_batch": {"samples": 100, "optimizer": ADAMW, "accumulation": 2},
+    "momentum_accumulate_2_linear_to_zero": {
+        "samples": 128, "optimizer": MOMENTUM, "accumulation": 2, "scheduler": linear(4),
+    },
+    # ---- clipping
+    "sgd_clip": {"clip_grad_norm": 1.0},
+    "sgd_clip_half": {"clip_grad_norm": 0.5},
+    "adamw_clip_cosine": {"optimizer": ADAMW, "clip_grad_norm": 1.0, "scheduler": {"type": "cosine", "length": 9}},
+    "momentum_clip_meets_rate": {
+        "optimizer": {**MOMENTUM, "lr": 0.2}, "clip_grad_norm": 0.9, "scheduler": linear(6),
+    },
+    "sgd_clip_value": {"clip_grad_value": 0.5},
+    # ---- evaluation
+    "evaluate": {"evaluate": True},
+    "evaluate_partial_batch": {"evaluate": True, "samples": 100},
+    "adamw_evaluate": {"optimizer": ADAMW, "evaluate": True},
+    "adamw_evaluate_read": {"optimizer": ADAMW, "evaluate": True, "read_every": 2},
+    "momentum_evaluate_accumulate": {"optimizer": MOMENTUM, "evaluate": True, "samples": 128, "accumulation": 2},
+    # ---- dropout
+    "dropout": {"dropout": 0.1},
+    "adamw_dropout_partial_batch": {"optimizer": ADAMW, "dropout": 0.2, "samples": 100},
+    "dropout_evaluate": {"dropout": 0.1, "evaluate": True},
+    # ---- bf16 as the device's type
+    "bf16": {"bf16": True},
+    "momentum_bf16": {"optimizer": MOMENTUM, "bf16": True},
+    "adamw_bf16": {"optimizer": ADAMW, "bf16": True},
+    "adamw_bf16_linear_to_zero": {"optimizer": ADAMW, "bf16": True, "scheduler": linear(6)},
+    "adamw_bf16_clip_accumulate": {
+        "samples": 128, "optimizer": ADAMW, "bf16": True, "clip_grad_norm": 1.0, "accumulation": 3,
+    },
+    "rate_meets_momentum_bf16": {
+        "optimizer": {**SGD, "momentum": 0.9, "weight_decay": 0.9001, "lr": 0.1}, "bf16": True,
+    },
+}
+DEFAULTS = {"samples": 96, "batch": 32, "epochs": 3, "optimizer": SGD, "accumulation": 1}
+
+
+def factor(spec, step):
+    """Of the learning rate in a step from 0, as transformers and torch have it."""
+    if step < spec.get("warmup", 0):
+        return step / spec["warmup"]
+    if spec["type"] == "linear":
+        return max(0.0, (spec["length"] - step) / (spec["length"] - spec["warmup"]))
+    if spec["type"] == "cosine":
+        return max(0.0, 0.5 * (1.0 + math.cos(math.pi * step / spec["length"])))
+    if spec["type"] == "step":
+        return spec["gamma"] ** (step // spec["every"])
+    return 1.0
+
+
+def measure(case):
+    if case.get("bf16"):
+        os.environ["XLA_USE_BF16"] = "1"
+    import torch
+    import torch_xla
+    import torch_xla.debug.metrics as metrics
+    import torch_xla.distributed.parallel_loader as loaders
+    from torch import nn
+
+    device = torch_xla.device()
+    torch.manual_seed(0)
+    samples, accumulation = case["samples"], case["accumulation"]
+    dropout = [nn.Dropout(case["dropout"])] if "dropout" in case else []
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), *dropout, nn.Linear(32, 10)).to(device)
+    keys = dict(case["optimizer"])
+    kind = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop", "adagrad": "Adagrad"}[keys.pop("type")]
+    optimizer = getattr(torch.optim, kind)(model.parameters(), **keys)
+    data = torch.utils.data.TensorDataset(torch.randn(samples, 64), torch.randint(10, (samples,)))
+    plain = torch.utils.data.DataLoader(data, case["batch"], drop_last=case.get("drop_last", False))
+    batches = loaders.MpDeviceLoader(plain, device)
+
+    def counts():
+        torch_xla._XLAC._xla_wait_device_ops(devices=[])
+        names = ("CompileTime", "ExecuteTime")
+        return [(metrics.metric_data(n) or (0,))[0] for n in names]
+
+    def rate(update):
+        if "factors" in case:
+            return case["factors"][update]
+        return factor(case["scheduler"], update) if "scheduler" in case else 1.0
+
+    def train(step, updates):
+        for index, (x, y) in enumerate(batches):
+            if index > 0:
+                steps.append(counts())
+            step += 1
+            loss = nn.functional.cross_entropy(model(x), y)
+            (loss / accumulation if accumulation > 1 else loss).backward()
+            if (index + 1) % accumulation == 0 or index + 1 == len(batches):
+                if "clip_grad_norm" in case:
+                    nn.utils.clip_grad_norm_(model.parameters(), case["clip_grad_norm"])
+                if "clip_grad_value" in case:
+                    nn.utils.clip_grad_value_(model.parameters(), case["clip_grad_value"])
+                for group in optimizer.param_groups:
+                    group["lr"] = keys["lr"] * rate(updates)
+                optimizer.step()
+                optimizer.zero_grad()
+                updates += 1
+            if "read_every" in case and step % case["read_every"] == 0:
+                loss.item()
+        steps.append(counts())
+        return step, updates
+
+    def evaluate():
+        model.eval()
+        with torch.no_grad():
+            hits = None
+            for x, y in batches:
+                found = (model(x).argmax(1) == y).sum()
+                hits = found if hits is None else hits + found
+            hits.item()
+        model.train()
+        evaluations.append(counts())
+
+    steps, evaluations, step, updates = [], [], 0, 0
+    for _ in range(case["epochs"]):
+        step, updates = train(step, updates)
+        if case.get("evaluate"):
+            evaluate()
+    wanted = ("MarkStep", "CachedCompile", "UncachedCompile", "aten::_local_scalar_dense")
+    counters = {name: metrics.counter_value(name) or 0 for name in wanted}
+    return {"steps": steps, "counters": counters, **({"evaluations": evaluations} if evaluations else {})}
+
+
+def described(name):
+    return {**DEFAULTS, **CASES[name]}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(json.dumps(measure(described(sys.argv[1]))))
+    else:
+        import torch_xla
+        from golden_io import write
+
+        cases = []
+        for name in CASES:
+            run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
+            cases.append({"name": name, **described(name), **json.loads(run.stdout.splitlines()[-1])})
+            print(name, cases[-1]["steps"], cases[-1].get("evaluations", ""), cases[-1]["counters"], file=sys.stderr)
+        about = "Compiles and executions of torch_xla, after each training batch."
+        write("xla/compiles.json", about, cases, versions=(torch_xla,))

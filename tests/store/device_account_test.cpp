@@ -1,0 +1,89 @@
+#include "store/device_account.h"
+
+#include <gtest/gtest.h>
+
+#include "store/removal.h"
+#include "store/run_writer.h"
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+GraphRow sample_graph(const std::string& key) {
+  return {.key = key,
+          .first_step = 2,
+          .cause = "features is (4, 8) f32, and was (32, 8) f32",
+          .file = "h.lua",
+          .line = 7,
+          .nodes = 91,
+          .inputs = 15,
+          .outputs = 14,
+          .donated = 5,
+          .compile_ns = 1'628'095,
+          .executions = 3,
+          .hbm_bytes = int64_t{5} << 30,
+          .flops = 368'661,
+          .bytes = 563'200,
+          .least_ns = 34'252,
+          .most_ns = 97'862,
+          .formula = "t to t / 0.35",
+          .ir = "IR {\n}\n",
+          .hlo = "HloModule x\n"};
+}
+
+class DeviceAccounts : public StoreTest {
+ protected:
+  void put(const RunHandle& of, const DeviceAccount& account) {
+    Transaction transaction(store.database(), Transaction::Kind::kWrite);
+    put_device_account(store, of, account);
+    transaction.commit();
+  }
+
+  Store store = open_to_write();
+  RunHandle run = create_run(store, sample_run());
+};
+
+TEST_F(DeviceAccounts, ComeBackAsTheyWerePut) {
+  EXPECT_TRUE(read_device_accounts(store, run.id).empty());
+  put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = R"({"counters":{"MarkStep":3}})"});
+  const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id, /*texts=*/true);
+  ASSERT_EQ(accounts.size(), 1u);
+  EXPECT_EQ(accounts[0].attempt, 1);
+  EXPECT_EQ(accounts[0].metrics_json, R"({"counters":{"MarkStep":3}})");
+  ASSERT_EQ(accounts[0].graphs.size(), 2u);
+  EXPECT_EQ(accounts[0].graphs[0].key, "a");
+  const GraphRow &graph = accounts[0].graphs[1], want = sample_graph("b");
+  EXPECT_EQ(graph.key + graph.cause + graph.file + graph.formula + graph.ir + graph.hlo,
+            want.key + want.cause + want.file + want.formula + want.ir + want.hlo);
+  EXPECT_EQ(
+      (std::vector{graph.first_step, graph.line, graph.nodes, graph.inputs, graph.outputs, graph.donated,
+                   graph.compile_ns, graph.executions, graph.hbm_bytes, graph.flops, graph.bytes, graph.least_ns,
+                   graph.most_ns}),
+      (std::vector{want.first_step, want.line, want.nodes, want.inputs, want.outputs, want.donated, want.compile_ns,
+                   want.executions, want.hbm_bytes, want.flops, want.bytes, want.least_ns, want.most_ns}));
+  EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].ir, "") << "texts are long";
+}
+
+TEST_F(DeviceAccounts, TheNewestOfAnAttemptTakesThePlaceOfTheOneBefore) {
+  put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = "{}"});
+  put(run, {.graphs = {sample_graph("c")}, .metrics_json = "[]"});
+  const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id);
+  ASSERT_EQ(accounts.size(), 1u);
+  ASSERT_EQ(accounts[0].graphs.size(), 1u);
+  EXPECT_EQ(accounts[0].graphs[0].key + accounts[0].metrics_json, "c[]");
+}
+
+TEST_F(DeviceAccounts, AreWrittenByTheWriterAndGoWithTheRun) {
+  RunWriter writer(open_to_write(), sample_run("other"));
+  const RunHandle handle = writer.wait_until_recorded();
+  writer.device_account({.graphs = {sample_graph("a")}, .metrics_json = "{}"});
+  writer.finish({});
+  EXPECT_EQ(read_device_accounts(store, handle.id).size(), 1u);
+  remove_run(store, handle.id);
+  EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM graph"), 0);
+  EXPECT_EQ(store.database().query_int64("SELECT count(*) FROM device_metrics"), 0);
+}
+
+}  // namespace
+}  // namespace runner::store

@@ -1,0 +1,175 @@
+// When the emulated TPU compiles, against what torch_xla did in the same training (tests/golden/xla/compiles.py).
+#include <array>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "runner/lua/hook_file.h"
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/session.h"
+#include "schema/recipe_reader.h"
+#include "tests/golden/golden.h"
+#include "tests/support/temp_folder.h"
+
+namespace runner::train {
+namespace {
+
+using backends::tpu::MetricsSnapshot;
+using testing::Golden;
+
+// CompileTime and ExecuteTime.
+using Counts = std::array<int64_t, 2>;
+
+int64_t samples_of_metric(const MetricsSnapshot& snapshot, const std::string& name) {
+  for (const auto& metric : snapshot.metrics)
+    if (metric.name == name) return metric.count;
+  return -1;
+}
+
+int64_t value_of_counter(const MetricsSnapshot& snapshot, const std::string& name) {
+  for (const auto& counter : snapshot.counters)
+    if (counter.name == name) return counter.value;
+  return -1;
+}
+
+std::string yaml_of(const Golden& value, const std::string& key) {
+  if (key == "type") return value.text();
+  if (key == "betas") return fmt::format("[{}, {}]", value.numbers()[0], value.numbers()[1]);
+  if (key == "nesterov" || key == "amsgrad" || key == "centered") return value.flag() ? "true" : "false";
+  const bool length = key == "length" || key == "warmup" || key == "every";
+  return length ? fmt::format("{} steps", value.integer()) : fmt::format("{}", value.number());
+}
+
+std::string yaml_of(const Golden& section) {
+  std::vector<std::string> entries;
+  for (const std::string& key : section.keys())
+    if (key != "warmup" || section[key].integer() > 0) entries.push_back(key + ": " + yaml_of(section[key], key));
+  return fmt::format("{{{}}}", fmt::join(entries, ", "));
+}
+
+std::string recipe_of(const Golden& item) {
+  const auto flag = [&](const char* key) { return item.has(key) && item[key].flag(); };
+  const int64_t samples = item["samples"].integer();
+  const std::string data = "{format: synthetic, samples: " + std::to_string(samples) + ", features: [64], classes: 10}";
+  std::string text = "schema_version: 1\nbackend: tpu\nnum_processes: 1\n";
+  text += fmt::format("gradient_accumulation_steps: {}\n", item["accumulation"].integer());
+  text += fmt::format("mixed_precision: {}\n", flag("bf16") ? "bf16" : "no");
+  text += fmt::format("model: {{type: mlp, hidden: [32]{}}}\n",
+                      item.has("dropout") ? fmt::format(", dropout: {}", item["dropout"].number()) : "");
+  text +=
+      fmt::format("data: {{batch_size: {}, drop_last: {}, train: {}", item["batch"].integer(), flag("drop_last"), data);
+  text += flag("evaluate") ? ", eval: " + data + "}\n" : "}\n";
+  text += "optimizer: " + yaml_of(item["optimizer"]) + "\n";
+  if (item.has("scheduler")) text += "scheduler: " + yaml_of(item["scheduler"]) + "\n";
+  text += fmt::format("train: {{epochs: {}", item["epochs"].integer());
+  for (const char* key : {"clip_grad_norm", "clip_grad_value"})
+    if (item.has(key)) text += fmt::format(", {}: {}", key, item[key].number());
+  text += "}\n";
+  if (item.has("read_every")) text += "hooks: reads.lua\n";
+  return text;
+}
+
+// Reads the loss in each n-th step.
+std::string reading_hook(int64_t every) {
+  return fmt::format(R"(local nn = require "nn"
+local step = 0
+return {{training_step = function(acc, batch)
+  local loss = nn.cross_entropy(acc.model(batch.features), batch.labels)
+  step = step + 1
+  if step % {} == 0 then loss:item() end
+  return loss
+end}}
+)",
+                     every);
+}
+
+class CompilesTest : public ::testing::Test {
+ protected:
+  // Trains as the case says and compares with it after each batch.
+  void train(const Golden& item) {
+    write("recipe.yaml", recipe_of(item));
+    if (item.has("read_every")) write("reads.lua", reading_hook(item["read_every"].integer()));
+    const schema::ReadResult read = schema::read_recipe((folder_.path() / "recipe.yaml").string());
+    const std::unique_ptr<Hooks> hooks = read.recipe.hooks.empty() ? nullptr : lua::hooks_maker()(read.recipe);
+    Session session(read.recipe, hooks.get());
+    if (item.has("factors"))
+      session.schedule.set_function([factors = item["factors"].numbers()](int64_t step) {
+        return factors[std::min(static_cast<size_t>(step), factors.size() - 1)];
+      });
+    session.trainer.allocate();
+    steps_.clear();
+    evaluations_.clear();
+    for (int64_t epoch = 0; epoch < item["epochs"].integer(); ++epoch) {
+      train_epoch(session, epoch);
+      if (session.data.eval) evaluate(session, hooks.get());
+    }
+    compare(item, session.tpu->metrics());
+  }
+
+ private:
+  void write(const std::string& file, const std::string& text) const { std::ofstream(folder_.path() / file) << text; }
+
+  static Counts counts(const Session& session) {
+    const MetricsSnapshot snapshot = session.tpu->metrics();
+    return {samples_of_metric(snapshot, "CompileTime"), samples_of_metric(snapshot, "ExecuteTime")};
+  }
+
+  void train_epoch(Session& session, int64_t epoch) {
+    data::Loader loader(session.data.train, session.plan,
+                        {.from = {.epoch = epoch}, .epochs = epoch + 1, .prefetch = 0});
+    TrainingWindow window;
+    for (int64_t batch = 0; batch < session.plan.steps_per_epoch(); ++batch) {
+      session.trainer.advance(loader, session.rates(), window);
+      if (window.done) window = {};
+      steps_.push_back(counts(session));
+    }
+  }
+
+  void evaluate(Session& session, Hooks* hooks) {
+    Evaluator(session.trainer, *session.data.eval, session.recipe, hooks).run();
+    evaluations_.push_back(counts(session));
+  }
+
+  static std::vector<Counts> wanted(const Golden& rows) {
+    std::vector<Counts> all;
+    for (const Golden& row : rows.items()) all.push_back({row.integers()[0], row.integers()[1]});
+    return all;
+  }
+
+  // torch.optim.Adagrad makes its sums when it is made itself, which is a graph of its own; here they are uploaded.
+  static int64_t initial_graphs(const Golden& item) { return item["optimizer"]["type"].text() == "adagrad" ? 1 : 0; }
+
+  void compare(const Golden& item, const MetricsSnapshot& end) const {
+    const std::vector<Counts> theirs = wanted(item["steps"]);
+    ASSERT_EQ(steps_.size(), theirs.size());
+    for (const size_t what : {0, 1}) {
+      const char* const name = what == 0 ? "compiles" : "executions";
+      for (size_t step = 0; step < theirs.size(); ++step)
+        EXPECT_EQ(steps_[step][what], theirs[step][what] - initial_graphs(item)) << name << " up to step " << step + 1;
+      const std::vector<Counts> evaluations =
+          item.has("evaluations") ? wanted(item["evaluations"]) : std::vector<Counts>{};
+      ASSERT_EQ(evaluations_.size(), evaluations.size());
+      for (size_t i = 0; i < evaluations.size(); ++i)
+        EXPECT_EQ(evaluations_[i][what], evaluations[i][what]) << name << " up to evaluation " << i + 1;
+    }
+    for (const char* counter : {"MarkStep", "aten::_local_scalar_dense"})
+      EXPECT_EQ(value_of_counter(end, counter), item["counters"][counter].integer()) << counter;
+    EXPECT_EQ(value_of_counter(end, "UncachedCompile"), samples_of_metric(end, "CompileTime"));
+    EXPECT_EQ(value_of_counter(end, "CachedCompile") + value_of_counter(end, "UncachedCompile"),
+              samples_of_metric(end, "ExecuteTime"));
+  }
+
+  const support::TempFolder folder_;
+  std::vector<Counts> steps_, evaluations_;
+};
+
+TEST_F(CompilesTest, AreThoseOfTorchXla) {
+  for (const Golden& item : Golden::load("xla/compiles.json").cases()) {
+    SCOPED_TRACE(item.name());
+    ASSERT_NO_THROW(train(item));
+  }
+}
+
+}  // namespace
+}  // namespace runner::train
