@@ -258,11 +258,15 @@ struct CommSpec {
 };
 
 enum class TpuGeneration { kV2, kV3, kV4, kV5e, kV5p, kV6e };
+enum class MatmulPrecision { kDefault, kHigh, kHighest };
+enum class Rounding { kPerOp, kFused };
 
 // The emulated TPU.
 struct TpuSpec {
   TpuGeneration generation = TpuGeneration::kV3;
-  int64_t device_prefetch_size = 8;   // batches that wait on the device
+  int64_t device_prefetch_size = 8;  // batches that wait on the device
+  MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
+  Rounding rounding = Rounding::kPerOp;
   std::optional<int64_t> max_graphs;  // none: any number
 };
 

@@ -62,6 +62,60 @@ void warn_of_cycle(const ReadResult& recipe, std::vector<std::string>& warnings)
   }
 }
 
+// ---- numbers on a TPU ----------------------------------------------------------------------------------------------
+
+// bf16 has no number between 1 − 2⁻⁸ and 1; what lies halfway goes to 1.
+bool becomes_one_in_bf16(double number) {
+  return number < 1 && number >= 1 - 0x1p-9;
+}
+
+// What an optimizer forgets at: by key, and what never decays where it is 1.
+struct DecayRate {
+  std::string_view key;
+  double value;
+  std::string_view what;
+};
+
+std::vector<DecayRate> decay_rates(OptimizerType type, const OptimizerHyper& hyper) {
+  switch (type) {
+    case OptimizerType::kSgd: return {{"momentum", hyper.momentum, "the momentum buffer"}};
+    case OptimizerType::kAdam:
+    case OptimizerType::kAdamW:
+    case OptimizerType::kLion:
+      return {{"betas", hyper.beta1, "the first moment"}, {"betas", hyper.beta2, "the second moment"}};
+    case OptimizerType::kRmsprop: return {{"alpha", hyper.alpha, "the mean of squares"}};
+    default: return {};
+  }
+}
+
+void warn_of_optimizer(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  const auto& [type, hyper, groups, hook_lr] = recipe.recipe.optimizer;
+  const auto warn = [&](std::string_view key, const std::string& text) {
+    const std::string path = fmt::format("optimizer.{}", key);
+    warnings.push_back(fmt::format("{}: {}{}", recipe.mark_of(path).to_string(), path, text));
+  };
+  for (const DecayRate& rate : decay_rates(type, hyper))
+    if (becomes_one_in_bf16(rate.value))
+      warn(rate.key, fmt::format(": {} is 1 in the TPU's bf16, so that {} never decays; the largest number below 1 is "
+                                 "0.99609375",
+                                 rate.value, rate.what));
+  const double decay = 1 - hyper.lr * hyper.weight_decay;
+  const bool multiplies = type == OptimizerType::kAdamW || type == OptimizerType::kLion;
+  const bool own_rate = recipe.recipe.scheduler.type != SchedulerType::kOneCycle;
+  if (multiplies && own_rate && becomes_one_in_bf16(decay))
+    warn("weight_decay", fmt::format(" has no effect: 1 - lr * weight_decay, {}, is 1 in the TPU's bf16", decay));
+}
+
+void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
+  if (recipe.recipe.backend != Backend::kTpu) return;
+  if (recipe.recipe.mixed_precision == Precision::kFp16)
+    warnings.push_back(
+        fmt::format("{}: mixed_precision: fp16 is no faster on a TPU, which multiplies bf16, and "
+                    "overflows beyond 65504; write bf16",
+                    recipe.mark_of("mixed_precision").to_string()));
+  if (recipe.recipe.mixed_precision == Precision::kBf16) warn_of_optimizer(recipe, warnings);
+}
+
 }  // namespace
 
 std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
@@ -69,6 +123,7 @@ std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   for (const std::string_view section : {"checkpoint.keep_best", "train.early_stopping", "scheduler"})
     warn_of_mode(recipe, section, warnings);
   warn_of_cycle(recipe, warnings);
+  warn_of_tpu(recipe, warnings);
   return warnings;
 }
 

@@ -42,12 +42,12 @@ LoweredGraph::LoweredGraph(const GraphIdentity& graph, const std::vector<std::ve
   }
 }
 
-DeviceProgram LoweredGraph::device() const {
-  return {.program = program_, .groups = groups_, .inputs = inputs_, .types = kFullTypes};
+DeviceProgram LoweredGraph::on(const Hardware& hardware) const {
+  return {.program = program_, .groups = groups_, .inputs = inputs_, .types = hardware.types};
 }
 
 GraphPrediction LoweredGraph::predict(const Hardware& hardware, bool donate) const {
-  const DeviceProgram device = this->device();
+  const DeviceProgram device = on(hardware);
   const HbmPlan memory = plan_hbm(device, memory_of(hardware, donate));
   const StepTime time = predict_step(device, trace_tensors(device), hardware.machine);
   return {.hbm_bytes = memory.peak(),
@@ -59,7 +59,7 @@ GraphPrediction LoweredGraph::predict(const Hardware& hardware, bool donate) con
 }
 
 void LoweredGraph::check_fits(const Hardware& hardware) const {
-  const DeviceProgram device = this->device();
+  const DeviceProgram device = on(hardware);
   const HbmOptions options = memory_of(hardware, /*donate=*/true);
   const HbmPlan memory = plan_hbm(device, options);
   if (!memory.fits()) throw Error(ErrorKind::kRun, resource_exhausted_text(device, options, memory));

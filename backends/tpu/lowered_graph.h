@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/plan/fusion.h"
+#include "backends/tpu/device_types.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/hbm.h"
 #include "backends/tpu/roofline.h"
@@ -15,7 +16,9 @@ namespace runner::backends::tpu {
 // The emulated machine.
 struct Hardware {
   Machine machine;
-  int64_t prefetched_batches = 0;  // that wait on the device
+  DeviceTypes types = {};                // by mixed_precision
+  Rounding rounding = Rounding::kPerOp;  // to these types
+  int64_t prefetched_batches = 0;        // that wait on the device
 };
 
 class LoweredGraph {
@@ -33,7 +36,7 @@ class LoweredGraph {
   void check_fits(const Hardware& hardware) const;
 
  private:
-  DeviceProgram device() const;
+  DeviceProgram on(const Hardware& hardware) const;
 
   const Program program_;
   const std::vector<Group> groups_;

@@ -1,6 +1,7 @@
 #include "backends/tpu/tpu_device.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/graph_size.h"
 #include "backends/tpu/metrics.h"
+#include "backends/tpu/range_check.h"
 #include "schema/error.h"
 
 namespace runner::backends::tpu {
@@ -72,12 +74,13 @@ class EmulatedTpu : public TpuDevice {
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override {
-    return std::make_shared<TpuExecutable>(host_->compile(program), 0);
+    return std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), 0);
   }
 
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
+    for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
     const int64_t begin = monotonic_ns();
-    auto executable = std::make_shared<TpuExecutable>(host_->compile(program), 0, graph);
+    auto executable = std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), 0, graph);
     LoweredGraph(executable->identity({}), state_tensors_).check_fits(options_.hardware);
     executable->add_compile_ns(monotonic_ns() - begin);
     return executable;
@@ -115,8 +118,19 @@ class EmulatedTpu : public TpuDevice {
   void set_state_tensors(std::vector<std::vector<TensorType>> tensors) override { state_tensors_ = std::move(tensors); }
   const std::deque<Graph>& graphs() const override { return cache_.compiled(); }
   MetricsSnapshot metrics() const override { return metrics_.snapshot(); }
+  std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
 
  private:
+  // What the host computes, so that it has the device's numbers.
+  Program in_numbers_of_device(const Program& program) const {
+    const Program typed = with_device_types(program, options_.hardware.types, options_.hardware.rounding);
+    return with_matmul_precision(typed, options_.hardware.machine.precision);
+  }
+
+  void add_warning(std::string text) {
+    if (given_.insert(text).second) warnings_.push_back(std::move(text));
+  }
+
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
 
   Graph& graph_of(TpuExecutable& executable, const Arguments& arguments) {
@@ -161,6 +175,8 @@ class EmulatedTpu : public TpuDevice {
   DeviceMetrics metrics_;
   GraphCache cache_;
   std::vector<std::vector<TensorType>> state_tensors_;
+  std::set<std::string> given_;        // as warnings, ever
+  std::vector<std::string> warnings_;  // that nobody has taken yet
 };
 
 }  // namespace

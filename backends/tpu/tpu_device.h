@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backends/backend.h"
@@ -30,6 +31,8 @@ class TpuDevice : public Device {
   // All graphs that have been compiled, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;
+  // What is to be said of the numbers of the graphs compiled since it was asked, each once.
+  virtual std::vector<std::string> take_warnings() = 0;
 };
 
 std::unique_ptr<TpuDevice> make_tpu_device(const TpuOptions& options);

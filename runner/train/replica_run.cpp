@@ -227,6 +227,7 @@ void ReplicaRun::end_tracking() {
 }
 
 void ReplicaRun::finish() {
+  warn_of_numbers();
   session_.trainer.learn();
   const Counters& counters = session_.trainer.counters;
   RunResult& result = record_.result;

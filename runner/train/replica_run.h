@@ -84,6 +84,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   // Empty: there is none.
   void keep_trace(const std::string& events);
   void warn_of_unused();
+  void warn_of_numbers();  // that a TPU cannot hold, also where they have ended the run
   void record_batches(uint64_t digest);
 
   void evaluate();

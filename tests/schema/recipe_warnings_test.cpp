@@ -60,5 +60,46 @@ checkpoint: {keep_best: {metric: eval/accuracy, mode: max}}
   EXPECT_EQ(with({"train.early_stopping={metric: eval/loss}"}), Texts{});
 }
 
+Texts tpu_warnings(const std::string& precision, const std::string& optimizer) {
+  return recipe_warnings(read_recipe_text(R"(schema_version: 1
+model: {type: linear}
+data: {train: {format: csv, path: d.csv}, batch_size: 4}
+train: {epochs: 3}
+backend: tpu
+mixed_precision: )" + precision +
+                                              "\noptimizer: " + optimizer + "\n",
+                                          "r.yaml"));
+}
+
+TEST(RecipeWarnings, NumbersThatAreOneInBf16) {
+  const auto never_decays = [](const std::string& where, const std::string& number, const std::string& what) {
+    return "r.yaml:" + where + ": " + number + " is 1 in the TPU's bf16, so that " + what +
+           " never decays; the largest number below 1 is 0.99609375";
+  };
+  EXPECT_EQ(tpu_warnings("bf16", "{type: adam}"),
+            Texts{never_decays("7:1: optimizer.betas", "0.999", "the second moment")});
+  EXPECT_EQ(
+      tpu_warnings("bf16", "{type: adamw, lr: 0.001, betas: [0.9, 0.99], weight_decay: 0.01}"),
+      Texts{"r.yaml:7:71: optimizer.weight_decay has no effect: 1 - lr * weight_decay, 0.99999, is 1 in the TPU's "
+            "bf16"});
+  EXPECT_EQ(tpu_warnings("bf16", "{type: rmsprop, alpha: 0.999}"),
+            Texts{never_decays("7:35: optimizer.alpha", "0.999", "the mean of squares")});
+  EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.9985}"),
+            Texts{never_decays("7:43: optimizer.momentum", "0.9985", "the momentum buffer")});
+}
+
+TEST(RecipeWarnings, NotNumbersThatBf16Tells) {
+  EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.998}"), Texts{});
+  EXPECT_EQ(tpu_warnings("bf16", "{type: adamw, lr: 0.1, betas: [0.9, 0.99], weight_decay: 0.1}"), Texts{});
+  EXPECT_EQ(tpu_warnings("\"no\"", "{type: adam}"), Texts{});
+}
+
+TEST(RecipeWarnings, HalfOnATpu) {
+  EXPECT_EQ(
+      tpu_warnings("fp16", "{type: sgd, lr: 0.1}"),
+      Texts{"r.yaml:6:18: mixed_precision: fp16 is no faster on a TPU, which multiplies bf16, and overflows beyond "
+            "65504; write bf16"});
+}
+
 }  // namespace
 }  // namespace runner::schema

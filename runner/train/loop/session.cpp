@@ -29,13 +29,27 @@ int threads_of(const schema::Recipe& recipe) {
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
 }
 
+constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
+                                                                backends::tpu::MatmulPrecision::kHigh,
+                                                                backends::tpu::MatmulPrecision::kHighest};
+
+backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe) {
+  if (recipe.mixed_precision != schema::Precision::kBf16) return backends::tpu::kFullTypes;
+  return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
+}
+
 backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
+  const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
   const auto generation = static_cast<backends::tpu::Generation>(recipe.tpu.generation);
   const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
   RUN_CHECK(recipe.num_processes <= row.devices_on_board, ErrorKind::kRecipe,
             "num_processes is {}, but a board of TPU {} has {} devices; take no more, or another tpu.generation",
             recipe.num_processes, row.name, row.devices_on_board);
-  return {.machine = {.generation = generation, .replicas = static_cast<int>(recipe.num_processes)},
+  return {.machine = {.generation = generation,
+                      .replicas = static_cast<int>(recipe.num_processes),
+                      .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
+          .types = device_types_of(recipe),
+          .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 

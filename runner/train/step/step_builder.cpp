@@ -165,11 +165,21 @@ Value StepBuilder::parameter(Value buffer, nn::ParameterId id) const {
                       parameter.shape);
 }
 
+namespace {
+
+// A device whose own type is bf16 needs no casts.
+nn::Autocast autocast_of(const schema::Recipe& recipe) {
+  const bool own = recipe.backend == schema::Backend::kTpu && recipe.mixed_precision == schema::Precision::kBf16;
+  return {own ? DType::kF32 : dtype_of(recipe.mixed_precision)};
+}
+
+}  // namespace
+
 nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training) const {
   return {.program = program,
           .parameters = frame.parameters,
-          .mixed = {dtype_of(recipe_.mixed_precision)},
-          .autocast = {dtype_of(recipe_.mixed_precision)},
+          .mixed = autocast_of(recipe_),
+          .autocast = autocast_of(recipe_),
           .training = training,
           .dropout_key = frame.batch_inputs[kRandomKey],
           .sample_ids = frame.batch_inputs[kSampleIds],
@@ -329,8 +339,8 @@ Program StepBuilder::evaluation_graph(const Recorded& recorded, bool first) cons
   Program graph = recorded.program;
   const auto value = [&graph](ValueId id) { return Value{&graph, id}; };
   const Value counted = value(recorded.counted);
-  Value sums = loss_and_weight(ops::sum(ops::mul(value(recorded.losses), counted)),
-                               ops::sum(ops::mul(value(recorded.weights), counted)));
+  Value sums =
+      loss_and_weight(counted_sum(value(recorded.losses), counted), counted_sum(value(recorded.weights), counted));
   if (!first) sums = ops::add({&graph, graph.input(InputKind::kState, "evaluation sum", sums.type())}, sums);
   graph.output("evaluation sum", sums.id);
   recorded.output_metrics(graph);

@@ -1,0 +1,151 @@
+// Whole runs on an emulated TPU: its numbers beside those of the cpu.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "runner/lua/hook_file.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+class TpuNumbers : public RunFixture {
+ protected:
+  using Sections = std::map<std::string, std::vector<std::byte>>;
+
+  RunResult train_on(const std::string& recipe, const std::string& store, std::vector<std::string> overrides) {
+    overrides.emplace_back("num_processes=1");
+    const RunResult result = train(recipe, {.store = store, .overrides = std::move(overrides)});
+    EXPECT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+    return result;
+  }
+
+  // Parameters and slots of the newest state.
+  Sections tensors(const std::string& store) const {
+    Sections tensors;
+    for (auto& [name, bytes] : last_state(store))
+      if (name.starts_with("model/") || name.starts_with("optimizer/")) tensors[name] = bytes;
+    EXPECT_FALSE(tensors.empty());
+    return tensors;
+  }
+
+  static std::vector<float> floats(const std::vector<std::byte>& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    return values;
+  }
+
+  // How many numbers of a state bf16 cannot hold.
+  int64_t beyond_bf16(const std::string& store) const {
+    int64_t count = 0;
+    for (const auto& [name, bytes] : tensors(store))
+      for (const float value : floats(bytes)) count += (std::bit_cast<uint32_t>(value) & 0xffffu) != 0;
+    return count;
+  }
+};
+
+std::string digits() {
+  std::ifstream file(RUNNER_SOURCE_DIR "/recipes/digits.yaml");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+const std::string kDigitsData = "data.train.path=" RUNNER_SOURCE_DIR "/recipes/data/digits.csv.gz";
+
+TEST_F(TpuNumbers, AtHighestARunHasTheBitsOfTheCpu) {
+  train_on(digits(), "cpu.db", {kDigitsData, "train.epochs=3"});
+  train_on(digits(), "tpu.db", {kDigitsData, "train.epochs=3", "backend=tpu", "tpu.matmul_precision=highest"});
+  EXPECT_EQ(tensors("tpu.db"), tensors("cpu.db"));
+  for (const char* metric : {"train/loss", "eval/loss", "eval/accuracy"}) {
+    EXPECT_FALSE(points(metric, "cpu.db").empty());
+    EXPECT_EQ(points(metric, "tpu.db"), points(metric, "cpu.db")) << metric;
+  }
+}
+
+// Products have eight bits by default, weights all of theirs.
+TEST_F(TpuNumbers, FloatsAreMultipliedInBf16ByDefault) {
+  train_on(kFourEpochs, "cpu.db", {});
+  train_on(kFourEpochs, "tpu.db", {"backend=tpu"});
+  EXPECT_NE(tensors("tpu.db"), tensors("cpu.db"));
+  EXPECT_GT(beyond_bf16("tpu.db"), 0);
+  const double loss = points("train/loss", "cpu.db").back().second;
+  EXPECT_NEAR(points("train/loss", "tpu.db").back().second, loss, 0.01);
+}
+
+// No master copy: what a state has of parameters and moments, bf16 can hold.
+TEST_F(TpuNumbers, WithBf16EveryTensorIsBf16) {
+  for (const char* rounding : {"tpu.rounding=per_op", "tpu.rounding=fused"})
+    for (const char* downcast : {"downcast_bf16=false", "downcast_bf16=true"}) {
+      const std::string store = std::string(rounding) + downcast + ".db";
+      train_on(kFourEpochs, store, {"backend=tpu", "mixed_precision=bf16", rounding, downcast});
+      EXPECT_EQ(beyond_bf16(store), 0);
+      EXPECT_LT(points("train/loss", store).back().second, points("train/loss", store).front().second);
+    }
+  EXPECT_NE(tensors("tpu.rounding=per_opdowncast_bf16=false.db"), tensors("tpu.rounding=fuseddowncast_bf16=false.db"));
+}
+
+// The warning is of most use where the run fails by it.
+TEST_F(TpuNumbers, AMaskThatOverflowsIsNamedWhereTheRunFails) {
+  write("mask.lua", R"(local nn = require "nn"
+return {training_step = function(acc, batch)
+  local logits = acc.model(batch.features)
+  return nn.cross_entropy(nn.where(logits:gt(9), logits, -3.4e38), batch.labels, {reduction = "none"})
+end}
+)");
+  const RunResult result = train(kFourEpochs, {.overrides = {"backend=tpu", "num_processes=1", "mixed_precision=bf16",
+                                                             "hooks=mask.lua", "optimizer.betas=[0.9, 0.99]"},
+                                               .make_hooks = lua::hooks_maker()});
+  EXPECT_EQ(result.exit_code, 1);
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_EQ(result.warnings[0], path("mask.lua").string() +
+                                    ":4: the constant -3.4e+38 is -inf in the TPU's bf16; a "
+                                    "mask of -1e+30 stays finite");
+}
+
+// 301 samples are not 300, nor is a sum of losses to eight bits what is reported.
+TEST_F(TpuNumbers, AccountsAreNotRounded) {
+  const std::string recipe = R"(schema_version: 1
+name: accounts
+model: {type: linear}
+data: {train: {format: synthetic, samples: 301, features: [5], classes: 3}, batch_size: 301, shuffle: false}
+optimizer: {type: sgd, lr: 1e-9}
+train: {epochs: 2}
+log: {every: 1 step}
+)";
+  train_on(recipe, "cpu.db", {});
+  train_on(recipe, "tpu.db", {"backend=tpu", "mixed_precision=bf16"});
+  const double on_cpu = points("train/loss", "cpu.db").back().second;
+  const double on_tpu = points("train/loss", "tpu.db").back().second;
+  EXPECT_NEAR(on_tpu, on_cpu, 0x1p-10);  // the errors of 301 rounded losses cancel
+  EXPECT_NE(static_cast<float>(on_tpu),
+            std::bit_cast<float>(std::bit_cast<uint32_t>(static_cast<float>(on_tpu)) & 0xffff0000u));
+}
+
+// 0.999 is 1: after many steps with gradients that vanish the second moment is what it was.
+TEST_F(TpuNumbers, AdamsSecondMomentNeverDecays) {
+  const auto largest = [&](const std::string& store) {
+    float most = 0;
+    for (const auto& [name, bytes] : tensors(store))
+      if (name.find("exp_avg_sq") != std::string::npos)
+        for (const float value : floats(bytes)) most = std::max(most, value);
+    return most;
+  };
+  const std::string recipe = R"(schema_version: 1
+name: decay
+model: {type: linear}
+data: {train: {format: synthetic, samples: 64, features: [5], targets: 1}, batch_size: 64, shuffle: false}
+optimizer: {type: adam, lr: 1e-6}
+train: {steps: 1}
+)";
+  for (const char* steps : {"1", "4000"})
+    train_on(recipe, std::string(steps) + ".db",
+             {"backend=tpu", "mixed_precision=bf16", std::string("train={steps: ") + steps + "}"});
+  EXPECT_GT(largest("1.db"), 0);
+  // With a gradient g that stays, v stalls within a place of half of g², which is 500 times the first step's.
+  EXPECT_NEAR(largest("4000.db") / largest("1.db"), 500, 260);
+}
+
+}  // namespace
+}  // namespace runner::train
