@@ -15,8 +15,9 @@ double seconds(int64_t ns) {
   return static_cast<double>(ns) / static_cast<double>(kNsOfSecond);
 }
 
+// Steps of small models take microseconds.
 std::string predicted_text(const store::GraphRow& graph) {
-  return fmt::format("{} … {}", duration_text(seconds(graph.least_ns)), duration_text(seconds(graph.most_ns)));
+  return fmt::format("{:.3g} … {:.3g} ms", seconds(graph.least_ns) * 1e3, seconds(graph.most_ns) * 1e3);
 }
 
 std::string place_text(const store::GraphRow& graph) {
