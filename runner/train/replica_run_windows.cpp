@@ -56,6 +56,7 @@ data::LoaderSpec ReplicaRun::loader_spec() const {
 
 void ReplicaRun::train() {
   log_->start();
+  session_.trainer.set_batches_before(position_.epoch * session_.plan.steps_per_epoch() + position_.step);
   if (tracked()) hooks_->track_begin();
   on(HookEvent::kRunBegin);
   agree();
