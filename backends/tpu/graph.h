@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/graph/program.h"
+#include "backends/tpu/scalar_signature.h"
 
 namespace runner::backends::tpu {
 
@@ -22,6 +23,7 @@ struct GraphKey {
 struct GraphIdentity {
   std::shared_ptr<const Program> program;  // as the user's code has traced it
   std::vector<TracedScalar> scalars;       // numbers that it was handed
+  ScalarSignature signature;               // of these
   std::vector<int32_t> absent;             // states, by index among them, that it reads and that do not exist yet
 };
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "backends/tpu/miss_cause.h"
-#include "backends/tpu/scalar_signature.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -19,7 +18,7 @@ void mix(GraphKey& key, uint64_t word) {
 }
 
 bool same(const GraphIdentity& a, const GraphIdentity& b) {
-  return a.absent == b.absent && signature_of(a.scalars) == signature_of(b.scalars) &&
+  return a.absent == b.absent && a.signature == b.signature &&
          (a.program == b.program || a.program->same_structure(*b.program));
 }
 
@@ -32,7 +31,7 @@ std::string GraphKey::to_string() const {
 GraphKey key_of(const GraphIdentity& identity) {
   const ProgramHash hash = identity.program->hash();
   GraphKey key{hash.hi, hash.lo};
-  for (const int64_t word : signature_of(identity.scalars)) mix(key, static_cast<uint64_t>(word));
+  for (const int64_t word : identity.signature) mix(key, static_cast<uint64_t>(word));
   mix(key, identity.absent.size());
   for (const int32_t state : identity.absent) mix(key, static_cast<uint64_t>(state));
   return key;

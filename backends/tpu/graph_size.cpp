@@ -2,19 +2,10 @@
 
 #include <algorithm>
 
-#include "backends/tpu/scalar_signature.h"
+#include "backends/graph/needed.h"
 
 namespace runner::backends::tpu {
 namespace {
-
-std::vector<char> needed_nodes(const Program& program) {
-  std::vector<char> needed(static_cast<size_t>(program.size()), 0);
-  for (const Output& output : program.outputs()) needed[static_cast<size_t>(output.value)] = 1;
-  for (ValueId id = program.size(); id-- > 0;)
-    if (needed[static_cast<size_t>(id)])
-      for (const ValueId operand : program.operands(id)) needed[static_cast<size_t>(operand)] = 1;
-  return needed;
-}
 
 int64_t tensors_of(std::span<const std::vector<TensorType>> state_tensors, int32_t state) {
   const auto at = static_cast<size_t>(state);
@@ -22,8 +13,7 @@ int64_t tensors_of(std::span<const std::vector<TensorType>> state_tensors, int32
 }
 
 // Numbers that are no part of the graph, equal ones once.
-int64_t scalar_inputs(std::span<const TracedScalar> scalars) {
-  const ScalarSignature signature = signature_of(scalars);
+int64_t scalar_inputs(const ScalarSignature& signature) {
   int64_t inputs = 0;
   for (size_t i = 0; i < signature.size(); ++i) inputs += signature[i] == static_cast<int64_t>(i);
   return inputs;
@@ -32,7 +22,7 @@ int64_t scalar_inputs(std::span<const TracedScalar> scalars) {
 }  // namespace
 
 std::vector<int32_t> states_read(const Program& program) {
-  const std::vector<char> needed = needed_nodes(program);
+  const std::vector<char> needed = needed_by_outputs(program);
   std::vector<int32_t> states;
   int32_t state = 0;
   for (const Input& input : program.inputs()) {
@@ -45,12 +35,12 @@ std::vector<int32_t> states_read(const Program& program) {
 
 GraphSize size_of_graph(const GraphIdentity& graph, std::span<const std::vector<TensorType>> state_tensors) {
   const Program& program = *graph.program;
-  const std::vector<char> needed = needed_nodes(program);
+  const std::vector<char> needed = needed_by_outputs(program);
   const std::vector<int32_t> read = states_read(program);
   const auto exists = [&](int32_t state) { return !std::ranges::binary_search(graph.absent, state); };
   GraphSize size;
   size.nodes = std::ranges::count(needed, 1);
-  size.inputs = scalar_inputs(graph.scalars);
+  size.inputs = scalar_inputs(graph.signature);
   for (const Input& input : program.inputs())
     size.inputs += input.kind == InputKind::kBatch && needed[static_cast<size_t>(input.value)];
   for (const int32_t state : read) size.inputs += exists(state) ? tensors_of(state_tensors, state) : 0;

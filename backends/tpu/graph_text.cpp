@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/graph/print.h"
+#include "backends/graph/needed.h"
 #include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/op_names.h"
 #include "backends/tpu/tiling.h"
@@ -24,14 +24,9 @@ std::string shape_text(const TensorType& type) {
 
 // Numbers of the nodes that outputs need, in order; kNoValue for others.
 std::vector<ValueId> numbered(const Program& program) {
-  std::vector<ValueId> number(static_cast<size_t>(program.size()), kNoValue);
-  for (const Output& output : program.outputs()) number[static_cast<size_t>(output.value)] = 0;
-  for (ValueId id = program.size(); id-- > 0;)
-    if (number[static_cast<size_t>(id)] == 0)
-      for (const ValueId operand : program.operands(id)) number[static_cast<size_t>(operand)] = 0;
+  std::vector<ValueId> number;
   ValueId next = 0;
-  for (ValueId& each : number)
-    if (each == 0) each = next++;
+  for (const char needed : needed_by_outputs(program)) number.push_back(needed ? next++ : kNoValue);
   return number;
 }
 

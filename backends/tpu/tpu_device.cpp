@@ -38,7 +38,8 @@ class TpuExecutable : public Executable {
   int64_t take_compile_ns() { return std::exchange(compile_ns_, 0); }
 
   GraphIdentity identity(const Arguments& arguments) const {
-    GraphIdentity identity{graph_, {arguments.traced.begin(), arguments.traced.end()}, {}};
+    GraphIdentity identity{
+        graph_, {arguments.traced.begin(), arguments.traced.end()}, signature_of(arguments.traced), {}};
     std::ranges::set_intersection(arguments.absent, states_, std::back_inserter(identity.absent));
     return identity;
   }

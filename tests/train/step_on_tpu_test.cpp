@@ -16,13 +16,8 @@ using backends::tpu::testing::OnTpu;
 // What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
 std::vector<std::vector<backends::TensorType>> tensors_of(const Steps& steps) {
   std::vector<std::vector<backends::TensorType>> inputs;
-  const nn::ParameterSet& parameters = steps.builder.model().parameters;
-  for (const DeviceArray& array : steps.builder.layout().arrays()) {
-    inputs.emplace_back();
-    if (array.role != Role::kParameters && array.role != Role::kSlot && array.role != Role::kGradients) continue;
-    for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
-      inputs.back().push_back({array.type.dtype, parameters[id].shape});
-  }
+  for (const DeviceArray& array : steps.builder.layout().arrays())
+    inputs.push_back(tensors_in(array, steps.builder.model().parameters));
   return inputs;
 }
 

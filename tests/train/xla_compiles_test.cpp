@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/lua/hook_file.h"
+#include "runner/report/xla/metrics_report.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
@@ -15,23 +16,12 @@
 namespace runner::train {
 namespace {
 
-using backends::tpu::MetricsSnapshot;
+using report::xla::MetricsReport;
+using report::xla::report_of;
 using testing::Golden;
 
 // CompileTime and ExecuteTime.
 using Counts = std::array<int64_t, 2>;
-
-int64_t samples_of_metric(const MetricsSnapshot& snapshot, const std::string& name) {
-  for (const auto& metric : snapshot.metrics)
-    if (metric.name == name) return metric.count;
-  return -1;
-}
-
-int64_t value_of_counter(const MetricsSnapshot& snapshot, const std::string& name) {
-  for (const auto& counter : snapshot.counters)
-    if (counter.name == name) return counter.value;
-  return -1;
-}
 
 std::string yaml_of(const Golden& value, const std::string& key) {
   if (key == "type") return value.text();
@@ -104,15 +94,15 @@ class CompilesTest : public ::testing::Test {
       train_epoch(session, epoch);
       if (session.data.eval) evaluate(session, hooks.get());
     }
-    compare(item, session.tpu->metrics());
+    compare(item, report_of(session.tpu->metrics()));
   }
 
  private:
   void write(const std::string& file, const std::string& text) const { std::ofstream(folder_.path() / file) << text; }
 
   static Counts counts(const Session& session) {
-    const MetricsSnapshot snapshot = session.tpu->metrics();
-    return {samples_of_metric(snapshot, "CompileTime"), samples_of_metric(snapshot, "ExecuteTime")};
+    const MetricsReport report = report_of(session.tpu->metrics());
+    return {report.samples("CompileTime"), report.samples("ExecuteTime")};
   }
 
   void train_epoch(Session& session, int64_t epoch) {
@@ -140,7 +130,7 @@ class CompilesTest : public ::testing::Test {
   // torch.optim.Adagrad makes its sums when it is made itself, which is a graph of its own; here they are uploaded.
   static int64_t initial_graphs(const Golden& item) { return item["optimizer"]["type"].text() == "adagrad" ? 1 : 0; }
 
-  void compare(const Golden& item, const MetricsSnapshot& end) const {
+  void compare(const Golden& item, const MetricsReport& end) const {
     const std::vector<Counts> theirs = wanted(item["steps"]);
     ASSERT_EQ(steps_.size(), theirs.size());
     for (const size_t what : {0, 1}) {
@@ -154,10 +144,9 @@ class CompilesTest : public ::testing::Test {
         EXPECT_EQ(evaluations_[i][what], evaluations[i][what]) << name << " up to evaluation " << i + 1;
     }
     for (const char* counter : {"MarkStep", "aten::_local_scalar_dense"})
-      EXPECT_EQ(value_of_counter(end, counter), item["counters"][counter].integer()) << counter;
-    EXPECT_EQ(value_of_counter(end, "UncachedCompile"), samples_of_metric(end, "CompileTime"));
-    EXPECT_EQ(value_of_counter(end, "CachedCompile") + value_of_counter(end, "UncachedCompile"),
-              samples_of_metric(end, "ExecuteTime"));
+      EXPECT_EQ(end.counter(counter), item["counters"][counter].integer()) << counter;
+    EXPECT_EQ(end.counter("UncachedCompile"), end.samples("CompileTime"));
+    EXPECT_EQ(end.counter("CachedCompile") + end.counter("UncachedCompile"), end.samples("ExecuteTime"));
   }
 
   const support::TempFolder folder_;

@@ -84,17 +84,6 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
 
 namespace {
 
-// As a device without flat buffers would have them.
-std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
-  const bool of_parameters =
-      array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
-  if (!of_parameters) return {array.type};
-  std::vector<backends::TensorType> tensors;
-  for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
-    tensors.push_back({array.type.dtype, parameters[id].shape});
-  return tensors;
-}
-
 std::vector<std::vector<backends::TensorType>> state_tensors(const Trainer& trainer) {
   std::vector<std::vector<backends::TensorType>> tensors;
   for (const DeviceArray& array : trainer.layout().arrays())

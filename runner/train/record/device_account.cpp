@@ -1,6 +1,7 @@
 #include "runner/train/record/device_account.h"
 
 #include <cmath>
+#include <deque>
 
 #include "backends/tpu/graph_text.h"
 
@@ -35,10 +36,10 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
 
 }  // namespace
 
-store::DeviceAccount account_of(const backends::tpu::TpuDevice& device) {
-  store::DeviceAccount account;
-  for (const backends::tpu::Graph& graph : device.graphs()) account.graphs.push_back(row_of(graph));
-  return account;
+void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDevice& device) {
+  const std::deque<backends::tpu::Graph>& graphs = device.graphs();
+  for (size_t i = 0; i < account.graphs.size(); ++i) account.graphs[i].executions = graphs[i].executions;
+  for (size_t i = account.graphs.size(); i < graphs.size(); ++i) account.graphs.push_back(row_of(graphs[i]));
 }
 
 }  // namespace runner::train

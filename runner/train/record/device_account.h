@@ -6,7 +6,7 @@
 
 namespace runner::train {
 
-// Without its metrics.
-store::DeviceAccount account_of(const backends::tpu::TpuDevice& device);
+// Adds the graphs that an account of this device lacks, and counts all executions anew; its metrics stay.
+void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDevice& device);
 
 }  // namespace runner::train

@@ -167,9 +167,9 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
 
 void RunRecord::keep_account(const backends::tpu::TpuDevice* device) {
   if (!writer_ || device == nullptr) return;
-  store::DeviceAccount account = account_of(*device);
-  account.metrics_json = request_.metrics_document(device->metrics());
-  writer_->device_account(std::move(account));
+  bring_up_to_date(account_, *device);
+  account_.metrics_json = request_.metrics_document(device->metrics());
+  writer_->device_account(account_);
 }
 
 void RunRecord::keep_trace(const std::string& events) {

@@ -100,6 +100,7 @@ class RunRecord {
   std::optional<Recorder> recorder_;
   std::optional<StateKeeper> keeper_;
   int64_t attempt_ = 1, cycles_ = 0;  // kept traces of the attempt
+  store::DeviceAccount account_;      // of the attempt, so far
   ProvenanceKeeper provenance_;       // after the writer, which it hands its findings to
 };
 

@@ -17,6 +17,14 @@ constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good ste
 
 }  // namespace
 
+std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
+  if (!holds_parameters(array)) return {array.type};
+  std::vector<backends::TensorType> tensors;
+  for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
+    tensors.push_back({array.type.dtype, parameters[id].shape});
+  return tensors;
+}
+
 DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                            std::optional<double> first_scale, const schema::CommSpec& comm) {
   const auto buffers = parameters.buffers();

@@ -68,6 +68,13 @@ struct DeviceArray {
   bool from_start = true;  // false: of zeros, which the first update may make itself
 };
 
+// Does an array of the layout hold an element for each of its buffer's parameters?
+inline bool holds_parameters(const DeviceArray& array) {
+  return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
+}
+// The tensors in it, one behind the other, as a device without flat buffers would have them.
+std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
+
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, now or because a hook says so later, or a loop of a

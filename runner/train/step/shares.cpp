@@ -64,9 +64,7 @@ std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Opti
 }
 
 backends::TensorType window_type(const DeviceArray& array, const Shares& shares) {
-  const bool is_of_buffer =
-      array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
-  if (!is_of_buffer || shares.of(array.buffer).count == 0) return array.type;
+  if (!holds_parameters(array) || shares.of(array.buffer).count == 0) return array.type;
   return {array.type.dtype, backends::Shape{shares.of(array.buffer).count}};
 }
 

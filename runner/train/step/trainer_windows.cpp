@@ -43,8 +43,7 @@ bool Trainer::holds_any_gradients() const {
 }
 
 bool Trainer::is_of_parameters(const DeviceArray& array) const {
-  return array.role == Role::kParameters || array.role == Role::kSlot ||
-         (array.role == Role::kGradients && holds_gradients(array.buffer));
+  return holds_parameters(array) && (array.role != Role::kGradients || holds_gradients(array.buffer));
 }
 
 void Trainer::set_gradients(std::vector<Held> held) {
