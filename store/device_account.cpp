@@ -9,20 +9,21 @@ namespace {
 
 constexpr const char* kColumns =
     "no, key, first_step, cause, file, line, nodes, inputs, outputs, donated, compile_ns, executions, hbm_bytes, "
-    "flops, bytes, least_ns, most_ns, formula";
+    "flops, bytes, unpadded_bytes, padded_bytes, least_ns, most_ns, formula";
 
 void put_graphs(Database& database, const RunHandle& run, const std::vector<GraphRow>& graphs) {
   Statement(database, "DELETE FROM graph WHERE run_id = ?1 AND attempt = ?2").bind(run.id, run.attempt).run();
   Statement insert(database, fmt::format("INSERT INTO graph(run_id, attempt, {}, ir, hlo) VALUES(?1, ?2, ?3, ?4, ?5, "
                                          "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "
-                                         "?22)",
+                                         "?22, ?23, ?24)",
                                          kColumns));
   int64_t no = 0;
   for (const GraphRow& graph : graphs) {
     insert
         .bind(run.id, run.attempt, ++no, graph.key, graph.first_step, graph.cause, graph.file, graph.line, graph.nodes,
               graph.inputs, graph.outputs, graph.donated, graph.compile_ns, graph.executions, graph.hbm_bytes,
-              graph.flops, graph.bytes, graph.least_ns, graph.most_ns, graph.formula, graph.ir, graph.hlo)
+              graph.flops, graph.bytes, graph.unpadded_bytes, graph.padded_bytes, graph.least_ns, graph.most_ns,
+              graph.formula, graph.ir, graph.hlo)
         .run();
   }
 }
@@ -34,9 +35,9 @@ GraphRow graph_in(const Statement& row, bool texts) {
   graph.cause = row.text(3);
   graph.file = row.text(4);
   int column = 5;
-  for (int64_t* number :
-       {&graph.line, &graph.nodes, &graph.inputs, &graph.outputs, &graph.donated, &graph.compile_ns, &graph.executions,
-        &graph.hbm_bytes, &graph.flops, &graph.bytes, &graph.least_ns, &graph.most_ns})
+  for (int64_t* number : {&graph.line, &graph.nodes, &graph.inputs, &graph.outputs, &graph.donated, &graph.compile_ns,
+                          &graph.executions, &graph.hbm_bytes, &graph.flops, &graph.bytes, &graph.unpadded_bytes,
+                          &graph.padded_bytes, &graph.least_ns, &graph.most_ns})
     *number = row.int64(column++);
   graph.formula = row.text(column++);
   if (texts) {

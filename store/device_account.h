@@ -22,7 +22,8 @@ struct GraphRow {
   int64_t compile_ns = 0;
   int64_t executions = 0;
   int64_t hbm_bytes = 0, flops = 0, bytes = 0;
-  int64_t least_ns = 0, most_ns = 0;  // predicted
+  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors at the peak
+  int64_t least_ns = 0, most_ns = 0;             // predicted
   std::string formula;
   std::string ir, hlo;
 };

@@ -34,7 +34,8 @@ struct GraphSize {
 
 // What the hardware model says of it.
 struct GraphPrediction {
-  int64_t hbm_bytes = 0;  // at its peak, everything included
+  int64_t hbm_bytes = 0;                         // at its peak, everything included
+  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors then
   int64_t flops = 0, bytes = 0;
   double least_seconds = 0, most_seconds = 0;
   std::string formula;

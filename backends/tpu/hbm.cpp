@@ -214,16 +214,30 @@ class HbmPlanner {
   std::vector<char> in_argument_;         // by tensor: it is computed into the memory of a state
 };
 
+bool lives_at_peak(const HbmPlan& plan, const HbmBuffer& buffer) {
+  return buffer.allocation != Allocation::kTemporary || buffer.lives_at(plan.fullest);
+}
+
 }  // namespace
 
 HbmPlan plan_hbm(const DeviceProgram& device, const HbmOptions& options) {
   return HbmPlanner(device, options).run();
 }
 
+TensorBytes tensors_at_peak(const HbmPlan& plan) {
+  TensorBytes bytes;
+  for (const HbmBuffer& buffer : plan.buffers)
+    if (lives_at_peak(plan, buffer)) {
+      bytes.unpadded += buffer.tensor.unpadded();
+      bytes.padded += buffer.padded();
+    }
+  return bytes;
+}
+
 std::vector<HbmBuffer> largest_at_peak(const HbmPlan& plan, size_t count) {
   std::vector<HbmBuffer> live;
   for (const HbmBuffer& buffer : plan.buffers)
-    if (buffer.allocation != Allocation::kTemporary || buffer.lives_at(plan.fullest)) live.push_back(buffer);
+    if (lives_at_peak(plan, buffer)) live.push_back(buffer);
   std::stable_sort(live.begin(), live.end(),
                    [](const HbmBuffer& a, const HbmBuffer& b) { return a.padded() > b.padded(); });
   live.resize(std::min(count, live.size()));

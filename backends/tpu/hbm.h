@@ -61,6 +61,13 @@ struct HbmPlan {
 
 HbmPlan plan_hbm(const DeviceProgram& device, const HbmOptions& options);
 
+// The bytes of tensors.
+struct TensorBytes {
+  int64_t unpadded = 0, padded = 0;
+};
+// Of those that live at the fullest moment.
+TensorBytes tensors_at_peak(const HbmPlan& plan);
+
 // Those that live at the fullest moment, largest first: what there is to save.
 std::vector<HbmBuffer> largest_at_peak(const HbmPlan& plan, size_t count);
 

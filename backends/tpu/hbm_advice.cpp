@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kNarrowAxis = 4, kLeastBytes = int64_t{1} << 20;
 constexpr double kLeastExpansion = 8;
+constexpr size_t kMostTexts = 3;
 
 // The size of a batch: the first axis of the first batch input.  None: there is no batch.
 std::optional<int64_t> batch_of(const Program& program) {
@@ -137,6 +138,20 @@ std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmP
              expansion(type, buffer.tensor.layout), reordered_text(type, tight), size_text(tight.bytes))});
   }
   return faults;
+}
+
+std::vector<std::string> padding_texts(const DeviceProgram& device, const HbmPlan& plan) {
+  std::vector<std::string> texts;
+  const std::vector<PaddingFault> faults = padding_faults(device, plan);
+  for (const PaddingFault& fault : faults) {
+    const std::string text =
+        fault.where.known() ? fmt::format("{}: {}", fault.where.to_string(), fault.text) : fault.text;
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
+  }
+  if (texts.size() <= kMostTexts) return texts;
+  texts[kMostTexts - 1] += fmt::format("; and {} more of the kind", texts.size() - kMostTexts);
+  texts.resize(kMostTexts);
+  return texts;
 }
 
 }  // namespace runner::backends::tpu

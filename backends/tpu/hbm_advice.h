@@ -31,4 +31,7 @@ struct PaddingFault {
 // with the order of axes that does not; most padding first.
 std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmPlan& plan);
 
+// The same as lines to print; of more than three the first three, the last with the number of the rest.
+std::vector<std::string> padding_texts(const DeviceProgram& device, const HbmPlan& plan);
+
 }  // namespace runner::backends::tpu

@@ -4,6 +4,7 @@
 
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/passes/rewriter.h"
+#include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
 #include "schema/error.h"
 
@@ -30,6 +31,19 @@ HbmOptions memory_of(const Hardware& hardware, bool donate) {
       .generation = hardware.machine.generation, .donate = donate, .prefetched_batches = hardware.prefetched_batches};
 }
 
+GraphPrediction prediction_of(const DeviceProgram& device, const HbmPlan& memory, const Machine& machine) {
+  const StepTime time = predict_step(device, trace_tensors(device), machine);
+  const TensorBytes tensors = tensors_at_peak(memory);
+  return {.hbm_bytes = memory.peak(),
+          .unpadded_bytes = tensors.unpadded,
+          .padded_bytes = tensors.padded,
+          .flops = time.cost.flops,
+          .bytes = time.cost.bytes,
+          .least_seconds = time.least(),
+          .most_seconds = time.most(machine.generation),
+          .formula = formula_text(time, machine)};
+}
+
 }  // namespace
 
 LoweredGraph::LoweredGraph(const GraphIdentity& graph, const std::vector<std::vector<TensorType>>& state_tensors)
@@ -48,21 +62,24 @@ DeviceProgram LoweredGraph::on(const Hardware& hardware) const {
 
 GraphPrediction LoweredGraph::predict(const Hardware& hardware, bool donate) const {
   const DeviceProgram device = on(hardware);
-  const HbmPlan memory = plan_hbm(device, memory_of(hardware, donate));
-  const StepTime time = predict_step(device, trace_tensors(device), hardware.machine);
-  return {.hbm_bytes = memory.peak(),
-          .flops = time.cost.flops,
-          .bytes = time.cost.bytes,
-          .least_seconds = time.least(),
-          .most_seconds = time.most(hardware.machine.generation),
-          .formula = formula_text(time, hardware.machine)};
+  return prediction_of(device, plan_hbm(device, memory_of(hardware, donate)), hardware.machine);
 }
 
-void LoweredGraph::check_fits(const Hardware& hardware) const {
+std::vector<std::string> LoweredGraph::check_memory(const Hardware& hardware) const {
   const DeviceProgram device = on(hardware);
   const HbmOptions options = memory_of(hardware, /*donate=*/true);
   const HbmPlan memory = plan_hbm(device, options);
   if (!memory.fits()) throw Error(ErrorKind::kRun, resource_exhausted_text(device, options, memory));
+  return padding_texts(device, memory);
+}
+
+GraphForecast LoweredGraph::forecast(const Hardware& hardware) const {
+  const DeviceProgram device = on(hardware);
+  const HbmOptions options = memory_of(hardware, /*donate=*/true);
+  const HbmPlan memory = plan_hbm(device, options);
+  return {.prediction = prediction_of(device, memory, hardware.machine),
+          .exhausted = memory.fits() ? "" : resource_exhausted_text(device, options, memory),
+          .padding = padding_texts(device, memory)};
 }
 
 }  // namespace runner::backends::tpu

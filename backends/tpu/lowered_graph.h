@@ -21,6 +21,13 @@ struct Hardware {
   int64_t prefetched_batches = 0;        // that wait on the device
 };
 
+// What a graph would be on the device, whether it fits or not.
+struct GraphForecast {
+  GraphPrediction prediction;
+  std::string exhausted;             // the error where the memory is too small; empty: it fits
+  std::vector<std::string> padding;  // what padding wastes
+};
+
 class LoweredGraph {
  public:
   // `state_tensors`: those that each state holds, by index.
@@ -32,8 +39,9 @@ class LoweredGraph {
 
   // `donate`: at a step marker, not where a value is read.
   GraphPrediction predict(const Hardware& hardware, bool donate) const;
-  // Throws Error(kRun) with XLA's words where the memory of the device is too small.
-  void check_fits(const Hardware& hardware) const;
+  // Throws Error(kRun) with XLA's words where the memory of the device is too small; says what padding wastes.
+  std::vector<std::string> check_memory(const Hardware& hardware) const;
+  GraphForecast forecast(const Hardware& hardware) const;
 
  private:
   DeviceProgram on(const Hardware& hardware) const;

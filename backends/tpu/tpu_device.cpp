@@ -82,12 +82,20 @@ class EmulatedTpu : public TpuDevice {
     for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
     const int64_t begin = monotonic_ns();
     auto executable = std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), 0, graph);
-    LoweredGraph(executable->identity({}), state_tensors_).check_fits(options_.hardware);
+    const LoweredGraph lowered(executable->identity({}), state_tensors_);
+    for (std::string& text : lowered.check_memory(options_.hardware)) add_warning(std::move(text));
     executable->add_compile_ns(monotonic_ns() - begin);
     return executable;
   }
 
   bool keeps_graphs() const override { return true; }
+
+  GraphForecast forecast(const Program& graph) const override {
+    return LoweredGraph(
+               {.program = std::make_shared<const Program>(graph), .scalars = {}, .signature = {}, .absent = {}},
+               state_tensors_)
+        .forecast(options_.hardware);
+  }
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<TpuExecutable&>(executable);

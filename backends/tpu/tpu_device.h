@@ -28,6 +28,8 @@ class TpuDevice : public Device {
  public:
   // The tensors that each state of every graph holds, by index: a flat buffer of parameters is one for each of them.
   virtual void set_state_tensors(std::vector<std::vector<TensorType>> tensors) = 0;
+  // Of a graph whose states all exist; compiles nothing.
+  virtual GraphForecast forecast(const Program& graph) const = 0;
   // All graphs that have been compiled, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;

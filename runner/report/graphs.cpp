@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/report/forecast_text.h"
 #include "runner/report/format.h"
 #include "schema/json.h"
 
@@ -13,11 +14,6 @@ constexpr size_t kShortKey = 12;
 
 double seconds(int64_t ns) {
   return static_cast<double>(ns) / static_cast<double>(kNsOfSecond);
-}
-
-// Steps of small models take microseconds.
-std::string predicted_text(const store::GraphRow& graph) {
-  return fmt::format("{:.3g} … {:.3g} ms", seconds(graph.least_ns) * 1e3, seconds(graph.most_ns) * 1e3);
 }
 
 std::string place_text(const store::GraphRow& graph) {
@@ -37,6 +33,8 @@ json::Value graph_json(int64_t attempt, const store::GraphRow& graph) {
                       {"donated", graph.donated},
                       {"compile_seconds", seconds(graph.compile_ns)},
                       {"hbm_bytes", graph.hbm_bytes},
+                      {"unpadded_bytes", graph.unpadded_bytes},
+                      {"padded_bytes", graph.padded_bytes},
                       {"flops", graph.flops},
                       {"bytes", graph.bytes},
                       {"least_seconds", seconds(graph.least_ns)},
@@ -64,7 +62,7 @@ Table graphs_table(std::span<const store::DeviceAccount> accounts) {
       table.add({graph.key.substr(0, kShortKey), std::to_string(graph.first_step), std::to_string(graph.executions),
                  duration_text(seconds(graph.compile_ns)), std::to_string(graph.nodes), std::to_string(graph.inputs),
                  std::to_string(graph.outputs), std::to_string(graph.donated), bytes_text(graph.hbm_bytes),
-                 predicted_text(graph), graph.cause});
+                 predicted_text(seconds(graph.least_ns), seconds(graph.most_ns)), graph.cause});
   return table;
 }
 
@@ -86,7 +84,8 @@ std::string graph_text(const store::GraphRow& graph, bool color) {
   facts.add("nodes", std::to_string(graph.nodes));
   facts.add("tensors", fmt::format("{} in, {} out, of which {} take the memory of an input", graph.inputs,
                                    graph.outputs, graph.donated));
-  facts.add("HBM", bytes_text(graph.hbm_bytes));
+  facts.add("HBM", fmt::format("{}, of which tensors {}, without padding {}", bytes_text(graph.hbm_bytes),
+                               bytes_text(graph.padded_bytes), bytes_text(graph.unpadded_bytes)));
   facts.add("work",
             fmt::format("{}flops, {} moved", short_text(static_cast<double>(graph.flops)), bytes_text(graph.bytes)));
   facts.add("predicted", graph.formula);

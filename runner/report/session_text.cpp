@@ -68,23 +68,22 @@ std::string session_text(const train::Session& session, int width, bool color) {
   return facts.render() + rate_plot(session, width, color);
 }
 
-std::string session_document(const train::Session& session, std::string plan,
-                             const std::vector<std::string>& warnings) {
+std::string session_document(const train::Session& session, std::string plan, const json::Object& more) {
   const nn::ParameterSet& parameters = session.trainer.model().parameters;
   const Rates rates = rates_of(session);
   const auto point = [](const PlotPoint& p) { return json::List{static_cast<int64_t>(p.x), p.y}; };
-  const std::string more = json::line(json::Object{{"parameters", parameters.elements()},
-                                                   {"trainable_parameters", parameters.trainable_elements()},
-                                                   {"memory_bytes", state_bytes(session.trainer.layout())},
-                                                   {"optimizer_steps", session.scale.total_steps},
-                                                   {"learning_rate", json::Object{{"first", rates.first},
-                                                                                  {"highest", rates.highest},
-                                                                                  {"highest_step", rates.highest_step},
-                                                                                  {"last", rates.last}}},
-                                                   {"rates", json::list_of(rate_curve(session, kRates), point)},
-                                                   {"warnings", json::list_of(warnings)}});
+  json::Object members{{"parameters", parameters.elements()},
+                       {"trainable_parameters", parameters.trainable_elements()},
+                       {"memory_bytes", state_bytes(session.trainer.layout())},
+                       {"optimizer_steps", session.scale.total_steps},
+                       {"learning_rate", json::Object{{"first", rates.first},
+                                                      {"highest", rates.highest},
+                                                      {"highest_step", rates.highest_step},
+                                                      {"last", rates.last}}},
+                       {"rates", json::list_of(rate_curve(session, kRates), point)}};
+  members.insert(members.end(), more.begin(), more.end());
   plan.back() = ',';  // the brace that closes it
-  return plan + more.substr(1);
+  return plan + json::line(members).substr(1);
 }
 
 }  // namespace runner::report

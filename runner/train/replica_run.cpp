@@ -8,6 +8,7 @@
 
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
+#include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/states/resuming.h"
@@ -38,6 +39,12 @@ std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& co
                      all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
 }
 
+// The largest; 0: there is nothing to evaluate on.
+int64_t evaluation_batch(const Session& session) {
+  if (!session.data.eval) return 0;
+  return evaluation_plan(session.recipe, session.data.eval->size(), session.ranks).max_batch();
+}
+
 }  // namespace
 
 ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
@@ -56,6 +63,7 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
   if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
+  if (!fits) session_.trainer.check_graphs_fit(session_.plan, evaluation_batch(session_));
   session_.trainer.allocate();
   if (!fits) session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
   log_.emplace(session_, record_, hooks_.get());

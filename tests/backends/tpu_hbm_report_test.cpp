@@ -122,6 +122,28 @@ TEST(TpuHbmReport, PaddingFaultsNameTheSwap) {
   EXPECT_TRUE(padding_faults(narrow.device(), tight).empty());
 }
 
+TEST(TpuHbmReport, PaddingIsToldOnceForEachShapeAndNoMoreThanThreeTimes) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{4096, 8}})};
+  for (const int64_t width : {1, 2, 2, 3, 4}) {
+    const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8, width}})};
+    program.output("", ops::matmul(x, w).id);
+  }
+  const OnTpu graph(program);
+  const std::vector<std::string> texts = padding_texts(graph.device(), plan_hbm(graph.device(), {}));
+  ASSERT_EQ(texts.size(), 3U);
+  EXPECT_EQ(
+      texts[0],
+      "f32[4096,1] takes 2.00M of hbm for 16.0K: its last axis of 1 is padded to 128 (128.0x expansion); with the "
+      "long axis last, as f32[1,4096], it takes 32.0K");
+  EXPECT_EQ(texts[1].substr(0, 12), "f32[4096,2] ");
+  EXPECT_EQ(texts[2],
+            "f32[4096,3] takes 2.00M of hbm for 48.0K: its last axis of 3 is padded to 128 (42.7x expansion); with the "
+            "long axis last, as f32[3,4096], it takes 64.0K; and 1 more of the kind");
+  EXPECT_EQ(padding_texts(Narrow(6291456).device(), plan_hbm(Narrow(6291456).device(), {}))[0].substr(0, 32),
+            "model.lua:12: bf16[6291456,4] ta");
+}
+
 // x (batch, width) · x, summed over the batch into a state of (width): what fits decides what is said.
 Program activations(int64_t batch, int64_t width) {
   Program program;

@@ -119,6 +119,9 @@ TEST(TpuHbm, NarrowLastAxisBlowsUp) {
   EXPECT_EQ(plan.fullest_bytes, 1536 * kMiB);
   EXPECT_EQ(plan.fullest_unpadded, 48 * kMiB);
   EXPECT_EQ(plan.arguments_unpadded, 48 * kMiB + 4 * 4 * 2);
+  const TensorBytes tensors = tensors_at_peak(plan);
+  EXPECT_EQ(tensors.unpadded, 48 * kMiB + 4 * 4 * 2 + 48 * kMiB + 4 * 2);
+  EXPECT_EQ(tensors.padded, arguments + 1536 * kMiB + 512);
   const std::vector<HbmBuffer> largest = largest_at_peak(plan, 2);
   ASSERT_EQ(largest.size(), 2U);
   EXPECT_DOUBLE_EQ(expansion(largest[0].tensor.type, largest[0].tensor.layout), 32);

@@ -25,6 +25,8 @@ GraphRow sample_graph(const std::string& key) {
           .hbm_bytes = int64_t{5} << 30,
           .flops = 368'661,
           .bytes = 563'200,
+          .unpadded_bytes = 15'316,
+          .padded_bytes = 144'384,
           .least_ns = 34'252,
           .most_ns = 97'862,
           .formula = "t to t / 0.35",
@@ -56,12 +58,12 @@ TEST_F(DeviceAccounts, ComeBackAsTheyWerePut) {
   const GraphRow &graph = accounts[0].graphs[1], want = sample_graph("b");
   EXPECT_EQ(graph.key + graph.cause + graph.file + graph.formula + graph.ir + graph.hlo,
             want.key + want.cause + want.file + want.formula + want.ir + want.hlo);
-  EXPECT_EQ(
-      (std::vector{graph.first_step, graph.line, graph.nodes, graph.inputs, graph.outputs, graph.donated,
-                   graph.compile_ns, graph.executions, graph.hbm_bytes, graph.flops, graph.bytes, graph.least_ns,
-                   graph.most_ns}),
-      (std::vector{want.first_step, want.line, want.nodes, want.inputs, want.outputs, want.donated, want.compile_ns,
-                   want.executions, want.hbm_bytes, want.flops, want.bytes, want.least_ns, want.most_ns}));
+  EXPECT_EQ((std::vector{graph.first_step, graph.line, graph.nodes, graph.inputs, graph.outputs, graph.donated,
+                         graph.compile_ns, graph.executions, graph.hbm_bytes, graph.flops, graph.bytes,
+                         graph.unpadded_bytes, graph.padded_bytes, graph.least_ns, graph.most_ns}),
+            (std::vector{want.first_step, want.line, want.nodes, want.inputs, want.outputs, want.donated,
+                         want.compile_ns, want.executions, want.hbm_bytes, want.flops, want.bytes, want.unpadded_bytes,
+                         want.padded_bytes, want.least_ns, want.most_ns}));
   EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].ir, "") << "texts are long";
 }
 

@@ -15,10 +15,7 @@ using backends::tpu::testing::OnTpu;
 
 // What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
 std::vector<std::vector<backends::TensorType>> tensors_of(const Steps& steps) {
-  std::vector<std::vector<backends::TensorType>> inputs;
-  for (const DeviceArray& array : steps.builder.layout().arrays())
-    inputs.push_back(tensors_in(array, steps.builder.model().parameters));
-  return inputs;
+  return tensors_by_array(steps.builder.layout(), steps.builder.model().parameters);
 }
 
 // By hand, of a batch of 8: (5, 4) as 4 rows of 128, (5) as 128, (3, 5) as 4 rows of 128, (3) as 128, all f32; each sum

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <optional>
 
 #include "runner/cli/commands/commands.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/error_text.h"
+#include "runner/report/forecast_text.h"
 #include "runner/report/plot.h"
 #include "runner/report/session_text.h"
 #include "runner/train/loop/session.h"
@@ -35,12 +37,22 @@ int64_t epochs_to_print(const Options& options, const data::DataPlan& plan) {
 }
 
 // What `runner exec` would warn of before its first step.
-std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session) {
+std::vector<std::string> warnings_of(const schema::ReadResult& recipe, const train::Session& session,
+                                     const std::optional<train::RunForecast>& forecast) {
   std::vector<std::string> warnings = schema::recipe_warnings(recipe);
-  for (const auto& more : {session.data.warnings, session.plan_warnings()}) {
+  const std::vector<std::string> of_device =
+      forecast ? report::forecast_warnings(*forecast) : std::vector<std::string>();
+  for (const auto& more : {session.data.warnings, session.plan_warnings(), of_device}) {
     warnings.insert(warnings.end(), more.begin(), more.end());
   }
   return warnings;
+}
+
+// With hooks of its own: a hook makes a model once.
+std::optional<train::RunForecast> forecast_of(const train::Session& session) {
+  if (session.tpu == nullptr) return std::nullopt;
+  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(session.recipe);
+  return train::forecast_graphs(session.recipe, session.data, session.plan, *session.tpu, hooks.get());
 }
 
 }  // namespace
@@ -54,15 +66,20 @@ int plan(const Options& options, report::Output& out) {
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));
   const train::Session session(read.recipe, hooks.get());
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
-  const std::vector<std::string> warnings = warnings_of(read, session);
+  const std::optional<train::RunForecast> forecast = forecast_of(session);
+  const auto generation = static_cast<backends::tpu::Generation>(read.recipe.tpu.generation);
+  const std::vector<std::string> warnings = warnings_of(read, session, forecast);
   for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (!options.json) {
     out.data(report::session_text(session, report::plot_width(out.data_width()), out.data_color()));
+    if (forecast) out.data(report::forecast_text(*forecast, generation, out.data_width(), out.data_color()));
     return 0;
   }
   const data::Dataset& train = session.data.train;
   data::Order order(train.size(), session.data_seed(), read.recipe.data.shuffle, train.shuffle_buffer());
-  out.data(report::session_document(session, data::plan_json(session.plan, order, epochs, options.batches), warnings));
+  json::Object more{{"warnings", json::list_of(warnings)}};
+  if (forecast) more.emplace_back("tpu", report::forecast_json(*forecast, generation));
+  out.data(report::session_document(session, data::plan_json(session.plan, order, epochs, options.batches), more));
   return 0;
 }
 

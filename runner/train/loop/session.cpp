@@ -82,17 +82,6 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
-namespace {
-
-std::vector<std::vector<backends::TensorType>> state_tensors(const Trainer& trainer) {
-  std::vector<std::vector<backends::TensorType>> tensors;
-  for (const DeviceArray& array : trainer.layout().arrays())
-    tensors.push_back(tensors_in(array, trainer.model().parameters));
-  return tensors;
-}
-
-}  // namespace
-
 Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_)
     : recipe(recipe_),
       data(data::load(recipe)),
@@ -106,7 +95,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  if (tpu != nullptr) tpu->set_state_tensors(state_tensors(trainer));
+  if (tpu != nullptr) tpu->set_state_tensors(tensors_by_array(trainer.layout(), trainer.model().parameters));
   if (has(hooks, HookEntry::kSchedule)) ask_hook_for_schedule();
 }
 

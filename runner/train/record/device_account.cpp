@@ -27,6 +27,8 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
           .hbm_bytes = graph.prediction.hbm_bytes,
           .flops = graph.prediction.flops,
           .bytes = graph.prediction.bytes,
+          .unpadded_bytes = graph.prediction.unpadded_bytes,
+          .padded_bytes = graph.prediction.padded_bytes,
           .least_ns = nanoseconds(graph.prediction.least_seconds),
           .most_ns = nanoseconds(graph.prediction.most_seconds),
           .formula = graph.prediction.formula,

@@ -25,6 +25,13 @@ std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn:
   return tensors;
 }
 
+std::vector<std::vector<backends::TensorType>> tensors_by_array(const DeviceLayout& layout,
+                                                                const nn::ParameterSet& parameters) {
+  std::vector<std::vector<backends::TensorType>> tensors;
+  for (const DeviceArray& array : layout.arrays()) tensors.push_back(tensors_in(array, parameters));
+  return tensors;
+}
+
 DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                            std::optional<double> first_scale, const schema::CommSpec& comm) {
   const auto buffers = parameters.buffers();

@@ -75,6 +75,11 @@ inline bool holds_parameters(const DeviceArray& array) {
 // The tensors in it, one behind the other, as a device without flat buffers would have them.
 std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
 
+class DeviceLayout;
+// The same for each array.
+std::vector<std::vector<backends::TensorType>> tensors_by_array(const DeviceLayout& layout,
+                                                                const nn::ParameterSet& parameters);
+
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, now or because a hook says so later, or a loop of a

@@ -264,14 +264,6 @@ StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
   return {batch, first, last, first_scale(recipe_) ? accumulation_ : 1};
 }
 
-void Trainer::prepare(const StepShape& shape) {
-  const bool may_ask = has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);  // for values
-  if (!may_ask && shape.batch > 0)
-    check_memory("forward, backward",
-                 *training_step(shape_of(shape.batch, shape.first, shape.last && steps_alone()), nullptr));
-  if (shares_) check_memory("update", *meeting_step(/*ends_window=*/true), backends::SpanKind::kOptimizer);
-}
-
 // Devices that keep no account of graphs need not know where an evaluation begins.
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled, bool first) {
   if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them

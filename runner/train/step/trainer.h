@@ -69,6 +69,9 @@ class Trainer {
 
   // Compiles a training step ahead of its first use: what does not fit together is found before a run begins.
   void prepare(const StepShape& shape);
+  // Before allocate(), on a device that keeps account of graphs: compiles all kinds of training steps, and that of an
+  // evaluation with batches of so many (0: there is none), each of which must fit its memory.
+  void check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch);
 
   // Goes on with a window: takes batches from `loader` up to where gradients and sums are those of all replicas, so
   // that a state can hold them.  That is the end of the window, where the optimizer steps, and before it the end of an
@@ -182,6 +185,14 @@ class Trainer {
   MemoryUse arrays_memory() const;
   // The same with the temporary memory that the device has.
   MemoryUse memory() const;
+  // The kinds of training steps in windows as those at the beginning and at the end of an epoch, on the replica with
+  // the most samples.
+  struct WindowStep {
+    StepShape shape;
+    bool closes_window;  // where replicas update together behind it
+    bool operator==(const WindowStep&) const = default;
+  };
+  std::vector<WindowStep> steps_of_windows(const data::DataPlan& plan) const;
   // What the steps of an epoch's windows need on the replica with the most samples, and that of an evaluation with
   // batches of so many: compiled for it.
   int64_t temporary_bytes_of_window(const data::DataPlan& plan);
@@ -254,6 +265,7 @@ class Trainer {
   std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
                                  const backends::Arguments& arguments);
   void limit_memory();
+  bool may_ask_for_values() const;
   void check_memory(std::string_view step, const backends::Executable& executable,
                     backends::SpanKind kind = backends::SpanKind::kExecute) const;
   // Of a step or a segment, on a batch or without one (null).

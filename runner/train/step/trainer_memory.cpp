@@ -32,6 +32,32 @@ void Trainer::check_memory(std::string_view step, const backends::Executable& ex
             of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
 }
 
+void Trainer::prepare(const StepShape& shape) {
+  const StepShape kind = shape_of(shape.batch, shape.first, shape.last && steps_alone());
+  if (!may_ask_for_values() && shape.batch > 0)
+    check_memory("forward, backward", *training_step(kind, nullptr, shape.last && !steps_alone()));
+  if (shares_) check_memory("update", *meeting_step(/*ends_window=*/true), backends::SpanKind::kOptimizer);
+}
+
+// Where a hook may ask for values while it records, its steps cannot be had before: then what it surely has is looked
+// at, the arrays.
+void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
+  if (!device_.keeps_graphs()) return;
+  if (may_ask_for_values()) {
+    backends::Program arrays;
+    builder_.begin(arrays, std::nullopt, /*with_scalars=*/false);
+    device_.compile_graph(arrays, arrays);
+    return;
+  }
+  for (const WindowStep& kind : steps_of_windows(plan)) training_step(kind.shape, nullptr, kind.closes_window);
+  if (evaluation_batch > 0 && !builder_.varies(false)) temporary_bytes_of_evaluation(evaluation_batch);
+}
+
+// A hook, for values of tensors.
+bool Trainer::may_ask_for_values() const {
+  return has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);
+}
+
 MemoryUse Trainer::arrays_memory() const {
   MemoryUse use;
   for (const DeviceArray& array : layout_.arrays()) {
@@ -53,18 +79,25 @@ MemoryUse Trainer::memory() const {
   return use;
 }
 
-// Of windows as those at the beginning and at the end of an epoch: whether a step is the first, or the last, is what
-// makes it another.
-int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
+// Whether a step is the first, or the last, is what makes it another.
+std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan& plan) const {
   const int64_t batch = at_once(plan.max_batch()), parts = backends::ceil_div(plan.max_batch(), batch);
-  size_t most = 0;
+  std::vector<WindowStep> kinds;
   for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
     const int64_t steps = plan.window(window).steps * parts;
     for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
-      const StepShape shape = shape_of(batch, step == 0, step == steps - 1 && steps_alone());
-      most = std::max(most, training_step(shape, nullptr)->arena_bytes());
+      const bool last = step == steps - 1;
+      const WindowStep kind{shape_of(batch, step == 0, last && steps_alone()), last && !steps_alone()};
+      if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
     }
   }
+  return kinds;
+}
+
+int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
+  size_t most = 0;
+  for (const WindowStep& kind : steps_of_windows(plan))
+    most = std::max(most, training_step(kind.shape, nullptr, kind.closes_window)->arena_bytes());
   if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
   return static_cast<int64_t>(most);
 }

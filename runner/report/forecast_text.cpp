@@ -1,0 +1,70 @@
+#include "runner/report/forecast_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+#include "runner/report/table.h"
+
+namespace runner::report {
+
+std::string predicted_text(double least_seconds, double most_seconds) {
+  return fmt::format("{:.3g} … {:.3g} ms", least_seconds * 1e3, most_seconds * 1e3);
+}
+
+std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
+                          bool color) {
+  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
+  Table table({{"GRAPH"},
+               {"TENSORS", Align::kRight},
+               {"PADDED", Align::kRight},
+               {"HBM", Align::kRight},
+               {fmt::format("OF {}", row.name), Align::kRight},
+               {"PREDICTED", Align::kRight}});
+  for (const train::NamedForecast& each : forecast.graphs) {
+    const backends::tpu::GraphPrediction& graph = each.graph.prediction;
+    const Color fits = each.graph.exhausted.empty() ? Color::kNone : Color::kRed;
+    table.add({each.name,
+               bytes_text(graph.unpadded_bytes),
+               bytes_text(graph.padded_bytes),
+               {bytes_text(graph.hbm_bytes), fits},
+               bytes_text(row.hbm_bytes),
+               predicted_text(graph.least_seconds, graph.most_seconds)});
+  }
+  const std::string text = forecast.graphs.empty() ? "" : table.render(width, color);
+  return forecast.unknown.empty() ? text : text + forecast.unknown + "\n";
+}
+
+json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Generation generation) {
+  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
+  const auto graph_json = [](const train::NamedForecast& each) {
+    const backends::tpu::GraphPrediction& graph = each.graph.prediction;
+    return json::Object{{"graph", each.name},
+                        {"hbm_bytes", graph.hbm_bytes},
+                        {"unpadded_bytes", graph.unpadded_bytes},
+                        {"padded_bytes", graph.padded_bytes},
+                        {"fits", each.graph.exhausted.empty()},
+                        {"flops", graph.flops},
+                        {"bytes", graph.bytes},
+                        {"least_seconds", graph.least_seconds},
+                        {"most_seconds", graph.most_seconds},
+                        {"formula", graph.formula}};
+  };
+  return json::Object{{"generation", std::string(row.name)},
+                      {"hbm_bytes", row.hbm_bytes},
+                      {"graphs", json::list_of(forecast.graphs, graph_json)},
+                      {"unknown", json::or_null(forecast.unknown)}};
+}
+
+std::vector<std::string> forecast_warnings(const train::RunForecast& forecast) {
+  std::vector<std::string> warnings;
+  for (const train::NamedForecast& each : forecast.graphs)
+    for (const std::string& text : each.graph.padding)
+      if (std::ranges::find(warnings, text) == warnings.end()) warnings.push_back(text);
+  for (const train::NamedForecast& each : forecast.graphs)
+    if (!each.graph.exhausted.empty()) warnings.push_back(fmt::format("{}: {}", each.name, each.graph.exhausted));
+  return warnings;
+}
+
+}  // namespace runner::report

@@ -1,0 +1,26 @@
+// What the graphs of a run would take on an emulated TPU, as `runner plan` prints it.  Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/tpu/generation.h"
+#include "runner/train/loop/graph_forecast.h"
+#include "schema/json.h"
+
+namespace runner::report {
+
+// A row for each graph, and what is not known.
+std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Generation generation, int width,
+                          bool color);
+// {"generation", "hbm_bytes", "graphs": [{"graph", "hbm_bytes", "unpadded_bytes", "padded_bytes", "fits", "flops",
+// "bytes", "least_seconds", "most_seconds", "formula"}], "unknown"}.
+json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Generation generation);
+
+// What padding wastes, each once, and which graphs do not fit.
+std::vector<std::string> forecast_warnings(const train::RunForecast& forecast);
+
+// "0.0212 … 0.0606 ms": steps of small models take microseconds.
+std::string predicted_text(double least_seconds, double most_seconds);
+
+}  // namespace runner::report

@@ -1,0 +1,92 @@
+#include "runner/train/loop/graph_forecast.h"
+
+#include <fmt/format.h>
+
+#include "runner/train/loop/evaluator.h"
+#include "runner/train/loop/trial_replica.h"
+#include "runner/train/step/step_completion.h"
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+std::vector<double> read_nothing(const backends::Program&, backends::ValueId) {
+  fail(ErrorKind::kRun, "it reads values of tensors, which there are in a run alone");
+}
+
+// "training batch of 64", or which of a window's it is.
+std::string name_of(const Trainer::WindowStep& step) {
+  const bool last = step.shape.last || step.closes_window;
+  const char* const place = step.shape.first && last ? ""
+                            : step.shape.first       ? ", first of a window"
+                            : last                   ? ", last of a window"
+                                                     : ", inside a window";
+  return fmt::format("training batch of {}{}", step.shape.batch, place);
+}
+
+backends::Program graph_of(const StepBuilder& builder, const Trainer::WindowStep& step) {
+  const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
+  if (!step.closes_window) return builder.complete(recorded, step.shape).program;
+  StepShape whole = step.shape;
+  whole.last = true;
+  return replica_graph(builder, recorded, whole);
+}
+
+class Forecaster {
+ public:
+  Forecaster(Trainer& trainer, backends::tpu::TpuDevice& device) : trainer_(trainer), device_(device) {
+    device_.set_state_tensors(tensors_by_array(trainer.layout(), trainer.model().parameters));
+  }
+
+  void training(const data::DataPlan& plan) {
+    attempt("training_step", [&] {
+      for (const Trainer::WindowStep& step : trainer_.steps_of_windows(plan))
+        add(name_of(step), graph_of(trainer_.builder(), step));
+    });
+  }
+
+  void evaluation(int64_t batch) {
+    attempt("evaluation_step", [&] {
+      const StepBuilder& builder = trainer_.builder();
+      const StepBuilder::Recorded recorded = builder.record(batch, /*training=*/false, read_nothing);
+      add(fmt::format("evaluation batch of {}", batch), builder.evaluation_graph(recorded, /*first=*/false));
+    });
+  }
+
+  RunForecast take() { return std::move(forecast_); }
+
+ private:
+  // A hook may expect what there is in a run alone.
+  template <class Make>
+  void attempt(std::string_view entry, const Make& make) {
+    try {
+      make();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kRun) throw;
+      forecast_.unknown = fmt::format("the hook's {} is known when it runs: {}", entry, error.what());
+    }
+  }
+
+  void add(std::string name, const backends::Program& graph) {
+    forecast_.graphs.push_back({std::move(name), device_.forecast(graph)});
+  }
+
+  Trainer& trainer_;
+  backends::tpu::TpuDevice& device_;
+  RunForecast forecast_;
+};
+
+}  // namespace
+
+RunForecast forecast_graphs(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
+                            backends::tpu::TpuDevice& device, Hooks* hooks) {
+  if (has(hooks, HookEntry::kTrain))
+    return {{}, "the hook has a loop of its own: what it computes is known when it runs"};
+  TrialReplica trial(recipe, data.encoding, device, hooks);
+  Forecaster forecaster(trial.trainer(), device);
+  forecaster.training(plan);
+  if (data.eval) forecaster.evaluation(evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch());
+  return forecaster.take();
+}
+
+}  // namespace runner::train
