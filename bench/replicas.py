@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Replicas: what several processes cost, against one process with the same global batch and against Accelerate.
 
-    bench/replicas.py --runner build/bin/runner [--accelerate PYTHON] [--processes 1,2,8] [--cores 2] [--rounds 5]
+    bench/replicas.py --runner build/bin/runner [--accelerate PYTHON] [--backend cpu] [--processes 1,2,8] [--cores 2] [--rounds 5]
 
 Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
 processes share the cores: one process has as many threads as there are cores, more have the cores' part each.  Below,
@@ -24,7 +24,8 @@ def run(options, name, processes, steps):
     with tempfile.TemporaryDirectory() as folder:
         return output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db",
                           os.path.join(folder, "bench.db"), f"train.steps={steps}", f"num_processes={processes}",
-                          f"threads={max(1, options.cores // processes)}", "split_batches=true"])
+                          f"threads={max(1, options.cores // processes)}", "split_batches=true",
+                          f"backend={options.backend}"])
 
 
 def peer_of(processes):
@@ -52,7 +53,7 @@ def seconds_to_exit(options, processes):
         start = time.perf_counter()
         subprocess.run([options.runner, "exec", os.path.join(options.folder, "small.yaml"), "--quiet", "--db",
                         os.path.join(folder, "bench.db"), "train.steps=1", f"num_processes={processes}", "threads=1",
-                        "split_batches=true"], check=True, stdout=subprocess.DEVNULL)
+                        "split_batches=true", f"backend={options.backend}"], check=True, stdout=subprocess.DEVNULL)
         return time.perf_counter() - start
 
 
@@ -76,6 +77,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--runner", required=True)
     ap.add_argument("--accelerate", help="a Python with PyTorch and Accelerate")
+    ap.add_argument("--backend", default="cpu", help="cpu: processes; tpu: threads of one process")
     ap.add_argument("--processes", type=lambda text: [int(part) for part in text.split(",")], default=[1, 2, 8])
     ap.add_argument("--cores", type=int, default=2)
     ap.add_argument("--workloads", default="big,small")

@@ -260,6 +260,7 @@ struct CommSpec {
 enum class TpuGeneration { kV2, kV3, kV4, kV5e, kV5p, kV6e };
 enum class MatmulPrecision { kDefault, kHigh, kHighest };
 enum class Rounding { kPerOp, kFused };
+enum class StartMethod { kFork, kSpawn };
 
 // The emulated TPU.
 struct TpuSpec {
@@ -267,6 +268,7 @@ struct TpuSpec {
   int64_t device_prefetch_size = 8;  // batches that wait on the device
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   Rounding rounding = Rounding::kPerOp;
+  StartMethod start_method = StartMethod::kFork;
   std::optional<int64_t> max_graphs;  // none: any number
 };
 

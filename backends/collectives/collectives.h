@@ -4,7 +4,7 @@
 // Every rank makes the same calls in the same order, with the same types.  Where it does not, each call that meets
 // another throws Error(kRun), on every rank, with what each of them does.  A reduction is the left fold over ranks
 // 0 … size − 1 in the type's own arithmetic, so that its bits depend on neither pieces nor timing.
-// Thread safety: one thread of each rank calls; fail() may be called from any.
+// Thread safety: one thread of each rank calls; fail() and has_failed() may be called from any.
 #pragma once
 
 #include <cstddef>
@@ -62,6 +62,8 @@ class Collectives {
   // This rank ends, because of `reason`, at `where` if that is known: the others throw Error(kRun) with both as soon as
   // they wait for it.
   virtual void fail(std::string_view reason, const SourceMark& where) noexcept = 0;
+  // Whether a rank has: what this one does is for nothing.
+  virtual bool has_failed() const = 0;
 };
 
 }  // namespace runner::backends

@@ -9,6 +9,7 @@
 #include "backends/collectives/fixed_text.h"
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
+#include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
 #include "schema/error.h"
@@ -64,6 +65,10 @@ struct alignas(64) SharedCollectives::CommonArea {
   alignas(64) std::byte folded[kPiece];
 };
 
+SharedCollectives::Options SharedCollectives::options_for(int size, std::chrono::milliseconds timeout) {
+  return {.timeout = timeout, .spin = size <= usable_cores()};
+}
+
 size_t SharedCollectives::memory_bytes(int size) {
   return sizeof(CommonArea) + static_cast<size_t>(size) * sizeof(RankArea);
 }
@@ -113,6 +118,10 @@ void SharedCollectives::fail(std::string_view reason, const SourceMark& where) n
   common().meeting.fail(rank_);
 }
 
+bool SharedCollectives::has_failed() const {
+  return common().meeting.has_failed();
+}
+
 CallRecord SharedCollectives::newest_call(int rank) const {
   const RankArea& there = area(rank);
   return there.records[there.calls.load(std::memory_order_acquire) % 2];
@@ -120,13 +129,18 @@ CallRecord SharedCollectives::newest_call(int rank) const {
 
 std::string SharedCollectives::who_is_missing() const {
   const CallRecord mine = newest_call(rank_);
-  for (int rank = 0; rank < size_; ++rank) {
-    if (area(rank).calls.load(std::memory_order_acquire) >= calls_) continue;
-    return fmt::format("rank {} has not come to {} within {} s (collective_timeout); its newest call was {}", rank,
-                       mine.to_string(), options_.timeout.count() / 1000, newest_call(rank).to_string());
-  }
-  return fmt::format("{} has taken longer than {} s (collective_timeout)", mine.to_string(),
-                     options_.timeout.count() / 1000);
+  std::vector<int> absent;
+  for (int rank = 0; rank < size_; ++rank)
+    if (area(rank).calls.load(std::memory_order_acquire) < calls_) absent.push_back(rank);
+  const auto seconds = options_.timeout.count() / 1000;
+  if (absent.empty())
+    return fmt::format("{} has taken longer than {} s (collective_timeout)", mine.to_string(), seconds);
+  const std::string newest = newest_call(absent.front()).to_string();
+  if (absent.size() == 1)
+    return fmt::format("rank {} has not come to {} within {} s (collective_timeout); its newest call was {}",
+                       absent.front(), mine.to_string(), seconds, newest);
+  return fmt::format("ranks {} have not come to {} within {} s (collective_timeout); the newest call of rank {} was {}",
+                     fmt::join(absent, ", "), mine.to_string(), seconds, absent.front(), newest);
 }
 
 // Writes down the call, meets, and throws where the others have come for another.

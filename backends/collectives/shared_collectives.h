@@ -26,6 +26,9 @@ class SharedCollectives final : public Collectives {
     bool spin = true;  // before sleeping; false where ranks are more than cores
   };
 
+  // For ranks on this machine: they spin where each has a core.
+  static Options options_for(int size, std::chrono::milliseconds timeout);
+
   // What `size` ranks need.
   static size_t memory_bytes(int size);
   // `memory`: of memory_bytes(size), zeroed before the first rank comes; must outlive the ranks.
@@ -43,6 +46,7 @@ class SharedCollectives final : public Collectives {
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
   std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) override;
   void fail(std::string_view reason, const SourceMark& where) noexcept override;
+  bool has_failed() const override;
 
   // The newest call of a rank, for whoever must say where it was when it died.  It may be a moment old.
   CallRecord newest_call(int rank) const;

@@ -45,7 +45,8 @@ class PlanCache {
       if (entry->second->step != step) continue;
       if (entry->second->recorded.same_structure(recorded)) {
         ++counters_.hits;
-        return entry->second->compiled;
+        newest_ = entry->second.get();
+        return newest_->compiled;
       }
       ++counters_.collisions;
     }
@@ -53,8 +54,12 @@ class PlanCache {
     const std::string name = fmt::format("{:016x}", key);
     const ScopedSpan span(SpanKind::kCompile, "compile", {.what = name});
     auto entry = std::make_unique<Entry>(Entry{recorded, step, make()});
-    return entries_.emplace(key, std::move(entry))->second->compiled;
+    newest_ = entries_.emplace(key, std::move(entry))->second.get();
+    return newest_->compiled;
   }
+
+  // What was found or made last, as it was recorded when it was made; stays as long as the cache.
+  const Program& newest_recorded() const { return newest_->recorded; }
 
   const PlanCacheCounters& counters() const { return counters_; }
 
@@ -66,6 +71,7 @@ class PlanCache {
   };
 
   std::unordered_multimap<uint64_t, std::unique_ptr<Entry>> entries_;
+  Entry* newest_ = nullptr;
   PlanCacheCounters counters_;
 };
 

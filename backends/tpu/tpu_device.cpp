@@ -79,6 +79,7 @@ class EmulatedTpu : public TpuDevice {
   }
 
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
+    if (!options_.keeps_account) return compile(program);
     for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
     const int64_t begin = monotonic_ns();
     auto executable = std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), 0, graph);
@@ -88,7 +89,7 @@ class EmulatedTpu : public TpuDevice {
     return executable;
   }
 
-  bool keeps_graphs() const override { return true; }
+  bool keeps_graphs() const override { return options_.keeps_account; }
 
   GraphForecast forecast(const Program& graph) const override {
     return LoweredGraph(

@@ -21,6 +21,7 @@ namespace runner::backends::tpu {
 struct TpuOptions {
   int threads = 1;  // of the host, that compute
   Hardware hardware = {};
+  bool keeps_account = true;               // of graphs: one replica does, as all have the same
   std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
 };
 

@@ -1,10 +1,11 @@
 #include "runner/cli/replica.h"
 
 #include <atomic>
+#include <utility>
 
 #include "runner/lua/hook_file.h"
 #include "runner/report/output.h"
-#include "runner/train/replicas/replicas.h"
+#include "runner/train/replicas/replica_processes.h"
 #include "runner/train/run.h"
 #include "schema/compose.h"
 #include "schema/error.h"
@@ -44,26 +45,39 @@ class Follower : public train::Observer {
   report::Output out_;
 };
 
-void follow(train::Replica& replica) {
-  const Job job = read_job(replica.job());
-  schema::ReadResult recipe = schema::read_resolved(job.recipe);
-  recipe.recipe.hooks = job.hooks;
-  recipe.recipe.model.init_from = job.init_from;
+// `data`: of the recipe; null: to be read.
+void follow(const schema::Recipe& recipe, const std::vector<train::HookSource>& hook, const std::atomic<int>& stop,
+            const data::SharedData& data, backends::Collectives& ranks) {
   Follower observer;
-  train::run_replica({.recipe = recipe.recipe,
+  train::run_replica({.recipe = recipe,
                       .record = {},
                       .params = {},
                       .store = {},
                       .resume = {},
-                      .make_hooks = lua::hooks_maker(job.sources, /*silent=*/true),
+                      .make_hooks = lua::hooks_maker(hook, /*silent=*/true),
                       .observer = observer,
                       .summary = nullptr,
                       .metrics_document = nullptr,
-                      .stop = replica.stop()},
-                     replica.collectives());
+                      .stop = stop,
+                      .data = data},
+                     ranks);
+}
+
+void follow_as_process(train::ReplicaProcess& replica) {
+  const Job job = read_job(replica.job());
+  schema::ReadResult recipe = schema::read_resolved(job.recipe);
+  recipe.recipe.hooks = job.hooks;
+  recipe.recipe.model.init_from = job.init_from;
+  follow(recipe.recipe, job.sources, replica.stop(), /*data=*/nullptr, replica.collectives());
 }
 
 }  // namespace
+
+train::Follow follower(std::vector<train::HookSource> hook) {
+  return [hook = std::move(hook)](const train::RunRequest& of_rank_0, backends::Collectives& ranks) {
+    follow(of_rank_0.recipe, hook, of_rank_0.stop, of_rank_0.data, ranks);
+  };
+}
 
 std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
                         const std::vector<train::HookSource>& hook) {
@@ -76,8 +90,8 @@ std::string replica_job(const schema::Recipe& recipe, const std::string& resolve
 
 int run_as_replica(std::span<const std::string> words) {
   try {
-    train::Replica replica(words);
-    follow(replica);
+    train::ReplicaProcess replica(words);
+    follow_as_process(replica);
     return 0;
   } catch (const std::exception&) {
     return 1;

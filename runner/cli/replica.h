@@ -1,10 +1,11 @@
-// The other processes of a run: what exec tells them, and what they do with it.
+// The other replicas of a run: what exec tells those that are processes, and what they and those that are threads do.
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runner/train/run.h"
 #include "runner/train/step/hooks.h"
 #include "schema/recipe.h"
 
@@ -14,6 +15,9 @@ namespace runner::cli {
 // there is none.
 std::string replica_job(const schema::Recipe& recipe, const std::string& resolved,
                         const std::vector<train::HookSource>& hook);
+
+// What such a thread does.  `hook`: as above.
+train::Follow follower(std::vector<train::HookSource> hook);
 
 // The whole program of such a process; `words`: its command line behind train::kReplicaWord.  Says nothing: what goes
 // wrong is told to rank 0.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct Data {
   std::optional<Dataset> eval;
   std::vector<std::string> warnings = {};  // of the files that were read
 };
+
+using SharedData = std::shared_ptr<const Data>;
 
 // What labels have to be; kAuto: integers and texts are classes, other numbers are targets; kNames: all are texts.
 enum class LabelsAs { kAuto, kClasses, kTargets, kNames };

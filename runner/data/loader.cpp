@@ -131,6 +131,7 @@ struct Loader::Ring {
     Batch& batch = batches[slot];
     batch = {.position = at,
              .size = slice.size(),
+             .largest = plan.largest_share(at.step),
              .samples = plan.consumed(at.step + 1) - plan.consumed(at.step),
              .repeats = repeats(plan),
              .last_of_epoch = at.step + 1 == plan.steps_per_epoch(),
@@ -302,6 +303,7 @@ Batch Batch::part(int64_t first, int64_t count) const {
   };
   Batch part = *this;
   part.size = count;
+  part.largest = count + (first + count == size ? largest - size : 0);
   part.features = cut(features);
   part.classes = cut(classes);
   part.targets = cut(targets);

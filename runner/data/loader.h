@@ -33,6 +33,7 @@ struct Position {
 struct Batch {
   Position position;
   int64_t size = 0;     // B
+  int64_t largest = 0;  // that the plan gives a replica in this step
   int64_t samples = 0;  // of all replicas in this step, repeats not counted
   int64_t repeats = 0;  // of all replicas in this step, and what only fills up batches that have no sample
   bool last_of_epoch = false;
@@ -46,7 +47,7 @@ struct Batch {
   bool weighs() const {
     return std::ranges::any_of(weights, [](float weight) { return weight != 0; });
   }
-  // `count` samples from `first` on; the counts of the step stay those of the whole.
+  // `count` samples from `first` on; the counts of the step stay those of the whole, and `largest` is the last part's.
   Batch part(int64_t first, int64_t count) const;
 
   // Where the batch after this one stands.

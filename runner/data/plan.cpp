@@ -74,11 +74,15 @@ int64_t DataPlan::repeats_per_epoch() const {
   return repeats;
 }
 
+// Full steps are alike, and the last one may be dispatched in larger shares.
 int64_t DataPlan::max_batch() const {
-  int64_t largest = 0;  // full steps are alike, and the last one may be dispatched in larger shares
-  for (int64_t r = 0; r < spec_.processes && steps_ > 0; ++r) {
-    largest = std::max({largest, slice(r, 0).size(), slice(r, steps_ - 1).size()});
-  }
+  return steps_ > 0 ? std::max(largest_share(0), largest_share(steps_ - 1)) : 0;
+}
+
+int64_t DataPlan::largest_share(int64_t step) const {
+  if (step + 1 < steps_) return ceil_div(group_, spec_.processes);
+  int64_t largest = 0;
+  for (int64_t r = 0; r < spec_.processes; ++r) largest = std::max(largest, slice(r, step).size());
   return largest;
 }
 

@@ -84,6 +84,8 @@ class DataPlan {
   int64_t repeats_per_epoch() const;
   // The largest batch of any replica and step.
   int64_t max_batch() const;
+  // Of a step: the most samples that a replica has in it, with repeats.
+  int64_t largest_share(int64_t step) const;
 
   // Replica's batch of a step; size() is 0 when it has none.  O(1).
   Slice slice(int64_t replica, int64_t step) const;

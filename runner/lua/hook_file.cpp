@@ -329,7 +329,7 @@ class LuaHooks : public train::Hooks {
   }
 
   // Transforms ask on a thread of their own, which lives while the run is attached.
-  bool interrupted() const { return accelerator_.run != nullptr && accelerator_.run->asked_to_stop(); }
+  bool interrupted() const { return accelerator_.run != nullptr && accelerator_.run->must_end(); }
 
   // In a run of several processes each line says whose it is.
   void print(std::string_view line) {

@@ -5,6 +5,7 @@
 #include "runner/report/format.h"
 #include "runner/report/rate_curve.h"
 #include "runner/report/table.h"
+#include "runner/train/loop/host_memory.h"
 #include "schema/json.h"
 
 namespace runner::report {
@@ -17,6 +18,17 @@ std::string data_text(const data::Data& data) {
   std::string text = fmt::format("{} to train on, {} held out, features {}", count_text(data.train.size(), "sample"),
                                  data.eval ? data.eval->size() : 0, data.encoding.feature_shape.to_string());
   return text + ", " + count_text(data.encoding.outputs, outputs);
+}
+
+bool forks(const train::Session& session) {
+  return session.recipe.tpu.start_method == schema::StartMethod::kFork;
+}
+
+json::Value host_memory_json(const train::Session& session) {
+  if (session.tpu == nullptr) return {};
+  const train::HostMemory memory = train::host_memory(session);
+  return json::Object{
+      {"start_method", forks(session) ? "fork" : "spawn"}, {"fork", memory.forked()}, {"spawn", memory.spawned()}};
 }
 
 // What stays on the device between steps.
@@ -37,6 +49,17 @@ std::string run_text(const train::Session& session) {
   const double in_epochs = static_cast<double>(session.scale.total_steps) * static_cast<double>(each.epochs) /
                            static_cast<double>(each.steps);
   return fmt::format("{}: {:.6g} epochs", steps, in_epochs);
+}
+
+// Of a real TPU's host.
+std::string host_memory_text(const train::Session& session) {
+  const train::HostMemory memory = train::host_memory(session);
+  const std::string forked = bytes_text(memory.forked()), spawned = bytes_text(memory.spawned());
+  return forks(session)
+             ? fmt::format("{} in forked processes, which share model and data; {} if {} were spawned", forked, spawned,
+                           memory.processes)
+             : fmt::format("{} in {} spawned processes, which each have model and data; {} if they were forked",
+                           spawned, memory.processes, forked);
 }
 
 // "name  value" lines as rows, so that all values stand below each other.
@@ -63,6 +86,7 @@ std::string session_text(const train::Session& session, int width, bool color) {
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer and gradients kept between steps",
                                   bytes_text(state_bytes(session.trainer.layout()))));
+  if (session.tpu != nullptr) facts.add("host memory", host_memory_text(session));
   facts.add("run", run_text(session));
   facts.add("learning rate", rate_text(rates_of(session)));
   return facts.render() + rate_plot(session, width, color);
@@ -75,6 +99,7 @@ std::string session_document(const train::Session& session, std::string plan, co
   json::Object members{{"parameters", parameters.elements()},
                        {"trainable_parameters", parameters.trainable_elements()},
                        {"memory_bytes", state_bytes(session.trainer.layout())},
+                       {"host_memory", host_memory_json(session)},
                        {"optimizer_steps", session.scale.total_steps},
                        {"learning_rate", json::Object{{"first", rates.first},
                                                       {"highest", rates.highest},

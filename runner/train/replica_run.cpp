@@ -55,7 +55,7 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       cores_(core_shares(recipe_)),
       pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
-      session_(recipe_, hooks_.get(), ranks),
+      session_(recipe_, hooks_.get(), ranks, request.data),
       save_every_(recipe_.checkpoint.every),
       average_every_(recipe_.train.average_every),
       record_(request, session_, hooks_.get()) {

@@ -105,6 +105,7 @@ void ReplicaRun::end_window(const TrainingWindow& window) {
   reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
   position_ = window.next;
   if (session_.trainer.is_local()) average(average_every_.due(before, reached_) || finished());
+  if (whole_) session_.trainer.compare_graphs();
   if (hooks_) agree(window.decisions);
   log_->take(window, before, reached_);
   save_due_ = whole_ && save_every_.due(std::exchange(saved_until_, reached_), reached_);
@@ -180,6 +181,7 @@ void ReplicaRun::evaluate() {
   measure(&PeakMemory::training);
   const size_t before = session_.device->temporary_bytes();
   const std::map<std::string, double> metrics = log_->evaluate([this] { return stops_evaluation(); });
+  session_.trainer.compare_graphs();
   measure(&PeakMemory::evaluation);
   if (session_.device->temporary_bytes() > before) session_.device->release_temporary();
   request_.observer.on_evaluation(progress(), metrics);

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "runner/train/replica_run.h"
-#include "runner/train/replicas/replicas.h"
+#include "runner/train/replicas/replica_processes.h"
+#include "runner/train/replicas/replica_threads.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/system_limits.h"
@@ -16,12 +17,18 @@
 
 namespace runner::train {
 
-RunResult run(const RunRequest& request) {
+namespace {
+
+std::chrono::milliseconds timeout_of(const schema::Recipe& recipe) {
+  return std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+}
+
+RunResult run_with_processes(const RunRequest& request) {
   const auto processes = static_cast<int>(request.recipe.num_processes);
-  if (processes == 1) return ReplicaRun(request).execute();
-  const std::chrono::milliseconds timeout(static_cast<int64_t>(request.recipe.collective_timeout * 1000));
-  Replicas replicas(
-      processes, {.job = request.job, .timeout = timeout, .program = request.replica_program, .stop = &request.stop});
+  ReplicaProcesses replicas(processes, {.job = request.job,
+                                        .timeout = timeout_of(request.recipe),
+                                        .program = request.replica_program,
+                                        .stop = &request.stop});
   try {
     ReplicaRun run(request, &replicas.collectives());
     RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, "interrupted before the run began");
@@ -34,6 +41,23 @@ RunResult run(const RunRequest& request) {
               "interrupted while {} processes were started; nothing is recorded", processes);
     throw;
   }
+}
+
+// Emulated devices are of one process, which has one copy of the data.
+RunResult run_with_threads(RunRequest request) {
+  request.data = std::make_shared<const data::Data>(data::load(request.recipe));
+  ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
+                          [&](backends::Collectives& ranks) { request.follow(request, ranks); });
+  ReplicaRun run(request, &replicas.collectives());
+  RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, "interrupted before the run began");
+  return run.execute();
+}
+
+}  // namespace
+
+RunResult run(const RunRequest& request) {
+  if (request.recipe.num_processes == 1) return ReplicaRun(request).execute();
+  return request.recipe.backend == schema::Backend::kCpu ? run_with_processes(request) : run_with_threads(request);
 }
 
 void run_replica(const RunRequest& request, backends::Collectives& ranks) {

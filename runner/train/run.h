@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "backends/tpu/metrics_snapshot.h"
+#include "runner/data/load.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/memory_use.h"
 #include "runner/train/step/hooks.h"
@@ -91,6 +92,9 @@ struct RunResult {
 
 struct ForkRequest;  // forking.h
 
+struct RunRequest;
+using Follow = std::function<void(const RunRequest& of_rank_0, backends::Collectives& ranks)>;
+
 struct RunRequest {
   const schema::Recipe& recipe;
   store::RecipeRecord record;              // as it goes into the store
@@ -115,10 +119,13 @@ struct RunRequest {
   // Adds what takes time to find out.  Called once, on a thread of its own after the first step, or at the end of a run
   // that has none; must not throw.  Empty: nothing is added.
   std::function<void(store::Provenance&)> complete_provenance = {};
-  // With several processes: what each of the others is told to do, from which it makes its own request for
+  // Of other replicas that are processes: what each is told to do, from which it makes its own request for
   // run_replica(), and the program that it is.
   std::string job = {};
   std::string replica_program = "/proc/self/exe";
+  // Of those that are threads: calls run_replica() with the same recipe, stop and data, and an observer of its own.
+  Follow follow = {};
+  data::SharedData data = {};  // of the recipe; null: not read yet
 };
 
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.

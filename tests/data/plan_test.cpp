@@ -200,6 +200,11 @@ TEST(DataPlan, FollowsTheRulesOnAGrid) {
     }
     ASSERT_EQ(plan.repeats_per_epoch(), repeats) << describe(spec);
     ASSERT_EQ(plan.max_batch(), largest) << describe(spec);
+    for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+      int64_t most = 0;
+      for (int64_t r = 0; r < spec.processes; ++r) most = std::max(most, plan.slice(r, step).size());
+      ASSERT_EQ(plan.largest_share(step), most) << describe(spec) << " step " << step;
+    }
   });
   EXPECT_EQ(points, 22 * 8 * 6 * 16);
 }

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runner/train/replicas/replicas.h"
+#include "runner/train/replicas/replica_processes.h"
 #include "runner/train/run.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"
@@ -64,6 +64,7 @@ class MortalCollectives : public backends::Collectives {
     return live().share(type, site);
   }
   void fail(std::string_view reason, const SourceMark& where) noexcept override { ranks_.fail(reason, where); }
+  bool has_failed() const override { return ranks_.has_failed(); }
 
  private:
   backends::Collectives& live() {
@@ -98,7 +99,7 @@ class MortalCollectives : public backends::Collectives {
 };
 
 int live_and_die(const std::vector<std::string>& words) {
-  Replica replica(words);
+  ReplicaProcess replica(words);
   const schema::ReadResult recipe = schema::read_resolved(replica.job());
   MortalCollectives ranks(replica.collectives());
   Observer observer;

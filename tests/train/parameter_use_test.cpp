@@ -233,7 +233,7 @@ class ParameterUseTest : public RunFixture {
     void set_accumulation(int64_t) override {}
     void save() override {}
     void stop() override {}
-    bool asked_to_stop() const override { return false; }
+    bool must_end() const override { return false; }
     void print(std::string_view) override {}
     backends::Collectives* replicas() const override { return ranks_; }
     void save_artifact(const std::string&, std::string_view, std::vector<std::byte>) override {}

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "backends/collectives/shared_memory.h"
-#include "runner/train/replicas/replicas.h"
+#include "runner/train/replicas/replica_processes.h"
 #include "schema/error.h"
 #include "tests/train/run_fixture.h"
 
@@ -94,9 +94,9 @@ TEST_P(ReplicaDeath, AtAnyCollectiveEndsTheRun) {
 }
 
 // Whether they are asked before anybody looks or while they wait: nobody waits for those that were not started.
-TEST(Replicas, AskedToStopBeforeTheyStartNeverBegin) {
+TEST(ReplicaProcesses, AskedToStopBeforeTheyStartNeverBegin) {
   const std::atomic<int> stop = 1;
-  Replicas replicas(3, {.job = "", .program = "/nowhere", .stop = &stop});
+  ReplicaProcesses replicas(3, {.job = "", .program = "/nowhere", .stop = &stop});
   EXPECT_FALSE(replicas.begin());
   EXPECT_TRUE(replicas.stopped_at_start());
   EXPECT_THROW(replicas.collectives().barrier({"the others"}), Error);
@@ -169,14 +169,14 @@ std::string start_without_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &few);
   std::string text = "no error";
   try {
-    const Replicas replicas(32, {.job = "", .program = MORTAL_REPLICA});
+    const ReplicaProcesses replicas(32, {.job = "", .program = MORTAL_REPLICA});
   } catch (const Error& error) {
     text = error.message();
   }
   return text + (::waitpid(-1, nullptr, WNOHANG) == -1 ? "" : "; a process is left");
 }
 
-TEST(ReplicasStart, LeavesNothingBehindWhereTheSystemCannot) {
+TEST(ReplicaProcessesStart, LeavesNothingBehindWhereTheSystemCannot) {
   backends::SharedMemory answer(4096);
   const pid_t child = ::fork();  // the limit cannot be raised again
   if (child == 0) {

@@ -40,6 +40,21 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                          .state = options.state,
                          .restart = options.restart,
                          .before = schema::read_recipe(path("recipe.yaml").string()).recipe};
+  const auto follow = [](const RunRequest& of_rank_0, backends::Collectives& ranks) {
+    Observer quiet;
+    run_replica({.recipe = of_rank_0.recipe,
+                 .record = {},
+                 .params = {},
+                 .store = {},
+                 .resume = {},
+                 .make_hooks = of_rank_0.make_hooks,
+                 .observer = quiet,
+                 .summary = nullptr,
+                 .metrics_document = nullptr,
+                 .stop = of_rank_0.stop,
+                 .data = of_rank_0.data},
+                ranks);
+  };
   return run({.recipe = read.recipe,
               .record = {},
               .params = {},
@@ -54,7 +69,8 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .stop = stop,
               .record_batches = true,
               .job = schema::resolved_json(read),
-              .replica_program = options.replica_program});
+              .replica_program = options.replica_program,
+              .follow = follow});
 }
 
 std::vector<std::string> RunFixture::events(const std::string& level) const {

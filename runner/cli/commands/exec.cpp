@@ -182,7 +182,8 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .provenance = report::provenance_at_start(beginning.includes),
        .complete_provenance =
            [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
-       .job = std::move(job)});
+       .job = std::move(job),
+       .follow = follower(beginning.hook)});
 }
 
 // Errors of `work` tell in their document which run they are about.

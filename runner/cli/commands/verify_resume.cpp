@@ -26,6 +26,7 @@ int verify_resume(const Options& options, report::Output& out) {
       .kills = options.kills,
       .make_hooks = lua::hooks_maker(),
       .job = std::move(job),
+      .follow = follower({}),
       .summary = report::run_document,
       .metrics_document = report::xla::metrics_document,
       .progress = [&](const std::string& line) { out.talk(line + '\n'); },

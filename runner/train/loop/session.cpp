@@ -54,11 +54,13 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
 }
 
 // Its workers take no signals.
-std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe) {
+std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool is_main) {
   const store::SignalsBlocked blocked;
   if (recipe.backend == schema::Backend::kTpu)
-    return backends::tpu::make_tpu_device(
-        {.threads = threads_of(recipe), .hardware = hardware_of(recipe), .max_graphs = recipe.tpu.max_graphs});
+    return backends::tpu::make_tpu_device({.threads = threads_of(recipe),
+                                           .hardware = hardware_of(recipe),
+                                           .keeps_account = is_main,
+                                           .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
@@ -82,12 +84,13 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
-Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_)
+Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_, data::SharedData read)
     : recipe(recipe_),
-      data(data::load(recipe)),
+      shared_data(read != nullptr ? std::move(read) : std::make_shared<const data::Data>(data::load(recipe))),
+      data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(make_device(recipe)),
+      device(make_device(recipe, ranks_ == nullptr || ranks_->rank() == 0)),
       tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),

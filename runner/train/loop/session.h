@@ -19,12 +19,15 @@ namespace runner::train {
 optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& plan);
 
 struct Session {
-  // Reads the data and lays the model out; Trainer::allocate() gives it memory.  Throws Error(kRecipe) or Error(kData).
-  // Recipe, hooks (null: none) and replicas (null: this is the only one) must outlive the session.
-  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
+  // Lays the model out; Trainer::allocate() gives it memory.  `read`: the data of the recipe; null: they are read here.
+  // Throws Error(kRecipe) or Error(kData).  Recipe, hooks (null: none) and replicas (null: this is the only one) must
+  // outlive the session.
+  explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr,
+                   data::SharedData read = nullptr);
 
   const schema::Recipe& recipe;
-  data::Data data;
+  const data::SharedData shared_data;
+  const data::Data& data;  // the same
   data::DataPlan plan;
   optim::RunScale scale;
   std::unique_ptr<backends::Device> device;

@@ -30,6 +30,7 @@ class LoneRank final : public backends::Collectives {
   std::vector<std::string> gather_objects(std::string_view, const Site&) override { meet(); }
   std::shared_ptr<std::byte> share(const Type&, const Site&) override { meet(); }
   void fail(std::string_view, const SourceMark&) noexcept override {}
+  bool has_failed() const override { return false; }
 
  private:
   [[noreturn]] static void meet() { assertion_failed("a rank that is alone meets nobody", __FILE__, __LINE__); }

@@ -143,7 +143,8 @@ class Verifier {
                                            .metrics_document = request_.metrics_document,
                                            .stop = stop,
                                            .record_batches = true,
-                                           .job = request_.job});
+                                           .job = request_.job,
+                                           .follow = request_.follow});
       if (const auto& error = result.error) tell_failure({error->file, error->line, 0}, error->message);
       return result.exit_code;
     } catch (const Error& error) {

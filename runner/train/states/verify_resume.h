@@ -22,6 +22,7 @@ struct VerifyRequest {
   int64_t kills = 5;               // at least 1
   MakeHooks make_hooks = nullptr;  // of the recipe; null: it has none
   std::string job = {};            // RunRequest::job
+  Follow follow = {};              // RunRequest::follow
   std::string (*summary)(const RunResult& result);
   std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
   std::function<void(const std::string& line)> progress;  // told what happens

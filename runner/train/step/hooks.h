@@ -84,7 +84,7 @@ class RunControl {
   virtual void set_accumulation(int64_t batches) = 0;                       // from the next window on
   virtual void save() = 0;                                                  // a state, at the end of the window
   virtual void stop() = 0;                                                  // the run ends after this window
-  virtual bool asked_to_stop() const = 0;                                   // by a signal: the window is the last
+  virtual bool must_end() const = 0;  // a call under way: a signal has come, or the run has ended elsewhere
   virtual void print(std::string_view text) = 0;
   virtual backends::Collectives* replicas() const = 0;  // null: this process trains alone
   // Keeps bytes with the run, under a relative path.  Throws Error(kRun) for a bad name.

@@ -68,6 +68,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
+  if (ranks != nullptr && hooks != nullptr && recipe.backend == schema::Backend::kTpu) traced_graphs_.emplace();
   if (!steps_alone() && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, recipe.comm, ranks->rank(), ranks->size());
   if (layout_.has(Role::kClock)) clock_.emplace(*this);
@@ -154,29 +155,47 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
     builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
   }
-  if (!kind.training)
-    return cache_.find_or_make(recorded_.program,
-                               builder_.forward_specification(recorded_, kind.labelled, kind.shape.first),
-                               [&] { return compile_forward_step(kind); });
-  backends::StepSpecification step = builder_.specification(recorded_, kind.shape);
-  step.push_back(kind.closes_window);
-  return cache_.find_or_make(recorded_.program, step, [&] { return compile_training_step(kind); });
+  backends::StepSpecification step = kind.training
+                                         ? builder_.specification(recorded_, kind.shape)
+                                         : builder_.forward_specification(recorded_, kind.labelled, kind.shape.first);
+  step.insert(step.end(), {kind.closes_window, kind.padded});
+  return find_or_make(recorded_.program, kind.shape.batch, step,
+                      [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); });
+}
+
+Trainer::Step Trainer::find_or_make(const backends::Program& recorded, int64_t batch,
+                                    const backends::StepSpecification& step, const std::function<Step()>& make) {
+  const Step found = cache_.find_or_make(recorded, step, make);
+  if (traced_graphs_) traced_graphs_->add(batch, cache_.newest_recorded());
+  return found;
+}
+
+void Trainer::compare_graphs() {
+  if (traced_graphs_) traced_graphs_->compare(*ranks_, {"graphs", counters.windows});
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepKind& kind) {
   const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
   note_unused(unused_parameters(completed.reached, model_.parameters));
-  if (!kind.closes_window) return device_.compile_graph(completed.program, completed.program);
-  StepShape whole = kind.shape;
-  whole.last = true;
-  return device_.compile_graph(completed.program, replica_graph(builder_, recorded_, whole));
+  if (!device_.keeps_graphs()) return device_.compile(completed.program);
+  StepShape counted = kind.shape;
+  counted.batch = kind.padded;
+  counted.last |= kind.closes_window;
+  return device_.compile_graph(completed.program, counted == kind.shape
+                                                      ? completed.program
+                                                      : replica_graph(builder_, recorded_as_counted(kind), counted));
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_forward_step(const StepKind& kind) {
   const backends::Program forward = builder_.forward(recorded_, kind.labelled);
   if (!device_.keeps_graphs()) return device_.compile(forward);
-  return device_.compile_graph(forward,
-                               kind.labelled ? builder_.evaluation_graph(recorded_, kind.shape.first) : forward);
+  const StepBuilder::Recorded counted = recorded_as_counted(kind);
+  return device_.compile_graph(forward, kind.labelled ? builder_.evaluation_graph(counted, kind.shape.first)
+                                                      : builder_.forward(counted, /*labelled=*/false));
+}
+
+StepBuilder::Recorded Trainer::recorded_as_counted(const StepKind& kind) const {
+  return kind.padded == kind.shape.batch ? recorded_ : builder_.record(kind.padded, kind.training);
 }
 
 void Trainer::note_unused(const std::string& names) {
@@ -238,8 +257,8 @@ std::vector<double> Trainer::read_value(const backends::Program& program, backen
 }
 
 void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
-  segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
-                                      [&] { return device_.compile_graph(segment.program(), segment.program()); });
+  segment_step_ = find_or_make(segment.program(), batch != nullptr ? batch->size : 0, segment_specification(),
+                               [&] { return device_.compile_graph(segment.program(), segment.program()); });
   begin_exchange(/*again=*/false);
   backends::Arguments arguments = this->arguments(segment, batch);
   arguments.traced = segment.traced();
@@ -256,7 +275,18 @@ double Trainer::read_output(const Segment& segment, int output) {
 
 Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
   closes_window &= device_.keeps_graphs();
-  return step_of({.training = true, .labelled = true, .shape = shape, .closes_window = closes_window}, batch);
+  return step_of({.training = true,
+                  .labelled = true,
+                  .shape = shape,
+                  .closes_window = closes_window,
+                  .padded = padded(shape.batch, batch, /*training=*/true)},
+                 batch);
+}
+
+// A hook computes with what it is given.
+int64_t Trainer::padded(int64_t size, const data::Batch* batch, bool training) const {
+  const bool pads = batch != nullptr && device_.keeps_graphs() && !builder_.varies(training);
+  return pads ? std::max(size, batch->largest) : size;
 }
 
 // How many batches a window has changes nothing in a step but the loss scale.
@@ -268,7 +298,11 @@ StepShape Trainer::shape_of(int64_t batch, bool first, bool last) const {
 Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled, bool first) {
   if (scalars_.empty()) set_scalars({});  // nothing uses them, but every Program has them
   first |= !device_.keeps_graphs();
-  return step_of({.training = false, .labelled = labelled, .shape = {.batch = batch.size, .first = first}}, &batch);
+  return step_of({.training = false,
+                  .labelled = labelled,
+                  .shape = {.batch = batch.size, .first = first},
+                  .padded = padded(batch.size, &batch, /*training=*/false)},
+                 &batch);
 }
 
 void Trainer::begin_batch(const data::Batch& batch, bool training) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,7 @@
 #include "runner/train/step/not_finite.h"
 #include "runner/train/step/segment.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/traced_graphs.h"
 #include "runner/train/step/update_clock.h"
 #include "runner/train/step/window.h"
 #include "schema/recipe.h"
@@ -163,6 +165,9 @@ class Trainer {
   void begin_batch(const data::Batch& batch, bool training);
   // Batches of training before the next one: of the whole run, when it goes on.
   void set_batches_before(int64_t batches) { batches_ = batches; }
+  // Replicas of a device whose replicas all run one graph: called by all where they have done a window, or an
+  // evaluation.  Throws Error(kRun) where their hooks have traced different ones.
+  void compare_graphs();
   // The code of a loop cuts, or that of an evaluation reads its figures.
   void note_step_mark() { device_.note(backends::HostEvent::kStepMark); }
   void note_scalar_read() { device_.note(backends::HostEvent::kScalarRead); }
@@ -222,6 +227,7 @@ class Trainer {
     StepShape shape;  // first and last: of a training step; first: of an evaluation, too
     // Of replicas that update together, for an account of graphs: the update belongs to it.
     bool closes_window = false;
+    int64_t padded = 0;  // samples of a declared step's batch in such an account: those of the replica with most
     bool operator==(const StepKind&) const = default;
   };
 
@@ -230,8 +236,13 @@ class Trainer {
   Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window, MetricSums& metrics);
   // One part of a batch; `last`: of the window's last batch.
   Step run_part(const data::Batch& part, bool last, MetricSums& metrics);
+  // A step of the user's, on a batch of so many samples.
+  Step find_or_make(const backends::Program& recorded, int64_t batch, const backends::StepSpecification& step,
+                    const std::function<Step()>& make);
   std::shared_ptr<backends::Executable> compile_training_step(const StepKind& kind);
   std::shared_ptr<backends::Executable> compile_forward_step(const StepKind& kind);
+  StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
+  int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
   Step run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
@@ -304,6 +315,7 @@ class Trainer {
   std::vector<double> scalars_;
   // What a device that keeps account of graphs is told (Arguments).
   std::vector<backends::TracedScalar> traced_;
+  std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them
   std::vector<int32_t> absent_;
   int64_t batches_ = 0;                         // of training, so far
   std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given

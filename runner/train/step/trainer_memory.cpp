@@ -103,7 +103,8 @@ int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
 }
 
 int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
-  const StepKind kind{.training = false, .labelled = true, .shape = {.batch = at_once(batch)}};
+  const StepKind kind{
+      .training = false, .labelled = true, .shape = {.batch = at_once(batch)}, .padded = at_once(batch)};
   return static_cast<int64_t>(step_of(kind, nullptr)->arena_bytes());
 }
 

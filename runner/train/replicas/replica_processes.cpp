@@ -1,4 +1,4 @@
-#include "runner/train/replicas/replicas.h"
+#include "runner/train/replicas/replica_processes.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,7 +23,6 @@
 
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
-#include "backends/runtime/cpu_features.h"
 #include "backends/runtime/descriptor.h"
 #include "schema/error.h"
 #include "schema/system_limits.h"
@@ -70,10 +69,6 @@ void allow_files(int processes) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   limit.rlim_cur = std::min(limit.rlim_max, wanted);
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-SharedCollectives::Options options_for(int size, std::chrono::milliseconds timeout) {
-  return {.timeout = timeout, .spin = size <= backends::usable_cores()};
 }
 
 struct Child {
@@ -139,12 +134,12 @@ std::string fate_of(int status) {
 
 // ---- rank 0 --------------------------------------------------------------------------------------------------------
 
-class Replicas::Impl {
+class ReplicaProcesses::Impl {
  public:
   Impl(int size, const ReplicaOptions& options)
       : memory_(SharedCollectives::memory_bytes(size)),
         orders_(options.job),
-        collectives_(memory_, 0, size, options_for(size, options.timeout)),
+        collectives_(memory_, 0, size, SharedCollectives::options_for(size, options.timeout)),
         stop_(options.stop) {
     allow_files(size);
     children_.reserve(static_cast<size_t>(size));
@@ -286,32 +281,33 @@ class Replicas::Impl {
   std::thread watcher_;
 };
 
-Replicas::Replicas(int size, const ReplicaOptions& options) : impl_(std::make_unique<Impl>(size, options)) {}
-Replicas::~Replicas() = default;
+ReplicaProcesses::ReplicaProcesses(int size, const ReplicaOptions& options)
+    : impl_(std::make_unique<Impl>(size, options)) {}
+ReplicaProcesses::~ReplicaProcesses() = default;
 
-backends::Collectives& Replicas::collectives() {
+backends::Collectives& ReplicaProcesses::collectives() {
   return impl_->collectives();
 }
 
-bool Replicas::begin() {
+bool ReplicaProcesses::begin() {
   return impl_->begin();
 }
 
-bool Replicas::stopped_at_start() const {
+bool ReplicaProcesses::stopped_at_start() const {
   return impl_->stopped_at_start();
 }
 
-bool Replicas::lost_one() const {
+bool ReplicaProcesses::lost_one() const {
   return impl_->lost_one();
 }
 
-void Replicas::finish() {
+void ReplicaProcesses::finish() {
   impl_->finish();
 }
 
 // ---- the others ----------------------------------------------------------------------------------------------------
 
-class Replica::Impl {
+class ReplicaProcess::Impl {
  public:
   explicit Impl(std::span<const std::string> words) : Impl(numbers_of(words)) {}
 
@@ -335,7 +331,8 @@ class Replica::Impl {
   explicit Impl(const Numbers& numbers)
       : memory_(adopt(numbers.parent)),
         orders_(kOrdersDescriptor),
-        collectives_(memory_, numbers.rank, numbers.size, options_for(numbers.size, numbers.timeout)) {}
+        collectives_(memory_, numbers.rank, numbers.size,
+                     SharedCollectives::options_for(numbers.size, numbers.timeout)) {}
 
   // Also ties this process to its parent.
   static SharedMemory adopt(pid_t parent) {
@@ -349,18 +346,18 @@ class Replica::Impl {
   SharedCollectives collectives_;
 };
 
-Replica::Replica(std::span<const std::string> words) : impl_(std::make_unique<Impl>(words)) {}
-Replica::~Replica() = default;
+ReplicaProcess::ReplicaProcess(std::span<const std::string> words) : impl_(std::make_unique<Impl>(words)) {}
+ReplicaProcess::~ReplicaProcess() = default;
 
-backends::Collectives& Replica::collectives() {
+backends::Collectives& ReplicaProcess::collectives() {
   return impl_->collectives();
 }
 
-std::string Replica::job() const {
+std::string ReplicaProcess::job() const {
   return impl_->job();
 }
 
-const std::atomic<int>& Replica::stop() const {
+const std::atomic<int>& ReplicaProcess::stop() const {
   return impl_->stop();
 }
 

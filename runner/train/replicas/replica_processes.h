@@ -23,16 +23,16 @@ struct ReplicaOptions {
   const std::atomic<int>* stop = nullptr;  // not 0: the others are told to stop; null: nobody asks
 };
 
-class Replicas {
+class ReplicaProcesses {
  public:
   // Starts ranks 1 … size − 1, which die with the calling thread.  Throws Error(kRun) where the system cannot, and
   // leaves none behind then.  Where it is asked to stop before begin(), no more are started, and whoever waits for them
   // throws Error(kRun).
-  Replicas(int size, const ReplicaOptions& options);
+  ReplicaProcesses(int size, const ReplicaOptions& options);
   // Ends what still runs.
-  ~Replicas();
-  Replicas(const Replicas&) = delete;
-  Replicas& operator=(const Replicas&) = delete;
+  ~ReplicaProcesses();
+  ReplicaProcesses(const ReplicaProcesses&) = delete;
+  ReplicaProcesses& operator=(const ReplicaProcesses&) = delete;
 
   backends::Collectives& collectives();
   // All are there: from now on the loop looks at `stop`.  False: it was asked to stop before.
@@ -49,11 +49,11 @@ class Replicas {
 };
 
 // A rank other than 0, in its own process.
-class Replica {
+class ReplicaProcess {
  public:
-  // `words`: what Replicas has put on the command line.
-  explicit Replica(std::span<const std::string> words);
-  ~Replica();
+  // `words`: what ReplicaProcesses has put on the command line.
+  explicit ReplicaProcess(std::span<const std::string> words);
+  ~ReplicaProcess();
 
   backends::Collectives& collectives();
   // ReplicaOptions::job.

@@ -1,0 +1,50 @@
+#include "runner/train/replicas/replica_threads.h"
+
+#include <exception>
+#include <system_error>
+
+#include "schema/error.h"
+#include "schema/system_limits.h"
+#include "store/signals_blocked.h"
+
+namespace runner::train {
+
+using backends::SharedCollectives;
+
+ReplicaThreads::ReplicaThreads(int size, std::chrono::milliseconds timeout,
+                               const std::function<void(backends::Collectives& ranks)>& follow)
+    : memory_(SharedCollectives::memory_bytes(size)),
+      collectives_(memory_, 0, size, SharedCollectives::options_for(size, timeout)) {
+  const store::SignalsBlocked blocked;
+  try {
+    for (int rank = 1; rank < size; ++rank) start(rank, size, SharedCollectives::options_for(size, timeout), follow);
+  } catch (const std::system_error& error) {
+    end();
+    fail(ErrorKind::kRun, "cannot start the thread of rank {}: {}; {}", threads_.size() + 1,
+         system_reason(error.code().value()), process_limits());
+  }
+}
+
+void ReplicaThreads::start(int rank, int size, const SharedCollectives::Options& options,
+                           const std::function<void(backends::Collectives& ranks)>& follow) {
+  threads_.emplace_back([this, rank, size, options, follow] {
+    SharedCollectives ranks(memory_, rank, size, options);
+    try {
+      follow(ranks);
+    } catch (const std::exception& error) {
+      ranks.fail(error_of(error).message(), {});  // says nothing where it has told the others
+    }
+  });
+}
+
+// Who waits for rank 0 waits in vain; behind the end of a run nobody does.
+void ReplicaThreads::end() {
+  collectives_.fail("the run has ended", {});
+  for (std::thread& thread : threads_) thread.join();
+}
+
+ReplicaThreads::~ReplicaThreads() {
+  end();
+}
+
+}  // namespace runner::train
