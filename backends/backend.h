@@ -65,13 +65,19 @@ struct Arguments {
   std::span<const TracedScalar> traced = {};
   std::span<const int32_t> absent = {};
   int64_t step = 0;
+  bool reads = false;  // the host waits for a value out of what is under way
   // With the other replicas, for Programs with collectives; null: there are none.  Must live until wait(ticket)
   // returns.
   Exchange* exchange = nullptr;
 };
 
 // What the user's code does between Programs.
-enum class HostEvent : uint8_t { kStepMark, kScalarRead };
+enum class HostEvent : uint8_t {
+  kStepMark,
+  kScalarRead,  // of a value out of what is under way
+  kFigureRead,  // of what is done so far
+  kStateUse,    // the states are read, as for a checkpoint, or written
+};
 
 class Device {
  public:

@@ -268,6 +268,8 @@ struct TpuSpec {
   int64_t device_prefetch_size = 8;  // batches that wait on the device
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   Rounding rounding = Rounding::kPerOp;
+  bool auto_mark_step = true;         // before each batch, or each batches_per_execution of them
+  int64_t batches_per_execution = 1;
   StartMethod start_method = StartMethod::kFork;
   std::optional<int64_t> max_graphs;  // none: any number
 };

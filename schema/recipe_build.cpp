@@ -248,7 +248,8 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   s.sub("tpu").get("generation", r.tpu.generation).get("max_graphs", r.tpu.max_graphs);
   s.sub("tpu").get("device_prefetch_size", r.tpu.device_prefetch_size);
   s.sub("tpu").get("matmul_precision", r.tpu.matmul_precision).get("rounding", r.tpu.rounding);
-  s.sub("tpu").get("start_method", r.tpu.start_method);
+  s.sub("tpu").get("start_method", r.tpu.start_method).get("auto_mark_step", r.tpu.auto_mark_step);
+  s.sub("tpu").get("batches_per_execution", r.tpu.batches_per_execution);
   if (s.sub("profile").exists()) build(s.sub("profile"), r.profile.emplace());
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);

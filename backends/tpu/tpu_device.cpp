@@ -10,6 +10,7 @@
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/graph_size.h"
 #include "backends/tpu/metrics.h"
+#include "backends/tpu/pending_trace.h"
 #include "backends/tpu/range_check.h"
 #include "schema/error.h"
 
@@ -34,7 +35,7 @@ class TpuExecutable : public Executable {
   Executable& host() { return *host_; }
   bool is_graph() const { return graph_ != nullptr; }
   void add_compile_ns(int64_t ns) { compile_ns_ += ns; }
-  // How long it took to make; asked once, when the graph is compiled.
+  // How long it took to make; asked once, when it first runs.
   int64_t take_compile_ns() { return std::exchange(compile_ns_, 0); }
 
   GraphIdentity identity(const Arguments& arguments) const {
@@ -49,6 +50,16 @@ class TpuExecutable : public Executable {
   int64_t compile_ns_;
   const std::shared_ptr<const Program> graph_;
   const std::vector<int32_t> states_;  // that the graph reads
+};
+
+// Beyond these a trace that is not cut deserves a word, and is cut.
+constexpr int64_t kLongTrace = 100;     // batches
+constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
+
+// What the host has done of a trace since the last cut.
+struct Uncut {
+  int64_t batch = 0, batches = 0;  // of training: the first, and how many
+  int64_t compile_ns = 0, execute_ns = 0;
 };
 
 class EmulatedTpu : public TpuDevice {
@@ -101,11 +112,8 @@ class EmulatedTpu : public TpuDevice {
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<TpuExecutable&>(executable);
     if (!ready.is_graph()) return host_->submit(ready.host(), arguments);
-    Graph& graph = graph_of(ready, arguments);
-    metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
-    metrics_.add(Metric::kDeviceLockWait, 0);  // what ran before is done
-    metrics_.count(Counter::kExecuteComputation);
-    ++graph.executions;
+    if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
+    count_launch(graph_of(pending_.read(ready.identity(arguments)), arguments.step, ready.take_compile_ns()));
     const TimedSection section(metrics_, Metric::kExecuteTime);
     return host_->submit(ready.host(), arguments);
   }
@@ -117,7 +125,10 @@ class EmulatedTpu : public TpuDevice {
   }
 
   void note(HostEvent event, int64_t times) override {
-    metrics_.count(event == HostEvent::kStepMark ? Counter::kMarkStep : Counter::kLocalScalarDense, times);
+    if (event == HostEvent::kStepMark) metrics_.count(Counter::kMarkStep, times);
+    if (event == HostEvent::kScalarRead || event == HostEvent::kFigureRead)
+      metrics_.count(Counter::kLocalScalarDense, times);
+    if (event != HostEvent::kScalarRead) cut();
   }
 
   void wait(Ticket ticket) override { host_->wait(ticket); }
@@ -143,18 +154,55 @@ class EmulatedTpu : public TpuDevice {
 
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
 
-  Graph& graph_of(TpuExecutable& executable, const Arguments& arguments) {
-    GraphIdentity identity = executable.identity(arguments);
+  void count_launch(Graph& graph) {
+    metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
+    metrics_.add(Metric::kDeviceLockWait, 0);  // what ran before is done
+    metrics_.count(Counter::kExecuteComputation);
+    ++graph.executions;
+  }
+
+  // The host computes it now; it is counted with what else comes before the next cut.
+  Ticket submit_pending(TpuExecutable& executable, const Arguments& arguments) {
+    pending_.add(executable.identity(arguments));
+    if (uncut_.batch == 0) uncut_.batch = arguments.step;
+    uncut_.compile_ns += executable.take_compile_ns();
+    const int64_t begin = monotonic_ns();
+    const Ticket ticket = host_->submit(executable.host(), arguments);
+    uncut_.execute_ns += monotonic_ns() - begin;
+    uncut_.batches = arguments.step - uncut_.batch + 1;
+    if (uncut_.batches == kLongTrace) warn_of_growth();
+    if (pending_.nodes() > kMostNodes) cut();
+    return ticket;
+  }
+
+  void warn_of_growth() {
+    if (options_.batches_between_cuts > 0 || std::exchange(warned_of_growth_, true)) return;
+    add_warning(
+        fmt::format("{} batches from {} on were traced without a cut, and the graph has {} nodes: it grows until "
+                    "acc:mark_step() is "
+                    "called; call it behind each optimizer step, or leave out tpu.auto_mark_step: false",
+                    uncut_.batches, uncut_.batch, pending_.nodes()));
+  }
+
+  void cut() {
+    if (pending_.empty()) return;
+    if (uncut_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
+    const Uncut parts = std::exchange(uncut_, {});
+    count_launch(graph_of(pending_.take(), parts.batch, parts.compile_ns));
+    metrics_.add(Metric::kExecuteTime, parts.execute_ns);
+  }
+
+  Graph& graph_of(GraphIdentity identity, int64_t step, int64_t compile_ns) {
     const GraphKey key = key_of(identity);
     if (Graph* const known = cache_.find(key, identity)) {
       metrics_.count(Counter::kCachedCompile);
       return *known;
     }
     metrics_.count(Counter::kUncachedCompile);
-    return compiled(executable, key, std::move(identity), arguments.step);
+    return compiled(key, std::move(identity), step, compile_ns);
   }
 
-  Graph& compiled(TpuExecutable& executable, const GraphKey& key, GraphIdentity identity, int64_t step) {
+  Graph& compiled(const GraphKey& key, GraphIdentity identity, int64_t step, int64_t host_ns) {
     const int64_t begin = monotonic_ns();
     Graph graph;
     graph.key = key;
@@ -166,7 +214,7 @@ class EmulatedTpu : public TpuDevice {
     check_budget(kept);
     metrics_.count(Counter::kCreateCompileHandles);
     metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
-    kept.compile_ns = executable.take_compile_ns() + (monotonic_ns() - begin);
+    kept.compile_ns = host_ns + (monotonic_ns() - begin);
     metrics_.add(Metric::kCompileTime, kept.compile_ns);
     return kept;
   }
@@ -184,6 +232,9 @@ class EmulatedTpu : public TpuDevice {
   const std::unique_ptr<Device> host_;
   DeviceMetrics metrics_;
   GraphCache cache_;
+  PendingTrace pending_;
+  Uncut uncut_;
+  bool warned_of_growth_ = false;
   std::vector<std::vector<TensorType>> state_tensors_;
   std::set<std::string> given_;        // as warnings, ever
   std::vector<std::string> warnings_;  // that nobody has taken yet

@@ -21,6 +21,9 @@ namespace runner::backends::tpu {
 struct TpuOptions {
   int threads = 1;  // of the host, that compute
   Hardware hardware = {};
+  // 1: a graph ends where a Program does.  Else it ends at a step marker, which comes each so many batches, or where
+  // the user's code has it (0).
+  int64_t batches_between_cuts = 1;
   bool keeps_account = true;               // of graphs: one replica does, as all have the same
   std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
 };

@@ -175,8 +175,8 @@ void CustomLoop::catch_up() {
 }
 
 void CustomLoop::mark_step() {
-  trainer_.note_step_mark();
   end_segment();
+  trainer_.note_step_mark();
   begin_segment();
 }
 
@@ -226,10 +226,12 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
     load_training();
     if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
-    trainer_.begin_batch(*train_.batch, /*training=*/true);
+    trainer_.begin_batch(/*training=*/true);
     if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};
+  } else if (place().epoch != epochs_.batches) {
+    trainer_.end_batches(/*training=*/true);
   }
   begin_segment();
   return over ? std::nullopt : std::optional(train_.number);
@@ -265,11 +267,12 @@ std::optional<int64_t> CustomLoop::next_eval_batch() {
   end_segment();
   const bool over = !eval_.loader || eval_.left == 0;
   if (over) {
+    if (eval_.loader) trainer_.end_batches(/*training=*/false);
     close_evaluation();
   } else {
     --eval_.left;
     eval_.batch = &eval_.loader->next();
-    trainer_.begin_batch(*eval_.batch, /*training=*/false);
+    trainer_.begin_batch(/*training=*/false);
     eval_.number = ++batches_;
   }
   begin_segment();

@@ -65,7 +65,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
               trainer_.counters.windows);
     const data::Batch& batch = loader.next();
-    trainer_.begin_batch(batch, /*training=*/false);
+    trainer_.begin_batch(/*training=*/false);
     if (!batch.weighs()) {
       trainer_.record(batch, /*training=*/false);
       continue;
@@ -76,6 +76,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       each(part);
     }
   }
+  trainer_.end_batches(/*training=*/false);
 }
 
 // Appends what trainer_.evaluate() has left of a batch.
@@ -157,7 +158,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
     for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
   };
   each_batch(evaluate, interrupted);
-  trainer_.note_scalar_read();
+  trainer_.note_figure_read();
   if (ranks_ != nullptr) {
     metrics.merge(*ranks_, site("eval metrics"));
     of_hook = train::merged(of_hook, *ranks_, site("eval metrics"));

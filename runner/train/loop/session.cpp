@@ -57,10 +57,12 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
 std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool is_main) {
   const store::SignalsBlocked blocked;
   if (recipe.backend == schema::Backend::kTpu)
-    return backends::tpu::make_tpu_device({.threads = threads_of(recipe),
-                                           .hardware = hardware_of(recipe),
-                                           .keeps_account = is_main,
-                                           .max_graphs = recipe.tpu.max_graphs});
+    return backends::tpu::make_tpu_device(
+        {.threads = threads_of(recipe),
+         .hardware = hardware_of(recipe),
+         .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
+         .keeps_account = is_main,
+         .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 

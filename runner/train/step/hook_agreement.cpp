@@ -40,7 +40,14 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
     if (has_entry != pair.is_chosen(recipe))
       found.push_back({pair.key, has_entry ? pair.only_entry : pair.only_choice});
   }
-  if (!has(hooks, HookEntry::kTrain)) return found;
+  if (!has(hooks, HookEntry::kTrain)) {
+    if (recipe.backend == schema::Backend::kTpu && !recipe.tpu.auto_mark_step)
+      found.push_back(
+          {"tpu.auto_mark_step",
+           "tpu.auto_mark_step: false leaves the cuts to acc:mark_step() in a hook's entry train, and there "
+           "is none: the graph would never be cut; leave it out"});
+    return found;
+  }
   // What a loop of the hook's does itself would be ignored.
   for (const auto& [is_set, name] : {std::pair(recipe.train.clip_grad_norm.has_value(), "clip_grad_norm"),
                                      std::pair(recipe.train.clip_grad_value.has_value(), "clip_grad_value")})

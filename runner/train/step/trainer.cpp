@@ -238,7 +238,9 @@ std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, bac
     return device_.compile_graph(wanted, wanted);
   });
   begin_exchange(/*again=*/true);
-  execute("read", *step, arguments);
+  backends::Arguments reading = arguments;
+  reading.reads = true;
+  execute("read", *step, reading);
   std::vector<std::byte> bytes(program.type(value).bytes());
   device_.read_output(*step, 0, bytes);
   return bytes;
@@ -305,10 +307,17 @@ Trainer::Step Trainer::forward_step(const data::Batch& batch, bool labelled, boo
                  &batch);
 }
 
-void Trainer::begin_batch(const data::Batch& batch, bool training) {
+void Trainer::begin_batch(bool training) {
   batches_ += training;
-  // The device loader of PyTorch/XLA cuts before each batch, where it finds the end, and behind it.
-  device_.note(backends::HostEvent::kStepMark, batch.last_of_epoch ? 3 : 1);
+  if (!recipe_.tpu.auto_mark_step) return;
+  if (marks_[training].before_next(recipe_.tpu.batches_per_execution)) note_step_mark();
+}
+
+void Trainer::end_batches(bool training) {
+  if (!recipe_.tpu.auto_mark_step) return;
+  if (marks_[training].before_next(recipe_.tpu.batches_per_execution)) note_step_mark();
+  note_step_mark();
+  marks_[training].end();
 }
 
 void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
@@ -507,10 +516,12 @@ std::vector<std::byte> Trainer::read(int32_t array) {
 }
 
 void Trainer::read(int32_t array, size_t offset, std::span<std::byte> target) {
+  device_.note(backends::HostEvent::kStateUse);
   device_.read(*arrays_[static_cast<size_t>(array)], offset, target);
 }
 
 void Trainer::write(int32_t array, std::span<const std::byte> contents) {
+  device_.note(backends::HostEvent::kStateUse);
   const auto at = static_cast<size_t>(array);
   if (writes(layout_.arrays()[at])) device_.write(*arrays_[at], 0, contents);
 }

@@ -50,6 +50,22 @@ struct Evaluated {
 // window is short for who interrupts it, and costs next to nothing.
 inline constexpr int64_t kBatchesOfPart = 8;
 
+// Where PyTorch/XLA's device loader marks a step: before it gives a batch, or finds that there is none, so many batches
+// behind the last mark, and once more at the end.
+class LoaderMarks {
+ public:
+  // Whether it does before the next one.
+  bool before_next(int64_t batches_per_execution) {
+    const bool marks = ++since_mark_ >= batches_per_execution;
+    if (marks) since_mark_ = 0;
+    return marks;
+  }
+  void end() { since_mark_ = 0; }
+
+ private:
+  int64_t since_mark_ = 0;
+};
+
 class Trainer {
  public:
   // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
@@ -162,7 +178,9 @@ class Trainer {
 
   // A loader has given a batch, of training or not: a device that keeps account of graphs is told where the loop's code
   // cuts them.
-  void begin_batch(const data::Batch& batch, bool training);
+  void begin_batch(bool training);
+  // It has no more of this epoch.
+  void end_batches(bool training);
   // Batches of training before the next one: of the whole run, when it goes on.
   void set_batches_before(int64_t batches) { batches_ = batches; }
   // Replicas of a device whose replicas all run one graph: called by all where they have done a window, or an
@@ -170,7 +188,7 @@ class Trainer {
   void compare_graphs();
   // The code of a loop cuts, or that of an evaluation reads its figures.
   void note_step_mark() { device_.note(backends::HostEvent::kStepMark); }
-  void note_scalar_read() { device_.note(backends::HostEvent::kScalarRead); }
+  void note_figure_read() { device_.note(backends::HostEvent::kFigureRead); }
 
   // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
   void record(const data::Batch& batch, bool training);
@@ -318,6 +336,7 @@ class Trainer {
   std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them
   std::vector<int32_t> absent_;
   int64_t batches_ = 0;                         // of training, so far
+  std::array<LoaderMarks, 2> marks_;            // of the loader of evaluations, and of that of training
   std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
   std::string unused_;
   std::array<int64_t, 2> random_key_{}, draw_key_{};

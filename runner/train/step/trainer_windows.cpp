@@ -61,18 +61,19 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
   Step step;
   do {
     const data::Batch& batch = loader.next();
-    begin_batch(batch, /*training=*/true);
+    begin_batch(/*training=*/true);
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
     if (window.done && clock_) clock_->begin_window(rates);
-    if (!is_local() && !batch.weighs()) {
+    if (is_local() || batch.weighs()) {
+      for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
+        const data::Batch part = batch.part(first, at_once(batch.size - first));
+        step = run_part(part, window.done && first + part.size == batch.size, metrics);
+      }
+    } else {
       record(batch, /*training=*/true);
-      continue;
     }
-    for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
-      const data::Batch part = batch.part(first, at_once(batch.size - first));
-      step = run_part(part, window.done && first + part.size == batch.size, metrics);
-    }
+    if (batch.last_of_epoch) end_batches(/*training=*/true);
   } while (!sums_behind(window));
   return step;
 }

@@ -1,0 +1,86 @@
+#include "backends/tpu/pending_trace.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/tpu/graph_size.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// Writes the nodes of `part` behind those of `to`; `states`: what its states are, those that are missing are inputs.
+// Where each of its values stands.
+std::vector<ValueId> append(Program& to, const Program& part, std::vector<ValueId>& states) {
+  std::vector<ValueId> places(static_cast<size_t>(part.size()), kNoValue);
+  size_t input = 0, state = 0;
+  for (ValueId id = 0; id < part.size(); ++id) {
+    const Node& node = part.node(id);
+    ValueId& place = places[static_cast<size_t>(id)];
+    to.set_mark(part.mark_of(id));
+    if (node.op != Op::kInput) {
+      std::vector<ValueId> operands;
+      for (const ValueId operand : part.operands(id)) operands.push_back(places[static_cast<size_t>(operand)]);
+      place = to.record(node.op, operands, part.attrs(id), node.type);
+      continue;
+    }
+    const Input& declared = part.inputs()[input++];
+    const bool is_state = declared.kind == InputKind::kState;
+    if (!is_state || state == states.size()) place = to.input(declared.kind, declared.name, node.type);
+    if (is_state && state == states.size()) states.push_back(place);
+    if (is_state) place = states[state++];
+  }
+  return places;
+}
+
+}  // namespace
+
+void PendingTrace::add(const GraphIdentity& part) {
+  const Program& program = *part.program;
+  for (const int32_t state : part.absent)
+    if (static_cast<size_t>(state) >= written_.size() || !written_[static_cast<size_t>(state)])
+      if (std::ranges::find(absent_, state) == absent_.end()) absent_.push_back(state);
+  const std::vector<ValueId> places = append(program_, program, states_);
+  written_.resize(states_.size());
+  for (const Output& output : program.outputs()) {
+    const ValueId value = places[static_cast<size_t>(output.value)];
+    if (output.state < 0) {
+      program_.output(output.name, value);
+    } else {
+      states_[static_cast<size_t>(output.state)] = value;
+      written_[static_cast<size_t>(output.state)] = 1;
+    }
+  }
+  scalars_.insert(scalars_.end(), part.scalars.begin(), part.scalars.end());
+  ++parts_;
+}
+
+GraphIdentity PendingTrace::identity(Program program) const {
+  GraphIdentity identity{std::make_shared<const Program>(std::move(program)), scalars_, signature_of(scalars_),
+                         absent_};
+  std::ranges::sort(identity.absent);
+  return identity;
+}
+
+GraphIdentity PendingTrace::take() {
+  for (size_t state = 0; state < states_.size(); ++state)
+    if (written_[state]) program_.output("state", states_[state], static_cast<int32_t>(state));
+  GraphIdentity whole = identity(std::move(program_));
+  *this = {};
+  return whole;
+}
+
+GraphIdentity PendingTrace::read(const GraphIdentity& read) const {
+  const std::vector<int32_t> needed = states_read(*read.program);
+  const auto is_pending = [&](int32_t state) {
+    return static_cast<size_t>(state) < written_.size() && written_[static_cast<size_t>(state)] != 0;
+  };
+  if (std::ranges::none_of(needed, is_pending)) return read;
+  PendingTrace whole = *this;
+  whole.program_ = program_.without_outputs();
+  whole.written_.assign(written_.size(), 0);
+  whole.add(read);
+  return whole.identity(dce(whole.program_));
+}
+
+}  // namespace runner::backends::tpu
