@@ -263,8 +263,12 @@ enum class Rounding { kPerOp, kFused };
 enum class StartMethod { kFork, kSpawn };
 
 // The emulated TPU.
+// Whose rules an emulated TPU follows.
+enum class TpuDialect { kXla2, kXla17, kClean };
+
 struct TpuSpec {
   TpuGeneration generation = TpuGeneration::kV3;
+  TpuDialect dialect = TpuDialect::kXla2;
   int64_t device_prefetch_size = 8;  // batches that wait on the device
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   Rounding rounding = Rounding::kPerOp;
@@ -272,6 +276,7 @@ struct TpuSpec {
   int64_t batches_per_execution = 1;
   StartMethod start_method = StartMethod::kFork;
   std::optional<int64_t> max_graphs;  // none: any number
+  bool persistent_cache = false;
 };
 
 struct Recipe {

@@ -1,6 +1,8 @@
 #include "store/run_recording.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -41,21 +43,29 @@ void RunRecording::write_events() {
   }
 }
 
+void RunRecording::add_compiled_graphs(CompiledGraphs graphs) {
+  std::ranges::move(graphs.made, std::back_inserter(compiled_graphs_.made));
+  std::ranges::move(graphs.used, std::back_inserter(compiled_graphs_.used));
+}
+
 bool RunRecording::commit(int64_t dropped_points, bool durable) {
   const RunHandle& run = begin();
-  const bool given = series_->pending() > 0 || !events_.empty() || provenance_ || device_account_;
+  const bool given =
+      series_->pending() > 0 || !events_.empty() || provenance_ || device_account_ || !compiled_graphs_.empty();
   if (!durable && !given && !heartbeat_due()) return false;
   Transaction transaction(store_.database(), Transaction::Kind::kWrite, durable);
   series_->write();
   write_events();
   if (provenance_) put_provenance(store_, run, *provenance_);
   if (device_account_) put_device_account(store_, run, *device_account_);
+  put_compiled_graphs(store_, compiled_graphs_);
   heartbeat(store_, run, dropped_points);  // every commit is a sign of life
   commit_with_room(store_.database(), transaction);
   series_->committed();
   events_.clear();
   provenance_.reset();
   device_account_.reset();
+  compiled_graphs_ = {};
   last_heartbeat_ = std::chrono::steady_clock::now();
   return true;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "store/artifacts.h"
+#include "store/compiled_graphs.h"
 #include "store/device_account.h"
 #include "store/provenance.h"
 #include "store/removal.h"
@@ -51,10 +52,11 @@ class RunRecording {
   void add_event(Event event) { events_.push_back(std::move(event)); }
   void add_provenance(Provenance provenance) { provenance_ = std::move(provenance); }
   void add_device_account(DeviceAccount account) { device_account_ = std::move(account); }
+  void add_compiled_graphs(CompiledGraphs graphs);
 
-  // Writes points, events, provenance, a device's account and, when it is due, a sign of life, in one transaction;
-  // nothing if there is nothing to write. `durable`: synced when it returns, and written in any case.  Returns whether
-  // it wrote.
+  // Writes points, events, provenance, a device's account, what it has compiled and, when it is due, a sign of life, in
+  // one transaction; nothing if there is nothing to write. `durable`: synced when it returns, and written in any case.
+  // Returns whether it wrote.
   bool commit(int64_t dropped_points, bool durable = false);
 
   StateInfo save(const StateSnapshot& snapshot);
@@ -80,6 +82,7 @@ class RunRecording {
   std::vector<Event> events_;
   std::optional<Provenance> provenance_;
   std::optional<DeviceAccount> device_account_;
+  CompiledGraphs compiled_graphs_;
   std::chrono::steady_clock::time_point last_heartbeat_ = std::chrono::steady_clock::now();
   bool finished_ = false;
 };

@@ -105,6 +105,13 @@ void RunWriter::device_account(DeviceAccount account) {
   });
 }
 
+void RunWriter::compiled_graphs(CompiledGraphs graphs) {
+  submit([graphs = std::move(graphs)](RunRecording& recording) mutable {
+    recording.add_compiled_graphs(std::move(graphs));
+    return std::monostate();
+  });
+}
+
 StateSnapshot RunWriter::snapshot() {
   const std::lock_guard lock(mutex_);
   StateSnapshot snapshot = std::exchange(spare_, {});

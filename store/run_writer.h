@@ -75,6 +75,9 @@ class RunWriter {
   // Records what a device has compiled and counted so far, in place of what was recorded of that before.
   void device_account(DeviceAccount account);
 
+  // Keeps what a device has compiled, for later runs.
+  void compiled_graphs(CompiledGraphs graphs);
+
   // A cleared snapshot to fill: a used one with its memory where there is one.
   StateSnapshot snapshot();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "backends/plan/plan.h"
@@ -28,7 +29,7 @@ class CpuBuffer : public Buffer {
 
 class CpuExecutable : public Executable {
  public:
-  explicit CpuExecutable(const Program& program) : plan_(build_plan(program)) {
+  explicit CpuExecutable(Plan plan) : plan_(std::move(plan)) {
     size_t scalars = 0;
     for (const Input& input : plan_.program.inputs()) scalars += input.kind == InputKind::kScalar;
     scalars_.resize(scalars);
@@ -102,7 +103,7 @@ class CpuDevice : public Device {
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override {
-    return std::make_shared<CpuExecutable>(program);
+    return std::make_shared<CpuExecutable>(build_plan(program));
   }
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
@@ -142,6 +143,15 @@ class CpuDevice : public Device {
 
 std::unique_ptr<Device> make_cpu_device(int threads, std::optional<int64_t> memory) {
   return std::make_unique<CpuDevice>(threads > 0 ? threads : usable_cores(), memory);
+}
+
+PlanImage image_of(const Executable& executable) {
+  const Plan& plan = static_cast<const CpuExecutable&>(executable).plan();
+  return {plan.program, plan.offsets};
+}
+
+std::shared_ptr<Executable> restore_executable(PlanImage image) {
+  return std::make_shared<CpuExecutable>(restore_plan(std::move(image)));
 }
 
 }  // namespace runner::backends

@@ -23,8 +23,10 @@ std::string summary(const Plan& plan) {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Program& program, const PlanOptions& options) : options_(options) {
-    plan_.program = legalise(options.optimise ? optimise(program) : dce(program));
+  // `program`: as the passes have made it.
+  PlanBuilder(Program program, const PlanOptions& options, PlaceBlocks place_blocks)
+      : options_(options), place_blocks_(std::move(place_blocks)) {
+    plan_.program = std::move(program);
   }
 
   Plan run() {
@@ -33,7 +35,7 @@ class PlanBuilder {
     for (const Group& group : groups) prepare(group);
     std::vector<size_t> scratch_bytes;
     for (const PlanStep& step : plan_.steps) scratch_bytes.push_back(step.kernel.scratch_bytes);
-    place(groups, plan_storage(program(), groups, scratch_bytes, options_.reuse));
+    place(groups, plan_storage(program(), groups, scratch_bytes, options_.reuse, place_blocks_));
     if (debug_level() >= kDebugPlans) debug_print(debug_level() >= kDebugKernels ? to_string(plan_) : summary(plan_));
     return std::move(plan_);
   }
@@ -103,12 +105,14 @@ class PlanBuilder {
     }
     plan_.steps = std::move(kept);
     plan_.copies = std::move(storage.copies);
+    for (const ArenaBlock& block : storage.blocks) plan_.offsets.push_back(block.offset);
     for (const Output& output : program().outputs()) plan_.outputs.push_back(place_of(output.value));
     plan_.pointers_offset = storage.arena_bytes;
     plan_.arena_bytes = storage.arena_bytes + most_arguments * sizeof(std::byte*);
   }
 
   const PlanOptions options_;
+  const PlaceBlocks place_blocks_;
   Plan plan_;
   std::vector<std::vector<ValueId>> operands_;  // by group
 };
@@ -120,7 +124,13 @@ std::string to_string(const Place& place) {
 }  // namespace
 
 Plan build_plan(const Program& program, const PlanOptions& options) {
-  return PlanBuilder(program, options).run();
+  Program made = legalise(options.optimise ? optimise(program) : dce(program));
+  return PlanBuilder(std::move(made), options, assign_offsets).run();
+}
+
+Plan restore_plan(PlanImage image) {
+  const auto place = [&](std::vector<ArenaBlock>& blocks) { return set_offsets(blocks, image.offsets); };
+  return PlanBuilder(std::move(image.program), {}, place).run();
 }
 
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines,

@@ -31,7 +31,8 @@ struct Plan {
   std::vector<StateCopy> copies;
   std::vector<Place> outputs;  // by output of the Program
   size_t arena_bytes = 0;
-  size_t pointers_offset = 0;  // where in the arena a step's arguments are written down
+  size_t pointers_offset = 0;   // where in the arena a step's arguments are written down
+  std::vector<size_t> offsets;  // of the arena's blocks
   int64_t flops = 0;
   int64_t bytes = 0;
 };
@@ -53,6 +54,15 @@ struct PlanOptions {
 
 // Throws Error(kRun) at the node's source line where no kernel takes its types.
 Plan build_plan(const Program& program, const PlanOptions& options = {});
+
+// What of a Plan takes long to find: what the passes have made of a Program, and where its blocks lie in the arena.
+struct PlanImage {
+  Program program;
+  std::vector<size_t> offsets;
+};
+// The Plan that an image is of; kernels are prepared anew.  Throws Error(kData) where the offsets are not of such a
+// Plan on this machine, and as build_plan().
+Plan restore_plan(PlanImage image);
 
 // Runs every step.  `slots[0]` is an arena of plan.arena_bytes, 64-byte aligned; `slots[1 + i]` the buffer of input i.
 // An Error of a kernel that names no place is rethrown with the source line of its node: that of `lines` (of another

@@ -1,6 +1,8 @@
 #include "backends/plan/storage.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <numeric>
 
 #include "backends/graph/views.h"
@@ -28,7 +30,7 @@ class StoragePlanner {
       for (const ValueId id : groups[g].nodes) step_of(id) = static_cast<int>(g);
   }
 
-  Storage run(const std::vector<size_t>& scratch_bytes) {
+  Storage run(const std::vector<size_t>& scratch_bytes, const PlaceBlocks& place_blocks) {
     make_homes();
     place_concats();
     find_uses();
@@ -36,7 +38,7 @@ class StoragePlanner {
     place_in_place();
     collect_blocks();
     for (size_t g = 0; g < groups_.size(); ++g) add_scratch(scratch_bytes[g], static_cast<int>(g));
-    storage_.arena_bytes = assign_offsets(storage_.blocks);
+    storage_.arena_bytes = place_blocks(storage_.blocks);
     write_places();
     return std::move(storage_);
   }
@@ -247,6 +249,27 @@ class StoragePlanner {
   Storage storage_;
 };
 
+// Goes through the steps with the blocks that live then, by offset: two neighbours among them must not overlap.
+void check_apart(const std::vector<ArenaBlock>& blocks) {
+  std::vector<size_t> begins(blocks.size()), ends;
+  std::iota(begins.begin(), begins.end(), size_t{0});
+  std::erase_if(begins, [&](size_t i) { return blocks[i].bytes == 0; });
+  ends = begins;
+  std::ranges::stable_sort(begins, {}, [&](size_t i) { return blocks[i].first; });
+  std::ranges::stable_sort(ends, {}, [&](size_t i) { return blocks[i].last; });
+  std::map<size_t, size_t> live;  // offset of a block, its end
+  size_t gone = 0;
+  for (const size_t i : begins) {
+    const ArenaBlock& block = blocks[i];
+    for (; blocks[ends[gone]].last < block.first; ++gone) live.erase(blocks[ends[gone]].offset);
+    const auto behind = live.lower_bound(block.offset);
+    const bool apart = (behind == live.end() || behind->first >= block.offset + block.bytes) &&
+                       (behind == live.begin() || std::prev(behind)->second <= block.offset);
+    RUN_CHECK(apart, ErrorKind::kData, "block {} of the arena lies over another", i);
+    live.emplace(block.offset, block.offset + block.bytes);
+  }
+}
+
 }  // namespace
 
 size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
@@ -271,9 +294,26 @@ size_t assign_offsets(std::vector<ArenaBlock>& blocks) {
   return total;
 }
 
+size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offsets) {
+  RUN_CHECK(offsets.size() == blocks.size(), ErrorKind::kData, "{} offsets for {} blocks of the arena", offsets.size(),
+            blocks.size());
+  size_t all = 0;  // no arena is larger
+  for (const ArenaBlock& block : blocks) all += aligned(block.bytes);
+  size_t total = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const size_t bytes = aligned(blocks[i].bytes);
+    RUN_CHECK(offsets[i] % kAlignment == 0 && offsets[i] <= all - bytes, ErrorKind::kData,
+              "block {} of the arena has no place at {}", i, offsets[i]);
+    blocks[i].offset = offsets[i];
+    total = std::max(total, offsets[i] + bytes);
+  }
+  check_apart(blocks);
+  return total;
+}
+
 Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
-                     bool reuse) {
-  return StoragePlanner(program, groups, reuse).run(scratch_bytes);
+                     bool reuse, const PlaceBlocks& place_blocks) {
+  return StoragePlanner(program, groups, reuse).run(scratch_bytes, place_blocks);
 }
 
 }  // namespace runner::backends

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "backends/graph/program.h"
@@ -44,13 +46,19 @@ struct Storage {
   size_t arena_bytes = 0;
 };
 
-// Every output must be a computed value (legalise sees to it), each state the target of one at most.
-// `scratch_bytes`: what each group's kernel asks for.  `reuse` false gives every value its own bytes.
-Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
-                     bool reuse = true);
+// Sets the offsets of blocks and returns the bytes in all.
+using PlaceBlocks = std::function<size_t(std::vector<ArenaBlock>& blocks)>;
 
 // Sets the offsets of `blocks` so that blocks with overlapping lifetimes do not overlap: largest first, each at the
 // lowest offset that is free.  Returns the bytes in all.
 size_t assign_offsets(std::vector<ArenaBlock>& blocks);
+
+// The same with offsets that were found before.  Throws Error(kData) unless invariants 1 and 3 hold of them.
+size_t set_offsets(std::vector<ArenaBlock>& blocks, std::span<const size_t> offsets);
+
+// Every output must be a computed value (legalise sees to it), each state the target of one at most.
+// `scratch_bytes`: what each group's kernel asks for.  `reuse` false gives every value its own bytes.
+Storage plan_storage(const Program& program, const std::vector<Group>& groups, const std::vector<size_t>& scratch_bytes,
+                     bool reuse = true, const PlaceBlocks& place_blocks = assign_offsets);
 
 }  // namespace runner::backends

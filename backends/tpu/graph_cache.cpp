@@ -47,9 +47,11 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
 }
 
 Graph& GraphCache::add(Graph graph) {
-  MissCause cause = cause_of_miss(graph.identity, compiled_);
-  graph.cause = std::move(cause.text);
-  graph.line = std::move(cause.line);
+  if (graph.cause.empty()) {
+    MissCause cause = cause_of_miss(graph.identity, compiled_, rules_);
+    graph.cause = std::move(cause.text);
+    graph.line = std::move(cause.line);
+  }
   compiled_.push_back(std::move(graph));
   used_.push_front(&compiled_.back());
   entries_.emplace(used_.front()->key, used_.begin());

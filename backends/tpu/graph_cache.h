@@ -19,11 +19,12 @@ GraphKey key_of(const GraphIdentity& identity);
 
 class GraphCache {
  public:
-  explicit GraphCache(size_t capacity = 2048) : capacity_(capacity) {}
+  // `rules`: by which the signatures of the graphs were made, for causes.
+  explicit GraphCache(const ScalarRules& rules = {}, size_t capacity = 2048) : rules_(rules), capacity_(capacity) {}
 
   // Null: it must be compiled.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
-  // Keeps a compiled graph; its cause is found here, before the graph is among the others.
+  // Keeps a graph; a cause that it does not bring is found here, before the graph is among the others.
   Graph& add(Graph graph);
 
   // All that have ever been compiled, in order; they stay where they are.
@@ -34,6 +35,7 @@ class GraphCache {
     size_t operator()(const GraphKey& key) const { return key.lo; }
   };
 
+  const ScalarRules rules_;
   const size_t capacity_;
   std::deque<Graph> compiled_;
   std::list<Graph*> used_;  // the newest first

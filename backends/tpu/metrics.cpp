@@ -33,6 +33,7 @@ constexpr std::array<CounterRow, kCounterCount> kCounters{{
     {"DeviceDataCacheMiss", kTracing},
     {"PersistentCacheHit", kTracing},
     {"PersistentCacheMiss", kTracing},
+    {"PersistentCacheDeserializeFailure", kTracing},
     {"aten::_local_scalar_dense", kTracing},
 }};
 

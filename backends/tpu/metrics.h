@@ -46,7 +46,8 @@ enum class Counter : uint8_t {
   kDeviceDataCacheMiss,  // scalars that were uploaded
   kPersistentCacheHit,
   kPersistentCacheMiss,
-  kLocalScalarDense,  // scalars that were read, as tensor:item() does
+  kPersistentCacheDeserializeFailure,  // what it had was damaged
+  kLocalScalarDense,                   // scalars that were read, as tensor:item() does
 };
 inline constexpr size_t kCounterCount = static_cast<size_t>(Counter::kLocalScalarDense) + 1;
 

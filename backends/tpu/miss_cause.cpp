@@ -101,7 +101,7 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now)
 
 }  // namespace
 
-MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled) {
+MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled, const ScalarRules& rules) {
   const GraphIdentity* nearest = nullptr;
   std::optional<Nearness> best;
   for (const Graph& other : compiled) {
@@ -113,7 +113,7 @@ MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& com
   if (nearest == nullptr) return {"the first graph", {}};
   if (!best->structure) return structure_cause(*nearest, graph);
   if (!best->states) return {state_cause(*nearest, graph), {}};
-  const std::string numbers = difference(nearest->scalars, graph.scalars);
+  const std::string numbers = difference(nearest->scalars, graph.scalars, rules);
   return {numbers.empty() ? "it had been forgotten: the cache is full" : numbers, {}};
 }
 

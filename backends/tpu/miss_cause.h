@@ -15,6 +15,6 @@ struct MissCause {
 
 // The nearest of `compiled` shares most with it: everything but numbers, then everything but states that did not exist,
 // then the order of ops, and else the longest beginning.
-MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled);
+MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled, const ScalarRules& rules);
 
 }  // namespace runner::backends::tpu

@@ -56,7 +56,7 @@ void PendingTrace::add(const GraphIdentity& part) {
 }
 
 GraphIdentity PendingTrace::identity(Program program) const {
-  GraphIdentity identity{std::make_shared<const Program>(std::move(program)), scalars_, signature_of(scalars_),
+  GraphIdentity identity{std::make_shared<const Program>(std::move(program)), scalars_, signature_of(scalars_, rules_),
                          absent_};
   std::ranges::sort(identity.absent);
   return identity;
@@ -66,7 +66,7 @@ GraphIdentity PendingTrace::take() {
   for (size_t state = 0; state < states_.size(); ++state)
     if (written_[state]) program_.output("state", states_[state], static_cast<int32_t>(state));
   GraphIdentity whole = identity(std::move(program_));
-  *this = {};
+  *this = PendingTrace(rules_);
   return whole;
 }
 

@@ -13,6 +13,9 @@ namespace runner::backends::tpu {
 
 class PendingTrace {
  public:
+  // `rules`: by which the signatures of its parts were made.
+  explicit PendingTrace(const ScalarRules& rules = {}) : rules_(rules) {}
+
   bool empty() const { return parts_ == 0; }
   int64_t parts() const { return parts_; }
   int64_t nodes() const { return program_.size(); }
@@ -28,6 +31,7 @@ class PendingTrace {
  private:
   GraphIdentity identity(Program program) const;
 
+  ScalarRules rules_;
   int64_t parts_ = 0;
   Program program_;              // without those of its outputs that are states
   std::vector<ValueId> states_;  // as the parts have left them

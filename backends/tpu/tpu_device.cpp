@@ -1,6 +1,8 @@
 #include "backends/tpu/tpu_device.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,20 +13,33 @@
 #include "backends/tpu/graph_size.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/pending_trace.h"
+#include "backends/tpu/persistent_cache.h"
 #include "backends/tpu/range_check.h"
 #include "schema/error.h"
 
 namespace runner::backends::tpu {
 namespace {
 
+// What it took to have something that the host runs.
+struct Making {
+  int64_t ns = 0;
+  bool compiled = false;  // not all of it was in the store
+  bool damaged = false;   // since the store had it damaged
+
+  void add(const Making& other) {
+    ns += other.ns;
+    compiled |= other.compiled;
+    damaged |= other.damaged;
+  }
+};
+
 // What the host computes, and the graph that it counts as; none: it is the engine's own affair.
 class TpuExecutable : public Executable {
  public:
-  TpuExecutable(std::shared_ptr<Executable> host, int64_t compile_ns)
-      : host_(std::move(host)), compile_ns_(compile_ns) {}
-  TpuExecutable(std::shared_ptr<Executable> host, int64_t compile_ns, const Program& graph)
+  explicit TpuExecutable(std::shared_ptr<Executable> host) : host_(std::move(host)) {}
+  TpuExecutable(std::shared_ptr<Executable> host, const Making& making, const Program& graph)
       : host_(std::move(host)),
-        compile_ns_(compile_ns),
+        making_(making),
         graph_(std::make_shared<const Program>(graph)),
         states_(states_read(*graph_)) {}
 
@@ -34,22 +49,17 @@ class TpuExecutable : public Executable {
 
   Executable& host() { return *host_; }
   bool is_graph() const { return graph_ != nullptr; }
-  void add_compile_ns(int64_t ns) { compile_ns_ += ns; }
-  // How long it took to make; asked once, when it first runs.
-  int64_t take_compile_ns() { return std::exchange(compile_ns_, 0); }
+  // Asked once, when it first runs.
+  Making take_making() { return std::exchange(making_, {}); }
 
-  GraphIdentity identity(const Arguments& arguments) const {
-    GraphIdentity identity{
-        graph_, {arguments.traced.begin(), arguments.traced.end()}, signature_of(arguments.traced), {}};
-    std::ranges::set_intersection(arguments.absent, states_, std::back_inserter(identity.absent));
-    return identity;
-  }
+  std::shared_ptr<const Program> graph() const { return graph_; }
+  const std::vector<int32_t>& states() const { return states_; }  // that the graph reads
 
  private:
   const std::shared_ptr<Executable> host_;
-  int64_t compile_ns_;
+  Making making_;
   const std::shared_ptr<const Program> graph_;
-  const std::vector<int32_t> states_;  // that the graph reads
+  const std::vector<int32_t> states_;
 };
 
 // Beyond these a trace that is not cut deserves a word, and is cut.
@@ -59,12 +69,14 @@ constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 // What the host has done of a trace since the last cut.
 struct Uncut {
   int64_t batch = 0, batches = 0;  // of training: the first, and how many
-  int64_t compile_ns = 0, execute_ns = 0;
+  Making making;
+  int64_t execute_ns = 0;
 };
 
 class EmulatedTpu : public TpuDevice {
  public:
-  explicit EmulatedTpu(const TpuOptions& options) : options_(options), host_(make_cpu_device(options.threads)) {}
+  explicit EmulatedTpu(const TpuOptions& options)
+      : options_(options), host_(make_cpu_device(options.threads)), stored_(options_.hardware) {}
 
   std::string_view name() const override { return "tpu"; }
 
@@ -86,21 +98,25 @@ class EmulatedTpu : public TpuDevice {
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override {
-    return std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), 0);
+    return std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)));
   }
 
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
     if (!options_.keeps_account) return compile(program);
     for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
     const int64_t begin = monotonic_ns();
-    auto executable = std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), 0, graph);
-    const LoweredGraph lowered(executable->identity({}), state_tensors_);
-    for (std::string& text : lowered.check_memory(options_.hardware)) add_warning(std::move(text));
-    executable->add_compile_ns(monotonic_ns() - begin);
-    return executable;
+    PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors_);
+    if (!found.entry) {
+      if (!found.damage.empty()) tell_of_damage("a step", found.damage);
+      return compiled_graph(program, graph, !found.damage.empty());
+    }
+    for (std::string& text : found.entry->warnings) add_warning(std::move(text));
+    return std::make_shared<TpuExecutable>(std::move(found.entry->host), Making{.ns = monotonic_ns() - begin}, graph);
   }
 
   bool keeps_graphs() const override { return options_.keeps_account; }
+
+  void keep_graphs_in(GraphStore& store) override { stored_.use(store); }
 
   GraphForecast forecast(const Program& graph) const override {
     return LoweredGraph(
@@ -113,7 +129,7 @@ class EmulatedTpu : public TpuDevice {
     auto& ready = static_cast<TpuExecutable&>(executable);
     if (!ready.is_graph()) return host_->submit(ready.host(), arguments);
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
-    count_launch(graph_of(pending_.read(ready.identity(arguments)), arguments.step, ready.take_compile_ns()));
+    count_launch(graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making()));
     const TimedSection section(metrics_, Metric::kExecuteTime);
     return host_->submit(ready.host(), arguments);
   }
@@ -154,6 +170,32 @@ class EmulatedTpu : public TpuDevice {
 
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
 
+  std::shared_ptr<Executable> compiled_graph(const Program& program, const Program& graph, bool damaged) {
+    const int64_t begin = monotonic_ns();
+    const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    std::shared_ptr<Executable> host = host_->compile(in_numbers_of_device(program));
+    const LoweredGraph lowered(identity, state_tensors_);
+    std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
+    const Making making{.ns = monotonic_ns() - begin, .compiled = true, .damaged = damaged};
+    if (stored_.is_on()) stored_.keep(program, graph, state_tensors_, {image_of(*host), warnings});
+    for (std::string& text : warnings) add_warning(std::move(text));
+    return std::make_shared<TpuExecutable>(std::move(host), making, graph);
+  }
+
+  void tell_of_damage(std::string_view what, const std::string& damage) {
+    add_warning(fmt::format("tpu.persistent_cache: an entry of {} is damaged ({}); it is compiled anew", what, damage));
+  }
+
+  GraphIdentity identity_of(const TpuExecutable& executable, const Arguments& arguments) const {
+    GraphIdentity identity{executable.graph(),
+                           {arguments.traced.begin(), arguments.traced.end()},
+                           signature_of(arguments.traced, rules_),
+                           {}};
+    if (options_.dialect != Dialect::kClean)
+      std::ranges::set_intersection(arguments.absent, executable.states(), std::back_inserter(identity.absent));
+    return identity;
+  }
+
   void count_launch(Graph& graph) {
     metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
     metrics_.add(Metric::kDeviceLockWait, 0);  // what ran before is done
@@ -163,9 +205,9 @@ class EmulatedTpu : public TpuDevice {
 
   // The host computes it now; it is counted with what else comes before the next cut.
   Ticket submit_pending(TpuExecutable& executable, const Arguments& arguments) {
-    pending_.add(executable.identity(arguments));
+    pending_.add(identity_of(executable, arguments));
     if (uncut_.batch == 0) uncut_.batch = arguments.step;
-    uncut_.compile_ns += executable.take_compile_ns();
+    uncut_.making.add(executable.take_making());
     const int64_t begin = monotonic_ns();
     const Ticket ticket = host_->submit(executable.host(), arguments);
     uncut_.execute_ns += monotonic_ns() - begin;
@@ -188,27 +230,48 @@ class EmulatedTpu : public TpuDevice {
     if (pending_.empty()) return;
     if (uncut_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
     const Uncut parts = std::exchange(uncut_, {});
-    count_launch(graph_of(pending_.take(), parts.batch, parts.compile_ns));
+    count_launch(graph_of(pending_.take(), parts.batch, parts.making));
     metrics_.add(Metric::kExecuteTime, parts.execute_ns);
   }
 
-  Graph& graph_of(GraphIdentity identity, int64_t step, int64_t compile_ns) {
+  Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
     const GraphKey key = key_of(identity);
     if (Graph* const known = cache_.find(key, identity)) {
       metrics_.count(Counter::kCachedCompile);
       return *known;
     }
-    metrics_.count(Counter::kUncachedCompile);
-    return compiled(key, std::move(identity), step, compile_ns);
-  }
-
-  Graph& compiled(const GraphKey& key, GraphIdentity identity, int64_t step, int64_t host_ns) {
-    const int64_t begin = monotonic_ns();
     Graph graph;
     graph.key = key;
     graph.identity = std::move(identity);
     graph.first_step = step;
     graph.size = size_of_graph(graph.identity, state_tensors_);
+    if (stored_.is_on() && takes_from_store(graph, making)) return cache_.add(std::move(graph));
+    metrics_.count(Counter::kUncachedCompile);
+    return compiled(std::move(graph), making.ns);
+  }
+
+  // Counts as PyTorch/XLA does: what is found is a hit of both caches, what is damaged no miss.
+  bool takes_from_store(Graph& graph, const Making& making) {
+    const int64_t begin = monotonic_ns();
+    PersistentCache::Found<GraphPrediction> found;
+    if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
+    if (!found.damage.empty()) tell_of_damage("a graph", found.damage);
+    if (!found.entry) {
+      const bool damaged = making.damaged || !found.damage.empty();
+      metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
+      return false;
+    }
+    graph.prediction = std::move(*found.entry);
+    graph.cause = "the persistent cache had it";
+    metrics_.count(Counter::kCachedCompile);
+    metrics_.count(Counter::kPersistentCacheHit);
+    metrics_.add(Metric::kPersistentCacheLoad, making.ns + (monotonic_ns() - begin));
+    return true;
+  }
+
+  // `host_ns`: what the host has spent on it.
+  Graph& compiled(Graph graph, int64_t host_ns) {
+    const int64_t begin = monotonic_ns();
     graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
     Graph& kept = cache_.add(std::move(graph));
     check_budget(kept);
@@ -216,11 +279,12 @@ class EmulatedTpu : public TpuDevice {
     metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
     kept.compile_ns = host_ns + (monotonic_ns() - begin);
     metrics_.add(Metric::kCompileTime, kept.compile_ns);
+    if (stored_.is_on()) stored_.keep(kept.identity, state_tensors_, kept.prediction);
     return kept;
   }
 
   void check_budget(const Graph& newest) const {
-    const auto graphs = static_cast<int64_t>(cache_.compiled().size());
+    const int64_t graphs = metrics_.value(Counter::kUncachedCompile);
     if (!options_.max_graphs || graphs <= *options_.max_graphs) return;
     throw Error(ErrorKind::kRun,
                 fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, graphs,
@@ -231,8 +295,10 @@ class EmulatedTpu : public TpuDevice {
   const TpuOptions options_;
   const std::unique_ptr<Device> host_;
   DeviceMetrics metrics_;
-  GraphCache cache_;
-  PendingTrace pending_;
+  const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
+  GraphCache cache_{rules_};
+  PersistentCache stored_;
+  PendingTrace pending_{rules_};
   Uncut uncut_;
   bool warned_of_growth_ = false;
   std::vector<std::vector<TensorType>> state_tensors_;

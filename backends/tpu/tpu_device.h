@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/tpu/dialect.h"
 #include "backends/tpu/graph.h"
+#include "backends/tpu/graph_store.h"
 #include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/metrics_snapshot.h"
 
@@ -24,7 +26,8 @@ struct TpuOptions {
   // 1: a graph ends where a Program does.  Else it ends at a step marker, which comes each so many batches, or where
   // the user's code has it (0).
   int64_t batches_between_cuts = 1;
-  bool keeps_account = true;               // of graphs: one replica does, as all have the same
+  bool keeps_account = true;  // of graphs: one replica does, as all have the same
+  Dialect dialect = Dialect::kXla2;
   std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
 };
 
@@ -32,9 +35,11 @@ class TpuDevice : public Device {
  public:
   // The tensors that each state of every graph holds, by index: a flat buffer of parameters is one for each of them.
   virtual void set_state_tensors(std::vector<std::vector<TensorType>> tensors) = 0;
+  // From now on what is there is not compiled, and what is compiled is kept there; it must outlive the device.
+  virtual void keep_graphs_in(GraphStore& store) = 0;
   // Of a graph whose states all exist; compiles nothing.
   virtual GraphForecast forecast(const Program& graph) const = 0;
-  // All graphs that have been compiled, in order.
+  // All graphs that have been compiled, or taken from the store, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;
   // What is to be said of the numbers of the graphs compiled since it was asked, each once.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/runtime/cpu_features.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/loop/evaluator.h"
@@ -39,6 +40,15 @@ std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& co
                      all.size() == 1 ? "a core" : fmt::format("{} cores", all.size()));
 }
 
+// Kernels, and what they ask for, are those of the processor.
+std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, const backends::Collectives* ranks) {
+  const bool records = ranks == nullptr || ranks->rank() == 0;
+  if (!records || request.recipe.backend != schema::Backend::kTpu || !request.recipe.tpu.persistent_cache) return {};
+  return std::make_optional<PersistentGraphs>(
+      request.store,
+      fmt::format("{} {} {}", request.binary_version, request.build_id, backends::cpu_features().to_string()));
+}
+
 // The largest; 0: there is nothing to evaluate on.
 int64_t evaluation_batch(const Session& session) {
   if (!session.data.eval) return 0;
@@ -55,10 +65,12 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       cores_(core_shares(recipe_)),
       pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
+      graphs_(persistent_graphs(request, ranks)),
       session_(recipe_, hooks_.get(), ranks, request.data),
       save_every_(recipe_.checkpoint.every),
       average_every_(recipe_.train.average_every),
       record_(request, session_, hooks_.get()) {
+  if (graphs_) session_.tpu->keep_graphs_in(*graphs_);
   if (hooks_) hooks_->attach(this);
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
@@ -127,7 +139,7 @@ RunResult ReplicaRun::execute() {
   }
   if (profiler_) keep_trace(profiler_->end(/*ranks=*/nullptr));  // of a run that has failed
   if (tracked()) end_tracking();
-  record_.keep_account(session_.tpu);
+  record_.keep_account(session_.tpu, graphs());
   finish();
   return std::move(record_.result);
 }

@@ -43,6 +43,9 @@ class ReplicaRun : private RunControl, private LoopHost {
  private:
   // ---- beginning ----------------------------------------------------------------------------------------------------
 
+  // With tpu.persistent_cache, of the replica that records; null: it is off.
+  PersistentGraphs* graphs() { return graphs_ ? &*graphs_ : nullptr; }
+
   // With train.auto_batch_size, in a run that begins.
   void fit();
   void tell_of_fit();
@@ -177,6 +180,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   const std::vector<std::vector<int>> cores_;  // by rank; none: they run where they like
   const backends::PinnedThread pinned_;        // before what starts threads
   std::optional<Profiler> profiler_;           // before what is worth a span
+  std::optional<PersistentGraphs> graphs_;     // before the device, which refers to it
   Session session_;
   const Interval save_every_, average_every_;
   RunRecord record_;

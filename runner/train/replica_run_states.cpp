@@ -44,7 +44,7 @@ RunState ReplicaRun::state() {
 void ReplicaRun::save(const char* reason) {
   measure(&PeakMemory::training);
   if (!record_.is_recorded_here()) return;
-  record_.keep_account(session_.tpu);
+  record_.keep_account(session_.tpu, graphs());
   StateKeeper& states = record_.states();
   states.save(session_.trainer, state(), reason, stays(),
               window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());

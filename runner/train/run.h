@@ -114,6 +114,7 @@ struct RunRequest {
   const std::atomic<int>& stop;  // 1: finish the window, save a state, return kInterrupted
   bool record_batches = false;
   std::string binary_version = {};  // of this program, for the record
+  std::string build_id = {};        // tells builds of one version apart
   // What the attempt runs on and from, the hook aside, which the run adds: recorded with the attempt.
   std::optional<store::Provenance> provenance = {};
   // Adds what takes time to find out.  Called once, on a thread of its own after the first step, or at the end of a run

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/tpu/dialect.h"
+
 namespace runner::backends::tpu {
 namespace {
 
@@ -58,6 +60,44 @@ TEST(ScalarSignature, DifferenceSaysWhatChanged) {
             "-lr has become equal to momentum, 0.5: they are one input now");
   EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}),
             "momentum and -lr, which were equal, 0.5, are 0.25 and 0.5 now: they are two inputs");
+}
+
+bool same_in(Dialect dialect, const DeviceTypes& types, const std::vector<TracedScalar>& a,
+             const std::vector<TracedScalar>& b) {
+  const ScalarRules rules = scalar_rules(dialect, types);
+  const bool same = signature_of(a, rules) == signature_of(b, rules);
+  EXPECT_EQ(difference(a, b, rules).empty(), same);
+  EXPECT_EQ(difference(b, a, rules).empty(), same);
+  return same;
+}
+
+// Of 1.7: whether a number is 0 or 1 is asked of the number as it was written, and all are uploaded in one type.
+TEST(ScalarSignature, OfAnOlderPyTorchXla) {
+  const auto same = [](const std::vector<TracedScalar>& a, const std::vector<TracedScalar>& b) {
+    return same_in(Dialect::kXla17, kFullTypes, a, b);
+  };
+  const double near = 1 - 1e-12;
+  EXPECT_FALSE(same({operand(near)}, {operand(1)}));
+  EXPECT_TRUE(same({operand(near)}, {operand(0.5)}));
+  EXPECT_FALSE(same({operand(1e-60)}, {operand(0)}));
+  EXPECT_FALSE(same({operand(0.9), in_double(0.9)}, {operand(0.9), in_double(0.8)})) << "values are f32 as well";
+  EXPECT_TRUE(same({in_double(0.9), in_double(0.9)}, {in_double(0.9), in_double(0.9 + 1e-12)}));
+}
+
+TEST(ScalarSignature, OfAnOlderPyTorchXlaInBf16) {
+  const auto same = [](const DeviceTypes& types) {
+    return same_in(Dialect::kXla17, types, {operand(0.999), operand(0.99999)}, {operand(0.999), operand(0.5)});
+  };
+  EXPECT_TRUE(same(kFullTypes)) << "three numbers apart";
+  EXPECT_FALSE(same(kBf16Types)) << "0.999 and 0.99999 are both 1 in bf16: one input";
+  EXPECT_FALSE(same_in(Dialect::kXla17, kBf16Types, {operand(0.999)}, {operand(1)})) << "and yet not a constant";
+}
+
+TEST(ScalarSignature, OfACleanDialectNeverDiffers) {
+  const std::vector<TracedScalar> numbers{operand(0.5), factor(0.5), in_double(0.25)};
+  for (const double value : {0.0, 1.0, -1.0, 0.25, 0.5})
+    EXPECT_TRUE(same_in(Dialect::kClean, kBf16Types, numbers, {operand(value), factor(0.5), in_double(value)}))
+        << value;
 }
 
 }  // namespace

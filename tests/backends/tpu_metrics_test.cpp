@@ -54,6 +54,7 @@ TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
       {Counter::kDeviceDataCacheMiss, "DeviceDataCacheMiss"},
       {Counter::kPersistentCacheHit, "PersistentCacheHit"},
       {Counter::kPersistentCacheMiss, "PersistentCacheMiss"},
+      {Counter::kPersistentCacheDeserializeFailure, "PersistentCacheDeserializeFailure"},
       {Counter::kLocalScalarDense, "aten::_local_scalar_dense"},
   };
   ASSERT_EQ(std::size(counters), kCounterCount);

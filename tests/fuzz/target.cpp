@@ -60,6 +60,7 @@ std::span<const Target> targets() {
       {"lua_patterns", lua_patterns, 1024},
       {"where", where, 1024},
       {"metrics_report", metrics_report, 64},
+      {"graph_entries", graph_entries, 64},
   };
   return kTargets;
 }

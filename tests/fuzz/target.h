@@ -25,6 +25,7 @@ bool text(Bytes input);
 bool lua_patterns(Bytes input);
 bool where(Bytes input);
 bool metrics_report(Bytes input);
+bool graph_entries(Bytes input);
 
 struct Target {
   const char* name;  // of the function, its corpus and its dictionary

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/program_bytes.h"
 #include "runner/formats/npy.h"
+#include "tests/backends/support/random_program.h"
 #include "tests/formats/files.h"
 #include "tests/schema/case_file.h"
 #include "tests/support/temp_folder.h"
@@ -120,6 +122,15 @@ void write_csv(Corpus corpus) {
   corpus.add('\x40' + gzip("a,b,label\n1,2,0\n3,4,1\n"));
 }
 
+void write_graph_entries(Corpus corpus) {
+  using namespace runner::backends;
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    ByteWriter to;
+    write_program(to, runner::backends::testing::RandomProgram(seed, 3).program);
+    corpus.add({reinterpret_cast<const char*>(to.written().data()), to.written().size()});
+  }
+}
+
 // The first byte says how the text is cut (data_files.cpp).
 void write_text(Corpus corpus) {
   corpus.add("\x06hello world, hello text");
@@ -197,5 +208,6 @@ int main(int argc, char** argv) {
   write_lua_patterns(Corpus(root, "lua_patterns"));
   write_where(Corpus(root, "where"));
   write_metrics_report(Corpus(root, "metrics_report"));
+  write_graph_entries(Corpus(root, "graph_entries"));
   return 0;
 }

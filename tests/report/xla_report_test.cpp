@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/tpu/metrics.h"
+#include "runner/report/xla/dialect.h"
 #include "runner/report/xla/figure.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/report/xla/report_json.h"
@@ -156,6 +157,27 @@ TEST(XlaReport, IsNotReadFromOtherJson) {
   for (const char* text : {"null", "[]", "{}", R"({"metrics": {}})", R"({"metrics": {}, "counters": []})"}) {
     EXPECT_FALSE(report_of_json(json::parse(text))) << text;
   }
+}
+
+TEST(XlaDialect, OfOneSevenHasOneBlockAndItsNames) {
+  backends::tpu::MetricsSnapshot snapshot;
+  for (const char* name :
+       {"CompileTime", "TransferFromDeviceTime", "DeviceLockWait", "LazyTracing", "PersistentCacheLoad"})
+    snapshot.metrics.push_back({name, MetricKind::kTime, 1, 5000, {{0, 5000}}});
+  for (const char* name : {"MarkStep", "CachedCompile", "aten::_local_scalar_dense", "PersistentCacheHit"})
+    snapshot.counters.push_back({name, 2});
+  const std::string now = report_text(report_of(snapshot), DurationStyle::kExact);
+  EXPECT_LT(now.find("Counter: CachedCompile"), now.find("Metric: CompileTime")) << "tracing comes first";
+  std::vector<std::string> names;
+  const MetricsReport before = as_in_1_7(report_of(snapshot));
+  for (const ReportMetric& metric : before.metrics) names.push_back(metric.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"CompileTime", "DeviceLockWait", "TransferFromServerTime"}));
+  names.clear();
+  for (const ReportCounter& counter : before.counters) names.push_back(counter.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"CachedCompile", "MarkStep", "aten::_local_scalar_dense"}));
+  const std::string text = report_text(before, DurationStyle::kExact);
+  EXPECT_GT(text.find("Counter: CachedCompile"), text.find("Metric: TransferFromServerTime")) << "one block";
+  EXPECT_EQ(text.find("Metric: CompileTime"), 0U);
 }
 
 }  // namespace

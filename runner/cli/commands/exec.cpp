@@ -179,6 +179,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .metrics_document = report::xla::metrics_document,
        .stop = stop,
        .binary_version = version(),
+       .build_id = build_id(),
        .provenance = report::provenance_at_start(beginning.includes),
        .complete_provenance =
            [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },

@@ -5,6 +5,7 @@
 #include "runner/cli/commands/commands.h"
 #include "runner/report/format.h"
 #include "schema/json.h"
+#include "store/compiled_graphs.h"
 #include "store/queries.h"
 #include "store/removal.h"
 
@@ -63,6 +64,9 @@ int gc(const Options& options, report::Output& out) {
   const store::Emptied emptied = store::empty_trash(store, std::min<int64_t>(options.grace, 1'000'000) * kDayMs);
   for (const std::string& run : emptied.removed) out.talk(fmt::format("removed run {}\n", run));
   for (const auto& [run, reason] : emptied.kept) out.talk(fmt::format("{} stays in the trash: {}\n", run, reason));
+  const int64_t graphs = store::trim_compiled_graphs(store);
+  if (graphs > 0)
+    out.talk(fmt::format("removed {} that no run has used for long\n", report::count_text(graphs, "compiled graph")));
   const int64_t bytes = store::collect_garbage(store);
   out.talk(bytes > 0 ? fmt::format("{} became {} smaller\n", store.path().string(), report::bytes_text(bytes))
                      : fmt::format("{} has no space to give back\n", store.path().string()));
@@ -70,6 +74,7 @@ int gc(const Options& options, report::Output& out) {
     out.data(json::text(
         json::Object{{"bytes", bytes},
                      {"purged", json::list_of(emptied.removed)},
+                     {"compiled_graphs", graphs},
                      {"kept", json::list_of(emptied.kept, [](const auto& kept) { return json::Value(kept.uid); })}}));
   return 0;
 }

@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/report/documents.h"
 #include "runner/report/error_text.h"
 #include "runner/report/run_text.h"
+#include "runner/report/xla/dialect.h"
 #include "runner/report/xla/report_json.h"
 #include "store/device_account.h"
 
@@ -15,15 +20,23 @@ std::string tpu_metrics(store::Store& store, const store::RunRow& run) {
   return accounts.empty() ? "" : accounts.back().metrics_json;
 }
 
+// Whether it was in the dialect of PyTorch/XLA 1.7.
+bool is_in_1_7(store::Store& store, const store::RunRow& run) {
+  const std::vector<store::Param> params = store::what_is_left(store, run).params;
+  const auto dialect = std::ranges::find(params, "tpu.dialect", &store::Param::key);
+  return dialect != params.end() && dialect->value == store::Param::Value(std::string("xla-1.7"));
+}
+
 int show_metrics_report(store::Store& store, const Options& options, report::Output& out) {
   RUN_CHECK(!options.json, ErrorKind::kUsage, "--json has the metrics under tpu; leave out --metrics-report");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
   const std::string metrics = tpu_metrics(store, run);
   RUN_CHECK(!metrics.empty(), ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
             run.backend);
-  const auto report = report::xla::report_of_json(json::parse(metrics));
+  auto report = report::xla::report_of_json(json::parse(metrics));
   RUN_CHECK(report.has_value(), ErrorKind::kStore, "the metrics report of run {} is damaged; use a copy of the store",
             run.uid);
+  if (is_in_1_7(store, run)) report = report::xla::as_in_1_7(std::move(*report));
   out.data(report::xla::report_text(*report, options.upstream_durations ? report::xla::DurationStyle::kUpstream
                                                                         : report::xla::DurationStyle::kExact));
   return 0;

@@ -33,8 +33,11 @@ constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::M
                                                                 backends::tpu::MatmulPrecision::kHigh,
                                                                 backends::tpu::MatmulPrecision::kHighest};
 
+// PyTorch/XLA 1.7 has no f64 on a TPU.
 backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe) {
-  if (recipe.mixed_precision != schema::Precision::kBf16) return backends::tpu::kFullTypes;
+  const bool old = recipe.tpu.dialect == schema::TpuDialect::kXla17;
+  if (recipe.mixed_precision != schema::Precision::kBf16)
+    return old ? backends::tpu::DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
   return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
 }
 
@@ -62,6 +65,7 @@ std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool
          .hardware = hardware_of(recipe),
          .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
          .keeps_account = is_main,
+         .dialect = static_cast<backends::tpu::Dialect>(recipe.tpu.dialect),
          .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }

@@ -165,11 +165,12 @@ void RunRecord::save_artifact(const std::string& name, std::string_view kind, st
   }
 }
 
-void RunRecord::keep_account(const backends::tpu::TpuDevice* device) {
+void RunRecord::keep_account(const backends::tpu::TpuDevice* device, PersistentGraphs* graphs) {
   if (!writer_ || device == nullptr) return;
   bring_up_to_date(account_, *device);
   account_.metrics_json = request_.metrics_document(device->metrics());
   writer_->device_account(account_);
+  if (graphs != nullptr) writer_->compiled_graphs(graphs->take());
 }
 
 void RunRecord::keep_trace(const std::string& events) {

@@ -10,6 +10,7 @@
 
 #include "runner/train/loop/session.h"
 #include "runner/train/record/log_files.h"
+#include "runner/train/record/persistent_graphs.h"
 #include "runner/train/record/provenance_keeper.h"
 #include "runner/train/record/recorder.h"
 #include "runner/train/record/trace_file.h"
@@ -63,8 +64,9 @@ class RunRecord {
   void collect();
   // An error of the store is a warning; any other is thrown.
   void save_artifact(const std::string& name, std::string_view kind, std::vector<std::byte> bytes);
-  // What a device keeps account of (null: nothing), in place of what it had before.
-  void keep_account(const backends::tpu::TpuDevice* device);
+  // What a device keeps account of (null: nothing), in place of what it had before; and what it has compiled for later
+  // runs (null: nothing).
+  void keep_account(const backends::tpu::TpuDevice* device, PersistentGraphs* graphs);
   // A cycle of `profile`, as parts of a trace (formats/chrome_trace.h): an artifact, and in profile.out.
   void keep_trace(const std::string& events);
   // The state that the run has (none: any); throws Error(kRun) where it has none.

@@ -1,0 +1,100 @@
+// Numbers and texts as bytes, little-endian and short, and a reader that refuses what it cannot be sure of.
+//
+// Values.  The reader throws Error(kData) at the first byte that cannot be; it never reads beyond its bytes, and a
+// count that it gives is no larger than the bytes behind it.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/error.h"
+
+namespace runner::backends {
+
+class ByteWriter {
+ public:
+  // Seven bits a byte, the lowest first.
+  void number(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_.push_back(static_cast<std::byte>(value | 0x80));
+    bytes_.push_back(static_cast<std::byte>(value));
+  }
+  // Small ones of either sign are short.
+  void integer(int64_t value) { number(static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63)); }
+  void real(double value) { integer(std::bit_cast<int64_t>(value)); }
+  void text(std::string_view text) {
+    number(text.size());
+    bytes(std::as_bytes(std::span(text)));
+  }
+  void bytes(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+
+  const std::vector<std::byte>& written() const { return bytes_; }
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  uint64_t number() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = static_cast<uint64_t>(next());
+      value |= (byte & 0x7f) << shift;
+      if (byte >= 0x80) continue;
+      require(shift == 0 || (byte != 0 && (shift < 63 || byte == 1)), "a number is longer than it need be");
+      return value;
+    }
+    fail("a number is longer than 64 bits");
+  }
+  int64_t integer() {
+    const uint64_t value = number();
+    return static_cast<int64_t>(value >> 1 ^ (~(value & 1) + 1));
+  }
+  double real() { return std::bit_cast<double>(integer()); }
+  // Of things that take a byte each at least.
+  size_t count() {
+    const uint64_t value = number();
+    require(value <= left(), "a count is larger than what follows");
+    return static_cast<size_t>(value);
+  }
+  // At most `most`.
+  uint64_t choice(uint64_t most) {
+    const uint64_t value = number();
+    require(value <= most, "a number stands for nothing");
+    return value;
+  }
+  std::span<const std::byte> bytes(size_t count) {
+    require(count <= left(), "it ends too early");
+    at_ += count;
+    return bytes_.subspan(at_ - count, count);
+  }
+  std::string text() {
+    const std::span<const std::byte> read = bytes(count());
+    return {reinterpret_cast<const char*>(read.data()), read.size()};
+  }
+
+  size_t left() const { return bytes_.size() - at_; }
+  void end() const { require(left() == 0, "something follows its end"); }
+  void require(bool holds, std::string_view what) const {
+    if (!holds) fail(what);
+  }
+  [[noreturn]] void fail(std::string_view what) const {
+    throw Error(ErrorKind::kData, fmt::format("byte {}: {}", at_, what));
+  }
+
+ private:
+  std::byte next() { return bytes(1)[0]; }
+
+  const std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+};
+
+}  // namespace runner::backends

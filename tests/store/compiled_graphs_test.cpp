@@ -1,0 +1,79 @@
+// Entries of the persistent cache in the store: found by key, checked, and trimmed.
+#include "store/compiled_graphs.h"
+
+#include "store/sqlite.h"
+#include "tests/store/temp_store.h"
+
+namespace runner::store {
+namespace {
+
+class CompiledGraphsTest : public StoreTest {
+ protected:
+  void put(const CompiledGraphs& graphs) {
+    Transaction transaction(store.database(), Transaction::Kind::kWrite);
+    put_compiled_graphs(store, graphs);
+    transaction.commit();
+  }
+  CompiledGraph graph(std::string_view name, std::string_view entry) const {
+    return {sha256(name), {as_bytes(entry).begin(), as_bytes(entry).end()}};
+  }
+  std::string find(std::string_view name) {
+    const auto entry = find_compiled_graph(store, sha256(name));
+    return entry ? std::string(reinterpret_cast<const char*>(entry->data()), entry->size()) : "none";
+  }
+  void make_older(std::string_view name, int64_t ms) {
+    const Sha256Digest key = sha256(name);
+    Statement(store.database(), "UPDATE compiled_graph SET used_ms = used_ms - ?2 WHERE key = ?1")
+        .bind(std::as_bytes(std::span(key)), ms)
+        .run();
+  }
+
+  Store store = open_to_write();
+};
+
+TEST_F(CompiledGraphsTest, AreFoundByTheirKeysAndReplaced) {
+  EXPECT_EQ(find("a"), "none");
+  put({.made = {graph("a", "one"), graph("b", "two")}, .used = {}});
+  EXPECT_EQ(find("a"), "one");
+  EXPECT_EQ(find("b"), "two");
+  put({.made = {graph("a", "three")}, .used = {}});
+  EXPECT_EQ(find("a"), "three");
+}
+
+TEST_F(CompiledGraphsTest, DamageIsNoticed) {
+  put({.made = {graph("a", "one")}, .used = {}});
+  store.database().exec("UPDATE compiled_graph SET entry = x'6f6e66'");
+  try {
+    find("a");
+    FAIL() << "damage is not noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(error.message(), "its checksum is another");
+  }
+}
+
+TEST_F(CompiledGraphsTest, GoWhenNoRunHasUsedThemForLong) {
+  put({.made = {graph("a", "one"), graph("b", "two"), graph("c", "three")}, .used = {}});
+  for (const char* name : {"a", "b"}) make_older(name, 2'000);
+  put({.made = {}, .used = {sha256("b"), sha256("unknown")}});
+  EXPECT_EQ(trim_compiled_graphs(store, {.age_ms = 1'000}), 1);
+  EXPECT_EQ(find("a"), "none");
+  EXPECT_EQ(find("b"), "two");
+  EXPECT_EQ(find("c"), "three");
+  EXPECT_EQ(trim_compiled_graphs(store), 0);
+}
+
+TEST_F(CompiledGraphsTest, TheOnesUsedLastStayWithinTheirBytes) {
+  put({.made = {graph("a", "12345"), graph("b", "12345"), graph("c", "12345")}, .used = {}});
+  make_older("b", 2'000);
+  make_older("c", 1'000);
+  EXPECT_EQ(trim_compiled_graphs(store, {.bytes = 11}), 1);
+  EXPECT_EQ(find("b"), "none");
+  EXPECT_EQ(trim_compiled_graphs(store, {.bytes = 9}), 1);
+  EXPECT_EQ(find("c"), "none");
+  EXPECT_EQ(find("a"), "12345");
+  EXPECT_EQ(trim_compiled_graphs(store, {.bytes = 0}), 1);
+}
+
+}  // namespace
+}  // namespace runner::store
