@@ -71,6 +71,9 @@ struct Arguments {
   Exchange* exchange = nullptr;
 };
 
+// The name of the one output of a Program that computes what the user's code reads.
+inline constexpr std::string_view kReadOutput = "item";
+
 // What the user's code does between Programs.
 enum class HostEvent : uint8_t {
   kStepMark,

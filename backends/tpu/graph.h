@@ -41,11 +41,23 @@ struct GraphPrediction {
   std::string formula;
 };
 
+// In what a graph differs from the nearest one before it.
+enum class MissKind : uint8_t {
+  kFirst,
+  kBatchSize,  // an input of the batch has another shape, and ops are the same
+  kState,      // states exist now, or do not exist yet
+  kNumber,     // which numbers are part of it, or equal
+  kStructure,  // operations, attributes, results
+  kForgotten,  // it was compiled before
+  kStored,     // no miss: a store had it
+};
+
 struct Graph {
   GraphKey key;
   GraphIdentity identity;
   GraphSize size;
   GraphPrediction prediction;
+  MissKind kind = MissKind::kFirst;
   std::string cause;       // why no cache had it
   SourceMark line;         // of the hook, where the cause has one
   int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before any

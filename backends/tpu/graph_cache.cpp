@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/tpu/miss_cause.h"
-
 namespace runner::backends::tpu {
 namespace {
 
@@ -46,9 +44,14 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
   return *entry->second;
 }
 
+MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
+  return cause_of_miss(identity, compiled_, rules_);
+}
+
 Graph& GraphCache::add(Graph graph) {
-  if (graph.cause.empty()) {
-    MissCause cause = cause_of_miss(graph.identity, compiled_, rules_);
+  if (graph.kind != MissKind::kStored) {
+    MissCause cause = cause_of(graph.identity);
+    graph.kind = cause.kind;
     graph.cause = std::move(cause.text);
     graph.line = std::move(cause.line);
   }

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "backends/tpu/graph.h"
+#include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {
 
@@ -24,7 +25,9 @@ class GraphCache {
 
   // Null: it must be compiled.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
-  // Keeps a graph; a cause that it does not bring is found here, before the graph is among the others.
+  // Why there is no such graph.
+  MissCause cause_of(const GraphIdentity& identity) const;
+  // Keeps a graph; unless it comes from a store, its cause is found here, before it is among the others.
   Graph& add(Graph graph);
 
   // All that have ever been compiled, in order; they stay where they are.

@@ -84,14 +84,21 @@ std::string node_cause(const Program& before, const Program& now, ValueId id) {
   return fmt::format("the first node that differs is {}, and was {}", node_text(now, id), node_text(before, id));
 }
 
+bool is_of_batch(const Program& program, ValueId id) {
+  const Input* const input = input_at(program, id);
+  return input != nullptr && input->kind == InputKind::kBatch;
+}
+
 std::string root_text(const Program& program) {
   return fmt::format("{} of {} nodes", program.outputs().size(), program.size());
 }
 
-MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now) {
+// `same`: the ops are.
+MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same) {
   const ValueId differs = common_beginning(*before.program, *now.program);
   if (differs < std::min(before.program->size(), now.program->size()))
-    return {node_cause(*before.program, *now.program, differs), now.program->mark_of(differs)};
+    return {node_cause(*before.program, *now.program, differs), now.program->mark_of(differs),
+            is_of_batch(*now.program, differs) && same ? MissKind::kBatchSize : MissKind::kStructure};
   if (differs < now.program->size())
     return {fmt::format("the graph goes on where another ends, with {}", node_text(*now.program, differs)),
             now.program->mark_of(differs)};
@@ -110,11 +117,12 @@ MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& com
     best = near;
     nearest = &other.identity;
   }
-  if (nearest == nullptr) return {"the first graph", {}};
-  if (!best->structure) return structure_cause(*nearest, graph);
-  if (!best->states) return {state_cause(*nearest, graph), {}};
+  if (nearest == nullptr) return {"the first graph", {}, MissKind::kFirst};
+  if (!best->structure) return structure_cause(*nearest, graph, best->ops);
+  if (!best->states) return {state_cause(*nearest, graph), {}, MissKind::kState};
   const std::string numbers = difference(nearest->scalars, graph.scalars, rules);
-  return {numbers.empty() ? "it had been forgotten: the cache is full" : numbers, {}};
+  if (numbers.empty()) return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
+  return {numbers, {}, MissKind::kNumber};
 }
 
 }  // namespace runner::backends::tpu

@@ -11,6 +11,7 @@ namespace runner::backends::tpu {
 struct MissCause {
   std::string text;
   SourceMark line;  // of the hook, where a node of it is what differs
+  MissKind kind = MissKind::kStructure;
 };
 
 // The nearest of `compiled` shares most with it: everything but numbers, then everything but states that did not exist,

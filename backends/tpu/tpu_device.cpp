@@ -15,6 +15,7 @@
 #include "backends/tpu/pending_trace.h"
 #include "backends/tpu/persistent_cache.h"
 #include "backends/tpu/range_check.h"
+#include "backends/tpu/run_analysis.h"
 #include "schema/error.h"
 
 namespace runner::backends::tpu {
@@ -73,6 +74,23 @@ struct Uncut {
   int64_t execute_ns = 0;
 };
 
+// Tells of a compilation, also of one that fails.
+class ToldCompilation {
+ public:
+  // `listener`: null, or who is told.
+  ToldCompilation(CompileListener* listener, std::string what) : listener_(listener) {
+    if (listener_ != nullptr) listener_->begun(std::move(what));
+  }
+  ~ToldCompilation() {
+    if (listener_ != nullptr) listener_->ended();
+  }
+  ToldCompilation(const ToldCompilation&) = delete;
+  ToldCompilation& operator=(const ToldCompilation&) = delete;
+
+ private:
+  CompileListener* const listener_;
+};
+
 class EmulatedTpu : public TpuDevice {
  public:
   explicit EmulatedTpu(const TpuOptions& options)
@@ -128,6 +146,7 @@ class EmulatedTpu : public TpuDevice {
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<TpuExecutable&>(executable);
     if (!ready.is_graph()) return host_->submit(ready.host(), arguments);
+    if (arguments.step > 0 && std::exchange(newest_step_, arguments.step) != arguments.step) ++batches_;
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
     count_launch(graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making()));
     const TimedSection section(metrics_, Metric::kExecuteTime);
@@ -155,6 +174,10 @@ class EmulatedTpu : public TpuDevice {
   void set_state_tensors(std::vector<std::vector<TensorType>> tensors) override { state_tensors_ = std::move(tensors); }
   const std::deque<Graph>& graphs() const override { return cache_.compiled(); }
   MetricsSnapshot metrics() const override { return metrics_.snapshot(); }
+  std::vector<std::string> analysis() const override {
+    return analysis_of(cache_.compiled(), {.batches = batches_, .reads = metrics_.value(Counter::kLocalScalarDense)});
+  }
+  void set_listener(CompileListener& listener) override { listener_ = &listener; }
   std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
 
  private:
@@ -173,6 +196,7 @@ class EmulatedTpu : public TpuDevice {
   std::shared_ptr<Executable> compiled_graph(const Program& program, const Program& graph, bool damaged) {
     const int64_t begin = monotonic_ns();
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    const ToldCompilation told(listener_, what_of(identity));
     std::shared_ptr<Executable> host = host_->compile(in_numbers_of_device(program));
     const LoweredGraph lowered(identity, state_tensors_);
     std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
@@ -184,6 +208,14 @@ class EmulatedTpu : public TpuDevice {
 
   void tell_of_damage(std::string_view what, const std::string& damage) {
     add_warning(fmt::format("tpu.persistent_cache: an entry of {} is damaged ({}); it is compiled anew", what, damage));
+  }
+
+  // Empty where nobody listens.
+  std::string what_of(const GraphIdentity& graph) const {
+    if (listener_ == nullptr) return "";
+    const MissCause cause = cache_.cause_of(graph);
+    const std::string place = cause.line.known() ? fmt::format(" ({})", cause.line.to_string()) : "";
+    return fmt::format("a graph of {} nodes: {}{}", graph.program->size(), cause.text, place);
   }
 
   GraphIdentity identity_of(const TpuExecutable& executable, const Arguments& arguments) const {
@@ -262,6 +294,7 @@ class EmulatedTpu : public TpuDevice {
       return false;
     }
     graph.prediction = std::move(*found.entry);
+    graph.kind = MissKind::kStored;
     graph.cause = "the persistent cache had it";
     metrics_.count(Counter::kCachedCompile);
     metrics_.count(Counter::kPersistentCacheHit);
@@ -298,6 +331,8 @@ class EmulatedTpu : public TpuDevice {
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphCache cache_{rules_};
   PersistentCache stored_;
+  CompileListener* listener_ = nullptr;
+  int64_t batches_ = 0, newest_step_ = 0;  // of training
   PendingTrace pending_{rules_};
   Uncut uncut_;
   bool warned_of_growth_ = false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/tpu/compile_listener.h"
 #include "backends/tpu/dialect.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/graph_store.h"
@@ -42,6 +43,10 @@ class TpuDevice : public Device {
   // All graphs that have been compiled, or taken from the store, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;
+  // What of them is worth a word at the end of a run (run_analysis.h).
+  virtual std::vector<std::string> analysis() const = 0;
+  // Is told of every compilation; it must outlive the device.
+  virtual void set_listener(CompileListener& listener) = 0;
   // What is to be said of the numbers of the graphs compiled since it was asked, each once.
   virtual std::vector<std::string> take_warnings() = 0;
 };

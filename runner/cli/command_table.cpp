@@ -265,8 +265,9 @@ constexpr Command kCommands[] = {
     {"restore", Group::kStore, "bring runs back from the trash", "show tells when a run was moved to the trash.",
      kRestore, "runner restore wine", restore, report::failure_document},
     {"gc", Group::kStore, "empty the trash of what is old, and give free space back",
-     "The space of removed runs and states goes back to the file system.", kGc, "runner gc\nrunner gc --grace 0", gc,
-     report::failure_document},
+     "Compiled graphs (tpu.persistent_cache) that no run has used for 30 days are removed as well.  The space\n"
+     "of removed runs and states goes back to the file system.",
+     kGc, "runner gc\nrunner gc --grace 0", gc, report::failure_document},
 
     {"selftest", Group::kSystem, "train scenarios on all backends, and compare their figures with what must come out",
      "Exit code 1 where a figure is wrong.  Small trainings by real processes, in a folder of their own\n"

@@ -76,6 +76,10 @@ void ProgressReporter::on_print(std::string_view text) {
   print(schema::visible(text));
 }
 
+void ProgressReporter::on_notice(std::string_view text) {
+  if (!quiet_) print(schema::visible(text));
+}
+
 void ProgressReporter::measure(const Progress& progress, double now) {
   const double seconds = now - measured_;
   if (measured_step_ >= 0 && seconds > 0) {

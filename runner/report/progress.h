@@ -29,6 +29,7 @@ class ProgressReporter : public train::Observer {
   void on_evaluation(const Progress& progress, const std::map<std::string, double>& metrics) override;
   void on_warning(std::string_view text) override;
   void on_print(std::string_view text) override;
+  void on_notice(std::string_view text) override;
 
  private:
   void measure(const Progress& progress, double now);

@@ -71,6 +71,8 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       average_every_(recipe_.train.average_every),
       record_(request, session_, hooks_.get()) {
   if (graphs_) session_.tpu->keep_graphs_in(*graphs_);
+  if (session_.tpu != nullptr && session_.rank() == 0)
+    session_.tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
   if (hooks_) hooks_->attach(this);
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
@@ -248,6 +250,7 @@ void ReplicaRun::end_tracking() {
 
 void ReplicaRun::finish() {
   warn_of_numbers();
+  if (session_.tpu != nullptr) record_.warn_of_all(session_.tpu->analysis());
   session_.trainer.learn();
   const Counters& counters = session_.trainer.counters;
   RunResult& result = record_.result;

@@ -17,6 +17,7 @@
 #include "runner/train/loop/loop_host.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/loop/window_log.h"
+#include "runner/train/record/compile_watch.h"
 #include "runner/train/record/profiler.h"
 #include "runner/train/record/run_record.h"
 #include "runner/train/run.h"
@@ -180,6 +181,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   const std::vector<std::vector<int>> cores_;  // by rank; none: they run where they like
   const backends::PinnedThread pinned_;        // before what starts threads
   std::optional<Profiler> profiler_;           // before what is worth a span
+  std::optional<CompileWatch> compile_watch_;  // likewise
   std::optional<PersistentGraphs> graphs_;     // before the device, which refers to it
   Session session_;
   const Interval save_every_, average_every_;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -35,7 +36,8 @@
 
 namespace runner::train {
 
-// Told what happens, on the training thread; must return quickly and not throw.
+// Told what happens, on the training thread, or on another while that one waits for it; must return quickly and not
+// throw.
 class Observer {
  public:
   struct Progress {
@@ -51,6 +53,7 @@ class Observer {
   virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
   virtual void on_warning(std::string_view /*text*/) {}
   virtual void on_print(std::string_view /*text*/) {}  // a hook has something to say
+  virtual void on_notice(std::string_view /*text*/) {}  // what takes long
 };
 
 struct MetricRange {
@@ -115,6 +118,7 @@ struct RunRequest {
   bool record_batches = false;
   std::string binary_version = {};  // of this program, for the record
   std::string build_id = {};        // tells builds of one version apart
+  std::chrono::milliseconds long_compile{2000};  // after which a graph that is compiled is told of
   // What the attempt runs on and from, the hook aside, which the run adds: recorded with the attempt.
   std::optional<store::Provenance> provenance = {};
   // Adds what takes time to find out.  Called once, on a thread of its own after the first step, or at the end of a run

@@ -10,8 +10,13 @@ namespace {
 
 class StepObserver : public Observer {
  public:
-  StepObserver(std::atomic<int>& stop, const int64_t stop_after, const std::function<void(const Progress&)>& on_step)
-      : stop_(stop), stop_after_(stop_after), on_step_(on_step) {}
+  StepObserver(std::atomic<int>& stop, const int64_t stop_after, const std::function<void(const Progress&)>& on_step,
+               std::vector<std::string>* notices)
+      : stop_(stop), stop_after_(stop_after), on_step_(on_step), notices_(notices) {}
+
+  void on_notice(std::string_view text) override {
+    if (notices_ != nullptr) notices_->emplace_back(text);
+  }
 
   void on_step(const Progress& progress) override {
     if (on_step_) on_step_(progress);
@@ -22,6 +27,7 @@ class StepObserver : public Observer {
   std::atomic<int>& stop_;
   const int64_t stop_after_;
   const std::function<void(const Progress&)>& on_step_;
+  std::vector<std::string>* const notices_;
 };
 
 }  // namespace
@@ -35,7 +41,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
   const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), options.overrides);
   std::atomic<int> own{0};
   std::atomic<int>& stop = options.stop != nullptr ? *options.stop : own;
-  StepObserver observer(stop, options.stop_after, options.on_step);
+  StepObserver observer(stop, options.stop_after, options.on_step, options.notices);
   const ForkRequest fork{.run = options.fork,
                          .state = options.state,
                          .restart = options.restart,
@@ -68,6 +74,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .metrics_document = [](const backends::tpu::MetricsSnapshot&) { return std::string("{}"); },
               .stop = stop,
               .record_batches = true,
+              .long_compile = options.long_compile,
               .job = schema::resolved_json(read),
               .replica_program = options.replica_program,
               .follow = follow});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -43,6 +44,8 @@ class RunFixture : public ::testing::Test {
     std::string replica_program = "/proc/self/exe";  // is told the resolved recipe
     std::function<void(const Observer::Progress&)> on_step = {};
     MakeHooks make_hooks = nullptr;
+    std::vector<std::string>* notices = nullptr;   // where they go; null: nowhere
+    std::chrono::milliseconds long_compile{2000};  // RunRequest
   };
 
   // Trains `recipe` (YAML) with the folder as the current one for its relative paths.

@@ -234,7 +234,7 @@ std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, bac
                                            const backends::Arguments& arguments) {
   const Step step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
-    wanted.output("item", value);
+    wanted.output(std::string(backends::kReadOutput), value);
     return device_.compile_graph(wanted, wanted);
   });
   begin_exchange(/*again=*/true);

@@ -1,0 +1,114 @@
+#include "backends/tpu/run_analysis.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace runner::backends::tpu {
+namespace {
+
+// As PyTorch/XLA has it: before so many steps nothing is said, and then of what happens in more than half of them.
+constexpr int64_t kFewBatches = 10;
+constexpr double kOften = 0.5;
+
+std::string place_of(const SourceMark& line) {
+  return line.known() ? fmt::format(" ({})", line.to_string()) : "";
+}
+
+class Analysis {
+ public:
+  Analysis(const std::deque<Graph>& graphs, const RunFigures& figures) : graphs_(graphs), figures_(figures) {
+    for (const Graph& graph : graphs)
+      if (graph.kind != MissKind::kStored) compiled_.push_back(&graph);
+  }
+
+  std::vector<std::string> run() {
+    is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of_sizes();
+    tell_of_numbers();
+    if (is_often(figures_.reads)) tell_of_reads();
+    return std::move(texts_);
+  }
+
+ private:
+  bool is_often(int64_t times) const {
+    return figures_.batches >= kFewBatches &&
+           static_cast<double>(times) > kOften * static_cast<double>(figures_.batches);
+  }
+
+  std::vector<const Graph*> of_kind(MissKind kind) const {
+    std::vector<const Graph*> found;
+    std::ranges::copy_if(compiled_, std::back_inserter(found), [&](const Graph* graph) { return graph->kind == kind; });
+    return found;
+  }
+
+  // "12 graphs, which took 0.31 s to compile".
+  static std::string text_of(const std::vector<const Graph*>& graphs) {
+    int64_t ns = 0;
+    for (const Graph* graph : graphs) ns += graph->compile_ns;
+    return fmt::format("{}, which took {:.2g} s to compile",
+                       graphs.size() == 1 ? "a graph" : fmt::format("{} graphs", graphs.size()),
+                       static_cast<double>(ns) * 1e-9);
+  }
+
+  void tell_of_compilations() {
+    const Graph& newest = *compiled_.back();
+    texts_.push_back(
+        fmt::format("graphs are still being compiled at training batch {}: {} batches have made {}; the newest: {}{}",
+                    newest.first_step, figures_.batches, text_of(compiled_), newest.cause, place_of(newest.line)));
+  }
+
+  void tell_of_sizes() {
+    const std::vector<const Graph*> found = of_kind(MissKind::kBatchSize);
+    if (found.empty()) return;
+    const Graph& newest = *found.back();
+    texts_.push_back(fmt::format(
+        "another batch size has made {}, last at training batch {}: {}; data.drop_last: true leaves out the short "
+        "batch of an epoch, and eval.batch_size like data.batch_size gives evaluations the size of training",
+        text_of(found), newest.first_step, newest.cause));
+  }
+
+  void tell_of_numbers() {
+    const std::vector<const Graph*> found = of_kind(MissKind::kNumber);
+    if (found.empty()) return;
+    const Graph& newest = *found.back();
+    texts_.push_back(fmt::format(
+        "numbers alone have made {}, last at training batch {}: {}; a rate that reaches neither 0 nor 1 does not, and "
+        "tpu.dialect: clean shows the run without",
+        text_of(found), newest.first_step, newest.cause));
+  }
+
+  void tell_of_reads() {
+    const double times = static_cast<double>(figures_.reads) / static_cast<double>(figures_.batches);
+    texts_.push_back(fmt::format(
+        "a hook reads values of tensors, {:.3g} in each training batch{}: each read cuts the step, runs what it needs "
+        "by itself, and "
+        "waits for the device; return it as a metric, or read it in every n-th step",
+        times, read_place()));
+  }
+
+  // Of the tensor that is read most.
+  std::string read_place() const {
+    const Graph* most = nullptr;
+    for (const Graph& graph : graphs_) {
+      const std::span<const Output> outputs = graph.identity.program->outputs();
+      const bool reads = outputs.size() == 1 && outputs[0].name == kReadOutput;
+      if (reads && (most == nullptr || graph.executions > most->executions)) most = &graph;
+    }
+    if (most == nullptr) return "";
+    const SourceMark& line = most->identity.program->mark_of(most->identity.program->outputs()[0].value);
+    return line.known() ? fmt::format(", of the tensor made at {}", line.to_string()) : "";
+  }
+
+  const std::deque<Graph>& graphs_;
+  const RunFigures figures_;
+  std::vector<const Graph*> compiled_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace
+
+std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunFigures& figures) {
+  return Analysis(graphs, figures).run();
+}
+
+}  // namespace runner::backends::tpu
