@@ -442,6 +442,37 @@ TEST_F(Faults, ALockedStoreIsWaitedForWithANote) {
   EXPECT_EQ(read_text(file("talk")), note + "run 0000000aaa is tagged patient\n");
 }
 
+// Of all that a persistent cache holds: the run is as without, and the one behind it finds all again.
+TEST_F(Faults, ADamagedPersistentCacheIsToldOfAndRepaired) {
+  const std::string exec = "runner exec r.yaml --quiet backend=tpu num_processes=1 tpu.persistent_cache=true";
+  const auto count = [&](const char* what) {
+    return run(fmt::format("runner show @last --json | grep -o '\"{}\": *[0-9]*' | grep -o '[0-9]*$'", what)).out;
+  };
+  const Result first = run(exec);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const std::string weights = model(), graphs = count("PersistentCacheMiss");
+  ASSERT_NE(graphs, "0\n");
+  for (const char* damage : {"substr(entry, 1, length(entry) / 2)", "x'00'", "CAST(entry || x'00' AS BLOB)"}) {
+    {
+      store::Database database(file("runner.db"), store::OpenMode::kReadWrite);
+      database.exec(fmt::format("UPDATE compiled_graph SET entry = {}", damage));
+    }
+    const Result result = run(exec);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(
+        result.err.find("warning: tpu.persistent_cache: an entry of a step is damaged (its checksum is another); it is "
+                        "compiled anew\n"),
+        std::string::npos)
+        << result.err;
+    EXPECT_EQ(count("PersistentCacheDeserializeFailure"), graphs);
+    EXPECT_EQ(model(), weights);
+    const Result repaired = run(exec);
+    EXPECT_EQ(repaired.err, first.err);
+    EXPECT_EQ(count("PersistentCacheHit"), graphs);
+    EXPECT_EQ(model(), weights);
+  }
+}
+
 // A signal ends that wait; what has not begun has no state, and what is resumed has the one that it had.
 TEST_F(Faults, AnInterruptedWaitPromisesNoState) {
   ASSERT_EQ(run("runner exec r.yaml --quiet train.epochs=2").exit_code, 0);
