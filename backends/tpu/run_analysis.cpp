@@ -71,10 +71,10 @@ class Analysis {
     const std::vector<const Graph*> found = of_kind(MissKind::kNumber);
     if (found.empty()) return;
     const Graph& newest = *found.back();
-    texts_.push_back(fmt::format(
-        "numbers alone have made {}, last at training batch {}: {}; a rate that reaches neither 0 nor 1 does not, and "
-        "tpu.dialect: clean shows the run without",
-        text_of(found), newest.first_step, newest.cause));
+    texts_.push_back(
+        fmt::format("numbers alone have made {}, last at training batch {}: {}; numbers that reach neither 0 nor 1 nor "
+                    "each other make none, and tpu.dialect: clean shows the run without",
+                    text_of(found), newest.first_step, newest.cause));
   }
 
   void tell_of_reads() {

@@ -55,7 +55,8 @@ TEST(TpuRunAnalysis, BatchSizesAndNumbersAreNamedWithTheirDifference) {
       said({{MissKind::kFirst}, {MissKind::kNumber, "a", 7}, {MissKind::kNumber, "-lr was -0.1 and is 0 now", 9}},
            {.batches = 12}),
       (Texts{"numbers alone have made 2 graphs, which took 0.5 s to compile, last at training batch 9: -lr was -0.1 "
-             "and is 0 now; a rate that reaches neither 0 nor 1 does not, and tpu.dialect: clean shows the run "
+             "and is 0 now; numbers that reach neither 0 nor 1 nor each other make none, and tpu.dialect: clean shows "
+             "the run "
              "without"}));
 }
 
