@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "backends/collectives/exchange.h"
-#include "backends/graph/program.h"
+#include "backends/graph/traced_scalar.h"
 
 namespace runner::backends {
 
@@ -38,19 +38,6 @@ class Executable {
 
 // Names a submission.  Tickets of a device grow by one.
 using Ticket = uint64_t;
-
-// How PyTorch takes a number of the host in an op: which decides what a lazy device compiles.  Measured by
-// tests/golden/xla/scalars.py.
-enum class ScalarUse : uint8_t {
-  kOperand,  // x * s, x / s, x + s: a tensor of the other's dtype, f32
-  kFactor,   // add(x, alpha=s), lerp(x, s): looked at as a double, and then f32
-  kValue,    // addcmul, addcdiv(x, y, value=s): a double
-};
-struct TracedScalar {
-  ScalarUse use;
-  double value;
-  std::string_view name = "a number";  // for who is told why something is compiled
-};
 
 // One argument for each input of the Program, by kind, each list in the order of the inputs.
 struct Arguments {

@@ -288,7 +288,7 @@ struct Recipe {
   bool device_specific_seed = false;
   double collective_timeout = 600;  // seconds
   int64_t max_restarts = 0;
-  int64_t threads = 0;              // of the worker pool; 0: all cores
+  int64_t threads = 0;  // of the worker pool; 0: all cores
   bool enable_cpu_affinity = false;
   Precision mixed_precision = Precision::kNo;
   bool downcast_bf16 = false;

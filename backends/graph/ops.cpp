@@ -135,12 +135,12 @@ Value log_sigmoid(Value x) {
   return neg(softplus(neg(x)));
 }
 
-Value leaky_relu(Value x, double slope) {
+Value leaky_relu(Value x, Value slope) {
   return where(gt(x, 0.0), x, mul(x, slope));
 }
 
 // The exponential of what is not above 0: beyond, it would be infinite and its derivative NaN.
-Value elu(Value x, double alpha) {
+Value elu(Value x, Value alpha) {
   const Value below = minimum(x, full_like(x, 0.0));
   return where(gt(x, 0.0), x, mul(sub(exp(below), 1.0), alpha));
 }
@@ -152,10 +152,14 @@ Value where(Value condition, Value x, Value y) {
   return record(Op::kWhere, {expand(condition, common), expand(x, common), expand(y, common)});
 }
 
-Value clamp(Value x, std::optional<double> low, std::optional<double> high) {
-  if (low) x = where(lt(x, *low), full_like(x, *low), x);
-  if (high) x = where(gt(x, *high), full_like(x, *high), x);
+Value clamp(Value x, Value low, Value high) {
+  if (low) x = where(lt(x, low), low, x);
+  if (high) x = where(gt(x, high), high, x);
   return x;
+}
+
+Value clamp(Value x, std::optional<double> low, std::optional<double> high) {
+  return clamp(x, low ? full_like(x, *low) : Value{}, high ? full_like(x, *high) : Value{});
 }
 
 Value sum(Value x, std::span<const int64_t> axes, bool keep_dims) {

@@ -157,11 +157,18 @@ inline Value div(double a, Value b) {
 
 Value softplus(Value x);     // log(1 + eˣ)
 Value log_sigmoid(Value x);  // −log(1 + e⁻ˣ)
-Value leaky_relu(Value x, double slope);
-Value elu(Value x, double alpha);  // α (eˣ − 1) below 0
+Value leaky_relu(Value x, Value slope);
+Value elu(Value x, Value alpha);  // α (eˣ − 1) below 0
+inline Value leaky_relu(Value x, double slope) {
+  return leaky_relu(x, full_like(x, slope));
+}
+inline Value elu(Value x, double alpha) {
+  return elu(x, full_like(x, alpha));
+}
 
 Value where(Value condition, Value x, Value y);
-Value clamp(Value x, std::optional<double> low, std::optional<double> high);  // NaN stays NaN
+Value clamp(Value x, Value low, Value high);  // NaN stays NaN; an unset bound is none
+Value clamp(Value x, std::optional<double> low, std::optional<double> high);
 
 // Reductions over `axes` (negative from the end; empty: all).  keep_dims keeps them with size 1.
 Value sum(Value x, std::span<const int64_t> axes = {}, bool keep_dims = false);

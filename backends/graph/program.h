@@ -32,6 +32,7 @@ enum class InputKind : uint8_t {
 
 // Number of a recorded node.  A node that is made from another (its derivative, its copy in a pass) keeps that one's.
 using Origin = uint32_t;
+inline constexpr Origin kNoOrigin = ~Origin{0};
 
 // Where each recorded node comes from.
 class SourceLines {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -93,10 +94,32 @@ std::string root_text(const Program& program) {
   return fmt::format("{} of {} nodes", program.outputs().size(), program.size());
 }
 
+const TracedScalar* number_at(const GraphIdentity& graph, ValueId id) {
+  const auto found = std::ranges::find(graph.scalars, graph.program->node(id).origin, &TracedScalar::origin);
+  return found == graph.scalars.end() ? nullptr : &*found;
+}
+
+// A number that is baked is another node than one that is an input.
+std::string number_cause(const TracedScalar* before, const TracedScalar* now, const ScalarRules& rules) {
+  if (before == nullptr || now == nullptr) return "";
+  return difference(std::span(before, 1), std::span(now, 1), rules).text;
+}
+
+MissCause scalar_cause(const GraphIdentity& before, const GraphIdentity& now, const ScalarRules& rules) {
+  Difference found = difference(before.scalars, now.scalars, rules);
+  if (found.text.empty()) return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
+  const Origin origin = found.scalar < now.scalars.size() ? now.scalars[found.scalar].origin : kNoOrigin;
+  const SourceLines& lines = now.program->lines();
+  return {std::move(found.text), lines.has(origin) ? lines.at(origin) : SourceMark{}, MissKind::kNumber};
+}
+
 // `same`: the ops are.
-MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same) {
+MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same, const ScalarRules& rules) {
   const ValueId differs = common_beginning(*before.program, *now.program);
-  if (differs < std::min(before.program->size(), now.program->size()))
+  const bool within = differs < std::min(before.program->size(), now.program->size());
+  std::string number = within ? number_cause(number_at(before, differs), number_at(now, differs), rules) : "";
+  if (!number.empty()) return {std::move(number), now.program->mark_of(differs), MissKind::kNumber};
+  if (within)
     return {node_cause(*before.program, *now.program, differs), now.program->mark_of(differs),
             is_of_batch(*now.program, differs) && same ? MissKind::kBatchSize : MissKind::kStructure};
   if (differs < now.program->size())
@@ -118,11 +141,9 @@ MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& com
     nearest = &other.identity;
   }
   if (nearest == nullptr) return {"the first graph", {}, MissKind::kFirst};
-  if (!best->structure) return structure_cause(*nearest, graph, best->ops);
+  if (!best->structure) return structure_cause(*nearest, graph, best->ops, rules);
   if (!best->states) return {state_cause(*nearest, graph), {}, MissKind::kState};
-  const std::string numbers = difference(nearest->scalars, graph.scalars, rules);
-  if (numbers.empty()) return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
-  return {numbers, {}, MissKind::kNumber};
+  return scalar_cause(*nearest, graph, rules);
 }
 
 }  // namespace runner::backends::tpu

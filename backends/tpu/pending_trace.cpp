@@ -1,6 +1,7 @@
 #include "backends/tpu/pending_trace.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "backends/graph/passes/passes.h"
@@ -51,7 +52,13 @@ void PendingTrace::add(const GraphIdentity& part) {
       written_[static_cast<size_t>(output.state)] = 1;
     }
   }
-  scalars_.insert(scalars_.end(), part.scalars.begin(), part.scalars.end());
+  std::map<Origin, Origin> moved;
+  for (ValueId id = 0; id < program.size(); ++id)
+    moved.try_emplace(program.node(id).origin, program_.node(places[static_cast<size_t>(id)]).origin);
+  for (TracedScalar scalar : part.scalars) {
+    if (scalar.origin != kNoOrigin) scalar.origin = moved.at(scalar.origin);
+    scalars_.push_back(scalar);
+  }
   ++parts_;
 }
 

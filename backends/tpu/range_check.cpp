@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -18,13 +19,21 @@ double held_by(DType dtype, double value) {
   return load_element(dtype, &element);
 }
 
-std::optional<std::string> overflow(const Program& graph, ValueId id, const DeviceTypes& types) {
-  const DType dtype = graph.type(id).dtype;
-  if (graph.node(id).op != Op::kConstant || !is_float(dtype)) return std::nullopt;
-  const double value = graph.constant_value(id), held = held_by(types.of(dtype), value);
+std::optional<std::string> overflow(std::string_view what, double value, DType dtype, const DeviceTypes& types) {
+  if (!is_float(dtype)) return std::nullopt;
+  const double held = held_by(types.of(dtype), value);
   if (std::isinf(value) || !std::isinf(held)) return std::nullopt;
-  return fmt::format("the constant {:g} is {} in the TPU's {}; a mask of {:g} stays finite", value, held,
+  return fmt::format("the {} {:g} is {} in the TPU's {}; a mask of {:g} stays finite", what, value, held,
                      name_of(types.of(dtype)), std::copysign(1e30, value));
+}
+
+std::optional<std::string> overflow(const Program& graph, ValueId id, const DeviceTypes& types) {
+  if (graph.node(id).op != Op::kConstant) return std::nullopt;
+  return overflow("constant", graph.constant_value(id), graph.type(id).dtype, types);
+}
+
+std::string with_line(const std::string& text, const SourceMark& line) {
+  return line.known() ? fmt::format("{}: {}", line.to_string(), text) : text;
 }
 
 std::optional<std::string> slow_type(const Program& graph, ValueId id, Owner owner, const DeviceTypes& types) {
@@ -46,10 +55,18 @@ std::vector<std::string> range_warnings(const Program& graph, const DeviceTypes&
       warned_of_f64 = text.has_value();
     }
     if (!text) continue;
-    const SourceMark& line = graph.mark_of(id);
-    std::string with_line = line.known() ? fmt::format("{}: {}", line.to_string(), *text) : *text;
-    if (std::find(texts.begin(), texts.end(), with_line) == texts.end()) texts.push_back(std::move(with_line));
+    std::string warning = with_line(*text, graph.mark_of(id));
+    if (std::find(texts.begin(), texts.end(), warning) == texts.end()) texts.push_back(std::move(warning));
   }
+  return texts;
+}
+
+std::vector<std::string> range_warnings_of_numbers(const GraphIdentity& graph, const DeviceTypes& types) {
+  std::vector<std::string> texts;
+  for (const TracedScalar& number : graph.scalars)
+    if (number.origin != kNoOrigin)
+      if (const auto text = overflow("number", number.value, number.beside, types))
+        texts.push_back(with_line(*text, graph.program->lines().at(number.origin)));
   return texts;
 }
 

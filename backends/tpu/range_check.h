@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "backends/graph/program.h"
+#include "backends/tpu/graph.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {
 
 // Texts with the line of the op, each once: constants that overflow, such as masks, and tensors of f64 that stay so.
 std::vector<std::string> range_warnings(const Program& graph, const DeviceTypes& types);
+// The same of the numbers that a graph is handed as it is compiled.
+std::vector<std::string> range_warnings_of_numbers(const GraphIdentity& graph, const DeviceTypes& types);
 
 }  // namespace runner::backends::tpu

@@ -1,95 +1,152 @@
 #include "backends/tpu/scalar_signature.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <tuple>
 
 #include <fmt/format.h>
 
-#include "backends/graph/program.h"
 #include "backends/tensor/float16.h"
 
 namespace runner::backends::tpu {
 namespace {
 
-double rounded(double value, DType dtype = DType::kF32) {
+double rounded(double value, DType dtype) {
   std::array<std::byte, sizeof(double)> element;
   store_element(dtype, value, element.data());
   return load_element(dtype, element.data());
 }
 
-class Scalars {
+// ---- one number ----------------------------------------------------------------------------------------------------
+
+enum Kind : int64_t { kConstant, kIntegerConstant, kAttribute, kIntegerAttribute, kParameter };
+
+// What a number by itself contributes: its kind, of a parameter with the type; and the bits of what is no parameter.
+using Words = std::pair<int64_t, int64_t>;
+
+class Scalar {
  public:
-  Scalars(std::span<const TracedScalar> scalars, const ScalarRules& rules) : scalars_(scalars), rules_(rules) {}
+  Scalar(const TracedScalar& scalar, const ScalarRules& rules) : scalar_(scalar), rules_(rules) {}
 
-  std::string_view name(size_t i) const { return scalars_[i].name; }
+  std::string_view name() const { return scalar_.name; }
 
-  bool is_baked(size_t i) const {
-    const bool as_written = rules_.one_type || scalars_[i].use != ScalarUse::kOperand;
-    const double seen = as_written ? scalars_[i].value : rounded(scalars_[i].value);
-    return rules_.bakes && (seen == 0 || std::fabs(seen) == 1);
+  bool is_baked() const {
+    const double value = scalar_.value;
+    const bool special = rules_.one_type ? value == 0 || std::fabs(value) == 1 : is_special(scalar_);
+    return rules_.bakes && (special || is_attribute());
   }
+  bool is_attribute() const { return scalar_.use == ScalarUse::kAttribute; }
 
   // As it is uploaded.
-  double value(size_t i) const {
-    if (rules_.one_type) return rounded(scalars_[i].value, *rules_.one_type);
-    return scalars_[i].use == ScalarUse::kValue ? scalars_[i].value : rounded(scalars_[i].value);
+  DType dtype() const { return rules_.one_type.value_or(dtype_of(scalar_)); }
+  double value() const { return rules_.one_type ? rounded(scalar_.value, *rules_.one_type) : value_of(scalar_); }
+
+  // 1 and 1.0 are two constants, where they are not made tensors of the other's type first.
+  Words words() const {
+    if (!is_baked()) return {kParameter + (rules_.bakes ? static_cast<int64_t>(dtype()) : 0), 0};
+    if (is_attribute()) return {scalar_.is_integer ? kIntegerAttribute : kAttribute, pack_f64(scalar_.value + 0.0)};
+    const double value = rounded(scalar_.value, DType::kF32) + 0.0;
+    const bool has_type = scalar_.use == ScalarUse::kValue || (scalar_.use == ScalarUse::kFactor && value != 0);
+    return {scalar_.is_integer && has_type ? kIntegerConstant : kConstant, pack_f64(value)};
   }
 
-  // The first scalar that shares a parameter with scalar `i`.
-  size_t first_of_class(size_t i) const {
-    size_t first = 0;
-    while (first < i && (is_baked(first) || !share(first, i))) ++first;
-    return first;
-  }
-
-  std::string text(size_t i) const { return fmt::format("{:.9g}", value(i) + 0.0); }
-
-  // A parameter is the index of the first of its class; a constant is its bits, none of which is as small.
-  int64_t word(size_t i) const {
-    return is_baked(i) ? ~pack_f64(rounded(scalars_[i].value) + 0.0) : static_cast<int64_t>(first_of_class(i));
+  std::string text() const { return fmt::format("{:.9g}", value() + 0.0); }
+  // As an input, or as the code has written what is part of the graph.
+  std::string text_with_type() const {
+    const DType written = scalar_.is_integer ? DType::kI64 : DType::kF64;
+    return fmt::format("{} {}", text(), backends::name_of(is_baked() ? written : dtype()));
   }
 
  private:
-  // Equal numbers are one parameter where they are uploaded in one dtype.
-  bool share(size_t a, size_t b) const {
-    const bool one_dtype =
-        rules_.one_type || (scalars_[a].use == ScalarUse::kValue) == (scalars_[b].use == ScalarUse::kValue);
-    return rules_.shares && one_dtype && value(a) == value(b);
-  }
-
-  const std::span<const TracedScalar> scalars_;
+  const TracedScalar& scalar_;
   const ScalarRules& rules_;
 };
+
+// ---- all numbers ---------------------------------------------------------------------------------------------------
+
+class Scalars {
+ public:
+  Scalars(std::span<const TracedScalar> scalars, const ScalarRules& rules) {
+    for (const TracedScalar& scalar : scalars) scalars_.emplace_back(scalar, rules);
+    find_classes(rules);
+  }
+
+  size_t size() const { return scalars_.size(); }
+  const Scalar& operator[](size_t i) const { return scalars_[i]; }
+  // The first that shares a parameter with number `i`; itself, where there is none.
+  size_t first_of_class(size_t i) const { return first_[i]; }
+
+ private:
+  // Equal numbers are one parameter where they are uploaded in one dtype.
+  void find_classes(const ScalarRules& rules) {
+    std::vector<std::tuple<DType, int64_t, size_t>> parameters;
+    for (size_t i = 0; i < size(); ++i) {
+      first_.push_back(i);
+      if (!scalars_[i].is_baked() && rules.shares)
+        parameters.emplace_back(scalars_[i].dtype(), pack_f64(scalars_[i].value() + 0.0), i);
+    }
+    std::sort(parameters.begin(), parameters.end());
+    for (size_t k = 1; k < parameters.size(); ++k) {
+      const auto& [dtype, bits, i] = parameters[k];
+      const auto& [dtype_before, bits_before, before] = parameters[k - 1];
+      if (dtype == dtype_before && bits == bits_before) first_[i] = first_[before];
+    }
+  }
+
+  std::vector<Scalar> scalars_;
+  std::vector<size_t> first_;
+};
+
+std::string difference_of_one(const Scalar& before, const Scalar& now) {
+  if (before.words() == now.words()) return "";
+  if (now.is_baked() && now.is_attribute())
+    return fmt::format("{} was {} and is {} now, which is part of the graph here whatever it is", now.name(),
+                       before.text_with_type(), now.text_with_type());
+  if (now.is_baked()) {
+    const bool same = before.value() == now.value();
+    return fmt::format("{} was {} and is {} now, which is part of the graph (0, 1 and -1 are)", now.name(),
+                       same ? before.text_with_type() : before.text(), same ? now.text_with_type() : now.text());
+  }
+  if (before.is_baked())
+    return fmt::format("{} was {}, a part of the graph (0, 1 and -1 are), and is {} now, an input", now.name(),
+                       before.text(), now.text());
+  return fmt::format("{} was {} and is {} now, an input of another type", now.name(), before.text_with_type(),
+                     now.text_with_type());
+}
 
 }  // namespace
 
 ScalarSignature signature_of(std::span<const TracedScalar> scalars, const ScalarRules& rules) {
   const Scalars all(scalars, rules);
   ScalarSignature signature;
-  for (size_t i = 0; i < scalars.size(); ++i) signature.push_back(all.word(i));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto [kind, bits] = all[i].words();
+    signature.push_back(kind);
+    signature.push_back(all[i].is_baked() ? bits : static_cast<int64_t>(all.first_of_class(i)));
+  }
   return signature;
 }
 
-std::string difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
-                       const ScalarRules& rules) {
+Difference difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
+                      const ScalarRules& rules) {
+  if (before.size() != now.size())
+    return {fmt::format("the graph is handed {} numbers, and was {}", now.size(), before.size())};
   const Scalars were(before, rules), are(now, rules);
   for (size_t i = 0; i < now.size(); ++i) {
-    if (are.is_baked(i) && (!were.is_baked(i) || were.value(i) != are.value(i)))
-      return fmt::format("{} was {} and is {} now, which is part of the graph (0, 1 and -1 are)", are.name(i),
-                         were.text(i), are.text(i));
-    if (are.is_baked(i)) continue;
-    if (were.is_baked(i))
-      return fmt::format("{} was {}, a part of the graph (0, 1 and -1 are), and is {} now, an input", are.name(i),
-                         were.text(i), are.text(i));
+    if (std::string text = difference_of_one(were[i], are[i]); !text.empty()) return {std::move(text), i};
     const size_t was = were.first_of_class(i), is = are.first_of_class(i);
     if (is != i && was != is)
-      return fmt::format("{} has become equal to {}, {}: they are one input now", are.name(i), are.name(is),
-                         are.text(i));
+      return {fmt::format("{} has become equal to {}, {}: they are one input now", are[i].name(), are[is].name(),
+                          are[i].text()),
+              i};
     if (is == i && was != i)
-      return fmt::format("{} and {}, which were equal, {}, are {} and {} now: they are two inputs", are.name(was),
-                         are.name(i), were.text(i), are.text(was), are.text(i));
+      return {fmt::format("{} and {}, which were equal, {}, are {} and {} now: they are two inputs", are[was].name(),
+                          are[i].name(), were[i].text(), are[was].text(), are[i].text()),
+              i};
   }
-  return "";
+  return {};
 }
 
 }  // namespace runner::backends::tpu

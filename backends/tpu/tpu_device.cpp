@@ -272,6 +272,7 @@ class EmulatedTpu : public TpuDevice {
       metrics_.count(Counter::kCachedCompile);
       return *known;
     }
+    for (std::string& text : range_warnings_of_numbers(identity, options_.hardware.types)) add_warning(std::move(text));
     Graph graph;
     graph.key = key;
     graph.identity = std::move(identity);

@@ -3,6 +3,7 @@
 #include <lua.hpp>
 
 #include "runner/lua/arguments.h"
+#include "runner/lua/numbers.h"
 #include "runner/lua/runtime.h"
 #include "runner/lua/tensor_arguments.h"
 
@@ -13,19 +14,15 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Shape;
 
-int filled(lua_State* state, double value, const Shape& shape, DType dtype) {
-  backends::Program& program = record_here(state).program();
-  return push_tensor(state, {&program, program.constant(value, {dtype, shape})});
-}
-
 // Sizes one by one or as a list, then perhaps a dtype.
-int filled_by_sizes(lua_State* state, double value) {
+int constant_by_sizes(lua_State* state, double value) {
   DType dtype = DType::kF32;
   if (lua_gettop(state) > 1 && lua_type(state, -1) == LUA_TSTRING) {
     dtype = dtype_of(state, -1);
     lua_pop(state, 1);
   }
-  return filled(state, value, shape_from(state, 1), dtype);
+  backends::Program& program = record_here(state).program();
+  return push_tensor(state, {&program, program.constant(value, {dtype, shape_from(state, 1)})});
 }
 
 // How many, of a row or a square.
@@ -40,27 +37,28 @@ int64_t count_argument(lua_State* state, const char* what) {
 int tensor(lua_State* state) {
   record_here(state);
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of numbers");
-  return push_tensor(state, vector_of(state, 1));
+  return push_tensor(state, list_of_numbers(state, 1));
 }
 
 // nn.full({2, 3}, value [, dtype])
 int full(lua_State* state) {
   if (!lua_istable(state, 1)) bad_argument(state, 1, "a list of sizes");
   const DType dtype = lua_isnoneornil(state, 3) ? DType::kF32 : dtype_of(state, 3);
-  return filled(state, number_argument(state, 2), shape_from(state, 1), dtype);
+  const Number number = checked_number(state, 2);
+  return push_tensor(state, filled(record_here(state), number, {dtype, shape_from(state, 1)}));
 }
 
 int full_like(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::full_like(x, number_argument(state, 2)));
+  return push_tensor(state, filled(recording_of(state, "a tensor"), checked_number(state, 2), x.type()));
 }
 
 int zeros(lua_State* state) {
-  return filled_by_sizes(state, 0);
+  return constant_by_sizes(state, 0);
 }
 
 int ones(lua_State* state) {
-  return filled_by_sizes(state, 1);
+  return constant_by_sizes(state, 1);
 }
 
 int zeros_like(lua_State* state) {

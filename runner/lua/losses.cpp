@@ -7,6 +7,7 @@
 #include "backends/graph/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
+#include "runner/lua/numbers.h"
 #include "runner/lua/tensor_arguments.h"
 
 namespace runner::lua::losses {
@@ -65,7 +66,7 @@ int cross_entropy(lua_State* state) {
             "cross_entropy: label_smoothing must be in [0, 1], got {}", shown(options.label_smoothing));
   if (given.push("weight")) {
     options.class_weights =
-        lua_istable(state, -1) ? vector_of(state, lua_gettop(state)) : tensor_value(state, -1, "weight");
+        lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, "weight");
     lua_pop(state, 1);
   }
   const Value losses = ops::cross_entropy(Autocast::raise(logits), labels, options);

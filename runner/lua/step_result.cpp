@@ -13,6 +13,7 @@
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
 #include "runner/lua/arguments.h"
+#include "runner/lua/numbers.h"
 #include "runner/lua/recording.h"
 #include "runner/train/step/loss.h"
 #include "schema/metric_names.h"
@@ -40,8 +41,7 @@ Value field(lua_State* state, const char* name, std::string_view what) {
   if (!push_field(state, -1, name)) return {};
   Value value;
   if (lua_type(state, -1) == LUA_TNUMBER) {
-    auto& program = recording_of(state, "a tensor").program();
-    value = {&program, program.constant(lua_tonumber(state, -1), {DType::kF32, {}})};
+    value = host_number(recording_of(state, "a tensor"), lua_tonumber(state, -1));
   } else {
     value = tensor_value(state, -1, what);
   }

@@ -15,6 +15,7 @@
 #include "runner/lua/creation.h"
 #include "runner/lua/layout.h"
 #include "runner/lua/losses.h"
+#include "runner/lua/numbers.h"
 #include "runner/lua/seal.h"
 #include "runner/lua/tensor_arguments.h"
 #include "runner/lua/tensor_queries.h"
@@ -26,6 +27,7 @@ namespace {
 namespace ops = backends::ops;
 using backends::DType;
 using backends::Op;
+using backends::ScalarUse;
 using backends::Shape;
 using nn::Autocast;
 
@@ -51,35 +53,47 @@ DType wider(DType a, DType b) {
   return width_of(a) > width_of(b) ? a : b;
 }
 
-bool is_fraction(double number) {
-  return number != std::floor(number);
+// How the op of PyTorch takes a number, which may stand before it.
+ScalarUse use_in(Op op, bool before) {
+  switch (op) {
+    case Op::kPow: return ScalarUse::kAttribute;
+    case Op::kSub: return before ? ScalarUse::kFactor : ScalarUse::kOperand;
+    case Op::kMin:
+    case Op::kMax: return ScalarUse::kFactor;  // clamp
+    case Op::kEq:
+    case Op::kNe:
+    case Op::kLt:
+    case Op::kLe:
+    case Op::kGt:
+    case Op::kGe: return ScalarUse::kValue;
+    default: return ScalarUse::kOperand;
+  }
 }
 
-// A number beside a tensor: a constant of its type, or f32 where an integer tensor meets a fraction.
-Value beside(Value& tensor, double number, bool fraction) {
+// A number beside a tensor has its dtype, or both are f32 where an integer tensor meets a fraction.
+Value beside(const Recording& recording, Value& tensor, Number number, Op op, bool before) {
+  const bool fraction = op == Op::kDiv || number.value != std::floor(number.value);
   if (!is_float(tensor.dtype()) && fraction) tensor = ops::cast(tensor, DType::kF32);
-  return ops::full_like(tensor, number);
+  return number_beside(recording, number, tensor, use_in(op, before));
 }
 
 struct Operands {
   Value a, b;
 };
 Operands operands_of(lua_State* state, Op op) {
-  record_here(state);
-  const bool divides = op == Op::kDiv;
+  const Recording& recording = record_here(state);
   if (lua_type(state, 1) == LUA_TNUMBER) {
     Value b = tensor_argument(state, 2);
-    const double number = lua_tonumber(state, 1);
-    const Value a = beside(b, number, divides || is_fraction(number));
+    const Value a = beside(recording, b, number_at(state, 1), op, /*before=*/true);
     return {a, b};
   }
   Value a = tensor_argument(state, 1);
   if (lua_type(state, 2) == LUA_TNUMBER) {
-    const double number = lua_tonumber(state, 2);
-    const Value b = beside(a, number, divides || is_fraction(number));
+    const Value b = beside(recording, a, number_at(state, 2), op, /*before=*/false);
     return {a, b};
   }
   Value b = tensor_argument(state, 2);
+  const bool divides = op == Op::kDiv;
   if (a.dtype() == b.dtype() && (!divides || is_float(a.dtype()))) return {a, b};
   DType common = wider(a.dtype(), b.dtype());
   if (divides && !is_float(common)) common = DType::kF32;
@@ -123,14 +137,21 @@ Value square(Value x) {
   return ops::mul(x, x);
 }
 
+Value argument_beside(lua_State* state, int index, Value x, ScalarUse use) {
+  return number_beside(recording_of(state, "a number"), checked_number(state, index), x, use);
+}
+Value argument_beside(lua_State* state, int index, Value x, ScalarUse use, Number otherwise) {
+  return number_beside(recording_of(state, "a number"), checked_number(state, index, otherwise), x, use);
+}
+
 int leaky_relu(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::leaky_relu(x, number_argument(state, 2, 0.01)));
+  return push_tensor(state, ops::leaky_relu(x, argument_beside(state, 2, x, ScalarUse::kValue, {0.01, false})));
 }
 
 int elu(lua_State* state) {
   const Value x = operand(state);
-  return push_tensor(state, ops::elu(x, number_argument(state, 2, 1)));
+  return push_tensor(state, ops::elu(x, argument_beside(state, 2, x, ScalarUse::kValue, {1, false})));
 }
 
 int matmul(lua_State* state) {
@@ -220,8 +241,8 @@ int where(lua_State* state) {
   Value x, y;
   if (first) x = tensor_argument(state, 2);
   if (second) y = tensor_argument(state, 3);
-  if (!first) x = ops::full_like(y, number_argument(state, 2));
-  if (!second) y = ops::full_like(x, number_argument(state, 3));
+  if (!first) x = argument_beside(state, 2, y, ScalarUse::kFactor);
+  if (!second) y = argument_beside(state, 3, x, ScalarUse::kFactor);
   const DType common = wider(x.dtype(), y.dtype());
   const Operands operands{ops::cast(x, common), ops::cast(y, common)};
   return push_tensor(
@@ -230,7 +251,7 @@ int where(lua_State* state) {
 
 int masked_fill(lua_State* state) {
   const Value x = operand(state), mask = tensor_argument(state, 2);
-  return push_tensor(state, ops::where(mask, ops::full_like(x, number_argument(state, 3)), x));
+  return push_tensor(state, ops::where(mask, argument_beside(state, 3, x, ScalarUse::kValue), x));
 }
 
 // nn.embedding(ids, table), in torch's order.
@@ -241,13 +262,18 @@ int embedding(lua_State* state) {
 
 int clamp(lua_State* state) {
   const Value x = operand(state);
-  std::optional<double> low, high;
-  if (!lua_isnoneornil(state, 2)) low = number_argument(state, 2);
-  if (!lua_isnoneornil(state, 3)) high = number_argument(state, 3);
+  const auto bound = [&](int index) {
+    return lua_isnoneornil(state, index) ? std::nullopt : std::optional(checked_number(state, index));
+  };
+  const std::optional<Number> low = bound(2), high = bound(3);
   RUN_CHECK(low || high, ErrorKind::kRun, "clamp: wants the least, the greatest or both: x:clamp(low, high)");
-  RUN_CHECK(!low || !high || *low <= *high, ErrorKind::kRun, "clamp: the least, {}, is more than the greatest, {}",
-            shown(*low), shown(*high));
-  return push_tensor(state, ops::clamp(x, low, high));
+  RUN_CHECK(!low || !high || low->value <= high->value, ErrorKind::kRun,
+            "clamp: the least, {}, is more than the greatest, {}", shown(low->value), shown(high->value));
+  const auto beside_x = [&](const std::optional<Number>& number) {
+    return number ? number_beside(recording_of(state, "a number"), *number, x, ScalarUse::kFactor) : Value{};
+  };
+  const Value least = beside_x(low), greatest = beside_x(high);
+  return push_tensor(state, ops::clamp(x, least, greatest));
 }
 
 int cast(lua_State* state) {

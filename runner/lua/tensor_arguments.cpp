@@ -103,22 +103,4 @@ DType dtype_of(lua_State* state, int index) {
   fail(ErrorKind::kRun, "unknown dtype '{}'; it is one of {}", wanted, fmt::join(names, ", "));
 }
 
-Value vector_of(lua_State* state, int index) {
-  backends::Program& program = recording_of(state, "a tensor").program();
-  constexpr int64_t kMost = 1024;
-  const int64_t size = list_argument_size(state, index);
-  RUN_CHECK(size > 0 && size <= kMost, ErrorKind::kRun, "a list of {} numbers; 1 to {} can become a tensor", size,
-            kMost);
-  std::vector<double> numbers;
-  numbers.reserve(static_cast<size_t>(size));
-  for (lua_Integer i = 1; i <= size; ++i) {
-    lua_rawgeti(state, index, i);
-    RUN_CHECK(lua_type(state, -1) == LUA_TNUMBER, ErrorKind::kRun, "entry {} of the list is {}, expected a number", i,
-              type_name(state, -1));
-    numbers.push_back(lua_tonumber(state, -1));
-    lua_pop(state, 1);
-  }
-  return backends::ops::vector(program, numbers);
-}
-
 }  // namespace runner::lua

@@ -49,7 +49,4 @@ backends::Shape shape_from(lua_State* state, int first);
 // "f32", "i64", …
 backends::DType dtype_of(lua_State* state, int index);
 
-// The list of numbers at `index`, at most 1,024, as a tensor (N) f32.
-Value vector_of(lua_State* state, int index);
-
 }  // namespace runner::lua

@@ -5,6 +5,7 @@
 // one that stands at several places of a model shares its parameters there, under the name of the first.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "backends/graph/ops.h"
+#include "backends/graph/traced_scalar.h"
 #include "runner/nn/parameter_set.h"
 #include "schema/error.h"
 #include "schema/recipe.h"
@@ -39,17 +41,32 @@ struct Autocast {
 
 inline constexpr ParameterId kNoParameter = -1;  // of a module that was not declared
 
+// What the code that records hands over at each execution: in the order of the inputs of the Program, and of tracing.
+struct HostValues {
+  std::vector<double> scalars;                 // of its kScalar inputs
+  std::vector<std::vector<std::byte>> given;   // of the kBatch inputs behind those of the batch
+  std::vector<backends::TracedScalar> traced;  // numbers as the device is told of them (Arguments::traced)
+
+  void clear() {
+    scalars.clear();
+    given.clear();
+    traced.clear();
+  }
+};
+
 // One recording of a model.
 struct Forward {
   backends::Program& program;
   std::span<const Value> parameters = {};  // by ParameterId, in f32
-  Autocast mixed = {};     // the recipe's mixed precision
-  Autocast autocast = {};  // in force: that, or none
+  Autocast mixed = {};                     // the recipe's mixed precision
+  Autocast autocast = {};                  // in force: that, or none
   bool training = false;
   Value dropout_key = {};      // (2) i64 {seed, epoch}; with training only
   Value sample_ids = {};       // (B) i64
   Value draw_key = {};         // (2) i64, of random tensors
   int64_t dropout_layers = 0;  // recorded so far: numbers the layers
+  // Null: what is recorded has no values of its own, and numbers are constants.
+  HostValues* host = nullptr;
 
   // Throws Error(kRun) for a parameter that this recording does not have.
   Value parameter(ParameterId id) const {

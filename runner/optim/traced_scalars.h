@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/graph/traced_scalar.h"
 #include "runner/optim/update_rules.h"
 
 namespace runner::optim {
@@ -17,7 +17,9 @@ namespace runner::optim {
 void trace_scalars(const Rule& rule, const StepRates& rates, int64_t step,
                    std::vector<backends::TracedScalar>& scalars);
 
-// The same of torch.nn.utils.clip_grad_norm_ and clip_grad_value_.
+// The same of torch.nn.utils.clip_grad_norm_ and clip_grad_value_, and of Accelerate's division of a loss by the
+// batches of a window.
+void trace_accumulation(int64_t batches, std::vector<backends::TracedScalar>& scalars);
 void trace_clip_grad_norm(double limit, std::vector<backends::TracedScalar>& scalars);
 void trace_clip_grad_value(double limit, std::vector<backends::TracedScalar>& scalars);
 

@@ -19,8 +19,8 @@ constexpr TracedScalar in_double(double value) {
 
 bool same_graph(const std::vector<TracedScalar>& a, const std::vector<TracedScalar>& b) {
   const bool same = signature_of(a) == signature_of(b);
-  EXPECT_EQ(difference(a, b).empty(), same);
-  EXPECT_EQ(difference(b, a).empty(), same);
+  EXPECT_EQ(difference(a, b).text.empty(), same);
+  EXPECT_EQ(difference(b, a).text.empty(), same);
   return same;
 }
 
@@ -49,25 +49,68 @@ TEST(ScalarSignature, EqualNumbersAreOneInput) {
   EXPECT_FALSE(same_graph({operand(2), operand(3), operand(2)}, {operand(2), operand(3), operand(3)}));
 }
 
+TracedScalar typed(ScalarUse use, double value, bool is_integer, DType beside = DType::kF32) {
+  return {.use = use, .value = value, .beside = beside, .is_integer = is_integer};
+}
+
+TEST(ScalarSignature, AttributesArePartsOfTheGraph) {
+  const auto power = [](double value, bool is_integer = false) {
+    return std::vector{typed(ScalarUse::kAttribute, value, is_integer)};
+  };
+  EXPECT_TRUE(same_graph(power(2.5), power(2.5)));
+  EXPECT_FALSE(same_graph(power(2.5), power(2.25)));
+  EXPECT_FALSE(same_graph(power(2), power(2, true))) << "2.0 and 2";
+}
+
+TEST(ScalarSignature, NumbersHaveTheTypeThatTheyAreUploadedIn) {
+  const auto pair = [](const TracedScalar& a, const TracedScalar& b) { return std::vector{a, b}; };
+  const TracedScalar half = typed(ScalarUse::kOperand, 0.5, false);
+  const TracedScalar half_f64 = typed(ScalarUse::kOperand, 0.5, false, DType::kF64);
+  const TracedScalar half_bf16 = typed(ScalarUse::kOperand, 0.5, false, DType::kBf16);
+  EXPECT_EQ(signature_of(pair(half, half))[3], 0) << "one input";
+  EXPECT_EQ(signature_of(pair(half, half_bf16))[3], 0) << "bf16's are uploaded as f32";
+  EXPECT_EQ(signature_of(pair(half, half_f64))[3], 1) << "f64's are not";
+  EXPECT_TRUE(same_graph(pair(half, half_f64), pair(half, typed(ScalarUse::kOperand, 0.25, false, DType::kF64))));
+  // x > 2 is handed an integer, x > 2.5 a double; x * 2 and x * 2.5 the same.
+  EXPECT_FALSE(same_graph({typed(ScalarUse::kValue, 2, true)}, {typed(ScalarUse::kValue, 2.5, false)}));
+  EXPECT_TRUE(same_graph({typed(ScalarUse::kOperand, 2, true)}, {typed(ScalarUse::kOperand, 2.5, false)}));
+  // 1 - x and 1.0 - x have constants of two types, 0 - x and 0.0 - x have not.
+  EXPECT_FALSE(same_graph({typed(ScalarUse::kFactor, 1, true)}, {typed(ScalarUse::kFactor, 1, false)}));
+  EXPECT_TRUE(same_graph({typed(ScalarUse::kFactor, 0, true)}, {typed(ScalarUse::kFactor, 0, false)}));
+  EXPECT_FALSE(same_graph({typed(ScalarUse::kValue, 0, true)}, {typed(ScalarUse::kValue, 0, false)}));
+  EXPECT_TRUE(same_graph({typed(ScalarUse::kOperand, 1, true)}, {typed(ScalarUse::kOperand, 1, false)}));
+}
+
 TEST(ScalarSignature, DifferenceSaysWhatChanged) {
   const auto rate = [](double value) { return TracedScalar{ScalarUse::kFactor, value, "-lr"}; };
   const auto momentum = [](double value) { return TracedScalar{ScalarUse::kOperand, value, "momentum"}; };
-  EXPECT_EQ(difference(std::vector{rate(-0.016)}, std::vector{rate(-0.0)}),
+  EXPECT_EQ(difference(std::vector{rate(-0.016)}, std::vector{rate(-0.0)}).text,
             "-lr was -0.0160000008 and is 0 now, which is part of the graph (0, 1 and -1 are)");
-  EXPECT_EQ(difference(std::vector{rate(-1)}, std::vector{rate(-0.5)}),
+  EXPECT_EQ(difference(std::vector{rate(-1)}, std::vector{rate(-0.5)}).text,
             "-lr was -1, a part of the graph (0, 1 and -1 are), and is -0.5 now, an input");
-  EXPECT_EQ(difference(std::vector{momentum(0.25), rate(0.5)}, std::vector{momentum(0.5), rate(0.5)}),
+  EXPECT_EQ(difference(std::vector{momentum(0.25), rate(0.5)}, std::vector{momentum(0.5), rate(0.5)}).text,
             "-lr has become equal to momentum, 0.5: they are one input now");
-  EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}),
+  EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}).text,
             "momentum and -lr, which were equal, 0.5, are 0.25 and 0.5 now: they are two inputs");
+  const auto threshold = [](double value, bool is_integer) {
+    return std::vector{typed(ScalarUse::kValue, value, is_integer)};
+  };
+  EXPECT_EQ(difference(threshold(2, true), threshold(2.5, false)).text,
+            "a number was 2 i64 and is 2.5 f64 now, an input of another type");
+  EXPECT_EQ(difference(threshold(0, true), threshold(0, false)).text,
+            "a number was 0 i64 and is 0 f64 now, which is part of the graph (0, 1 and -1 are)");
+  EXPECT_EQ(difference(std::vector{momentum(0.5), typed(ScalarUse::kAttribute, 2, true)},
+                       std::vector{momentum(0.25), typed(ScalarUse::kAttribute, 3, true)})
+                .scalar,
+            1u);
 }
 
 bool same_in(Dialect dialect, const DeviceTypes& types, const std::vector<TracedScalar>& a,
              const std::vector<TracedScalar>& b) {
   const ScalarRules rules = scalar_rules(dialect, types);
   const bool same = signature_of(a, rules) == signature_of(b, rules);
-  EXPECT_EQ(difference(a, b, rules).empty(), same);
-  EXPECT_EQ(difference(b, a, rules).empty(), same);
+  EXPECT_EQ(difference(a, b, rules).text.empty(), same);
+  EXPECT_EQ(difference(b, a, rules).text.empty(), same);
   return same;
 }
 

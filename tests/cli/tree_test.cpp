@@ -86,7 +86,7 @@ TEST(Tree, EngineFoldersIncludeOnlyWhatStandsBelowThem) {
   for (const Source& source : sources()) {
     if (source.path != "backends/backend.h") continue;
     for (const std::string& name : source.includes) {
-      EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/graph/program.h" ||
+      EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/graph/traced_scalar.h" ||
                   name == "backends/collectives/exchange.h")
           << source.path << " includes " << name;
     }
@@ -131,7 +131,7 @@ TEST(Tree, LibrariesStayWhereTheyBelong) {
   };
   for (const Library& library :
        {Library{"CLI/", "runner/cli/", 1}, Library{"oneapi/dnnl/", "backends/kernels/", 1},
-        Library{"lua.hpp", "runner/lua/", 32}, Library{"sqlite3.h", "store/", 3}, Library{"sqlite3ext.h", "store/", 1},
+        Library{"lua.hpp", "runner/lua/", 33}, Library{"sqlite3.h", "store/", 3}, Library{"sqlite3ext.h", "store/", 1},
         Library{"yaml-cpp/", "schema/", 2}, Library{"zlib.h", "", 3}, Library{"nlohmann/", "", 4}}) {
     std::set<std::string> users;
     for (const Source& source : sources()) {

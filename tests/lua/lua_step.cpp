@@ -23,6 +23,7 @@ LuaStep::LuaStep(nn::Autocast autocast)
   open_tensors(runtime_.state());
   open_modules(runtime_.state());
   runtime_.add_module("nn", open_nn);
+  forward_.host = &host_;
   forward_.draw_key = input("key", HostTensor({backends::DType::kI64, backends::Shape{2}}, [](int64_t) { return 1; }));
   recording_.begin(runtime_.state(), forward_, [this](Value value) { return compute(value).values(); });
 }
@@ -72,7 +73,25 @@ HostTensor LuaStep::compute(Value value) {
   backends::Program program = program_;
   program.output("result", value.id);
   const auto device = backends::make_cpu_device(1);
-  return backends::testing::run_program(*device, program, inputs_).outputs[0];
+  return backends::testing::run_program(*device, program, all_inputs()).outputs[0];
+}
+
+// In the order of the program's, numbers among them.
+std::vector<HostTensor> LuaStep::all_inputs() const {
+  std::vector<HostTensor> all;
+  size_t own = 0, scalar = 0, given = 0;
+  for (const backends::Input& input : program_.inputs()) {
+    const backends::TensorType& type = program_.type(input.value);
+    if (input.kind == backends::InputKind::kScalar) {
+      all.emplace_back(type, [value = host_.scalars[scalar++]](int64_t) { return value; });
+    } else if (names_.contains(input.name)) {
+      all.push_back(inputs_[own++]);
+    } else {
+      const auto* numbers = reinterpret_cast<const float*>(host_.given[given++].data());
+      all.emplace_back(type, [numbers](int64_t i) { return numbers[i]; });
+    }
+  }
+  return all;
 }
 
 std::string LuaStep::error(const std::string& code) {

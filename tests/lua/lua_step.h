@@ -38,6 +38,9 @@ class LuaStep {
   void run(const std::string& code);
 
   backends::Program& program() { return program_; }
+  nn::HostValues& host() { return host_; }
+  // From now on nobody hands numbers over.
+  void bake_numbers() { forward_.host = nullptr; }
   Runtime& runtime() { return runtime_; }
 
  private:
@@ -47,8 +50,11 @@ class LuaStep {
   nn::Forward forward_;
   Recording recording_;
   Runtime runtime_;
+  std::vector<HostTensor> all_inputs() const;
+
   std::map<std::string, Value> names_;
-  std::vector<HostTensor> inputs_;
+  std::vector<HostTensor> inputs_;  // of input()
+  nn::HostValues host_;
 };
 
 }  // namespace runner::lua

@@ -100,7 +100,7 @@ end}
   EXPECT_EQ(result.exit_code, 1);
   ASSERT_EQ(result.warnings.size(), 1u);
   EXPECT_EQ(result.warnings[0], path("mask.lua").string() +
-                                    ":4: the constant -3.4e+38 is -inf in the TPU's bf16; a "
+                                    ":4: the number -3.4e+38 is -inf in the TPU's bf16; a "
                                     "mask of -1e+30 stays finite");
 }
 

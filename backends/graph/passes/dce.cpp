@@ -1,8 +1,17 @@
+#include <vector>
+
 #include "backends/graph/needed.h"
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/passes/rewriter.h"
 
 namespace runner::backends {
+namespace {
+
+bool is_input_of(const Program& program, ValueId id, InputKind kind) {
+  return program.node(id).op == Op::kInput && static_cast<InputKind>(program.attrs(id)[0]) == kind;
+}
+
+}  // namespace
 
 Program dce(const Program& program) {
   std::vector<char> live = needed_by_outputs(program);
@@ -13,6 +22,14 @@ Program dce(const Program& program) {
   Rewriter rewriter(program);
   for (ValueId id = 0; id < program.size(); ++id)
     if (live[static_cast<size_t>(id)] || program.node(id).op == Op::kInput) rewriter.copy(id);
+  return rewriter.finish();
+}
+
+Program part_for_outputs(const Program& program) {
+  const std::vector<char> needed = needed_by_outputs(program);
+  Rewriter rewriter(program);
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (needed[static_cast<size_t>(id)] || is_input_of(program, id, InputKind::kState)) rewriter.copy(id);
   return rewriter.finish();
 }
 

@@ -15,6 +15,9 @@ Program cse(const Program& program);
 // Drops nodes that no output needs; inputs stay, so that bindings keep their index.
 Program dce(const Program& program);
 
+// What outputs are computed from, and the states, which are known by their index: of a Program that nobody runs.
+Program part_for_outputs(const Program& program);
+
 // The form that plans are made of: every output is a computed value, neither an input nor a view of one, and every
 // element-wise node has an operand in memory.
 Program legalise(const Program& program);

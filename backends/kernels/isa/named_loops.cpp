@@ -150,6 +150,8 @@ constexpr NamedLoop kNamed[] = {
     // What happens to a gradient before it is used, in front of an update (eltwise_named.h); "scale_by" is one of them.
     RUNNER_NAMED("clamp", "(f32, const, const) r3 = lt:bool r0 r1; r4 = where r3 r1 r0; r5 = gt:bool r4 r2; "
                  "r6 = where r5 r2 r4 -> r6"),
+    RUNNER_NAMED("clamp_by", "(f32, f32., f32.) r3 = lt:bool r0 r1; r4 = where r3 r1 r0; r5 = gt:bool r4 r2; "
+                 "r6 = where r5 r2 r4 -> r6"),
     RUNNER_NAMED("decay", "(f32, f32, const) r3 = mul r0 r2; r4 = add r1 r3 -> r4"),
     RUNNER_NAMED("add_square", "(f32, f32) r2 = add r0 r1; r3 = mul r2 r2 -> r2, r3"),
     // The updates of runner/optim/update_rules.cpp; a step that is not finite is skipped.

@@ -72,6 +72,7 @@ void CustomLoop::begin_segment() {
                                       .reached = reached_,
                                       .losses = window_.losses,
                                       .voided = !window_.seen.finite,
+                                      .accumulation = trainer_.accumulation(),
                                       .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
                                       .shares = shares_});
   reads_ = 0;

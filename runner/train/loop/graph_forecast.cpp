@@ -10,7 +10,7 @@
 namespace runner::train {
 namespace {
 
-std::vector<double> read_nothing(const backends::Program&, backends::ValueId) {
+std::vector<double> read_nothing(const StepBuilder::Recorded&, backends::ValueId) {
   fail(ErrorKind::kRun, "it reads values of tensors, which there are in a run alone");
 }
 

@@ -93,7 +93,7 @@ Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> r
   return squares;
 }
 
-Value clip_factor(Value norm, double limit) {
+Value clip_factor(Value norm, Value limit) {
   const Value room = ops::div(limit, ops::add(norm, 1e-6));
   return ops::minimum(room, ops::full_like(room, 1.0));
 }

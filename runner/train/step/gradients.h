@@ -49,7 +49,7 @@ Value sum_of_squares(std::span<const Value> gradients);
 // as above.
 Value sum_of_squares(std::span<const Value> gradients, std::span<const Shares> ranks);
 
-// min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ multiplies by.
-Value clip_factor(Value norm, double limit);
+// min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ multiplies by.  limit: () f32.
+Value clip_factor(Value norm, Value limit);
 
 }  // namespace runner::train

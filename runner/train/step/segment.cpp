@@ -29,7 +29,7 @@ Segment::Segment(const StepBuilder& builder, Beginning beginning)
       shares_(gradients_.size()),
       reached_(beginning_.reached),
       reached_values_(gradients_.size()),
-      forward_(builder.forward_of(program_, frame_, beginning_.training)),
+      forward_(builder.forward_of(program_, frame_, beginning_.training, host_)),
       inputs_(builder.inputs_of(forward_, frame_)) {
   if (beginning_.voided) finite_ = {&program_, program_.constant(0, {DType::kBool, {}})};
   if (beginning_.losses) losses_ = arrays_.get(Role::kSum, 0, kWindowSum);
@@ -55,12 +55,17 @@ bool Segment::is_of(int32_t buffer, std::optional<int32_t> optimizer) const {
 }
 
 Value Segment::scalar(std::string name, double value) {
-  scalars_.push_back(value);
+  host_.scalars.push_back(value);
   return {&program_, program_.input(backends::InputKind::kScalar, std::move(name), {DType::kF32, {}})};
 }
 
+// Numbers that were traced from `first` on belong to what is computed with `node`.
+void Segment::trace_from(size_t first, Value node) {
+  for (size_t i = first; i < host_.traced.size(); ++i) host_.traced[i].origin = program_.node(node.id).origin;
+}
+
 Value Segment::give(HostTensor tensor) {
-  given_.push_back(std::move(tensor.bytes));
+  host_.given.push_back(std::move(tensor.bytes));
   return {&program_, program_.input(backends::InputKind::kBatch, "given", tensor.type)};
 }
 
@@ -76,7 +81,10 @@ void Segment::backward(Value loss, double share, double samples, double counted)
     for (int axis = 1; axis < rank; ++axis) axes.push_back(axis);
     loss = ops::mean(loss, axes);
   }
+  const size_t traced = host_.traced.size();
+  optim::trace_accumulation(beginning_.accumulation, host_.traced);
   const Value factor = scalar("share", share);
+  trace_from(traced, factor);
   const Value scale = loss_scale(arrays_);
   Value seed = scale ? ops::mul(factor, scale) : factor;
   if (loss.shape().rank() > 0) {
@@ -173,9 +181,11 @@ Gradients Segment::gradients_of_optimizer(std::optional<int32_t> optimizer) cons
 Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
   const Value squares = sum_of_squares(gradients_of_optimizer(optimizer), beginning_.shares);
   RUN_CHECK(squares, ErrorKind::kRun, "clip_grad_norm: there are no gradients; call acc:backward first");
-  optim::trace_clip_grad_norm(limit, traced_);
-  const Value norm = ops::sqrt(squares);
-  const Value factor = clip_factor(norm, limit);
+  const size_t traced = host_.traced.size();
+  optim::trace_clip_grad_norm(limit, host_.traced);
+  const Value norm = ops::sqrt(squares), most = scalar("clip_grad_norm", limit);
+  trace_from(traced, most);
+  const Value factor = clip_factor(norm, most);
   for (int32_t b = 0; b < buffers(); ++b)
     if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
       gradient = ops::mul(gradient, factor);
@@ -183,10 +193,13 @@ Value Segment::clip_grad_norm(std::optional<int32_t> optimizer, double limit) {
 }
 
 void Segment::clip_grad_value(std::optional<int32_t> optimizer, double limit) {
-  optim::trace_clip_grad_value(limit, traced_);
+  const size_t traced = host_.traced.size();
+  optim::trace_clip_grad_value(limit, host_.traced);
+  const Value least = scalar("-clip_grad_value", -limit), greatest = scalar("clip_grad_value", limit);
+  trace_from(traced, greatest);
   for (int32_t b = 0; b < buffers(); ++b)
     if (Value& gradient = gradients_[static_cast<size_t>(b)]; is_of(b, optimizer) && gradient)
-      gradient = ops::clamp(gradient, -limit, limit);
+      gradient = ops::clamp(gradient, least, greatest);
 }
 
 void Segment::zero_grad(int32_t optimizer) {
@@ -233,9 +246,11 @@ std::vector<Value> Segment::scalar_inputs(const optim::Rule& rule, const WindowR
   const auto names = optim::scalar_names(rule.type);
   std::vector<double> numbers(names.size());
   optim::step_scalars(rule, rates.of(rule), number, numbers);
-  optim::trace_scalars(rule, rates.of(rule), number, traced_);
+  const size_t traced = host_.traced.size();
+  optim::trace_scalars(rule, rates.of(rule), number, host_.traced);
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
+  trace_from(traced, scalars.front());
   return scalars;
 }
 

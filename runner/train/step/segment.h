@@ -32,6 +32,7 @@ class Segment {
     std::vector<bool> reached = {};       // by ParameterId: by what these gradients are of, on this replica
     bool losses = false;                  // the window's sum holds losses that are in no point yet
     bool voided = false;                  // a loss of the window was not finite before: nothing is updated
+    int64_t accumulation = 1;             // batches of a window
     std::optional<int> rank = {};         // among replicas; none: this is the only one
     std::span<const Shares> shares = {};  // of all of them, which must outlive the segment
   };
@@ -90,12 +91,10 @@ class Segment {
   int64_t meetings() const { return meetings_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
-  const std::vector<double>& scalars() const { return scalars_; }
-  // The numbers that the same code would hand to PyTorch (Arguments::traced).
-  const std::vector<backends::TracedScalar>& traced() const { return traced_; }
+  // Numbers of the hook's among those that the segment itself hands over.
+  const nn::HostValues& host() const { return host_; }
   // Where the device counts: those of the schedule, by how often it has moved in this segment.
   const std::vector<WindowRates>& rates() const { return rates_; }
-  const std::vector<std::vector<std::byte>>& given() const { return given_; }  // in the order of the inputs
   // Afterwards.
   std::vector<Held> gradients() const;
   const std::vector<bool>& reached() const { return reached_; }
@@ -112,6 +111,7 @@ class Segment {
   Value sum_of_gradients(int32_t buffer, Value share);
   bool is_of(int32_t buffer, std::optional<int32_t> optimizer) const;
   Value scalar(std::string name, double value);
+  void trace_from(size_t first, Value node);
   void refuse_stale(Value loss) const;
   void decide_step(int32_t optimizer);
   void update(int32_t buffer, const UpdateTerms& terms);
@@ -130,13 +130,11 @@ class Segment {
   std::vector<bool> shares_;          // by flat buffer: the gradient is still to be reduced
   std::vector<bool> reached_;         // as Beginning's
   ReachedParameters reached_values_;  // by any replica, joined as gradients are; with comm.unused: skip
+  nn::HostValues host_;
   nn::Forward forward_;
   StepInputs inputs_;
-  std::vector<double> scalars_;
-  std::vector<backends::TracedScalar> traced_;
   std::vector<WindowRates> rates_;
   int64_t moves_ = 0;  // of the schedule, at most
-  std::vector<std::vector<std::byte>> given_;
   std::vector<backends::ValueId> first_parameters_;
   backends::ValueId loss_end_ = 0;  // behind the newest sum of losses
   Value losses_;                    // (2) f64, {Σ loss, Σ weight} in no point yet; unset: none

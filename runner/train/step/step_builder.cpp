@@ -175,7 +175,8 @@ nn::Autocast autocast_of(const schema::Recipe& recipe) {
 
 }  // namespace
 
-nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training) const {
+nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
+                                    nn::HostValues& host) const {
   return {.program = program,
           .parameters = frame.parameters,
           .mixed = autocast_of(recipe_),
@@ -183,7 +184,8 @@ nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bo
           .training = training,
           .dropout_key = frame.batch_inputs[kRandomKey],
           .sample_ids = frame.batch_inputs[kSampleIds],
-          .draw_key = frame.batch_inputs[kDrawKey]};
+          .draw_key = frame.batch_inputs[kDrawKey],
+          .host = &host};
 }
 
 StepInputs StepBuilder::inputs_of(nn::Forward& forward, const StepFrame& frame) const {
@@ -211,10 +213,11 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
   recorded.form = 0;
   recorded.metrics.clear();
   recorded.parameters.clear();
+  recorded.host.clear();
   for (const Value parameter : frame.parameters) recorded.parameters.push_back(parameter.id);
-  nn::Forward forward = forward_of(program, frame, training);
+  nn::Forward forward = forward_of(program, frame, training, recorded.host);
   StepInputs step = inputs_of(forward, frame);
-  step.read = [&](Value value) { return read(program, value.id); };
+  step.read = [&](Value value) { return read(recorded, value.id); };
   record_losses(recorded, step, training);
 }
 

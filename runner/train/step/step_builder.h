@@ -2,8 +2,8 @@
 // and what the segments of a hook's loop (segment.h) begin with.
 //
 // A Program's inputs are the arrays of the DeviceLayout (states), then enum BatchInput (batch; without a batch the last
-// of them alone), then scalars: those of each optimizer group, or, of a segment, those that it asks for as it grows;
-// none where the device counts (update_clock.h).
+// of them alone), then scalars: those of each optimizer group, none where the device counts (update_clock.h), or, of a
+// segment, those that it asks for as it grows.  Numbers of a hook are inputs behind these, as they come.
 // Everything that training computes is in these Programs: forward, derivative, accumulation, clipping, the optimizer,
 // the sums behind train/loss, and whether the step was finite.
 #pragma once
@@ -101,7 +101,7 @@ class StepBuilder {
   // Makes a Program of the inputs of a window's end (complete_window): the states are SharedArrays::window.
   backends::Program begin_window(const Shares& shares) const;
   // Both refer to their arguments.
-  nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training) const;
+  nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
   StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
   // A parameter as a part of what its buffer holds.
   Value parameter(Value buffer, nn::ParameterId id) const;
@@ -120,12 +120,13 @@ class StepBuilder {
     backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
     uint64_t form = 0;          // of the loss of a hook's training step: StepLosses::form
     std::vector<Metric> metrics;
+    nn::HostValues host;  // that a hook hands over: of the inputs behind those of every Program
 
     // Declares the sums of the metrics as outputs of a Program that goes on from this one.
     void output_metrics(backends::Program& to) const;
   };
-  // `read`: gives a hook the elements of a value; it may be null where none can ask.
-  using Read = std::function<std::vector<double>(const backends::Program& program, backends::ValueId value)>;
+  // `read`: gives a hook the elements of a value of what is recorded so far; it may be null where none can ask.
+  using Read = std::function<std::vector<double>(const Recorded& recorded, backends::ValueId value)>;
   Recorded record(int64_t batch, bool training, const Read& read = nullptr) const;
   // The same in place of an older recording, whose memory the new one takes.
   void record_into(Recorded& recorded, int64_t batch, bool training, const Read& read) const;

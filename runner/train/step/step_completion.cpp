@@ -219,7 +219,7 @@ class StepCompletion {
     program_.output("finite", finite_.id);
     if (train_.clip_grad_norm) {
       program_.output("grad_norm", norm.id);
-      factor_ = ops::mul(factor_, clip_factor(norm, *train_.clip_grad_norm));
+      factor_ = ops::mul(factor_, clip_factor(norm, ops::full_like(norm, *train_.clip_grad_norm)));
     }
     if (!has_clock(arrays_)) return;
     program_.output("applied", applied_.id);

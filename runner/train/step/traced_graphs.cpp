@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 
 #include "backends/graph/print.h"
 #include "backends/graph/type_text.h"
+#include "backends/tpu/scalar_signature.h"
 #include "runner/train/replicas/packing.h"
 #include "runner/train/step/digest.h"
 #include "schema/error.h"
@@ -25,9 +27,12 @@ struct Traced {
   int64_t batch;
   uint64_t structure[2];
   uint64_t ops;  // and what they take, whatever the sizes
+  uint64_t numbers;
 
   bool operator==(const Traced&) const = default;
-  bool matches(const Traced& other) const { return batch == other.batch ? *this == other : ops == other.ops; }
+  bool matches(const Traced& other) const {
+    return batch == other.batch ? *this == other : ops == other.ops && numbers == other.numbers;
+  }
 };
 
 uint64_t digest_of_ops(const Program& program) {
@@ -54,17 +59,6 @@ struct NodeText {
 std::string compared_text(const Program& program, ValueId id, bool with_sizes) {
   std::string text = fmt::format("{} {}", name_of(program.node(id).op), fmt::join(program.operands(id), " "));
   if (with_sizes) text += fmt::format(" {} {}", program.type(id), fmt::join(program.attrs(id), " "));
-  return text;
-}
-
-std::string packed_nodes(const Program& program, bool with_sizes) {
-  std::string text;
-  for (ValueId id = 0; id < program.size(); ++id) {
-    append(text, compared_text(program, id, with_sizes));
-    append(text, to_string(program, id));
-    append(text, program.mark_of(id).file);
-    append_number(text, program.mark_of(id).line);
-  }
   return text;
 }
 
@@ -131,11 +125,39 @@ std::vector<Party> parties_at(size_t id, const std::vector<std::vector<NodeText>
 
 }  // namespace
 
+void TracedGraphs::add(int64_t batch, const Program& program, std::span<const backends::TracedScalar> numbers) {
+  const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(numbers);
+  Graph& graph = graphs_.emplace_back(Graph{batch, &program, {}});
+  for (size_t i = 0; i < numbers.size(); ++i)
+    graph.numbers.push_back({numbers[i].origin, {signature[2 * i], signature[2 * i + 1]}});
+}
+
+uint64_t TracedGraphs::digest_of(const std::vector<Number>& numbers) {
+  uint64_t digest = 0;
+  for (const Number& number : numbers)
+    for (const int64_t word : number.words) digest = mixed(digest, static_cast<uint64_t>(word));
+  return digest;
+}
+
+std::string TracedGraphs::packed_nodes(const Graph& graph, bool with_sizes) {
+  const Program& program = *graph.program;
+  std::map<backends::Origin, std::string> numbers;
+  for (const auto& [origin, words] : graph.numbers) numbers[origin] += fmt::format(" {}", fmt::join(words, " "));
+  std::string text;
+  for (ValueId id = 0; id < program.size(); ++id) {
+    append(text, compared_text(program, id, with_sizes) + numbers[program.node(id).origin]);
+    append(text, to_string(program, id));
+    append(text, program.mark_of(id).file);
+    append_number(text, program.mark_of(id).line);
+  }
+  return text;
+}
+
 void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
   std::string mine;
-  for (const auto& [batch, program] : graphs_) {
+  for (const auto& [batch, program, numbers] : graphs_) {
     const backends::ProgramHash hash = program->hash();
-    const Traced traced{batch, {hash.lo, hash.hi}, digest_of_ops(*program)};
+    const Traced traced{batch, {hash.lo, hash.hi}, digest_of_ops(*program), digest_of(numbers)};
     mine.append(reinterpret_cast<const char*>(&traced), sizeof(traced));
   }
   std::vector<std::vector<Traced>> all;
@@ -146,7 +168,7 @@ void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
     if (std::ranges::all_of(all, [&](const auto& traced) { return traced[i].matches(first); })) continue;
     const bool one_size = std::ranges::all_of(all, [&](const auto& traced) { return traced[i].batch == first.batch; });
     std::vector<std::vector<NodeText>> nodes;
-    for (const std::string& text : ranks.gather_objects(packed_nodes(*graphs[i].program, one_size), site))
+    for (const std::string& text : ranks.gather_objects(packed_nodes(graphs[i], one_size), site))
       nodes.push_back(nodes_of(text));
     throw_difference(nodes, site.step);
   }

@@ -159,14 +159,15 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
                                          ? builder_.specification(recorded_, kind.shape)
                                          : builder_.forward_specification(recorded_, kind.labelled, kind.shape.first);
   step.insert(step.end(), {kind.closes_window, kind.padded});
-  return find_or_make(recorded_.program, kind.shape.batch, step,
+  return find_or_make(recorded_.program, kind.shape.batch, recorded_.host.traced, step,
                       [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); });
 }
 
 Trainer::Step Trainer::find_or_make(const backends::Program& recorded, int64_t batch,
+                                    std::span<const backends::TracedScalar> numbers,
                                     const backends::StepSpecification& step, const std::function<Step()>& make) {
   const Step found = cache_.find_or_make(recorded, step, make);
-  if (traced_graphs_) traced_graphs_->add(batch, cache_.newest_recorded());
+  if (traced_graphs_) traced_graphs_->add(batch, cache_.newest_recorded(), numbers);
   return found;
 }
 
@@ -214,57 +215,12 @@ void Trainer::execute(std::string_view name, backends::Executable& step, const b
   device_.wait(device_.submit(step, arguments));
 }
 
-StepBuilder::Read Trainer::reader(const data::Batch* batch) {
-  return [this, batch](const backends::Program& program, backends::ValueId value) {
-    RUN_CHECK(batch != nullptr, ErrorKind::kRun,
-              "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-    return read_value(program, value, arguments(batch, scalars_, &program.lines()));
-  };
-}
-
-std::vector<double> Trainer::read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch) {
-  return read_value(segment.program(), value, arguments(segment, batch));
-}
-
-std::vector<std::byte> Trainer::read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch) {
-  return read_bytes(segment.program(), value, arguments(segment, batch));
-}
-
-std::vector<std::byte> Trainer::read_bytes(const backends::Program& program, backends::ValueId value,
-                                           const backends::Arguments& arguments) {
-  const Step step = cache_.find_or_make(program, read_specification(value), [&] {
-    backends::Program wanted = program;
-    wanted.output(std::string(backends::kReadOutput), value);
-    return device_.compile_graph(wanted, wanted);
-  });
-  begin_exchange(/*again=*/true);
-  backends::Arguments reading = arguments;
-  reading.reads = true;
-  execute("read", *step, reading);
-  std::vector<std::byte> bytes(program.type(value).bytes());
-  device_.read_output(*step, 0, bytes);
-  return bytes;
-}
-
-std::vector<double> Trainer::read_value(const backends::Program& program, backends::ValueId value,
-                                        const backends::Arguments& arguments) {
-  device_.note(backends::HostEvent::kScalarRead);
-  const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
-  const backends::DType dtype = program.type(value).dtype;
-  std::vector<double> elements;
-  elements.reserve(bytes.size() / backends::size_of(dtype));
-  for (size_t at = 0; at < bytes.size(); at += backends::size_of(dtype))
-    elements.push_back(backends::load_element(dtype, bytes.data() + at));
-  return elements;
-}
-
 void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
-  segment_step_ = find_or_make(segment.program(), batch != nullptr ? batch->size : 0, segment_specification(),
+  segment_step_ = find_or_make(segment.program(), batch != nullptr ? batch->size : 0, segment.host().traced,
+                               segment_specification(),
                                [&] { return device_.compile_graph(segment.program(), segment.program()); });
   begin_exchange(/*again=*/false);
-  backends::Arguments arguments = this->arguments(segment, batch);
-  arguments.traced = segment.traced();
-  execute("segment", *segment_step_, arguments);
+  execute("segment", *segment_step_, arguments(segment, batch));
 }
 
 double Trainer::read_output(const Segment& segment, int output) {
@@ -343,83 +299,6 @@ std::optional<double> Trainer::loss_scale() {
   return scale;
 }
 
-void Trainer::set_scalars(const WindowRates& rates) {
-  if (device_.keeps_graphs()) trace_scalars(rates);
-  find_absent_states();
-  if (clock_) return;
-  size_t next = 0;
-  for (const nn::FlatBuffer& buffer : model_.parameters.buffers()) {
-    if (buffer.group < 0) continue;
-    const optim::Rule& rule = optimizers_.rule(buffer.group);
-    const size_t count = optim::scalar_names(rule.type).size();
-    scalars_.resize(next + count);
-    optim::step_scalars(rule, rates.of(rule),
-                        updates_of(optimizers_.groups[static_cast<size_t>(buffer.group)].optimizer) + 1,
-                        std::span(scalars_).subspan(next, count));
-    next += count;
-  }
-}
-
-// Of an update as torch.optim and torch.nn.utils have it.  Where the device counts, its numbers are on it.
-void Trainer::trace_scalars(const WindowRates& rates) {
-  traced_.clear();
-  if (const auto limit = recipe_.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
-  if (const auto limit = recipe_.train.clip_grad_value) optim::trace_clip_grad_value(*limit, traced_);
-  for (const OptimizerGroup& group : optimizers_.groups)
-    if (!clock_) optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group.optimizer) + 1, traced_);
-}
-
-// An optimizer makes its slots in its first update.
-void Trainer::find_absent_states() {
-  absent_.clear();
-  if (!device_.keeps_graphs()) return;
-  for (size_t i = 0; i < layout_.arrays().size(); ++i) {
-    const DeviceArray& array = layout_.arrays()[i];
-    if (!array.from_start && updates_of(builder_.group_of(array.buffer).optimizer) + pending() == 0)
-      absent_.push_back(static_cast<int32_t>(i));
-  }
-}
-
-backends::Arguments Trainer::arguments(const data::Batch* batch, std::span<const double> scalars,
-                                       const backends::SourceLines* lines,
-                                       std::span<const std::vector<std::byte>> given) {
-  RUN_ASSERT(!states_.empty());  // allocate() comes first
-  batch_inputs_.resize(kBatchInputCount);
-  for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
-  draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
-  batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
-  const std::span<const std::byte* const> inputs(batch_inputs_);
-  backends::Exchange* const exchange = exchange_ ? &*exchange_ : nullptr;
-  backends::Arguments arguments{.states = states_,
-                                .batch = inputs.subspan(kDrawKey),
-                                .scalars = scalars,
-                                .lines = lines,
-                                .absent = absent_,
-                                .step = batches_,
-                                .exchange = exchange};
-  if (batch == nullptr) return arguments;
-  random_key_[1] = batch->position.epoch;
-  const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
-  const bool classes = encoding_.label_kind == data::LabelKind::kClass;
-  batch_inputs_[kFeatures] = bytes(batch->features);
-  batch_inputs_[kLabels] = classes ? bytes(batch->classes) : bytes(batch->targets);
-  batch_inputs_[kMask] = bytes(batch->weights);
-  batch_inputs_[kSampleIds] = bytes(batch->ids);
-  batch_inputs_[kRandomKey] = bytes_of(random_key_).data();
-  arguments.batch = inputs;
-  return arguments;
-}
-
-backends::Arguments Trainer::arguments(const Segment& segment, const data::Batch* batch) {
-  if (clock_) clock_->begin_segment(segment);
-  return arguments(batch, segment.scalars(), &segment.program().lines(), segment.given());
-}
-
-// Those of the recording at hand, where there was one for this step.
-const backends::SourceLines* Trainer::lines_of_step(bool training) const {
-  return builder_.varies(training) ? &recorded_.program.lines() : nullptr;
-}
-
 MetricSums Trainer::take_metrics() {
   const MetricSums mine = std::exchange(metrics_, {});
   return is_local() && builder_.varies(true) ? merged(mine, *ranks_, site("metrics")) : mine;
@@ -481,7 +360,7 @@ double Trainer::take_logged_loss() {
 
 void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) {
   const Step step = forward_step(batch, true, first);
-  execute("forward", *step, arguments(batch, lines_of_step(false)));
+  execute("forward", *step, arguments(batch, recording_of_step(false)));
   const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
              width = static_cast<size_t>(encoding_.outputs);
   const auto read = [&](int output, auto& values, size_t count) {
@@ -506,7 +385,7 @@ void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
 
 void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
   const Step step = forward_step(batch, false);
-  execute("forward", *step, arguments(batch, lines_of_step(false)));
+  execute("forward", *step, arguments(batch, recording_of_step(false)));
   device_.read_output(*step, kOutputs, std::as_writable_bytes(outputs));
 }
 

@@ -255,8 +255,8 @@ class Trainer {
   // One part of a batch; `last`: of the window's last batch.
   Step run_part(const data::Batch& part, bool last, MetricSums& metrics);
   // A step of the user's, on a batch of so many samples.
-  Step find_or_make(const backends::Program& recorded, int64_t batch, const backends::StepSpecification& step,
-                    const std::function<Step()>& make);
+  Step find_or_make(const backends::Program& recorded, int64_t batch, std::span<const backends::TracedScalar> numbers,
+                    const backends::StepSpecification& step, const std::function<Step()>& make);
   std::shared_ptr<backends::Executable> compile_training_step(const StepKind& kind);
   std::shared_ptr<backends::Executable> compile_forward_step(const StepKind& kind);
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
@@ -298,9 +298,14 @@ class Trainer {
   void check_memory(std::string_view step, const backends::Executable& executable,
                     backends::SpanKind kind = backends::SpanKind::kExecute) const;
   // Of a step or a segment, on a batch or without one (null).
-  backends::Arguments arguments(const data::Batch* batch, std::span<const double> scalars,
-                                const backends::SourceLines* lines, std::span<const std::vector<std::byte>> given = {});
+  backends::Arguments arguments(const data::Batch* batch, const backends::SourceLines* lines,
+                                std::span<const std::vector<std::byte>> given = {});
   backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
+  // What the user's code would have traced: as far as the loss, to the gradients, or to the end of a window.
+  enum class Traced { kForward, kBackward, kUpdate };
+  // Of a step, on a batch; `recorded`: null, or the recording that it was found by, whose numbers and lines are new.
+  backends::Arguments arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
+                                Traced traced = Traced::kForward);
   // Reads the metrics of a hook's step, which are outputs from `first` on.
   void read_metrics(const Step& step, int first, MetricSums& sums);
   void write_initial_weights();
@@ -308,10 +313,7 @@ class Trainer {
   int outcome_outputs() const;
   void set_scalars(const WindowRates& rates);
   void trace_scalars(const WindowRates& rates);
-  backends::Arguments arguments(const data::Batch& batch, const backends::SourceLines* lines = nullptr) {
-    return arguments(&batch, scalars_, lines);
-  }
-  const backends::SourceLines* lines_of_step(bool training) const;
+  const StepBuilder::Recorded* recording_of_step(bool training) const;
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
@@ -330,9 +332,9 @@ class Trainer {
   std::optional<Shares> shares_;   // of replicas that update together
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
   std::vector<backends::Buffer*> states_, window_states_;
-  std::vector<double> scalars_;
-  // What a device that keeps account of graphs is told (Arguments).
-  std::vector<backends::TracedScalar> traced_;
+  std::vector<double> scalars_, step_scalars_;  // of an update; with those of a hook's recording
+  // What a device that keeps account of graphs is told (Arguments), likewise.
+  std::vector<backends::TracedScalar> traced_, step_traced_;
   std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them
   std::vector<int32_t> absent_;
   int64_t batches_ = 0;                         // of training, so far

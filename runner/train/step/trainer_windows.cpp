@@ -87,9 +87,8 @@ void Trainer::record(const data::Batch& batch, bool training) {
 Trainer::Step Trainer::run_part(const data::Batch& part, bool last, MetricSums& metrics) {
   const bool completes = last && steps_alone();
   Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part, last && !completes);
-  backends::Arguments arguments = this->arguments(part, lines_of_step(true));
-  if (last) arguments.traced = traced_;
-  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
+  execute(completes ? "forward, backward, update" : "forward, backward", *step,
+          arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward));
   hold(steps_alone() ? Held::kSum : Held::kShare);
   const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
   if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
@@ -103,7 +102,7 @@ Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRa
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
   const Step& step = meeting_step(window.done);
-  backends::Arguments end = arguments(nullptr, scalars_, nullptr);
+  backends::Arguments end = arguments(nullptr, nullptr);
   end.states = window_states_;
   begin_exchange(/*again=*/false);
   ranks_->barrier(site("gradients"));
@@ -238,7 +237,7 @@ std::optional<NotFinite> Trainer::find_not_finite(const data::Batch& batch) {
   };
   const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
                          program.size(), recorded.weights};
-  return first_not_finite(device_, pass, model_.parameters, arguments(batch), memory_);
+  return first_not_finite(device_, pass, model_.parameters, arguments(batch, &recorded), memory_);
 }
 
 }  // namespace runner::train

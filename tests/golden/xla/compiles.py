@@ -5,6 +5,7 @@ its device loader, which cuts the graph before each batch and at the end of an e
 CompileTime and ExecuteTime when training batch i + 1 has run, `evaluations[e]` those behind the evaluation of epoch e;
 `counters` those at the end, MarkStep among them.  Keys of a case are those of a recipe where they have its names;
 lengths are numbers of steps.  `read_every`: the loss is read in every n-th step.  `factors`: of the learning rate.
+`step`: a function of STEPS makes the loss in place of cross_entropy.  `limits`: of clip_grad_norm, one for each step.
 
     python compiles.py        all cases, each in a process of its own
     python compiles.py NAME   one case, to stdout
@@ -123,6 +124,118 @@ CASES = {
         "optimizer": {**SGD, "momentum": 0.9, "weight_decay": 0.9001, "lr": 0.1}, "bf16": True,
     },
 }
+# What a training step makes of the number of the step, from 0.  `f`: torch.nn.functional.
+def scaled(scale):
+    return lambda f, model, x, y, n: f.cross_entropy(model(x), y) * scale(n)
+
+
+def second_term(f, model, x, y, n):
+    logits = model(x)
+    loss = f.cross_entropy(logits, y)
+    return loss + 0.5 * (logits * logits).mean() if n % 2 == 1 else loss
+
+
+def shorter(f, model, x, y, n):
+    length = [32, 24, 16, 32, 8][n % 5]
+    return f.cross_entropy(model(x[:length]), y[:length])
+
+
+def above(threshold):
+    def step(f, model, x, y, n):
+        logits = model(x)
+        return f.cross_entropy(logits, y) + (logits * (logits > threshold(n)).float()).mean()
+
+    return step
+
+
+def power(f, model, x, y, n):
+    logits = model(x)
+    return f.cross_entropy(logits, y) + ((logits.abs() + 1) ** (2 + n % 2)).mean()
+
+
+def masked(f, model, x, y, n):
+    logits = model(x)
+    filled = logits.masked_fill(logits > 0, n / 4).where(logits < 0.25, 1 - n / 4)
+    return f.cross_entropy(logits, y) + filled.mean()
+
+
+def clamped(f, model, x, y, n):
+    return f.cross_entropy(model(x).clamp(-1 - n / 4, 1 + n / 4), y)
+
+
+def two_terms(f, model, x, y, n):
+    logits = model(x)
+    return f.cross_entropy(logits, y) * (0.5 + n / 10) + (logits * logits).mean() * 0.9
+
+
+def listed(f, model, x, y, n):
+    import torch
+
+    weights = torch.tensor([(n + i) / 10 for i in range(10)]).to(x.device)
+    return f.cross_entropy(model(x) * weights, y)
+
+
+STEPS = {
+    "scale_grows": scaled(lambda n: 1 + n / 10),
+    "scale_at_0_and_1": scaled(lambda n: (n % 4) * 0.5),
+    "scale_falls_to_0": scaled(lambda n: max(0.0, 1 - n / 4)),
+    "scale_meets_09": scaled(lambda n: 0.5 + n / 10),
+    "scale_meets_2": scaled(lambda n: 1.5 + n / 4),
+    "divided": lambda f, model, x, y, n: f.cross_entropy(model(x), y) / (0.5 + n / 4),
+    "subtracted": lambda f, model, x, y, n: -(n / 4 - f.cross_entropy(model(x), y)),
+    "second_term": second_term,
+    "shorter": shorter,
+    "above_fractions": above(lambda n: n / 4),
+    "above_integers": above(lambda n: n),
+    "power": power,
+    "masked": masked,
+    "clamped": clamped,
+    "two_terms": two_terms,
+    "list": listed,
+}
+CASES |= {
+    # ---- numbers of the user's own
+    "scaled_loss": {"step": "scale_grows"},
+    "adamw_scaled_loss": {"optimizer": ADAMW, "step": "scale_grows"},
+    "scaled_loss_read": {"step": "scale_grows", "read_every": 1},
+    "scaled_loss_read_each_third_step": {"step": "scale_grows", "read_every": 3},
+    "scaled_loss_partial_batch": {"samples": 100, "step": "scale_grows"},
+    "scaled_loss_evaluate": {"step": "scale_grows", "evaluate": True},
+    "scaled_loss_dropout": {"step": "scale_grows", "dropout": 0.1},
+    "scale_at_0_and_1": {"step": "scale_at_0_and_1"},
+    "momentum_scale_at_0_and_1": {"optimizer": MOMENTUM, "step": "scale_at_0_and_1"},
+    "scale_falls_to_0": {"step": "scale_falls_to_0"},
+    "scale_falls_with_rate": {"step": "scale_falls_to_0", "scheduler": linear(6)},
+    "scale_meets_momentum": {"optimizer": MOMENTUM, "step": "scale_meets_09"},
+    "scale_meets_rate": {"optimizer": {**SGD, "lr": 2.0}, "step": "scale_meets_2", "factors": [-1.0] * 9},
+    "scale_meets_accumulation": {"samples": 128, "accumulation": 2, "step": "scale_meets_2"},
+    "adamw_scale_accumulate_3_of_4": {
+        "samples": 128, "optimizer": ADAMW, "accumulation": 3, "step": "scale_at_0_and_1",
+    },
+    "adamw_scaled_loss_read_linear_to_zero": {
+        "optimizer": ADAMW, "step": "scale_grows", "read_every": 1, "scheduler": linear(6),
+    },
+    "accumulate_2_of_4_read": {"samples": 128, "accumulation": 2, "read_every": 1},
+    "second_term_read": {"step": "second_term", "read_every": 2},
+    "lengths_read": {"step": "shorter", "epochs": 4, "read_every": 1},
+    "divided_loss": {"step": "divided"},
+    "subtracted_loss": {"step": "subtracted"},
+    "second_term": {"step": "second_term"},
+    "adamw_second_term": {"optimizer": ADAMW, "step": "second_term"},
+    "lengths": {"step": "shorter", "epochs": 5},
+    "momentum_lengths": {"optimizer": MOMENTUM, "step": "shorter", "epochs": 5},
+    "above_fractions": {"step": "above_fractions"},
+    "above_integers": {"step": "above_integers"},
+    "power": {"step": "power"},
+    "masked": {"step": "masked"},
+    "clamped": {"step": "clamped"},
+    "two_terms_meet": {"step": "two_terms"},
+    "list": {"step": "list"},
+    "clip_limits": {"limits": [0.5 + n / 4 for n in range(9)]},
+    "adamw_clip_limits_scaled": {
+        "optimizer": ADAMW, "step": "scale_meets_2", "limits": [2 - n / 4 for n in range(8)] + [1.0],
+    },
+}
 DEFAULTS = {"samples": 96, "batch": 32, "epochs": 3, "optimizer": SGD, "accumulation": 1}
 
 
@@ -156,6 +269,7 @@ def measure(case):
     keys = dict(case["optimizer"])
     kind = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop", "adagrad": "Adagrad"}[keys.pop("type")]
     optimizer = getattr(torch.optim, kind)(model.parameters(), **keys)
+    make_loss = STEPS[case["step"]] if "step" in case else lambda f, model, x, y, n: f.cross_entropy(model(x), y)
     data = torch.utils.data.TensorDataset(torch.randn(samples, 64), torch.randint(10, (samples,)))
     plain = torch.utils.data.DataLoader(data, case["batch"], drop_last=case.get("drop_last", False))
     batches = loaders.MpDeviceLoader(plain, device)
@@ -175,11 +289,13 @@ def measure(case):
             if index > 0:
                 steps.append(counts())
             step += 1
-            loss = nn.functional.cross_entropy(model(x), y)
+            loss = make_loss(nn.functional, model, x, y, step - 1)
             (loss / accumulation if accumulation > 1 else loss).backward()
             if (index + 1) % accumulation == 0 or index + 1 == len(batches):
                 if "clip_grad_norm" in case:
                     nn.utils.clip_grad_norm_(model.parameters(), case["clip_grad_norm"])
+                if "limits" in case:
+                    nn.utils.clip_grad_norm_(model.parameters(), case["limits"][updates])
                 if "clip_grad_value" in case:
                     nn.utils.clip_grad_value_(model.parameters(), case["clip_grad_value"])
                 for group in optimizer.param_groups:

@@ -3,6 +3,8 @@
 `uses` is measured: for each op that torch.optim hands scalars to, how torch_xla takes them.  `special`: 0 and +-1 are
 constants of the graph, looked at as the f32 or the f64 that the scalar is; `pool`: scalars of one pool whose values
 are equal in its dtype are one parameter of the graph, so that their parting, or meeting, is another graph.
+`functions`: the same of ops that users hand numbers to.  `special` as above, none: every value is a part of the graph;
+`float` and `integer`: the dtype in which 0.3 and 3 are uploaded.
 `cases` are traced: the scalars of one parameter in each step of torch.optim's code for XLA devices, in order.
 """
 
@@ -39,10 +41,42 @@ USES = {
 }
 
 
+# `x`: a tensor, of f32 where the name says nothing else.
+FUNCTIONS = {
+    "add": lambda x, s: x + s,
+    "sub": lambda x, s: x - s,
+    "sub_from": lambda x, s: s - x,
+    "mul": lambda x, s: s * x,
+    "div": lambda x, s: x / s,
+    "div_by": lambda x, s: s / x,
+    "pow": lambda x, s: x**s,
+    "pow_of": lambda x, s: s**x,
+    "minimum": lambda x, s: x.clamp(max=s),
+    "maximum": lambda x, s: x.clamp(min=s),
+    "eq": lambda x, s: x == s,
+    "ne": lambda x, s: x != s,
+    "lt": lambda x, s: x < s,
+    "le": lambda x, s: x <= s,
+    "gt": lambda x, s: x > s,
+    "ge": lambda x, s: x >= s,
+    "clamp": lambda x, s: x.clamp(s, 9),
+    "where": lambda x, s: torch.where(x > 9, x, s),
+    "masked_fill": lambda x, s: x.masked_fill(x > 9, s),
+    "full_like": lambda x, s: torch.full_like(x, s),
+    "leaky_relu": lambda x, s: torch.nn.functional.leaky_relu(x, s),
+    "elu": lambda x, s: torch.nn.functional.elu(x, s),
+    "mul_bf16": lambda x, s: x.to(torch.bfloat16) * s,
+    "mul_f64": lambda x, s: x.to(torch.float64) * s,
+    "mul_i64": lambda x, s: x.to(torch.int64) * s,
+    "gt_i64": lambda x, s: x.to(torch.int64) > s,
+}
+
+
 def graph_hash(f):
     x, y = torch.ones(4, 3).to(DEVICE), torch.ones(4, 3).to(DEVICE)
     torch_xla.sync()
-    return torch_xla._XLAC._get_graph_hash([f(x, y)])
+    results = f(x, y)
+    return torch_xla._XLAC._get_graph_hash(list(results) if isinstance(results, tuple) else [results])
 
 
 def special_dtype(op):
@@ -73,6 +107,31 @@ def measured_uses():
         shares = [other for other, f in USES.items() if pool_of(op, f) is not None]
         assert all(pool_of(op, USES[other]) == pool for other in shares)
         rows.append({"name": name, "special": special_dtype(op), "pool": pool, "shares_with": shares})
+    return rows
+
+
+def uploaded_as(f, s, other):
+    """The dtype in which f's number shares a parameter with that of an op that has it so."""
+    like = {"f32": (USES["mul"], s), "f64": (USES["addcmul"], float(s)), "i64": (USES["addcmul"], int(s))}
+    found = []
+    for dtype, (op, number) in like.items():
+        with_number = lambda t: graph_hash(lambda x, y: (f(x, s), op(x, y, t)))
+        if number == s and with_number(number) != with_number(type(number)(other)):
+            found.append(dtype)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def measured_functions():
+    rows = []
+    for name, f in FUNCTIONS.items():
+        of = lambda s: graph_hash(lambda x, y: f(x, s))
+        if of(0.3) != of(0.7):
+            rows.append({"name": name})
+            continue
+        integers = "f64" if name == "mul_f64" else uploaded_as(f, 3, 4)
+        row = {"special": special_dtype(lambda x, y, s: f(x, s)), "float": uploaded_as(f, 0.3, 0.4)}
+        rows.append({"name": name, **row, "integer": integers})
     return rows
 
 
@@ -140,4 +199,4 @@ CASES = [
 
 if __name__ == "__main__":
     about = "Scalars of torch.optim's steps, and how torch_xla takes them."
-    write("xla/scalars.json", about, CASES, versions=(torch_xla,), uses=measured_uses())
+    write("xla/scalars.json", about, CASES, versions=(torch_xla,), uses=measured_uses(), functions=measured_functions())

@@ -1,0 +1,137 @@
+#include "tests/train/xla_steps.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace runner::train::xla {
+namespace {
+
+using testing::Golden;
+
+// STEPS of the script; `n`: the number of the step, from 0.
+constexpr const char* kSteps = R"(local nn = require "nn"
+local entropy = nn.cross_entropy
+
+local function scaled(scale)
+  return function(model, x, y, n) return entropy(model(x), y) * scale(n) end
+end
+
+local function above(threshold)
+  return function(model, x, y, n)
+    local logits = model(x)
+    return entropy(logits, y) + (logits * logits:gt(threshold(n)):cast("f32")):mean()
+  end
+end
+
+local steps = {
+  plain = function(model, x, y) return entropy(model(x), y) end,
+  scale_grows = scaled(function(n) return 1 + n / 10 end),
+  scale_at_0_and_1 = scaled(function(n) return (n % 4) * 0.5 end),
+  scale_falls_to_0 = scaled(function(n) return math.max(0.0, 1 - n / 4) end),
+  scale_meets_09 = scaled(function(n) return 0.5 + n / 10 end),
+  scale_meets_2 = scaled(function(n) return 1.5 + n / 4 end),
+  divided = function(model, x, y, n) return entropy(model(x), y) / (0.5 + n / 4) end,
+  subtracted = function(model, x, y, n) return -(n / 4 - entropy(model(x), y)) end,
+  second_term = function(model, x, y, n)
+    local logits = model(x)
+    local loss = entropy(logits, y)
+    if n % 2 == 0 then return loss end
+    return loss + 0.5 * (logits * logits):mean()
+  end,
+  shorter = function(model, x, y, n)
+    local length = ({32, 24, 16, 32, 8})[n % 5 + 1]
+    return entropy(model(x:slice(1, 1, length)), y:slice(1, 1, length))
+  end,
+  above_fractions = above(function(n) return n / 4 end),
+  above_integers = above(function(n) return n end),
+  power = function(model, x, y, n)
+    local logits = model(x)
+    return entropy(logits, y) + ((logits:abs() + 1) ^ (2 + n % 2)):mean()
+  end,
+  masked = function(model, x, y, n)
+    local logits = model(x)
+    local filled = logits:masked_fill(logits:gt(0), n / 4)
+    return entropy(logits, y) + nn.where(logits:lt(0.25), filled, 1 - n / 4):mean()
+  end,
+  clamped = function(model, x, y, n) return entropy(model(x):clamp(-1 - n / 4, 1 + n / 4), y) end,
+  two_terms = function(model, x, y, n)
+    local logits = model(x)
+    return entropy(logits, y) * (0.5 + n / 10) + (logits * logits):mean() * 0.9
+  end,
+  list = function(model, x, y, n)
+    local numbers = {}
+    for i = 0, 9 do numbers[i + 1] = (n + i) / 10 end
+    return entropy(model(x) * nn.tensor(numbers), y)
+  end,
+}
+)";
+
+std::string name_of_step(const Golden& item) {
+  return item.has("step") ? item["step"].text() : "plain";
+}
+
+// Reads the loss in each n-th step, the number of which is n + 1.
+std::string read_of(const Golden& item) {
+  return item.has("read_every") ? fmt::format("if (n + 1) % {} == 0 then loss:item() end", item["read_every"].integer())
+                                : "";
+}
+
+}  // namespace
+
+bool needs_hook(const Golden& item) {
+  return item.has("read_every") || item.has("step");
+}
+
+std::string step_hook(const Golden& item) {
+  return kSteps + fmt::format(R"(
+local n = -1
+return {{training_step = function(acc, batch)
+  n = n + 1
+  local loss = steps.{}(acc.model, batch.features, batch.labels, n)
+  {}
+  return loss
+end}}
+)",
+                              name_of_step(item), read_of(item));
+}
+
+namespace {
+
+std::string clip_of(const Golden& item) {
+  if (item.has("limits"))
+    return fmt::format("acc:clip_grad_norm(({{{}}})[updates + 1])", fmt::join(item["limits"].numbers(), ", "));
+  for (const char* clip : {"clip_grad_norm", "clip_grad_value"})
+    if (item.has(clip)) return fmt::format("acc:{}({})", clip, item[clip].number());
+  return "";
+}
+
+}  // namespace
+
+std::string loop_hook(const Golden& item) {
+  return kSteps + fmt::format(R"(
+local n, updates = -1, 0
+return {{train = function(acc)
+  for _ in acc:epochs() do
+    for batch in acc:batches("train") do
+      acc:print("another batch")
+      n = n + 1
+      local loss = steps.{}(acc.model, batch.features, batch.labels, n)
+      acc:accumulate(function()
+        acc:backward(loss)
+        if acc.sync_gradients then
+          {}
+          updates = updates + 1
+        end
+        acc.optimizer:step()
+        acc.scheduler:step()
+        acc.optimizer:zero_grad()
+      end)
+      {}
+    end
+  end
+end}}
+)",
+                              name_of_step(item), clip_of(item), read_of(item));
+}
+
+}  // namespace runner::train::xla

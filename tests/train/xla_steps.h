@@ -1,0 +1,17 @@
+// Hooks that train as tests/golden/xla/compiles.py does.
+#pragma once
+
+#include <string>
+
+#include "tests/golden/golden.h"
+
+namespace runner::train::xla {
+
+// Whether a case cannot be trained by the recipe alone.
+bool needs_hook(const testing::Golden& item);
+// A hook with a training step.
+std::string step_hook(const testing::Golden& item);
+// A hook with a loop of its own, where a batch ends as in the script.
+std::string loop_hook(const testing::Golden& item);
+
+}  // namespace runner::train::xla
