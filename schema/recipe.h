@@ -269,7 +269,8 @@ enum class TpuDialect { kXla2, kXla17, kClean };
 struct TpuSpec {
   TpuGeneration generation = TpuGeneration::kV3;
   TpuDialect dialect = TpuDialect::kXla2;
-  int64_t device_prefetch_size = 8;  // batches that wait on the device
+  int64_t loader_prefetch_size = 16;  // batches that wait on the host
+  int64_t device_prefetch_size = 8;   // batches that wait on the device
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   Rounding rounding = Rounding::kPerOp;
   bool auto_mark_step = true;         // before each batch, or each batches_per_execution of them

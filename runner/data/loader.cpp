@@ -57,6 +57,21 @@ struct Layout {
   }
 };
 
+// From its beginning to its end the consumer waits.
+class Wait {
+ public:
+  explicit Wait(InputUse* use) : use_(use), begin_(use != nullptr ? backends::monotonic_ns() : 0) {}
+  ~Wait() {
+    if (use_ != nullptr) use_->wait_ns += backends::monotonic_ns() - begin_;
+  }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+ private:
+  InputUse* const use_;
+  const int64_t begin_;
+};
+
 }  // namespace
 
 // Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds batch taken − 1
@@ -215,7 +230,7 @@ struct Loader::Ring {
   void assemble_early() {
     assembled = true;
     try {
-      assemble(taken);
+      assemble_in_time();
     } catch (...) {
       failure = std::current_exception();
     }
@@ -233,6 +248,8 @@ struct Loader::Ring {
     const auto is_there = [&] { return produced.load() > taken || failed.load(); };
     if (is_there()) return true;
     const backends::ScopedSpan span(backends::SpanKind::kData, "wait for batch");
+    const Wait counted(spec.use);
+    waited = true;
     std::unique_lock lock(mutex);
     consumer_waits.store(true);
     while (!is_there() && !give_up()) wake_consumer.wait_for(lock, kBetweenLooks, is_there);
@@ -242,19 +259,36 @@ struct Loader::Ring {
 
   const Batch& take() {
     if (spec.prefetch == 0) {
-      if (!std::exchange(assembled, false)) assemble(taken);
+      if (!std::exchange(assembled, false)) assemble_in_time();
       if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
+      count_taken(0);
       ++taken;
       return batches[0];
     }
     released.store(taken);  // the previous batch's slot is free
-    if (producer_waits.load() && produced.load() - taken <= depth / 2) wake(wake_producer);
-    if (produced.load() == taken) wait_for_batch();
+    const int64_t ready = produced.load() - taken;
+    if (producer_waits.load() && ready <= depth / 2) wake(wake_producer);
+    if (ready == 0) wait_for_batch();
+    count_taken(ready);
     return batches[static_cast<size_t>(taken++ % depth)];
+  }
+
+  // The consumer's, for spec.use.
+  void count_taken(int64_t ready) {
+    if (spec.use == nullptr) return;
+    ++spec.use->batches;
+    spec.use->ready += std::exchange(waited, false) ? 0 : ready;
+    spec.use->ahead = depth - 1;
+  }
+  void assemble_in_time() {
+    const Wait counted(spec.use);
+    assemble(taken);
   }
 
   void wait_for_batch() {
     const backends::ScopedSpan span(backends::SpanKind::kData, "wait for batch");
+    const Wait counted(spec.use);
+    waited = true;
     std::unique_lock lock(mutex);
     consumer_waits.store(true);
     wake_consumer.wait(lock, [&] { return produced.load() > taken || failed.load(); });
@@ -281,7 +315,8 @@ struct Loader::Ring {
   std::vector<Batch> batches;
   std::exception_ptr failure;  // set before `failed`
 
-  int64_t taken = 0;  // the consumer's
+  int64_t taken = 0;    // the consumer's
+  bool waited = false;  // for the batch that it takes next
   // Without a thread: what may end assemble() early, and whether the batch that is taken next is there.
   const std::function<bool()>* given_up = nullptr;
   bool assembled = false;

@@ -57,6 +57,17 @@ struct Batch {
   }
 };
 
+// How the consumer of loaders has been served.
+struct InputUse {
+  int64_t batches = 0;  // that it has taken
+  int64_t ready = 0;    // that were ready each time when it asked, added up
+  int64_t ahead = 0;    // the most that can be
+  int64_t wait_ns = 0;  // for a batch; without a thread, to make it
+
+  double mean_ready() const { return batches > 0 ? static_cast<double>(ready) / static_cast<double>(batches) : 0; }
+  double wait_seconds() const { return static_cast<double>(wait_ns) * 1e-9; }
+};
+
 struct LoaderSpec {
   bool shuffle = true;
   uint64_t seed = 0;
@@ -68,6 +79,7 @@ struct LoaderSpec {
   std::shared_ptr<Transform> transform = nullptr;  // null: none; of this loader alone
   bool without_repeats = false;  // shares are not completed: for who takes means of a batch without its mask
   bool never_empty = false;      // a replica that has no batch gets one sample of the epoch, which weighs 0
+  InputUse* use = nullptr;       // where it is counted; null: nowhere
 };
 
 class Loader {

@@ -44,6 +44,14 @@ json::Value fitted_json(const std::optional<train::FittedBatch>& fitted) {
        })}};
 }
 
+json::Value input_json(const data::InputUse& input) {
+  if (input.batches == 0) return {};
+  return json::Object{{"batches", input.batches},
+                      {"ready", input.mean_ready()},
+                      {"most_ready", input.ahead},
+                      {"wait_seconds", input.wait_seconds()}};
+}
+
 json::Object run_json(const train::RunResult& result) {
   json::Object metrics;
   for (const auto& [name, range] : result.metrics) {
@@ -61,6 +69,7 @@ json::Object run_json(const train::RunResult& result) {
           {"skipped_steps", result.skipped_steps},
           {"samples", result.samples},
           {"repeated_samples", result.repeated_samples},
+          {"input", input_json(result.input)},
           {"seconds", result.seconds},
           {"first_step_seconds", result.first_step_seconds ? json::Value(*result.first_step_seconds) : json::Value()},
           {"metrics", std::move(metrics)},

@@ -30,6 +30,16 @@ std::string ranges_text(const train::RunResult& result, int width, bool color) {
   return text;
 }
 
+// Where training has waited for its data for a part of the time that is worth a word.
+std::string input_text(const train::RunResult& result) {
+  constexpr double kWorthAWord = 0.1;
+  const data::InputUse& input = result.input;
+  const double share = result.seconds > 0 ? input.wait_seconds() / result.seconds : 0;
+  if (share < kWorthAWord) return "";
+  return fmt::format("the device waited {} for input, {:.0f} % of the time: {:.1f} of {} batches were ready",
+                     duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
+}
+
 }  // namespace
 
 std::string summary_text(const train::RunResult& result, int width, bool color) {
@@ -44,6 +54,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   if (result.repeated_samples > 0) samples += fmt::format(" ({} repeated)", result.repeated_samples);
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, samples);
+  if (const std::string input = input_text(result); !input.empty()) text += input + '\n';
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_text(result, width, color);
   if (!result.states.empty()) text += fmt::format("\nstates {}\n", fmt::join(result.states, ", "));

@@ -259,6 +259,7 @@ void ReplicaRun::finish() {
   result.skipped_steps = counters.windows - counters.applied;
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
+  result.input = input_use_;
   if (log_->stopped_early())
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, log_->patience().evaluations);

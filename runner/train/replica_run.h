@@ -76,7 +76,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   void adopt_accumulation();
 
   // From the next batch on.
-  data::LoaderSpec loader_spec() const override;
+  data::LoaderSpec loader_spec() override;
   void train();
   void begin_window() override;
 
@@ -208,6 +208,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   bool save_due_ = false;                 // behind the newest window
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
+  data::InputUse input_use_;              // counted by the loaders of training
 };
 
 }  // namespace runner::train

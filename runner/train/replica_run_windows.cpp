@@ -41,17 +41,29 @@ void ReplicaRun::adopt_accumulation() {
   session_.count_steps_from(position_, 0);
 }
 
+namespace {
+
+// A device loader has a queue on the host and one on the device.
+int64_t batches_ahead(const schema::Recipe& recipe) {
+  const bool queues = recipe.backend == schema::Backend::kTpu && recipe.data.prefetch > 0;
+  const int64_t queued = recipe.tpu.loader_prefetch_size + recipe.tpu.device_prefetch_size;
+  return queues ? std::max(recipe.data.prefetch, queued) : recipe.data.prefetch;
+}
+
+}  // namespace
+
 // A hook may meet the others in any step: it is asked in each, also where a replica has no samples.
-data::LoaderSpec ReplicaRun::loader_spec() const {
+data::LoaderSpec ReplicaRun::loader_spec() {
   const bool of_hook = has(hooks_.get(), HookEntry::kTrainingStep);
   return {.shuffle = recipe_.data.shuffle,
           .seed = session_.data_seed(),
           .replica = session_.rank(),
           .from = position_,
-          .prefetch = recipe_.data.prefetch,
+          .prefetch = batches_ahead(recipe_),
           .transform = hooks_ ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
-          .never_empty = of_hook || session_.own_loop || session_.trainer.is_local()};
+          .never_empty = of_hook || session_.own_loop || session_.trainer.is_local(),
+          .use = &input_use_};
 }
 
 void ReplicaRun::train() {

@@ -26,6 +26,7 @@
 
 #include "backends/tpu/metrics_snapshot.h"
 #include "runner/data/load.h"
+#include "runner/data/loader.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/memory_use.h"
 #include "runner/train/step/hooks.h"
@@ -82,6 +83,7 @@ struct RunResult {
   int64_t skipped_steps = 0;
   int64_t samples = 0;
   int64_t repeated_samples = 0;              // read once more, to fill up batches
+  data::InputUse input = {};                 // of training on rank 0, by this process
   double seconds = 0;                        // from the start of the process until the last state is committed
   std::optional<double> first_step_seconds;  // from the start of the process until the first window is done
   std::map<std::string, MetricRange> metrics;

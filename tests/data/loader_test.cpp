@@ -1,6 +1,9 @@
 #include "runner/data/loader.h"
 
+#include <atomic>
 #include <map>
+#include <thread>
+#include <utility>
 
 #include "runner/data/load.h"
 #include "runner/data/order.h"
@@ -65,6 +68,47 @@ TEST_F(LoaderTest, WaitsForWhatAThreadPrepares) {
   }
   EXPECT_TRUE(loader.wait([] { return false; })) << "there is an error to give";
   EXPECT_THROW(loader.next(), Error);
+}
+
+// Its transform lets a batch begin only when the consumer waits for it, or holds the one before.
+class Lagging : public Transform {
+ public:
+  void apply(const Sample& sample) override {
+    while (sample.batch >= allowed.load()) std::this_thread::yield();
+  }
+  std::atomic<int64_t> allowed{0};
+};
+
+TEST_F(LoaderTest, CountsHowItsConsumerIsServed) {
+  const Dataset data = counting(50);
+  const DataPlan plan({.samples = 50, .batch_size = 10});
+  InputUse alone, served;
+  Loader sequential(data, plan, {.epochs = 1, .prefetch = 0, .use = &alone});
+  for (int i = 0; i < 5; ++i) sequential.next();
+  EXPECT_EQ(alone.batches, 5);
+  EXPECT_EQ(alone.ready, 0);
+  EXPECT_EQ(alone.ahead, 0);
+  EXPECT_GT(alone.wait_ns, 0);
+
+  const auto lagging = std::make_shared<Lagging>();
+  Loader threaded(data, plan, {.epochs = 1, .prefetch = 2, .transform = lagging, .use = &served});
+  bool asked = false;
+  EXPECT_TRUE(threaded.wait([&] {
+    if (std::exchange(asked, true)) lagging->allowed = 1;
+    return false;
+  }));
+  threaded.next();
+  EXPECT_EQ(served.batches, 1);
+  EXPECT_EQ(served.ready, 0) << "it had to wait";
+  EXPECT_GT(served.wait_ns, 0);
+  const int64_t waited = served.wait_ns;
+  lagging->allowed = 100;
+  EXPECT_TRUE(threaded.wait([] { return false; }));
+  for (int i = 1; i < 5; ++i) threaded.next();
+  EXPECT_EQ(served.batches, 5);
+  EXPECT_GE(served.wait_ns, waited);
+  EXPECT_GE(served.mean_ready(), 0);
+  EXPECT_LE(served.mean_ready(), static_cast<double>(served.ahead));
 }
 
 TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {

@@ -20,7 +20,7 @@ class LoopHost {
   virtual ~LoopHost() = default;
   virtual int64_t step() const = 0;                               // finished windows
   virtual data::Position position() const = 0;                    // of the next batch
-  virtual data::LoaderSpec loader_spec() const = 0;               // from there on
+  virtual data::LoaderSpec loader_spec() = 0;                     // from there on
   virtual void set_position(const data::Position& position) = 0;  // no window is under way
   virtual const TrainingWindow& window() const = 0;  // under way, where a run of the recipe's loop goes on inside one
   virtual bool finished() const = 0;                 // the last step is done
