@@ -4,6 +4,7 @@
 
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/passes/rewriter.h"
+#include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
 #include "schema/error.h"
@@ -69,7 +70,8 @@ std::vector<std::string> LoweredGraph::check_memory(const Hardware& hardware) co
   const DeviceProgram device = on(hardware);
   const HbmOptions options = memory_of(hardware, /*donate=*/true);
   const HbmPlan memory = plan_hbm(device, options);
-  if (!memory.fits()) throw Error(ErrorKind::kRun, resource_exhausted_text(device, options, memory));
+  if (!memory.fits())
+    throw OutOfMemory(resource_exhausted_text(device, options, memory), memory.used(), memory.usable());
   return padding_texts(device, memory);
 }
 

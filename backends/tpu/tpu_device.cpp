@@ -171,7 +171,9 @@ class EmulatedTpu : public TpuDevice {
   size_t temporary_bytes() const override { return host_->temporary_bytes(); }
   void release_temporary() override { host_->release_temporary(); }
 
-  void set_state_tensors(std::vector<std::vector<TensorType>> tensors) override { state_tensors_ = std::move(tensors); }
+  StateTensors set_state_tensors(StateTensors tensors) override {
+    return std::exchange(state_tensors_, std::move(tensors));
+  }
   const std::deque<Graph>& graphs() const override { return cache_.compiled(); }
   MetricsSnapshot metrics() const override { return metrics_.snapshot(); }
   std::vector<std::string> analysis() const override {

@@ -34,8 +34,10 @@ struct TpuOptions {
 
 class TpuDevice : public Device {
  public:
-  // The tensors that each state of every graph holds, by index: a flat buffer of parameters is one for each of them.
-  virtual void set_state_tensors(std::vector<std::vector<TensorType>> tensors) = 0;
+  // The tensors that each state of every graph holds from now on, by index: a flat buffer of parameters is one for each
+  // of them.  Returns what they were.
+  using StateTensors = std::vector<std::vector<TensorType>>;
+  virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
   // From now on what is there is not compiled, and what is compiled is kept there; it must outlive the device.
   virtual void keep_graphs_in(GraphStore& store) = 0;
   // Of a graph whose states all exist; compiles nothing.

@@ -49,6 +49,7 @@ struct Options {
   int64_t grace = 30;         // days
   int64_t width = kNotGiven;  // that of the terminal
   std::string from;           // a file to import
+  std::string backend;        // of selftest; empty: all
   std::string format, output, model_file, shard_size, metrics_file, artifact, durations;
 };
 

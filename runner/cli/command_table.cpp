@@ -128,9 +128,10 @@ constexpr Argument kRestore[] = {
 constexpr Argument kGc[] = {
     {"--grace", "DAYS", "removes runs that have been in the trash for so long; default: 30", &Options::grace}};
 
-constexpr Argument kSelftest[] = {{"[ID ...]", "",
-                                   "only scenarios whose ids begin so, such as data or state/resume; default: all",
-                                   &Options::words, Kind::kScenario}};
+constexpr Argument kSelftest[] = {
+    {"[ID ...]", "", "only scenarios whose ids begin so, such as data or state/resume; default: all", &Options::words,
+     Kind::kScenario},
+    {"--backend", "cpu|tpu", "only on this one; default: on all that work", &Options::backend}};
 constexpr Argument kCompletion[] = {
     {"SHELL", "bash|zsh|fish|words", "the shell; words is what the scripts ask for", &Options::topic},
     {"[WORD ...]", "", "with words: the command line so far, behind --", &Options::words}};
@@ -271,8 +272,9 @@ constexpr Command kCommands[] = {
 
     {"selftest", Group::kSystem, "train scenarios on all backends, and compare their figures with what must come out",
      "Exit code 1 where a figure is wrong.  Small trainings by real processes, in a folder of their own\n"
-     "that is gone afterwards: about ten seconds.  docs/selftest.md tells what each is for.",
-     kSelftest, "runner selftest\nrunner selftest data process/trigger --json", selftest, report::failure_document},
+     "that is gone afterwards: about half a minute.  docs/selftest.md tells what each is for.",
+     kSelftest, "runner selftest\nrunner selftest --backend tpu\nrunner selftest data process/trigger --json", selftest,
+     report::failure_document},
     {"doctor",
      Group::kSystem,
      "describe this machine, the kernels chosen and the store",

@@ -53,7 +53,7 @@ class Observer {
   virtual void on_step(const Progress& /*progress*/) {}
   virtual void on_evaluation(const Progress& /*progress*/, const std::map<std::string, double>& /*metrics*/) {}
   virtual void on_warning(std::string_view /*text*/) {}
-  virtual void on_print(std::string_view /*text*/) {}  // a hook has something to say
+  virtual void on_print(std::string_view /*text*/) {}   // a hook has something to say
   virtual void on_notice(std::string_view /*text*/) {}  // what takes long
 };
 
@@ -118,8 +118,8 @@ struct RunRequest {
   std::string (*metrics_document)(const backends::tpu::MetricsSnapshot& metrics);
   const std::atomic<int>& stop;  // 1: finish the window, save a state, return kInterrupted
   bool record_batches = false;
-  std::string binary_version = {};  // of this program, for the record
-  std::string build_id = {};        // tells builds of one version apart
+  std::string binary_version = {};               // of this program, for the record
+  std::string build_id = {};                     // tells builds of one version apart
   std::chrono::milliseconds long_compile{2000};  // after which a graph that is compiled is told of
   // What the attempt runs on and from, the hook aside, which the run adds: recorded with the attempt.
   std::optional<store::Provenance> provenance = {};

@@ -58,7 +58,8 @@ class Figures : public ::testing::Test {
 
   Folder folder_;
   train::ChildWatch watch_;
-  scenarios::Workbench bench_{folder_.path(), "cpu", watch_};
+  const scenarios::Backend backend_{"cpu", {}};
+  scenarios::Workbench bench_{folder_.path(), backend_, watch_};
 };
 
 TEST_F(Figures, AreRightOnlyWhereTheyAre) {

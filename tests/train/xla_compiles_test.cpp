@@ -74,7 +74,7 @@ class LoopRun : public LoopHost, public RunControl {
 
   int64_t step() const override { return session_.trainer.counters.windows; }
   data::Position position() const override { return position_; }
-  data::LoaderSpec loader_spec() const override { return {.from = position_, .prefetch = 0}; }
+  data::LoaderSpec loader_spec() override { return {.from = position_, .prefetch = 0}; }
   void set_position(const data::Position& position) override { position_ = position; }
   const TrainingWindow& window() const override { return window_; }
   bool finished() const override { return position_.epoch == session_.recipe.train.epochs; }

@@ -37,7 +37,16 @@ report::ScenarioResult row_of(const Scenario& scenario, std::string_view backend
           .figures = {}};
 }
 
-report::ScenarioResult run(const Scenario& scenario, std::string_view backend, const train::ChildWatch& watch) {
+// That of the name, or all.
+std::vector<scenarios::Backend> chosen_backends(const std::string& name) {
+  std::vector<scenarios::Backend> chosen;
+  for (const scenarios::Backend& backend : scenarios::backends())
+    if (name.empty() || name == backend.name) chosen.push_back(backend);
+  return chosen;
+}
+
+report::ScenarioResult run(const Scenario& scenario, const scenarios::Backend& backend,
+                           const train::ChildWatch& watch) {
   const ScratchFolder folder("selftest");
   scenarios::Workbench bench(folder.path(), backend, watch);
   const auto start = std::chrono::steady_clock::now();
@@ -46,7 +55,7 @@ report::ScenarioResult run(const Scenario& scenario, std::string_view backend, c
   } catch (const std::out_of_range&) {  // a document lacks what the scenario reads of it
     bench.equal("what the program prints", "a part is missing", "all of it");
   }
-  report::ScenarioResult result = row_of(scenario, backend);
+  report::ScenarioResult result = row_of(scenario, backend.name);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.figures = std::move(bench.figures);
   return result;
@@ -55,6 +64,7 @@ report::ScenarioResult run(const Scenario& scenario, std::string_view backend, c
 }  // namespace
 
 int selftest(const Options& options, report::Output& out) {
+  const std::vector<scenarios::Backend> backends = chosen_backends(options.backend);
   const train::ChildWatch watch;
   std::vector<report::ScenarioResult> results;
   for (const Scenario& scenario : chosen(options.words)) {
@@ -62,8 +72,9 @@ int selftest(const Options& options, report::Output& out) {
       results.push_back(row_of(scenario, ""));
       continue;
     }
-    for (const std::string_view backend : scenarios::backends()) {
-      if (out.live()) out.talk(fmt::format("\r\033[K{} on {}", scenario.id, backend));
+    for (const scenarios::Backend& backend : backends) {
+      if (!scenario.only.empty() && scenario.only != backend.name) continue;
+      if (out.live()) out.talk(fmt::format("\r\033[K{} on {}", scenario.id, backend.name));
       results.push_back(run(scenario, backend, watch));
     }
   }

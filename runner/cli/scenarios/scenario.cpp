@@ -5,7 +5,9 @@
 namespace runner::cli::scenarios {
 namespace {
 
-constexpr std::array<std::string_view, 1> kBackends{"cpu"};
+// One process where a scenario says nothing, and the bits of the CPU.
+const std::array<Backend, 2> kBackends{
+    {{"cpu", {"backend=cpu"}}, {"tpu", {"backend=tpu", "num_processes=1", "tpu.matmul_precision=highest"}}}};
 
 }  // namespace
 
@@ -17,7 +19,7 @@ std::vector<Scenario> all_scenarios() {
   return all;
 }
 
-std::span<const std::string_view> backends() {
+std::span<const Backend> backends() {
   return kBackends;
 }
 

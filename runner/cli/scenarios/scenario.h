@@ -19,6 +19,7 @@ struct Scenario {
   std::string_view about;
   void (*check)(Workbench& bench) = nullptr;  // null: it cannot be run here
   std::string_view reason = {};               // why it cannot
+  std::string_view only = {};                 // the backend that it is of; empty: any
 };
 
 std::span<const Scenario> data_scenarios();
@@ -32,7 +33,7 @@ std::span<const Scenario> scenarios_elsewhere();
 // All of them, in this order.
 std::vector<Scenario> all_scenarios();
 
-// The backends that they are run on, as recipes name them.
-std::span<const std::string_view> backends();
+// The backends that they are run on.
+std::span<const Backend> backends();
 
 }  // namespace runner::cli::scenarios

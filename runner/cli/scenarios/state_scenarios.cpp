@@ -140,7 +140,7 @@ constexpr Scenario kScenarios[] = {
     {"state/retention", "49", "the newest two of eleven states are kept", retention},
     {"state/shapes", "53", "a state of another model is refused by the name of a tensor", refuses_other_models},
     {"memory/estimate", "32, 59", "a run takes the memory that was estimated", estimates},
-    {"memory/batch_size", "55", "batches are halved until they fit, and train the same", fits},
+    {"memory/batch_size", "55", "batches are halved until they fit, and train the same", fits, "", "cpu"},
     {"recipe/precedence", "58", "command line before recipe before include before default", precedence},
     {"recipe/errors", "58", "everything wrong with a recipe is told at once", wrong_recipes},
 };

@@ -83,7 +83,7 @@ Words with(Words settings, const Words& more) {
   return settings;
 }
 
-Workbench::Workbench(std::filesystem::path folder, std::string_view backend, const train::ChildWatch& watch)
+Workbench::Workbench(std::filesystem::path folder, const Backend& backend, const train::ChildWatch& watch)
     : folder_(std::move(folder)), backend_(backend), watch_(watch) {
   write("recipe.yaml", kRecipe);
   write("figure.lua", kFigureModule);
@@ -106,7 +106,8 @@ int64_t Workbench::lines(const std::string& name) const {
 
 Ran Workbench::run(const Words& words) const {
   Words all = with({"runner", "--db", "runner.db", "--color", "never"}, {});
-  all.insert(all.begin() + 1, words.begin(), words.end());
+  const Words command = on_backend(words);
+  all.insert(all.begin() + 1, command.begin(), command.end());
   std::vector<char*> arguments;
   for (std::string& word : all) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -125,8 +126,16 @@ Ran Workbench::run(const Words& words) const {
           .seconds = elapsed.count()};
 }
 
+Words Workbench::on_backend(const Words& words) const {
+  constexpr std::string_view kBegins[] = {"exec", "plan", "estimate", "verify-resume"};
+  if (std::ranges::find(kBegins, words.front()) == std::end(kBegins)) return words;
+  Words settings{words[0], words[1]};
+  settings.insert(settings.end(), backend_.settings.begin(), backend_.settings.end());
+  return with(std::move(settings), {words.begin() + 2, words.end()});
+}
+
 Words Workbench::train_words(const std::string& name, const Words& settings) const {
-  return with({"exec", "recipe.yaml", "--quiet", "--json", "name=" + name, "backend=" + backend_}, settings);
+  return with({"exec", "recipe.yaml", "--quiet", "--json", "name=" + name}, settings);
 }
 
 json::Value Workbench::trained(const std::string& name, const Ran& ran) {
@@ -150,7 +159,7 @@ json::Value Workbench::train_with_hook(const std::string& name, std::string_view
 }
 
 json::Value Workbench::plan(const Words& settings) {
-  const Ran ran = run(with({"plan", "recipe.yaml", "--json", "backend=" + backend_}, settings));
+  const Ran ran = run(with({"plan", "recipe.yaml", "--json"}, settings));
   if (ran.exit_code != 0) equal("plan", error_line(ran.err), "a plan");
   return json::parse(ran.out);
 }

@@ -31,17 +31,23 @@ inline std::string processes(int count) {
   return "num_processes=" + std::to_string(count);
 }
 
+// What a scenario runs on: settings that go in front of a scenario's own.
+struct Backend {
+  std::string_view name;
+  std::vector<std::string_view> settings;
+};
+
 class Workbench {
  public:
   // The folder must exist and be empty.
-  Workbench(std::filesystem::path folder, std::string_view backend, const train::ChildWatch& watch);
+  Workbench(std::filesystem::path folder, const Backend& backend, const train::ChildWatch& watch);
 
   // A file in the folder.
   void write(const std::string& name, std::string_view text) const;
   bool has(const std::string& name) const;
   int64_t lines(const std::string& name) const;
 
-  // Runs `runner WORDS…` in the folder, whose runner.db is the store.
+  // Runs `runner WORDS…` in the folder, whose runner.db is the store; what begins with a recipe, on the backend.
   Ran run(const Words& words) const;
 
   // Trains recipe.yaml (kRecipe in the source, unless it was written anew) with these settings under this name.  An
@@ -69,11 +75,12 @@ class Workbench {
   std::vector<report::Figure> figures;
 
  private:
+  Words on_backend(const Words& words) const;
   Words train_words(const std::string& name, const Words& settings) const;
   json::Value trained(const std::string& name, const Ran& ran);
 
   const std::filesystem::path folder_;
-  const std::string backend_;
+  const Backend& backend_;
   const train::ChildWatch& watch_;
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/runtime/available_memory.h"
+#include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/memory_use.h"
@@ -47,16 +48,23 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   const MemoryUse arrays = trial.trainer().arrays_memory();
   const int64_t resident = arrays.total();
   const int64_t memory = memory_of_a_process(device, recipe, arrays.common);
+  int64_t limit = memory;  // a device's own memory may be less
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.trainer().set_most_at_once(samples);
-    int64_t steps = trial.trainer().temporary_bytes_of_window(plan);
-    if (in_evaluation > 0) steps = std::max(steps, trial.trainer().temporary_bytes_of_evaluation(in_evaluation));
-    attempts.push_back({samples, resident + steps, resident + steps <= memory});
+    try {
+      int64_t steps = trial.trainer().temporary_bytes_of_window(plan);
+      if (in_evaluation > 0) steps = std::max(steps, trial.trainer().temporary_bytes_of_evaluation(in_evaluation));
+      attempts.push_back({samples, resident + steps, resident + steps <= memory});
+    } catch (const backends::OutOfMemory& error) {
+      if (samples == 1) throw;
+      attempts.push_back({samples, error.bytes(), false});
+      limit = error.limit();
+    }
     if (!attempts.back().fits && samples == 1) fail_with(attempts, resident, memory);
     if (!attempts.back().fits) continue;
     FittedBatch fitted = fitted_before(samples, recipe, plan);
-    fitted.memory_bytes = memory;
+    fitted.memory_bytes = limit;
     fitted.attempts = std::move(attempts);
     return fitted;
   }

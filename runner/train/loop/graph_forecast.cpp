@@ -34,9 +34,7 @@ backends::Program graph_of(const StepBuilder& builder, const Trainer::WindowStep
 
 class Forecaster {
  public:
-  Forecaster(Trainer& trainer, backends::tpu::TpuDevice& device) : trainer_(trainer), device_(device) {
-    device_.set_state_tensors(tensors_by_array(trainer.layout(), trainer.model().parameters));
-  }
+  Forecaster(Trainer& trainer, backends::tpu::TpuDevice& device) : trainer_(trainer), device_(device) {}
 
   void training(const data::DataPlan& plan) {
     attempt("training_step", [&] {

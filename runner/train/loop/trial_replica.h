@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/collectives/collectives.h"
+#include "backends/tpu/tpu_device.h"
 #include "runner/train/step/trainer.h"
 #include "schema/error.h"
 
@@ -44,7 +45,16 @@ class TrialReplica {
   TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
       : others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
                                          : std::nullopt),
-        trainer_(recipe, encoding, device, hooks, ranks()) {}
+        trainer_(recipe, encoding, device, hooks, ranks()),
+        tpu_(dynamic_cast<backends::tpu::TpuDevice*>(&device)) {
+    if (tpu_ != nullptr)
+      former_ = tpu_->set_state_tensors(tensors_by_array(trainer_.layout(), trainer_.model().parameters));
+  }
+  ~TrialReplica() {
+    if (tpu_ != nullptr) tpu_->set_state_tensors(std::move(former_));
+  }
+  TrialReplica(const TrialReplica&) = delete;
+  TrialReplica& operator=(const TrialReplica&) = delete;
 
   Trainer& trainer() { return trainer_; }
   // Null: it is the only one.
@@ -53,6 +63,8 @@ class TrialReplica {
  private:
   std::optional<LoneRank> others_;
   Trainer trainer_;
+  backends::tpu::TpuDevice* const tpu_;  // null: the device is another one
+  backends::tpu::TpuDevice::StateTensors former_;
 };
 
 }  // namespace runner::train

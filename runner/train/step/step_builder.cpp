@@ -297,6 +297,13 @@ SampleLosses StepBuilder::losses_of_tokens(Value outputs, Value labels) const {
   return {of_samples(tokens.losses), of_samples(tokens.weights)};
 }
 
+std::vector<backends::ValueId> StepBuilder::Recorded::results() const {
+  std::vector<backends::ValueId> all{outputs, targets, losses, weights, counted};
+  for (const Metric& metric : metrics) all.insert(all.end(), {metric.sum, metric.weight});
+  std::erase(all, backends::kNoValue);
+  return all;
+}
+
 void StepBuilder::Recorded::output_metrics(Program& to) const {
   for (const Metric& metric : metrics) {
     to.output(metric.name, metric.sum);

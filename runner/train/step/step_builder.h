@@ -116,12 +116,15 @@ class StepBuilder {
     std::vector<backends::ValueId> parameters;       // by ParameterId
     backends::ValueId outputs = backends::kNoValue;  // unset where a hook gives losses only
     backends::ValueId targets = backends::kNoValue;  // set where a hook gives its own
-    backends::ValueId losses, weights;
-    backends::ValueId counted;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
-    uint64_t form = 0;          // of the loss of a hook's training step: StepLosses::form
+    backends::ValueId losses = backends::kNoValue, weights = backends::kNoValue;
+    backends::ValueId counted =
+        backends::kNoValue;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
+    uint64_t form = 0;       // of the loss of a hook's training step: StepLosses::form
     std::vector<Metric> metrics;
     nn::HostValues host;  // that a hook hands over: of the inputs behind those of every Program
 
+    // All of these that are there.
+    std::vector<backends::ValueId> results() const;
     // Declares the sums of the metrics as outputs of a Program that goes on from this one.
     void output_metrics(backends::Program& to) const;
   };

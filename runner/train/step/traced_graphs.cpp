@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "backends/graph/needed.h"
 #include "backends/graph/print.h"
-#include "backends/graph/type_text.h"
 #include "backends/tpu/scalar_signature.h"
 #include "runner/train/replicas/packing.h"
 #include "runner/train/step/digest.h"
@@ -20,29 +24,79 @@ namespace {
 
 using backends::Program;
 using backends::Site;
+using backends::TracedScalar;
 using backends::ValueId;
 
 // As a graph travels: what says whether it is another's.
 struct Traced {
   int64_t batch;
-  uint64_t structure[2];
-  uint64_t ops;  // and what they take, whatever the sizes
-  uint64_t numbers;
+  uint64_t digest;
 
-  bool operator==(const Traced&) const = default;
-  bool matches(const Traced& other) const {
-    return batch == other.batch ? *this == other : ops == other.ops && numbers == other.numbers;
-  }
+  bool differs(const Traced& other) const { return batch == other.batch && digest != other.digest; }
 };
 
-uint64_t digest_of_ops(const Program& program) {
-  uint64_t digest = 0;
-  for (ValueId id = 0; id < program.size(); ++id) {
-    digest = mixed(digest, static_cast<uint64_t>(program.node(id).op));
-    for (const ValueId operand : program.operands(id)) digest = mixed(digest, static_cast<uint64_t>(operand));
+// The nodes that roots are computed from, numbered anew, with what of their numbers is part of the graph: a replica may
+// have traced others for values that it reads.
+class LiveNodes {
+ public:
+  LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars)
+      : program_(program), numbers_(static_cast<size_t>(program.size()), backends::kNoValue) {
+    find_nodes(roots);
+    find_scalars(scalars);
   }
-  return digest;
-}
+
+  const std::vector<ValueId>& nodes() const { return nodes_; }
+
+  // What decides that a node is the same; each(word) for each word of it.
+  template <class Each>
+  void words(ValueId id, const Each& each) const {
+    const backends::Node& node = program_.node(id);
+    each(static_cast<int64_t>(node.op));
+    each(static_cast<int64_t>(node.type.dtype));
+    for (const int64_t size : node.type.shape.dims()) each(size);
+    for (const ValueId operand : program_.operands(id)) each(numbers_[static_cast<size_t>(operand)]);
+    const std::span<const int64_t> attrs = program_.attrs(id);  // of an input: its kind, and its number
+    for (const int64_t attr : node.op == backends::Op::kInput ? attrs.first(1) : attrs) each(attr);
+    if (const auto scalar = scalars_.find(node.origin); scalar != scalars_.end())
+      for (const int64_t word : scalar->second) each(word);
+  }
+
+  uint64_t digest() const {
+    uint64_t digest = 0;
+    for (const ValueId id : nodes_)
+      words(id, [&](int64_t word) { digest = mixed(digest, static_cast<uint64_t>(word)); });
+    return digest;
+  }
+
+ private:
+  void find_nodes(std::span<const ValueId> roots) {
+    const Program& program = program_;
+    std::vector<char> live(numbers_.size());
+    for (const ValueId root : roots) live[static_cast<size_t>(root)] = 1;
+    mark_operands(program, live);
+    for (ValueId id = 0; id < program.size(); ++id) {
+      if (!live[static_cast<size_t>(id)]) continue;
+      numbers_[static_cast<size_t>(id)] = static_cast<ValueId>(nodes_.size());
+      nodes_.push_back(id);
+    }
+  }
+
+  // Those of live nodes: which are equal is told among them.
+  void find_scalars(std::span<const TracedScalar> scalars) {
+    std::set<backends::Origin> origins;
+    for (const ValueId id : nodes_) origins.insert(program_.node(id).origin);
+    std::vector<TracedScalar> live;
+    std::ranges::copy_if(scalars, std::back_inserter(live),
+                         [&](const TracedScalar& scalar) { return origins.contains(scalar.origin); });
+    const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(live);
+    for (size_t i = 0; i < live.size(); ++i)
+      for (const size_t word : {2 * i, 2 * i + 1}) scalars_[live[i].origin].push_back(signature[word]);
+  }
+
+  const Program& program_;
+  std::vector<ValueId> numbers_, nodes_;
+  std::map<backends::Origin, std::vector<int64_t>> scalars_;  // by where they stand
+};
 
 std::vector<Traced> traced_in(const std::string& text) {
   std::vector<Traced> traced(text.size() / sizeof(Traced));
@@ -56,9 +110,16 @@ struct NodeText {
   int line = 0;
 };
 
-std::string compared_text(const Program& program, ValueId id, bool with_sizes) {
-  std::string text = fmt::format("{} {}", name_of(program.node(id).op), fmt::join(program.operands(id), " "));
-  if (with_sizes) text += fmt::format(" {} {}", program.type(id), fmt::join(program.attrs(id), " "));
+std::string packed_nodes(const Program& program, const LiveNodes& live) {
+  std::string text;
+  for (const ValueId id : live.nodes()) {
+    std::string compared;
+    live.words(id, [&](int64_t word) { compared += fmt::format("{} ", word); });
+    append(text, compared);
+    append(text, to_string(program, id));
+    append(text, program.mark_of(id).file);
+    append_number(text, program.mark_of(id).line);
+  }
   return text;
 }
 
@@ -74,6 +135,12 @@ std::vector<NodeText> nodes_of(std::string_view text) {
   return nodes;
 }
 
+// A rank, and the nodes of its graph.
+struct RankNodes {
+  size_t rank;
+  std::vector<NodeText> nodes;
+};
+
 // Ranks that have one node at the place where graphs part.
 struct Party {
   std::vector<size_t> ranks;
@@ -87,10 +154,10 @@ struct Party {
   }
 };
 
-std::vector<Party> parties_at(size_t id, const std::vector<std::vector<NodeText>>& graphs) {
+std::vector<Party> parties_at(size_t id, const std::vector<RankNodes>& graphs) {
   std::vector<Party> parties;
-  for (size_t rank = 0; rank < graphs.size(); ++rank) {
-    const NodeText* const node = id < graphs[rank].size() ? &graphs[rank][id] : nullptr;
+  for (const auto& [rank, nodes] : graphs) {
+    const NodeText* const node = id < nodes.size() ? &nodes[id] : nullptr;
     const auto same = std::ranges::find_if(parties, [&](const Party& party) {
       return (party.node == nullptr) == (node == nullptr) &&
              (node == nullptr || party.node->compared == node->compared);
@@ -104,9 +171,10 @@ std::vector<Party> parties_at(size_t id, const std::vector<std::vector<NodeText>
   return parties;
 }
 
-[[noreturn]] void throw_difference(const std::vector<std::vector<NodeText>>& graphs, int64_t step) {
-  const size_t longest = std::ranges::max(graphs, {}, [](const auto& nodes) { return nodes.size(); }).size();
-  size_t id = 0;
+// Called where they differ.
+[[noreturn]] void throw_difference(const std::vector<RankNodes>& graphs, int64_t step) {
+  size_t longest = 0, id = 0;
+  for (const RankNodes& graph : graphs) longest = std::max(longest, graph.nodes.size());
   while (id < longest && parties_at(id, graphs).size() == 1) ++id;
   RUN_ASSERT(id < longest);
   std::vector<Party> parties = parties_at(id, graphs);
@@ -123,53 +191,33 @@ std::vector<Party> parties_at(size_t id, const std::vector<std::vector<NodeText>
       odd == nullptr ? SourceMark{} : SourceMark{odd->file, odd->line, 0});
 }
 
+// The first rank whose graph number `i` another's differs from; none where they agree.
+std::optional<size_t> first_that_differs(const std::vector<std::vector<Traced>>& all, size_t i) {
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (std::ranges::any_of(all, [&](const auto& other) { return other[i].differs(all[rank][i]); })) return rank;
+  return std::nullopt;
+}
+
 }  // namespace
-
-void TracedGraphs::add(int64_t batch, const Program& program, std::span<const backends::TracedScalar> numbers) {
-  const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(numbers);
-  Graph& graph = graphs_.emplace_back(Graph{batch, &program, {}});
-  for (size_t i = 0; i < numbers.size(); ++i)
-    graph.numbers.push_back({numbers[i].origin, {signature[2 * i], signature[2 * i + 1]}});
-}
-
-uint64_t TracedGraphs::digest_of(const std::vector<Number>& numbers) {
-  uint64_t digest = 0;
-  for (const Number& number : numbers)
-    for (const int64_t word : number.words) digest = mixed(digest, static_cast<uint64_t>(word));
-  return digest;
-}
-
-std::string TracedGraphs::packed_nodes(const Graph& graph, bool with_sizes) {
-  const Program& program = *graph.program;
-  std::map<backends::Origin, std::string> numbers;
-  for (const auto& [origin, words] : graph.numbers) numbers[origin] += fmt::format(" {}", fmt::join(words, " "));
-  std::string text;
-  for (ValueId id = 0; id < program.size(); ++id) {
-    append(text, compared_text(program, id, with_sizes) + numbers[program.node(id).origin]);
-    append(text, to_string(program, id));
-    append(text, program.mark_of(id).file);
-    append_number(text, program.mark_of(id).line);
-  }
-  return text;
-}
 
 void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
   std::string mine;
-  for (const auto& [batch, program, numbers] : graphs_) {
-    const backends::ProgramHash hash = program->hash();
-    const Traced traced{batch, {hash.lo, hash.hi}, digest_of_ops(*program), digest_of(numbers)};
+  for (const Graph& graph : graphs_) {
+    const Traced traced{graph.batch, LiveNodes(*graph.program, graph.roots, graph.numbers).digest()};
     mine.append(reinterpret_cast<const char*>(&traced), sizeof(traced));
   }
   std::vector<std::vector<Traced>> all;
   for (const std::string& text : ranks.gather_objects(mine, site)) all.push_back(traced_in(text));
   const std::vector<Graph> graphs = std::exchange(graphs_, {});
   for (size_t i = 0; std::ranges::all_of(all, [&](const auto& traced) { return i < traced.size(); }); ++i) {
-    const Traced& first = all.front()[i];
-    if (std::ranges::all_of(all, [&](const auto& traced) { return traced[i].matches(first); })) continue;
-    const bool one_size = std::ranges::all_of(all, [&](const auto& traced) { return traced[i].batch == first.batch; });
-    std::vector<std::vector<NodeText>> nodes;
-    for (const std::string& text : ranks.gather_objects(packed_nodes(graphs[i], one_size), site))
-      nodes.push_back(nodes_of(text));
+    const std::optional<size_t> differs = first_that_differs(all, i);
+    if (!differs) continue;
+    const auto& [batch, program, roots, numbers] = graphs[i];
+    const std::string mine_in_full = packed_nodes(*program, LiveNodes(*program, roots, numbers));
+    const std::vector<std::string> texts = ranks.gather_objects(mine_in_full, site);
+    std::vector<RankNodes> nodes;
+    for (size_t rank = 0; rank < texts.size(); ++rank)
+      if (all[rank][i].batch == all[*differs][i].batch) nodes.push_back({rank, nodes_of(texts[rank])});
     throw_difference(nodes, site.step);
   }
 }

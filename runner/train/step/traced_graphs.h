@@ -6,38 +6,35 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/collectives/collectives.h"
+#include "backends/graph/program.h"
 #include "backends/graph/traced_scalar.h"
 
 namespace runner::train {
 
 class TracedGraphs {
  public:
-  // For a batch of so many samples, with the numbers that the hook has handed over.  `program` must stay until
-  // compare().
-  void add(int64_t batch, const backends::Program& program, std::span<const backends::TracedScalar> numbers);
+  // For a batch of so many samples, with the numbers that the hook has handed over; what `roots` are computed from
+  // counts.  `program` must stay until compare().
+  void add(int64_t batch, const backends::Program& program, std::vector<backends::ValueId> roots,
+           std::span<const backends::TracedScalar> numbers) {
+    graphs_.push_back({batch, &program, std::move(roots), {numbers.begin(), numbers.end()}});
+  }
 
-  // Called by all replicas together; forgets.  Of shares with unlike numbers of samples, which a device would pad, the
-  // ops are compared and no sizes; what only one replica has behind the graphs of all is not.  Throws Error(kRun).
+  // Called by all replicas together; forgets.  Compares replicas whose shares have as many samples, graph by graph;
+  // others a device would pad.  What only one has behind the graphs of all is not compared.  Throws Error(kRun).
   void compare(backends::Collectives& ranks, const backends::Site& site);
 
  private:
-  // What of a number is a part of the graph.
-  struct Number {
-    backends::Origin origin;
-    int64_t words[2];
-  };
   struct Graph {
     int64_t batch;
     const backends::Program* program;
-    std::vector<Number> numbers;
+    std::vector<backends::ValueId> roots;
+    std::vector<backends::TracedScalar> numbers;
   };
-  static uint64_t digest_of(const std::vector<Number>& numbers);
-  static std::string packed_nodes(const Graph& graph, bool with_sizes);
-
   std::vector<Graph> graphs_;
 };
 

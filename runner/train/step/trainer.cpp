@@ -47,6 +47,12 @@ bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* 
   return recipe.gradient_accumulation_steps > 1 || recipe.train.auto_batch_size || ranks != nullptr || hooks != nullptr;
 }
 
+std::vector<backends::ValueId> roots_of(const backends::Program& program) {
+  std::vector<backends::ValueId> roots;
+  for (const backends::Output& output : program.outputs()) roots.push_back(output.value);
+  return roots;
+}
+
 template <class T>
 std::span<const std::byte> bytes_of(const T& object) {
   return std::as_bytes(std::span(&object, 1));
@@ -159,16 +165,12 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
                                          ? builder_.specification(recorded_, kind.shape)
                                          : builder_.forward_specification(recorded_, kind.labelled, kind.shape.first);
   step.insert(step.end(), {kind.closes_window, kind.padded});
-  return find_or_make(recorded_.program, kind.shape.batch, recorded_.host.traced, step,
-                      [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); });
-}
-
-Trainer::Step Trainer::find_or_make(const backends::Program& recorded, int64_t batch,
-                                    std::span<const backends::TracedScalar> numbers,
-                                    const backends::StepSpecification& step, const std::function<Step()>& make) {
-  const Step found = cache_.find_or_make(recorded, step, make);
-  if (traced_graphs_) traced_graphs_->add(batch, cache_.newest_recorded(), numbers);
-  return found;
+  const Step made = cache_.find_or_make(recorded_.program, step, [&] {
+    return kind.training ? compile_training_step(kind) : compile_forward_step(kind);
+  });
+  if (traced_graphs_)
+    traced_graphs_->add(kind.shape.batch, cache_.newest_recorded(), recorded_.results(), recorded_.host.traced);
+  return made;
 }
 
 void Trainer::compare_graphs() {
@@ -216,9 +218,11 @@ void Trainer::execute(std::string_view name, backends::Executable& step, const b
 }
 
 void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
-  segment_step_ = find_or_make(segment.program(), batch != nullptr ? batch->size : 0, segment.host().traced,
-                               segment_specification(),
-                               [&] { return device_.compile_graph(segment.program(), segment.program()); });
+  segment_step_ = cache_.find_or_make(segment.program(), segment_specification(),
+                                      [&] { return device_.compile_graph(segment.program(), segment.program()); });
+  if (traced_graphs_ && segment.meetings() > 0)
+    traced_graphs_->add(batch != nullptr ? batch->size : 0, cache_.newest_recorded(), roots_of(segment.program()),
+                        segment.host().traced);
   begin_exchange(/*again=*/false);
   execute("segment", *segment_step_, arguments(segment, batch));
 }

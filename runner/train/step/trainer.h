@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -254,9 +253,6 @@ class Trainer {
   Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window, MetricSums& metrics);
   // One part of a batch; `last`: of the window's last batch.
   Step run_part(const data::Batch& part, bool last, MetricSums& metrics);
-  // A step of the user's, on a batch of so many samples.
-  Step find_or_make(const backends::Program& recorded, int64_t batch, std::span<const backends::TracedScalar> numbers,
-                    const backends::StepSpecification& step, const std::function<Step()>& make);
   std::shared_ptr<backends::Executable> compile_training_step(const StepKind& kind);
   std::shared_ptr<backends::Executable> compile_forward_step(const StepKind& kind);
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
