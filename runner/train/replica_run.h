@@ -68,6 +68,9 @@ class ReplicaRun : private RunControl, private LoopHost {
   // What one replica is asked for, all do, behind the same window.
   void agree(uint64_t decisions = 0);
 
+  // Where all must ask for a state, or none.
+  void check_saves() const;
+
   // Replicas with weights of their own (train.local_sgd) are one model again where they average them, and nothing is
   // agreed on, saved or evaluated elsewhere.
   void average(bool due);
@@ -145,7 +148,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   int64_t steps() const override { return session_.scale.total_steps; }
   int64_t accumulation() const override { return next_accumulation_; }
   void set_accumulation(int64_t batches) override { next_accumulation_ = batches; }
-  void save() override { save_wanted_ = true; }
+  void save() override { save_soon(/*in_window=*/true); }
   void stop() override { (session_.ranks != nullptr ? stop_wanted_ : stopped_by_hook_) = true; }
   void print(std::string_view text) override { request_.observer.on_print(text); }
   backends::Collectives* replicas() const override { return session_.ranks; }
@@ -202,6 +205,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   bool stop_wanted_ = false;     // by this replica's hook
   bool agreed_to_stop_ = false;  // all replicas have heard of an interruption
   bool save_wanted_ = false;     // by the hook
+  int64_t saves_asked_ = 0;      // by this replica's hook
   bool warned_of_unused_ = false;
   bool has_begun_ = false;                // the first window
   int64_t evaluated_batches_ = 0;         // that stops_evaluation() was asked about

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -99,7 +102,25 @@ void ReplicaRun::set_position(const data::Position& position) {
   window_ = {};
 }
 
+// xm.save of PyTorch/XLA 1.7 ends where all replicas meet: what one alone calls would wait for ever.
+void ReplicaRun::check_saves() const {
+  if (session_.ranks == nullptr || session_.tpu == nullptr || recipe_.tpu.dialect != schema::TpuDialect::kXla17) return;
+  std::vector<int64_t> asked(static_cast<size_t>(session_.ranks->size()));
+  session_.ranks->all_gather({backends::DType::kI64, {}}, std::as_bytes(std::span(&saves_asked_, 1)),
+                             std::as_writable_bytes(std::span(asked)), {"save_state", step()});
+  const int64_t most = std::ranges::max(asked);
+  std::vector<size_t> absent;
+  for (size_t rank = 0; rank < asked.size(); ++rank)
+    if (asked[rank] < most) absent.push_back(rank);
+  RUN_CHECK(
+      absent.empty(), ErrorKind::kRun,
+      "acc:save_state: in step {} rank{} {} did not come to it, where the others would wait for ever: PyTorch/XLA "
+      "1.7 saves with all replicas (tpu.dialect: xla-1.7); call it in each of them",
+      step(), absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
+}
+
 void ReplicaRun::save_soon(bool in_window) {
+  ++saves_asked_;
   if (in_window) {
     save_wanted_ = true;
   } else {

@@ -17,6 +17,7 @@ namespace runner::train {
 
 void ReplicaRun::agree(uint64_t decisions) {
   if (session_.ranks == nullptr || !whole_) return;
+  check_saves();
   const Wishes all = agreed({.interrupted = asked_to_stop(),
                              .stop = stop_wanted_,
                              .save = save_wanted_,
@@ -79,6 +80,7 @@ void ReplicaRun::train() {
   }
   session_.own_loop ? CustomLoop(session_, *hooks_, *this).run() : DeclaredLoop(session_, *this).run();
   if (!whole_) average(/*due=*/true);
+  check_saves();
   const bool done = finished() || (session_.own_loop && !interrupted());
   save(done ? "end" : "interrupt");
   if (record_.is_recorded_here()) record_.states().wait();
