@@ -77,7 +77,8 @@ GraphIdentity PendingTrace::take() {
   return whole;
 }
 
-GraphIdentity PendingTrace::read(const GraphIdentity& read) const {
+GraphIdentity PendingTrace::read(GraphIdentity read) const {
+  if (empty()) return read;
   const std::vector<int32_t> needed = states_read(*read.program);
   const auto is_pending = [&](int32_t state) {
     return static_cast<size_t>(state) < written_.size() && written_[static_cast<size_t>(state)] != 0;

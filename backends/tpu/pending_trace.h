@@ -26,7 +26,7 @@ class PendingTrace {
   GraphIdentity take();
 
   // A graph that is traced behind it and run at once, with what it needs of it; this one goes on.
-  GraphIdentity read(const GraphIdentity& read) const;
+  GraphIdentity read(GraphIdentity read) const;
 
  private:
   GraphIdentity identity(Program program) const;

@@ -255,8 +255,8 @@ class EmulatedTpu : public TpuDevice {
     if (options_.batches_between_cuts > 0 || std::exchange(warned_of_growth_, true)) return;
     add_warning(
         fmt::format("{} batches from {} on were traced without a cut, and the graph has {} nodes: it grows until "
-                    "acc:mark_step() is "
-                    "called; call it behind each optimizer step, or leave out tpu.auto_mark_step: false",
+                    "acc:mark_step() is called; call it behind each optimizer step, or leave out "
+                    "tpu.auto_mark_step: false",
                     uncut_.batches, uncut_.batch, pending_.nodes()));
   }
 

@@ -24,22 +24,17 @@ std::string name_of(const Trainer::WindowStep& step) {
   return fmt::format("training batch of {}{}", step.shape.batch, place);
 }
 
-backends::Program graph_of(const StepBuilder& builder, const Trainer::WindowStep& step) {
-  const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
-  if (!step.closes_window) return builder.complete(recorded, step.shape).program;
-  StepShape whole = step.shape;
-  whole.last = true;
-  return replica_graph(builder, recorded, whole);
-}
-
 class Forecaster {
  public:
   Forecaster(Trainer& trainer, backends::tpu::TpuDevice& device) : trainer_(trainer), device_(device) {}
 
   void training(const data::DataPlan& plan) {
     attempt("training_step", [&] {
-      for (const Trainer::WindowStep& step : trainer_.steps_of_windows(plan))
-        add(name_of(step), graph_of(trainer_.builder(), step));
+      const StepBuilder& builder = trainer_.builder();
+      for (const Trainer::WindowStep& step : trainer_.steps_of_windows(plan)) {
+        const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
+        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_window));
+      }
     });
   }
 

@@ -339,9 +339,11 @@ StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuild
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
 }
 
-Program replica_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, const StepShape& shape) {
+Program step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
+                   bool closes_window) {
   const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
-  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, true).program;
+  shape.last |= closes_window;
+  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, closes_window).program;
 }
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window) {

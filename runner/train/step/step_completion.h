@@ -53,10 +53,10 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
                                      const StepShape& shape);
 
-// The last step of a window as each replica of a device without common memory would have it: sums and gradients are
-// added up over all replicas in it, and each updates weights of its own.
-backends::Program replica_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
-                                const StepShape& shape);
+// A training step as a device without common memory would have it.  `closes_window`: the last of a window of replicas
+// that update together; sums and gradients are added up over all of them in it, and each updates weights of its own.
+backends::Program step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
+                             bool closes_window);
 
 // Position of the output of complete_window() inside a window, of rank 0: the window's sum, (2) f64.  No state takes
 // it, since others may still read the one before.

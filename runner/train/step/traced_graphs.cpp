@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,8 +39,11 @@ class LiveNodes {
  public:
   LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars)
       : program_(program), numbers_(static_cast<size_t>(program.size()), backends::kNoValue) {
-    find_nodes(roots);
-    find_scalars(scalars);
+    std::vector<char> live(numbers_.size());
+    for (const ValueId root : roots) live[static_cast<size_t>(root)] = 1;
+    mark_operands(program, live);
+    number_nodes(live);
+    find_scalars(backends::scalars_in(program, live, scalars));
   }
 
   const std::vector<ValueId>& nodes() const { return nodes_; }
@@ -69,25 +70,16 @@ class LiveNodes {
   }
 
  private:
-  void find_nodes(std::span<const ValueId> roots) {
-    const Program& program = program_;
-    std::vector<char> live(numbers_.size());
-    for (const ValueId root : roots) live[static_cast<size_t>(root)] = 1;
-    mark_operands(program, live);
-    for (ValueId id = 0; id < program.size(); ++id) {
+  void number_nodes(const std::vector<char>& live) {
+    for (ValueId id = 0; id < program_.size(); ++id) {
       if (!live[static_cast<size_t>(id)]) continue;
       numbers_[static_cast<size_t>(id)] = static_cast<ValueId>(nodes_.size());
       nodes_.push_back(id);
     }
   }
 
-  // Those of live nodes: which are equal is told among them.
-  void find_scalars(std::span<const TracedScalar> scalars) {
-    std::set<backends::Origin> origins;
-    for (const ValueId id : nodes_) origins.insert(program_.node(id).origin);
-    std::vector<TracedScalar> live;
-    std::ranges::copy_if(scalars, std::back_inserter(live),
-                         [&](const TracedScalar& scalar) { return origins.contains(scalar.origin); });
+  // Which of live nodes' are equal is told among them.
+  void find_scalars(const std::vector<TracedScalar>& live) {
     const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(live);
     for (size_t i = 0; i < live.size(); ++i)
       for (const size_t word : {2 * i, 2 * i + 1}) scalars_[live[i].origin].push_back(signature[word]);

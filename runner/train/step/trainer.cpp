@@ -181,12 +181,10 @@ std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepK
   const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
   note_unused(unused_parameters(completed.reached, model_.parameters));
   if (!device_.keeps_graphs()) return device_.compile(completed.program);
-  StepShape counted = kind.shape;
-  counted.batch = kind.padded;
-  counted.last |= kind.closes_window;
-  return device_.compile_graph(completed.program, counted == kind.shape
-                                                      ? completed.program
-                                                      : replica_graph(builder_, recorded_as_counted(kind), counted));
+  if (!kind.closes_window && kind.padded == kind.shape.batch)
+    return device_.compile_graph(completed.program, completed.program);
+  return device_.compile_graph(completed.program,
+                               step_graph(builder_, recorded_as_counted(kind), kind.shape, kind.closes_window));
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_forward_step(const StepKind& kind) {

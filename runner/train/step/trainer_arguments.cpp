@@ -1,7 +1,5 @@
 // What a Trainer hands to an execution: arrays, the batch, numbers; and the values that a hook reads of a recording.
 #include <algorithm>
-#include <iterator>
-#include <set>
 
 #include "backends/graph/needed.h"
 #include "backends/graph/passes/passes.h"
@@ -142,13 +140,7 @@ std::vector<backends::TracedScalar> traced_for(const backends::Program& program,
   std::vector<char> needed(static_cast<size_t>(program.size()), 0);
   needed[static_cast<size_t>(value)] = 1;
   backends::mark_operands(program, needed);
-  std::set<backends::Origin> origins;
-  for (backends::ValueId id = 0; id < program.size(); ++id)
-    if (needed[static_cast<size_t>(id)]) origins.insert(program.node(id).origin);
-  std::vector<backends::TracedScalar> found;
-  std::ranges::copy_if(traced, std::back_inserter(found),
-                       [&](const backends::TracedScalar& scalar) { return origins.contains(scalar.origin); });
-  return found;
+  return backends::scalars_in(program, needed, traced);
 }
 
 }  // namespace
