@@ -27,6 +27,14 @@ struct GraphIdentity {
   std::vector<int32_t> absent;             // states, by index among them, that it reads and that do not exist yet
 };
 
+// A tensor of a state, as the user's code has it.
+struct StateTensor {
+  std::string name;
+  TensorType type;
+};
+// By state: a flat buffer of parameters has one for each of them.
+using StateTensors = std::vector<std::vector<StateTensor>>;
+
 // How many tensors a graph takes, gives, and updates in place; nodes as traced.
 struct GraphSize {
   int64_t nodes = 0, inputs = 0, outputs = 0, donated = 0;
@@ -55,7 +63,8 @@ enum class MissKind : uint8_t {
 struct Graph {
   GraphKey key;
   GraphIdentity identity;
-  GraphSize size;
+  std::shared_ptr<const Program> tensors;  // the same by tensors (tensor_graph.h): what is shown of it
+  GraphSize size;                          // of that
   GraphPrediction prediction;
   MissKind kind = MissKind::kFirst;
   std::string cause;       // why no cache had it

@@ -21,9 +21,9 @@ void write_hardware(ByteWriter& to, const Hardware& hardware) {
 
 void write_state_tensors(ByteWriter& to, const StateTensors& state_tensors) {
   to.number(state_tensors.size());
-  for (const std::vector<TensorType>& tensors : state_tensors) {
+  for (const std::vector<StateTensor>& tensors : state_tensors) {
     to.number(tensors.size());
-    for (const TensorType& type : tensors) write_type(to, type);
+    for (const StateTensor& tensor : tensors) write_type(to, tensor.type);
   }
 }
 

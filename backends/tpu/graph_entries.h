@@ -14,8 +14,6 @@
 
 namespace runner::backends::tpu {
 
-using StateTensors = std::vector<std::vector<TensorType>>;
-
 // What the host's executable of `program` is made from, where the user's code would have compiled `graph`.
 std::vector<std::byte> made_from(const Program& program, const Program& graph, const Hardware& hardware,
                                  const StateTensors& state_tensors);

@@ -1,19 +1,23 @@
 #include "backends/tpu/graph_text.h"
 
-#include <algorithm>
 #include <map>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "backends/graph/needed.h"
-#include "backends/tpu/lowered_graph.h"
 #include "backends/tpu/op_names.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {
 namespace {
+
+// The shortest digits that tell the number from others of its dtype.
+std::string number_text(const Program& program, ValueId constant) {
+  const double number = program.constant_value(constant);
+  return program.type(constant).dtype == DType::kF64 ? fmt::format("{}", number)
+                                                     : fmt::format("{}", static_cast<float>(number));
+}
 
 // "f32[32,64]{1,0}".
 std::string shape_text(const TensorType& type) {
@@ -22,39 +26,53 @@ std::string shape_text(const TensorType& type) {
   return axes.empty() ? hlo_text(type) : fmt::format("{}{{{}}}", hlo_text(type), fmt::join(axes, ","));
 }
 
-// Numbers of the nodes that outputs need, in order; kNoValue for others.
-std::vector<ValueId> numbered(const Program& program) {
-  std::vector<ValueId> number;
-  ValueId next = 0;
-  for (const char needed : needed_by_outputs(program)) number.push_back(needed ? next++ : kNoValue);
-  return number;
-}
-
 // ---- IR ------------------------------------------------------------------------------------------------------------
+
+std::string slices_text(std::span<const int64_t> attrs) {
+  std::vector<std::string> axes;
+  for (size_t at = 0; at + 2 < attrs.size(); at += 3)
+    axes.push_back(fmt::format("[{}:{}:{}]", attrs[at], attrs[at + 1], attrs[at + 2]));
+  return fmt::format("{{{}}}", fmt::join(axes, ", "));
+}
 
 std::string attributes(const Program& program, ValueId id) {
   const std::span<const int64_t> attrs = program.attrs(id);
   switch (program.node(id).op) {
-    case Op::kInput: return "";
-    case Op::kConstant: return fmt::format(", value={}", program.constant_value(id));
+    case Op::kInput: return fmt::format(", name=\"{}\"", program.inputs()[static_cast<size_t>(attrs[1])].name);
+    case Op::kConstant: return fmt::format(", value={}", number_text(program, id));
     case Op::kSum:
     case Op::kReduceMax:
     case Op::kReduceMin:
-    case Op::kArgMax:
+    case Op::kArgMax: return fmt::format(", dim=({})", fmt::join(attrs, ", "));
     case Op::kPermute: return fmt::format(", dims=({})", fmt::join(attrs, ", "));
-    case Op::kReshape:
-    case Op::kExpand: return fmt::format(", output_size=({})", fmt::join(program.type(id).shape.dims(), ", "));
-    default: return attrs.empty() ? "" : fmt::format(", attributes=({})", fmt::join(attrs, ", "));
+    case Op::kReshape: return fmt::format(", output_size=({})", fmt::join(program.type(id).shape.dims(), ", "));
+    case Op::kExpand: return fmt::format(", size=({})", fmt::join(program.type(id).shape.dims(), ", "));
+    case Op::kSlice: return fmt::format(", slice={}", slices_text(attrs));
+    case Op::kPad: return fmt::format(", pad=({})", fmt::join(attrs, ", "));
+    case Op::kGather:
+    case Op::kScatterAdd:
+    case Op::kConcat: return fmt::format(", dim={}", attrs[0]);
+    case Op::kDropoutMask: return fmt::format(", p={}", program.attr_f64(id, 1));
+    case Op::kLayerNorm:
+    case Op::kLayerNormGradX:
+    case Op::kLayerNormGradGamma: return fmt::format(", eps={}", program.attr_f64(id, 0));
+    case Op::kCrossEntropy:
+    case Op::kCrossEntropyGrad:
+      return fmt::format(", ignore_index={}, label_smoothing={}", attrs[0], program.attr_f64(id, 1));
+    default: return "";
   }
 }
 
-std::string ir_line(const Program& program, const std::vector<ValueId>& number, ValueId id) {
-  std::vector<std::string> operands;
-  for (const ValueId operand : program.operands(id))
-    operands.push_back(fmt::format("%{}", number[static_cast<size_t>(operand)]));
-  std::string line = fmt::format("  %{} = {} {}({}), xla_shape={}{}", number[static_cast<size_t>(id)],
-                                 shape_text(program.type(id)), names_of(program.node(id).op).ir,
-                                 fmt::join(operands, ", "), shape_text(program.type(id)), attributes(program, id));
+std::string_view ir_name(const Program& program, ValueId id) {
+  const Op op = program.node(id).op;
+  return op == Op::kMatmul && program.type(id).shape.rank() == 2 ? "aten::mm" : names_of(op).ir;
+}
+
+std::string ir_line(const Program& program, ValueId id) {
+  const std::string type = shape_text(program.type(id));
+  std::string line = fmt::format("  %{} = {} {}(%{}), xla_shape={}{}", id, type, ir_name(program, id),
+                                 fmt::join(program.operands(id), ", %"), type, attributes(program, id));
+  if (program.operands(id).empty()) line.replace(line.find("(%)"), 3, "()");
   if (const SourceMark& mark = program.mark_of(id); mark.known()) line += ", location=" + mark.to_string();
   for (size_t root = 0; root < program.outputs().size(); ++root)
     if (program.outputs()[root].value == id) line += fmt::format(", ROOT={}", root);
@@ -74,17 +92,25 @@ constexpr std::string_view direction_of(Op op) {
   }
 }
 
+constexpr bool is_reduction(Op op) {
+  return op == Op::kSum || op == Op::kReduceMax || op == Op::kReduceMin;
+}
+
 constexpr std::string_view reducer_of(Op op) {
   return op == Op::kReduceMax ? "maximum" : op == Op::kReduceMin ? "minimum" : "add";
 }
 
+// What a reduction begins with.
+constexpr std::string_view initial_of(Op op) {
+  return op == Op::kReduceMax ? "-inf" : op == Op::kReduceMin ? "inf" : "0";
+}
+
 class HloWriter {
  public:
-  explicit HloWriter(const Program& program) : program_(program), number_(numbered(program)) {}
+  explicit HloWriter(const Program& program) : program_(program) {}
 
   std::string run() {
-    for (ValueId id = 0; id < program_.size(); ++id)
-      if (number_[static_cast<size_t>(id)] != kNoValue) write(id);
+    for (ValueId id = 0; id < program_.size(); ++id) write(id);
     const std::string tuple = root();
     return fmt::format(
         "HloModule SyncTensorsGraph.{0}{1}, entry_computation_layout={{({2})->({3})}}\n\n{4}"
@@ -108,43 +134,40 @@ class HloWriter {
     if (op == Op::kConstant) return constant(id);
     if (op == Op::kRelu) return relu(id);
     const std::string_view opcode = names_of(op).hlo;
-    name(id) = fresh(opcode.empty() ? "custom-call" : opcode);
     std::vector<std::string> operands;
     for (const ValueId operand : program_.operands(id)) operands.push_back(typed(operand));
+    if (is_reduction(op)) operands.push_back(scalar(initial_of(op), program_.type(id).dtype));
+    name(id) = fresh(opcode.empty() ? "custom-call" : opcode);
     line(name(id), program_.type(id),
          fmt::format("{}({}){}", opcode.empty() ? "custom-call" : opcode, fmt::join(operands, ", "), details(id)));
   }
 
   void parameter(ValueId id) {
-    const auto index = parameters_.size();
-    parameters_.push_back(id);
-    const std::string plain = fmt::format("p{}", index);
-    name(id) = fresh(plain);
+    const size_t index = parameter_shapes_.size();
+    name(id) = fresh(fmt::format("p{}", index));
     parameter_shapes_.push_back(shape_text(program_.type(id)));
     signature_.push_back(fmt::format("{}: {}", name(id), hlo_text(program_.type(id))));
-    line(name(id), program_.type(id), fmt::format("parameter({}), metadata={{op_type=\"xla__device_data\"}}", index));
+    line(name(id), program_.type(id),
+         fmt::format("parameter({}), metadata={{op_type=\"xla__device_data\" op_name=\"{}\"}}", index,
+                     program_.inputs()[index].name));
   }
 
-  std::string scalar_constant(const TensorType& type, double value) {
+  void constant(ValueId id) {
+    name(id) = fresh("constant");
+    line(name(id), program_.type(id), fmt::format("constant({})", number_text(program_, id)));
+  }
+
+  // A constant of the lowering's own, as an operand.
+  std::string scalar(std::string_view number, DType dtype) {
     const std::string made = fresh("constant");
-    line(made, {type.dtype, {}}, fmt::format("constant({})", value));
-    return made;
+    line(made, {dtype, {}}, fmt::format("constant({})", number));
+    return fmt::format("{} %{}", shape_text({dtype, {}}), made);
   }
-
-  // A constant of any shape.
-  std::string filled(const TensorType& type, double value) {
-    const std::string scalar = scalar_constant(type, value);
-    if (type.shape.rank() == 0) return scalar;
-    const std::string made = fresh("broadcast");
-    line(made, type, fmt::format("broadcast({} %{}), dimensions={{}}", hlo_text({type.dtype, {}}), scalar));
-    return made;
-  }
-
-  void constant(ValueId id) { name(id) = filled(program_.type(id), program_.constant_value(id)); }
 
   void relu(ValueId id) {
     const TensorType& type = program_.type(id);
-    const std::string zeros = filled(type, 0);
+    const std::string zero = scalar("0", type.dtype), zeros = fresh("broadcast");
+    line(zeros, type, fmt::format("broadcast({}), dimensions={{}}", zero));
     name(id) = fresh("maximum");
     line(name(id), type, fmt::format("maximum({}, {} %{})", typed(program_.operands(id)[0]), shape_text(type), zeros));
   }
@@ -167,7 +190,7 @@ class HloWriter {
       case Op::kAllReduce: return fmt::format(", to_apply=%{}", computation(Op::kSum, program_.type(id).dtype));
       case Op::kPermute: return fmt::format(", dimensions={{{}}}", fmt::join(attrs, ","));
       case Op::kExpand: return broadcast_axes(id);
-      case Op::kSlice: return slices(attrs);
+      case Op::kSlice: return ", slice=" + slices_text(attrs);
       case Op::kPad: return padding(attrs);
       case Op::kConcat: return fmt::format(", dimensions={{{}}}", attrs[0]);
       case Op::kMatmul: return contraction(id);
@@ -183,13 +206,6 @@ class HloWriter {
     return fmt::format(", dimensions={{{}}}", fmt::join(axes, ","));
   }
 
-  static std::string slices(std::span<const int64_t> attrs) {
-    std::vector<std::string> axes;
-    for (size_t at = 0; at + 2 < attrs.size(); at += 3)
-      axes.push_back(fmt::format("[{}:{}:{}]", attrs[at], attrs[at + 1], attrs[at + 2]));
-    return fmt::format(", slice={{{}}}", fmt::join(axes, ", "));
-  }
-
   static std::string padding(std::span<const int64_t> attrs) {
     std::vector<std::string> axes;
     for (size_t at = 0; at + 1 < attrs.size(); at += 2) axes.push_back(fmt::format("{}_{}", attrs[at], attrs[at + 1]));
@@ -197,14 +213,10 @@ class HloWriter {
   }
 
   std::string contraction(ValueId id) const {
-    const std::span<const int64_t> attrs = program_.attrs(id);
-    const auto axis = [&](size_t operand, bool last) {
-      return program_.type(program_.operands(id)[operand]).shape.rank() - (last ? 1 : 2);
-    };
-    std::string text = fmt::format(", lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}", axis(0, attrs[0] == 0),
-                                   axis(1, attrs[1] != 0));
+    const int rank = program_.type(id).shape.rank();
+    std::string text = fmt::format(", lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}", rank - 1, rank - 2);
     std::vector<int> batch;
-    for (int each = 0; each < program_.type(id).shape.rank() - 2; ++each) batch.push_back(each);
+    for (int each = 0; each < rank - 2; ++each) batch.push_back(each);
     if (!batch.empty()) text += fmt::format(", lhs_batch_dims={{{0}}}, rhs_batch_dims={{{0}}}", fmt::join(batch, ","));
     return text;
   }
@@ -240,40 +252,30 @@ class HloWriter {
 
   std::string aliases() const {
     std::vector<std::string> pairs;
-    for (size_t i = 0; i < program_.outputs().size(); ++i) {
-      const Output& output = program_.outputs()[i];
-      if (output.state < 0) continue;
-      const ValueId input = program_.inputs()[static_cast<size_t>(output.state)].value;
-      const auto at = std::ranges::find(parameters_, input);
-      if (at != parameters_.end())
-        pairs.push_back(fmt::format("{{{}}}: ({}, {{}}, may-alias)", i, at - parameters_.begin()));
-    }
+    for (size_t i = 0; i < program_.outputs().size(); ++i)
+      if (const int32_t state = program_.outputs()[i].state; state >= 0)
+        pairs.push_back(fmt::format("{{{}}}: ({}, {{}}, may-alias)", i, state));
     return pairs.empty() ? "" : fmt::format(", input_output_alias={{ {} }}", fmt::join(pairs, ", "));
   }
 
   const Program& program_;
-  const std::vector<ValueId> number_;
   int next_ = 1;
   std::string body_;
   std::map<ValueId, std::string> names_;
-  std::vector<ValueId> parameters_;
   std::vector<std::string> parameter_shapes_, result_shapes_, signature_;
   std::map<std::string, std::pair<std::string_view, DType>> computations_;
 };
 
 }  // namespace
 
-std::string ir_text(const GraphIdentity& graph) {
-  const Program& program = *graph.program;
-  const std::vector<ValueId> number = numbered(program);
+std::string ir_text(const Program& tensor_graph) {
   std::string text = "IR {\n";
-  for (ValueId id = 0; id < program.size(); ++id)
-    if (number[static_cast<size_t>(id)] != kNoValue) text += ir_line(program, number, id);
+  for (ValueId id = 0; id < tensor_graph.size(); ++id) text += ir_line(tensor_graph, id);
   return text + "}\n";
 }
 
-std::string hlo_text(const GraphIdentity& graph) {
-  return HloWriter(LoweredGraph(graph, {}).program()).run();
+std::string hlo_text(const Program& tensor_graph) {
+  return HloWriter(tensor_graph).run();
 }
 
 }  // namespace runner::backends::tpu

@@ -1,15 +1,15 @@
-// Graphs as texts, as PyTorch/XLA dumps them.
+// Graphs as texts, as PyTorch/XLA dumps them.  Of Programs as tensor_graph() makes them.
 #pragma once
 
 #include <string>
 
-#include "backends/tpu/graph.h"
+#include "backends/graph/program.h"
 
 namespace runner::backends::tpu {
 
-// What was traced: "IR {", a line for each node in post-order, "}".
-std::string ir_text(const GraphIdentity& graph);
-// What it is lowered to: an HloModule.
-std::string hlo_text(const GraphIdentity& graph);
+// What was traced: "IR {", a line for each node, "}".
+std::string ir_text(const Program& tensor_graph);
+// What it is lowered to: an HloModule, with a parameter for each input and an alias for each tensor updated in place.
+std::string hlo_text(const Program& tensor_graph);
 
 }  // namespace runner::backends::tpu

@@ -47,12 +47,14 @@ GraphPrediction prediction_of(const DeviceProgram& device, const HbmPlan& memory
 
 }  // namespace
 
-LoweredGraph::LoweredGraph(const GraphIdentity& graph, const std::vector<std::vector<TensorType>>& state_tensors)
+LoweredGraph::LoweredGraph(const GraphIdentity& graph, const StateTensors& state_tensors)
     : program_(legalise(optimise(with_states_of_zeros(graph)))), groups_(make_groups(program_)) {
   size_t state = 0;
   for (const Input& input : program_.inputs()) {
     const bool known = input.kind == InputKind::kState && state < state_tensors.size();
-    inputs_.push_back(known ? state_tensors[state] : std::vector<TensorType>());
+    std::vector<TensorType>& types = inputs_.emplace_back();
+    if (known)
+      for (const StateTensor& tensor : state_tensors[state]) types.push_back(tensor.type);
     state += input.kind == InputKind::kState;
   }
 }

@@ -30,8 +30,7 @@ struct GraphForecast {
 
 class LoweredGraph {
  public:
-  // `state_tensors`: those that each state holds, by index.
-  LoweredGraph(const GraphIdentity& graph, const std::vector<std::vector<TensorType>>& state_tensors);
+  LoweredGraph(const GraphIdentity& graph, const StateTensors& state_tensors);
   LoweredGraph(const LoweredGraph&) = delete;  // what it gives refers to it
   LoweredGraph& operator=(const LoweredGraph&) = delete;
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/graph/passes/passes.h"
-#include "backends/tpu/graph_size.h"
+#include "backends/tpu/states_read.h"
 
 namespace runner::backends::tpu {
 namespace {

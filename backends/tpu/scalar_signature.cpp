@@ -129,6 +129,11 @@ ScalarSignature signature_of(std::span<const TracedScalar> scalars, const Scalar
   return signature;
 }
 
+std::optional<size_t> parameter_of(const ScalarSignature& signature, size_t scalar) {
+  if (signature[2 * scalar] < kParameter) return std::nullopt;
+  return static_cast<size_t>(signature[2 * scalar + 1]);
+}
+
 Difference difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
                       const ScalarRules& rules) {
   if (before.size() != now.size())

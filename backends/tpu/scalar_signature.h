@@ -29,6 +29,9 @@ struct ScalarRules {
 
 ScalarSignature signature_of(std::span<const TracedScalar> scalars, const ScalarRules& rules = {});
 
+// The parameter that a scalar is, named by the first scalar that shares it; none: it is part of the graph.
+std::optional<size_t> parameter_of(const ScalarSignature& signature, size_t scalar);
+
 // Why the numbers of `now` make another graph than those of `before`: "-lr was -0.1 and is 0 now, which is part of the
 // graph (0, 1 and -1 are)", and which of them does.  Empty where they do not.
 struct Difference {

@@ -10,12 +10,13 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/graph_cache.h"
-#include "backends/tpu/graph_size.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/pending_trace.h"
 #include "backends/tpu/persistent_cache.h"
 #include "backends/tpu/range_check.h"
 #include "backends/tpu/run_analysis.h"
+#include "backends/tpu/states_read.h"
+#include "backends/tpu/tensor_graph.h"
 #include "schema/error.h"
 
 namespace runner::backends::tpu {
@@ -279,7 +280,8 @@ class EmulatedTpu : public TpuDevice {
     graph.key = key;
     graph.identity = std::move(identity);
     graph.first_step = step;
-    graph.size = size_of_graph(graph.identity, state_tensors_);
+    graph.tensors = std::make_shared<const Program>(tensor_graph(graph.identity, state_tensors_));
+    graph.size = size_of(*graph.tensors);
     if (stored_.is_on() && takes_from_store(graph, making)) return cache_.add(std::move(graph));
     metrics_.count(Counter::kUncachedCompile);
     return compiled(std::move(graph), making.ns);
@@ -339,7 +341,7 @@ class EmulatedTpu : public TpuDevice {
   PendingTrace pending_{rules_};
   Uncut uncut_;
   bool warned_of_growth_ = false;
-  std::vector<std::vector<TensorType>> state_tensors_;
+  StateTensors state_tensors_;
   std::set<std::string> given_;        // as warnings, ever
   std::vector<std::string> warnings_;  // that nobody has taken yet
 };

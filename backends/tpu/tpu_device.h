@@ -34,9 +34,7 @@ struct TpuOptions {
 
 class TpuDevice : public Device {
  public:
-  // The tensors that each state of every graph holds from now on, by index: a flat buffer of parameters is one for each
-  // of them.  Returns what they were.
-  using StateTensors = std::vector<std::vector<TensorType>>;
+  // The tensors that each state of every graph holds from now on.  Returns what they were.
   virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
   // From now on what is there is not compiled, and what is compiled is kept there; it must outlive the device.
   virtual void keep_graphs_in(GraphStore& store) = 0;

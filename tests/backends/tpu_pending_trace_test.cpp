@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/graph/ops.h"
-#include "backends/tpu/graph_size.h"
 #include "backends/tpu/pending_trace.h"
+#include "backends/tpu/states_read.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -15,7 +15,12 @@ using backends::tpu::testing::OnTpu;
 
 // What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
 std::vector<std::vector<backends::TensorType>> tensors_of(const Steps& steps) {
-  return tensors_by_array(steps.builder.layout(), steps.builder.model().parameters);
+  std::vector<std::vector<backends::TensorType>> types;
+  for (const auto& tensors : tensors_by_array(steps.builder.layout(), steps.builder.model().parameters)) {
+    types.emplace_back();
+    for (const backends::tpu::StateTensor& tensor : tensors) types.back().push_back(tensor.type);
+  }
+  return types;
 }
 
 // By hand, of a batch of 8: (5, 4) as 4 rows of 128, (5) as 128, (3, 5) as 4 rows of 128, (3) as 128, all f32; each sum

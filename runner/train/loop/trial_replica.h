@@ -64,7 +64,7 @@ class TrialReplica {
   std::optional<LoneRank> others_;
   Trainer trainer_;
   backends::tpu::TpuDevice* const tpu_;  // null: the device is another one
-  backends::tpu::TpuDevice::StateTensors former_;
+  backends::tpu::StateTensors former_;
 };
 
 }  // namespace runner::train

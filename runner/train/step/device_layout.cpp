@@ -17,17 +17,20 @@ constexpr std::string_view kScalerNames[kScalerStateCount] = {"scale", "good ste
 
 }  // namespace
 
-std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
-  if (!holds_parameters(array)) return {array.type};
-  std::vector<backends::TensorType> tensors;
-  for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
-    tensors.push_back({array.type.dtype, parameters[id].shape});
+std::vector<backends::tpu::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters) {
+  if (!holds_parameters(array)) return {{array.name, array.type}};
+  const std::string_view what = std::string_view(array.name).substr(0, array.name.rfind(' '));
+  std::vector<backends::tpu::StateTensor> tensors;
+  for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
+    const nn::Parameter& parameter = parameters[id];
+    tensors.push_back({array.role == Role::kParameters ? parameter.name : fmt::format("{} of {}", what, parameter.name),
+                       {array.type.dtype, parameter.shape}});
+  }
   return tensors;
 }
 
-std::vector<std::vector<backends::TensorType>> tensors_by_array(const DeviceLayout& layout,
-                                                                const nn::ParameterSet& parameters) {
-  std::vector<std::vector<backends::TensorType>> tensors;
+backends::tpu::StateTensors tensors_by_array(const DeviceLayout& layout, const nn::ParameterSet& parameters) {
+  backends::tpu::StateTensors tensors;
   for (const DeviceArray& array : layout.arrays()) tensors.push_back(tensors_in(array, parameters));
   return tensors;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/tensor/shape.h"
+#include "backends/tpu/graph.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/step/optimizers.h"
 
@@ -72,13 +73,13 @@ struct DeviceArray {
 inline bool holds_parameters(const DeviceArray& array) {
   return array.role == Role::kParameters || array.role == Role::kSlot || array.role == Role::kGradients;
 }
-// The tensors in it, one behind the other, as a device without flat buffers would have them.
-std::vector<backends::TensorType> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
+// The tensors in it, one behind the other, as a device without flat buffers would have them: "0.weight", "exp_avg of
+// 0.weight".
+std::vector<backends::tpu::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
 
 class DeviceLayout;
 // The same for each array.
-std::vector<std::vector<backends::TensorType>> tensors_by_array(const DeviceLayout& layout,
-                                                                const nn::ParameterSet& parameters);
+backends::tpu::StateTensors tensors_by_array(const DeviceLayout& layout, const nn::ParameterSet& parameters);
 
 class DeviceLayout {
  public:

@@ -1,0 +1,160 @@
+// Graphs by tensors of the trainer's steps: they compute what the flat arrays do.
+#include "backends/tpu/tensor_graph.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/graph/ops.h"
+#include "backends/tpu/graph_text.h"
+#include "tests/backends/support/run_program.h"
+#include "tests/train/step_fixture.h"
+
+namespace runner::train {
+namespace {
+
+using backends::InputKind;
+using backends::Program;
+using backends::testing::HostTensor;
+using backends::testing::Inputs;
+using backends::testing::Results;
+using backends::tpu::StateTensors;
+
+StateTensors state_tensors_of(const Steps& steps) {
+  return tensors_by_array(steps.builder.layout(), steps.builder.model().parameters);
+}
+
+// Classes below 3, or numbers in (0, 1).
+HostTensor some(const backends::TensorType& type, int64_t seed) {
+  return HostTensor(type, [&](int64_t i) {
+    return backends::is_float(type.dtype) ? static_cast<double>((i * 37 + seed * 11) % 97 + 1) / 100
+                                          : static_cast<double>((i + seed) % 3);
+  });
+}
+
+// Some inputs of a step, and what its arrays hold by name.
+struct SomeInputs {
+  Inputs flat;
+  std::map<std::string, HostTensor> by_name;
+};
+
+// The tensors of an array.
+void split(const HostTensor& array, const std::vector<backends::tpu::StateTensor>& tensors,
+           std::map<std::string, HostTensor>& by_name) {
+  int64_t at = 0;
+  for (const auto& [name, type] : tensors) {
+    by_name[name] = HostTensor(type, [&](int64_t i) { return array[at + i]; });
+    at += type.shape.elements();
+  }
+}
+
+SomeInputs some_inputs(const Program& step, const StateTensors& tensors) {
+  SomeInputs all;
+  for (size_t i = 0; i < step.inputs().size(); ++i) {
+    const backends::Input& input = step.inputs()[i];
+    all.flat.push_back(some(step.type(input.value), static_cast<int64_t>(i)));
+    if (input.kind == InputKind::kState)
+      split(all.flat[i], tensors[i], all.by_name);
+    else
+      all.by_name[input.name] = all.flat[i];
+  }
+  return all;
+}
+
+// What an output is, by name: all that a step gives, each state by its tensors.
+using Named = std::map<std::string, HostTensor>;
+
+Named flat_results(const Program& step, const Inputs& inputs, const StateTensors& tensors) {
+  const auto device = backends::make_cpu_device(1);
+  const Results results = backends::testing::run_program(*device, step, inputs);
+  Named named;
+  size_t returned = 0;
+  for (const backends::Output& output : step.outputs()) {
+    if (output.state < 0)
+      named[output.name] = results.outputs[returned++];
+    else
+      split(results.states[static_cast<size_t>(output.state)], tensors[static_cast<size_t>(output.state)], named);
+  }
+  return named;
+}
+
+Named tensor_results(const Program& graph, const std::map<std::string, HostTensor>& by_name) {
+  const auto device = backends::make_cpu_device(1);
+  Inputs inputs;
+  std::vector<size_t> state_of(graph.inputs().size());
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    state_of[i] = i == 0 ? 0 : state_of[i - 1] + (graph.inputs()[i - 1].kind == InputKind::kState);
+    inputs.push_back(by_name.at(graph.inputs()[i].name));
+  }
+  const Results results = backends::testing::run_program(*device, graph, inputs);
+  Named named;
+  size_t returned = 0;
+  for (const backends::Output& output : graph.outputs())
+    named[output.name] =
+        output.state < 0 ? results.outputs[returned++] : results.states[state_of[static_cast<size_t>(output.state)]];
+  return named;
+}
+
+// Bit for bit but for what depends on a norm, whose squares are summed by tensors.
+void expect_same(const Named& now, const Named& want, bool clips) {
+  ASSERT_EQ(now.size(), want.size());
+  for (const auto& [name, tensor] : want) {
+    ASSERT_TRUE(now.contains(name)) << name;
+    if (!clips) {
+      EXPECT_EQ(now.at(name), tensor) << name;
+    }
+    for (int64_t i = 0; i < tensor.size(); ++i) EXPECT_NEAR(now.at(name)[i], tensor[i], 1e-6) << name;
+  }
+}
+
+void expect_same_step(const schema::Recipe& recipe, const StepShape& shape) {
+  const Steps steps(recipe);
+  const StateTensors tensors = state_tensors_of(steps);
+  const auto step =
+      std::make_shared<const Program>(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program);
+  const Program graph = backends::tpu::tensor_graph({step, {}, {}, {}}, tensors);
+  EXPECT_EQ(backends::tpu::ir_text(graph).find("aten::cat(%"), backends::tpu::ir_text(graph).rfind("aten::cat(%"))
+      << "but for the sums of losses, nothing is joined";
+  const SomeInputs inputs = some_inputs(*step, tensors);
+  expect_same(tensor_results(graph, inputs.by_name), flat_results(*step, inputs.flat, tensors),
+              recipe.train.clip_grad_norm.has_value());
+}
+
+TEST(TensorGraphOfAStep, ComputesWhatFlatArraysDo) {
+  using schema::OptimizerType;
+  for (const OptimizerType type : {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamW,
+                                   OptimizerType::kRmsprop, OptimizerType::kAdagrad, OptimizerType::kLion})
+    for (const StepShape& shape :
+         {StepShape{8, true, true}, StepShape{8, true, false}, StepShape{8, false, true}, StepShape{8, false, false}})
+      for (const double clip : {0.0, 1.0}) {
+        SCOPED_TRACE(fmt::format("optimizer {}, first {}, last {}, clip {}", static_cast<int>(type), shape.first,
+                                 shape.last, clip));
+        schema::Recipe recipe = Steps::recipe();
+        recipe.optimizer.type = type;
+        recipe.optimizer.hyper.momentum = type == OptimizerType::kSgd ? 0.9 : 0;
+        if (clip > 0) recipe.train.clip_grad_norm = clip;
+        if (!shape.first || !shape.last) recipe.gradient_accumulation_steps = 2;
+        expect_same_step(recipe, shape);
+      }
+}
+
+// As torch_xla's own dump of such a step names its tensors by shape: weights and biases as PyTorch has them.
+TEST(TensorGraphOfAStep, HasTheTensorsOfTheModel) {
+  const schema::Recipe recipe = Steps::recipe();
+  const Steps steps(recipe);
+  const auto step = std::make_shared<const Program>(steps.builder.complete(steps.builder.record(8, true), {8}).program);
+  const Program graph = backends::tpu::tensor_graph({step, {}, {}, {}}, state_tensors_of(steps));
+  std::map<std::string, std::string> types;
+  for (const backends::Input& input : graph.inputs()) types[input.name] = graph.type(input.value).to_string();
+  EXPECT_EQ(types["0.weight"], "(5, 4) f32");
+  EXPECT_EQ(types["0.bias"], "(5) f32");
+  EXPECT_EQ(types["2.weight"], "(3, 5) f32");
+  EXPECT_EQ(types["2.bias"], "(3) f32");
+  EXPECT_EQ(types["features"], "(8, 4) f32");
+  EXPECT_EQ(types["labels"], "(8) i64");
+  EXPECT_FALSE(types.contains("parameters 0"));
+}
+
+}  // namespace
+}  // namespace runner::train
