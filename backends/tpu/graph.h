@@ -9,6 +9,7 @@
 #include "backends/backend.h"
 #include "backends/graph/program.h"
 #include "backends/tpu/scalar_signature.h"
+#include "backends/tpu/traced_work.h"
 
 namespace runner::backends::tpu {
 
@@ -65,6 +66,7 @@ struct Graph {
   GraphIdentity identity;
   std::shared_ptr<const Program> tensors;  // the same by tensors (tensor_graph.h): what is shown of it
   GraphSize size;                          // of that
+  TracedWork work;                         // of each execution
   GraphPrediction prediction;
   MissKind kind = MissKind::kFirst;
   std::string cause;       // why no cache had it

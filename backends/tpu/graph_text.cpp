@@ -63,11 +63,6 @@ std::string attributes(const Program& program, ValueId id) {
   }
 }
 
-std::string_view ir_name(const Program& program, ValueId id) {
-  const Op op = program.node(id).op;
-  return op == Op::kMatmul && program.type(id).shape.rank() == 2 ? "aten::mm" : names_of(op).ir;
-}
-
 std::string ir_line(const Program& program, ValueId id) {
   const std::string type = shape_text(program.type(id));
   std::string line = fmt::format("  %{} = {} {}(%{}), xla_shape={}{}", id, type, ir_name(program, id),

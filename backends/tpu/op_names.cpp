@@ -85,4 +85,9 @@ const OpNames& names_of(Op op) {
   return kNames[static_cast<size_t>(op)];
 }
 
+std::string_view ir_name(const Program& program, ValueId id) {
+  const Op op = program.node(id).op;
+  return op == Op::kMatmul && program.type(id).shape.rank() == 2 ? kIrMm : names_of(op).ir;
+}
+
 }  // namespace runner::backends::tpu

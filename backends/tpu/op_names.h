@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "backends/graph/op.h"
+#include "backends/graph/program.h"
 
 namespace runner::backends::tpu {
 
@@ -14,5 +14,9 @@ struct OpNames {
 };
 
 const OpNames& names_of(Op op);
+
+// What the IR calls a node: a product of two matrices has a name of its own.
+inline constexpr std::string_view kIrMm = "aten::mm";
+std::string_view ir_name(const Program& program, ValueId id);
 
 }  // namespace runner::backends::tpu

@@ -40,8 +40,8 @@ class Scalar {
   bool is_attribute() const { return scalar_.use == ScalarUse::kAttribute; }
 
   // As it is uploaded.
-  DType dtype() const { return rules_.one_type.value_or(dtype_of(scalar_)); }
-  double value() const { return rules_.one_type ? rounded(scalar_.value, *rules_.one_type) : value_of(scalar_); }
+  DType dtype() const { return as_uploaded(scalar_, rules_).dtype; }
+  double value() const { return as_uploaded(scalar_, rules_).value; }
 
   // 1 and 1.0 are two constants, where they are not made tensors of the other's type first.
   Words words() const {
@@ -117,6 +117,11 @@ std::string difference_of_one(const Scalar& before, const Scalar& now) {
 }
 
 }  // namespace
+
+UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules) {
+  if (rules.one_type) return {*rules.one_type, rounded(scalar.value, *rules.one_type)};
+  return {dtype_of(scalar), value_of(scalar)};
+}
 
 ScalarSignature signature_of(std::span<const TracedScalar> scalars, const ScalarRules& rules) {
   const Scalars all(scalars, rules);

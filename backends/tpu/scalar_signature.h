@@ -32,6 +32,13 @@ ScalarSignature signature_of(std::span<const TracedScalar> scalars, const Scalar
 // The parameter that a scalar is, named by the first scalar that shares it; none: it is part of the graph.
 std::optional<size_t> parameter_of(const ScalarSignature& signature, size_t scalar);
 
+// A number that is a parameter, as the device has it.
+struct UploadedNumber {
+  DType dtype;
+  double value;
+};
+UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules);
+
 // Why the numbers of `now` make another graph than those of `before`: "-lr was -0.1 and is 0 now, which is part of the
 // graph (0, 1 and -1 are)", and which of them does.  Empty where they do not.
 struct Difference {

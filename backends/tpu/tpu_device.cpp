@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/runtime/spans.h"
+#include "backends/tpu/device_data_cache.h"
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/pending_trace.h"
@@ -232,6 +233,7 @@ class EmulatedTpu : public TpuDevice {
   }
 
   void count_launch(Graph& graph) {
+    count(graph.work, metrics_);
     metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
     metrics_.add(Metric::kDeviceLockWait, 0);  // what ran before is done
     metrics_.count(Counter::kExecuteComputation);
@@ -270,6 +272,7 @@ class EmulatedTpu : public TpuDevice {
   }
 
   Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
+    numbers_.upload(identity.scalars, identity.signature, metrics_);
     const GraphKey key = key_of(identity);
     if (Graph* const known = cache_.find(key, identity)) {
       metrics_.count(Counter::kCachedCompile);
@@ -282,6 +285,7 @@ class EmulatedTpu : public TpuDevice {
     graph.first_step = step;
     graph.tensors = std::make_shared<const Program>(tensor_graph(graph.identity, state_tensors_));
     graph.size = size_of(*graph.tensors);
+    graph.work = traced_work(*graph.tensors, options_.hardware.types);
     if (stored_.is_on() && takes_from_store(graph, making)) return cache_.add(std::move(graph));
     metrics_.count(Counter::kUncachedCompile);
     return compiled(std::move(graph), making.ns);
@@ -332,9 +336,10 @@ class EmulatedTpu : public TpuDevice {
 
   const TpuOptions options_;
   const std::unique_ptr<Device> host_;
-  DeviceMetrics metrics_;
+  DeviceMetrics metrics_{op_counter_names()};
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphCache cache_{rules_};
+  DeviceDataCache numbers_{rules_, options_.hardware.types};
   PersistentCache stored_;
   CompileListener* listener_ = nullptr;
   int64_t batches_ = 0, newest_step_ = 0;  // of training

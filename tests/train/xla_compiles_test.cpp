@@ -2,11 +2,14 @@
 #include <array>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <optional>
+#include <regex>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/tpu/graph_text.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/xla/metrics_report.h"
 #include "runner/train/loop/custom_loop.h"
@@ -200,8 +203,33 @@ class CompilesTest : public ::testing::Test {
     }
     for (const char* counter : {"MarkStep", "aten::_local_scalar_dense"})
       EXPECT_EQ(end.counter(counter), item["counters"][counter].integer()) << counter;
+    if (item["counters"].has("DeviceDataCacheMiss")) {
+      EXPECT_EQ(end.counter("DeviceDataCacheMiss"), item["counters"]["DeviceDataCacheMiss"].integer());
+    }
     EXPECT_EQ(end.counter("UncachedCompile"), end.samples("CompileTime"));
     EXPECT_EQ(end.counter("CachedCompile") + end.counter("UncachedCompile"), end.samples("ExecuteTime"));
+    check_counts_of_texts(end);
+  }
+
+  // Every execution counts the operations that the text of its graph shows, and uploads the batch in it; numbers are
+  // uploaded as often as they are missing, and parameters in the beginning.
+  void check_counts_of_texts(const MetricsReport& end) const {
+    std::map<std::string, int64_t> calls;
+    int64_t uploads = 0, nodes = 0;
+    for (const backends::tpu::Graph& graph : session_->tpu->graphs()) {
+      const std::string ir = backends::tpu::ir_text(*graph.tensors);
+      const std::regex call("(aten|xla)::(\\w+)\\(%"),
+          batch("name=\"(features|labels|mask|\\w+_ids|\\w+_key|numbers)\"");
+      for (std::sregex_iterator at(ir.begin(), ir.end(), call), none; at != none; ++at)
+        calls["xla::" + at->str(2)] += graph.executions;
+      uploads +=
+          graph.executions * std::distance(std::sregex_iterator(ir.begin(), ir.end(), batch), std::sregex_iterator());
+      nodes += graph.executions * graph.size.nodes;
+    }
+    for (const auto& [name, count] : calls) EXPECT_EQ(end.counter(name), count) << name;
+    EXPECT_EQ(end.metric("TensorsGraphSize")->accumulator, static_cast<double>(nodes));
+    EXPECT_EQ(end.samples("OutboundData") - end.samples("TransferToDeviceTime"),
+              uploads + end.counter("DeviceDataCacheMiss"));
   }
 
   const support::TempFolder folder_;

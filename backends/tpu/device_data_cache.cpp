@@ -1,0 +1,32 @@
+#include "backends/tpu/device_data_cache.h"
+
+#include <algorithm>
+
+namespace runner::backends::tpu {
+namespace {
+
+constexpr size_t kMostNumbers = 128;  // XLA_DEVDATA_CACHE_SIZE
+
+}  // namespace
+
+bool DeviceDataCache::add(const Number& number) {
+  const auto found = std::ranges::find(numbers_, number);
+  const bool is_new = found == numbers_.end();
+  if (!is_new) numbers_.erase(found);
+  numbers_.push_front(number);
+  if (numbers_.size() > kMostNumbers) numbers_.pop_back();
+  return is_new;
+}
+
+void DeviceDataCache::upload(std::span<const TracedScalar> scalars, const ScalarSignature& signature,
+                             DeviceMetrics& metrics) {
+  for (size_t i = 0; i < scalars.size(); ++i) {
+    if (parameter_of(signature, i) != i) continue;
+    const UploadedNumber number = as_uploaded(scalars[i], rules_);
+    if (!add({number.dtype, pack_f64(number.value + 0.0)})) continue;
+    metrics.count(Counter::kDeviceDataCacheMiss);
+    metrics.add(Metric::kOutboundData, static_cast<int64_t>(size_of(types_.of(number.dtype))));
+  }
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,52 @@
+#include "backends/tpu/traced_work.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/tpu/op_names.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+constexpr std::string_view kPrefix = "xla::";
+
+std::string counter_name(std::string_view ir) {
+  return std::string(kPrefix).append(ir.substr(ir.find("::") + 2));
+}
+
+// Leaves are no calls of operations.
+bool is_call(Op op) {
+  return row_of(op).cls != OpClass::kLeaf;
+}
+
+}  // namespace
+
+std::vector<std::string> op_counter_names() {
+  std::vector<std::string> names = {counter_name(kIrMm)};
+  for (int op = 0; op < kOpCount; ++op)
+    if (is_call(static_cast<Op>(op))) names.push_back(counter_name(names_of(static_cast<Op>(op)).ir));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types) {
+  const std::vector<std::string> names = op_counter_names();
+  std::map<size_t, int64_t> calls;
+  for (ValueId id = 0; id < tensor_graph.size(); ++id)
+    if (is_call(tensor_graph.node(id).op))
+      ++calls[static_cast<size_t>(std::ranges::lower_bound(names, counter_name(ir_name(tensor_graph, id))) -
+                                  names.begin())];
+  TracedWork work{{calls.begin(), calls.end()}, {}};
+  for (const Input& input : tensor_graph.inputs())
+    if (input.kind == InputKind::kBatch)
+      work.uploads.push_back(static_cast<int64_t>(types.of(tensor_graph.type(input.value)).bytes()));
+  return work;
+}
+
+void count(const TracedWork& work, DeviceMetrics& metrics) {
+  for (const auto& [op, calls] : work.ops) metrics.count_op(op, calls);
+  for (const int64_t bytes : work.uploads) metrics.add(Metric::kOutboundData, bytes);
+}
+
+}  // namespace runner::backends::tpu
