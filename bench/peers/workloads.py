@@ -5,3 +5,5 @@ WORKLOADS = {
     "big": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=False, hook=False),
     "mixed": dict(widths=[784, 1024, 1024, 10], batch=256, samples=8192, extra=True, hook=False),
 }
+# The model of bench/recipes/gpt.lua.
+GPT = dict(vocabulary=90, width=64, heads=4, layers=12, length=64, batch=4)
