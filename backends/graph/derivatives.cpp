@@ -254,10 +254,11 @@ void embedding(Value result, Value grad, Grads grads) {
   grads[0] = {result.program, result.program->record(Op::kEmbeddingGrad, operands, rows)};
 }
 
-// C = A' B' with A' = A or Aᵀ, B' = B or Bᵀ: dA' = G B'ᵀ, dB' = A'ᵀ G.
+// A' B' [+ C] with A' = A or Aᵀ, B' = B or Bᵀ: dA' = G B'ᵀ, dB' = A'ᵀ G, dC = G.
 void matmul(Value result, Value grad, Grads grads) {
   const Value a = operand(result, 0), b = operand(result, 1);
   const bool ta = attrs(result)[0] != 0, tb = attrs(result)[1] != 0;
+  if (grads.size() > 2) grads[2] = grad;
   grad = ops::cast(grad, a.dtype());  // of a wide product
   grads[0] = ta ? ops::matmul(b, grad, tb, true) : ops::matmul(grad, b, false, !tb);
   grads[1] = tb ? ops::matmul(grad, a, true, ta) : ops::matmul(a, grad, !ta, false);

@@ -265,7 +265,12 @@ TensorType matmul_type(Query q) {
   for (int i = 0; i < rank - 2; ++i) want(a.shape[i] == b.shape[i], "the leading axes differ");
   const bool wide = q.attrs.size() > 2 && q.attrs[2] != 0;
   want(!wide || a.dtype == DType::kBf16, "wide products are of bf16");
-  return {wide ? DType::kF32 : a.dtype, a.shape.with(rank - 2, d.m).with(rank - 1, d.n)};
+  const TensorType product{wide ? DType::kF32 : a.dtype, a.shape.with(rank - 2, d.m).with(rank - 1, d.n)};
+  if (q.operands.size() > 2) {
+    check(q.operands[2] == product, "matmul: what is added must be {}, got {}", product, q.operands[2]);
+    check(size_of(product.dtype) >= 4, "matmul: adds to products of f32 and f64, not of {}", name_of(product.dtype));
+  }
+  return product;
 }
 
 template <Op op>
@@ -375,7 +380,8 @@ int64_t third_operand(Query q, const TensorType&) {
   return q.operands[2].shape.elements();
 }
 int64_t matmul_flops(Query q, const TensorType& result) {
-  return 2 * result.shape.elements() * matmul_dims(q).k_a;
+  const int64_t added = q.operands.size() > 2 ? 1 : 0;
+  return result.shape.elements() * (2 * matmul_dims(q).k_a + added);
 }
 // Maximum, subtraction, exponential, sum, and a last pass.
 int64_t row_flops(Query q, const TensorType&) {
@@ -449,7 +455,7 @@ constexpr OpRow kTable[] = {
     {Op::kOneHot, "one_hot", kIdx, 1, 1, one_hot_type, nullptr, no_flops},
     {Op::kEmbedding, "embedding", kIdx, 2, 2, embedding_type, d::embedding, no_flops},
     {Op::kEmbeddingGrad, "embedding_grad", kIdx, 2, 2, embedding_grad_type, nullptr, second_operand},
-    {Op::kMatmul, "matmul", OpClass::kMatmul, 2, 2, matmul_type, d::matmul, matmul_flops},
+    {Op::kMatmul, "matmul", OpClass::kMatmul, 2, 3, matmul_type, d::matmul, matmul_flops},
     {Op::kSoftmax, "softmax", kRowOp, 1, 1, row_unary<Op::kSoftmax>, d::softmax, row_flops},
     {Op::kLogSoftmax, "log_softmax", kRowOp, 1, 1, row_unary<Op::kLogSoftmax>, d::log_softmax, row_flops},
     {Op::kCrossEntropy, "cross_entropy", kRowOp, 2, 3, cross_entropy_type, d::cross_entropy, row_flops},

@@ -341,6 +341,11 @@ Value matmul(Value a, Value b, bool transpose_a, bool transpose_b) {
   return reshape(product, shape.with(shape.rank() - 1, product.shape()[1]));
 }
 
+Value add_matmul(Value c, Value a, Value b, bool transpose_a, bool transpose_b) {
+  const int64_t attrs[] = {transpose_a, transpose_b};
+  return record(Op::kMatmul, {a, b, c}, attrs);
+}
+
 Value softmax(Value x, int64_t axis) {
   return over_last(Op::kSoftmax, x, axis);
 }

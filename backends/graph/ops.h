@@ -204,6 +204,8 @@ Value embedding(Value table, Value ids);
 
 // (…, M, K) × (…, K, N); a 2-D B with an A of higher rank is applied to A's rows.
 Value matmul(Value a, Value b, bool transpose_a = false, bool transpose_b = false);
+// c + a b, in one kernel; c: as the product, f32 or f64.
+Value add_matmul(Value c, Value a, Value b, bool transpose_a = false, bool transpose_b = false);
 
 Value softmax(Value x, int64_t axis = -1);
 Value log_softmax(Value x, int64_t axis = -1);

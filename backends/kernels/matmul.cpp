@@ -98,6 +98,38 @@ void run_empty(const size_t& bytes, const KernelArguments& arguments) {
   std::fill_n(arguments.results[0], bytes, std::byte{0});
 }
 
+// ---- with an addend ------------------------------------------------------------------------------------------------
+
+// By way of scratch, of products that cannot add to what is there.
+struct AddedMatmul {
+  EltwiseLoops::Apply add;
+  int64_t elems;
+  size_t element_bytes;
+  Kernel product;
+};
+
+void run_added(const AddedMatmul& m, const KernelArguments& arguments) {
+  std::byte* const product = arguments.scratch;
+  std::byte* const rest = product + aligned(static_cast<size_t>(m.elems) * m.element_bytes);
+  m.product.run(
+      m.product.params.get(),
+      {.operands = arguments.operands.first(2), .results = {&product, 1}, .scratch = rest, .pool = arguments.pool});
+  in_chunks(arguments.pool, m.elems, [&](int64_t first, int64_t n) {
+    const size_t offset = static_cast<size_t>(first) * m.element_bytes;
+    m.add(arguments.results[0] + offset, arguments.operands[2] + offset, product + offset, nullptr, n);
+  });
+}
+
+Kernel with_addend(Kernel product, const TensorType& result) {
+  const Compute compute = result.dtype == DType::kF64 ? Compute::kF64 : Compute::kF32;
+  AddedMatmul m{.add = loops().eltwise.apply[static_cast<size_t>(Op::kAdd)][static_cast<size_t>(compute)],
+                .elems = result.shape.elements(),
+                .element_bytes = size_of(result.dtype),
+                .product = std::move(product)};
+  const size_t scratch = aligned(result.bytes()) + m.product.scratch_bytes;
+  return make_kernel<run_added>(m.product.name + ".add", std::move(m), scratch);
+}
+
 }  // namespace
 
 MatmulShape matmul_shape(const KernelRequest& request) {
@@ -118,16 +150,22 @@ MatmulShape matmul_shape(const KernelRequest& request) {
 Kernel prepare_matmul(const KernelRequest& request) {
   const MatmulShape shape = matmul_shape(request);
   const DType dtype = request.operands[0].dtype, result = request.result.dtype;
+  const bool adds = request.operands.size() > 2;
   RUN_CHECK(is_float(dtype), ErrorKind::kRun, "matmul: products of {} are not supported, cast to a float dtype",
             name_of(dtype));
+  const auto finished = [&](Kernel product) {
+    return adds ? with_addend(std::move(product), request.result) : product;
+  };
   if (request.result.shape.elements() == 0 || shape.inner == 0)
-    return make_kernel<run_empty>("matmul.empty", request.result.bytes());
-  if (dtype == DType::kF64) return prepare_matmul_tiles(shape, dtype);
-  if (dtype == DType::kF32) return prepare_f32(shape);
+    return finished(make_kernel<run_empty>("matmul.empty", request.result.bytes()));
+  if (dtype == DType::kF64) return finished(prepare_matmul_tiles(shape, dtype));
+  if (dtype == DType::kF32 && suits_tiles(shape)) return finished(prepare_matmul_tiles(shape, dtype));
+  if (dtype == DType::kF32) return prepare_matmul_dnnl(shape, dtype, result, adds);
   const bool native = dtype == DType::kBf16 && bf16_products_in_use() == Bf16Products::kNative;
   // Wide products stand for ones of f32, small ones of which need no code generation.
   const bool small = result == DType::kF32 && suits_tiles(shape);
-  return native && !small ? prepare_matmul_dnnl(shape, dtype, result) : prepare_widened(shape, dtype, result);
+  return native && !small ? prepare_matmul_dnnl(shape, dtype, result, adds)
+                          : finished(prepare_widened(shape, dtype, result));
 }
 
 }  // namespace runner::backends

@@ -21,8 +21,9 @@ MatmulShape matmul_shape(const KernelRequest& request);
 Kernel prepare_matmul(const KernelRequest& request);
 
 // f32, or bf16 by native instructions (accumulated in f32, rounded once where the result is bf16), as single-threaded
-// oneDNN products over tiles that depend on the shape alone.  (matmul_dnnl.cpp, the only file that knows oneDNN)
-Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result);
+// oneDNN products over tiles that depend on the shape alone.  `adds`: a third operand, to the sums.  (matmul_dnnl.cpp,
+// the only file that knows oneDNN)
+Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, bool adds = false);
 
 // f32 or f64 by our own register tiles.  (matmul_tiles.cpp)
 Kernel prepare_matmul_tiles(const MatmulShape& shape, DType dtype);

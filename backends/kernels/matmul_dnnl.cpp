@@ -66,6 +66,7 @@ using Calls = std::vector<TileCall>;
 struct DnnlMatmul {
   MatmulShape shape;
   size_t element_bytes, result_bytes;  // of an element of the operands, and of C
+  bool adds;                           // to what is in C
   std::vector<TileKind> kinds;
   std::vector<Tile> tiles;
   std::vector<size_t> kind_of_tile;
@@ -129,7 +130,8 @@ std::vector<Tile> make_tiles(const MatmulShape& s, DType dtype) {
 
 // ---- preparing -----------------------------------------------------------------------------------------------------
 
-TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type type, memory::data_type result) {
+TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type type, memory::data_type result,
+                   bool adds) {
   TileKind kind;
   kind.batch = tile.batch;
   kind.rows = tile.rows;
@@ -148,6 +150,9 @@ TileKind make_kind(const MatmulShape& s, const Tile& tile, memory::data_type typ
   kind.c = desc(result, tile.rows, tile.cols, kind.copies_c ? tile.cols : s.cols, 1, s.c_elems());
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops adding;
+  if (adds) adding.append_sum();
+  attr.set_post_ops(adding);
   const dnnl::matmul::primitive_desc pd({kind.a, kind.b, kind.c}, attr, engine());
   kind.scratch = pd.scratchpad_desc();
   kind.primitive = dnnl::matmul(pd);
@@ -164,10 +169,11 @@ memory::data_type type_of(DType dtype) {
   return dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
 }
 
-DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype, DType result) {
+DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype, DType result, bool adds) {
   DnnlMatmul m{.shape = shape,
                .element_bytes = size_of(dtype),
                .result_bytes = size_of(result),
+               .adds = adds,
                .kinds = {},
                .tiles = make_tiles(shape, dtype),
                .kind_of_tile = {},
@@ -176,7 +182,8 @@ DnnlMatmul make_matmul(const MatmulShape& shape, DType dtype, DType result) {
     auto found = std::find_if(m.kinds.begin(), m.kinds.end(), [&](const TileKind& kind) {
       return kind.batch == tile.batch && kind.rows == tile.rows && kind.cols == tile.cols;
     });
-    if (found == m.kinds.end()) found = m.kinds.insert(found, make_kind(shape, tile, type_of(dtype), type_of(result)));
+    if (found == m.kinds.end())
+      found = m.kinds.insert(found, make_kind(shape, tile, type_of(dtype), type_of(result), adds));
     m.kind_of_tile.push_back(static_cast<size_t>(found - m.kinds.begin()));
     m.tile_scratch_bytes = std::max(m.tile_scratch_bytes, scratch_bytes(*found));
   }
@@ -249,6 +256,8 @@ void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArg
   std::byte* const dense_a = scratch + aligned(kind.scratch.get_size());
   std::byte* const dense_c = dense_a + (kind.transposes_a ? aligned(kind.a.get_size()) : 0);
   if (kind.transposes_a) m.transpose(dense_a, s.inner, a, s.rows, s.inner, tile.rows);
+  const size_t row = result_bytes(s.cols), dense_row = result_bytes(tile.cols);
+  if (kind.copies_c && m.adds) copy_rows(dense_c, dense_row, c, row, tile.rows, dense_row);
   point(call.a, kind.transposes_a ? dense_a : a);
   point(call.b, b);
   point(call.c, kind.copies_c ? dense_c : c);
@@ -259,11 +268,13 @@ void run_tile(const DnnlMatmul& m, size_t index, TileCall& call, const KernelArg
                                   {DNNL_ARG_SCRATCHPAD, call.scratch.get()}};
   const dnnl_status_t status = dnnl_primitive_execute(kind.primitive.get(), call.stream.get(), 4, args);
   RUN_CHECK(status == dnnl_success, ErrorKind::kRun, "matmul: oneDNN fails with status {}", static_cast<int>(status));
-  if (kind.copies_c)
-    copy_rows(c, result_bytes(s.cols), dense_c, result_bytes(tile.cols), tile.rows, result_bytes(tile.cols));
+  if (kind.copies_c) copy_rows(c, row, dense_c, dense_row, tile.rows, dense_row);
 }
 
 void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
+  if (m.adds && arguments.operands[2] != arguments.results[0])
+    std::memcpy(arguments.results[0], arguments.operands[2],
+                static_cast<size_t>(m.shape.batch * m.shape.c_elems()) * m.result_bytes);
   BorrowedCalls calls(m);
   arguments.pool.parallel_for(static_cast<int64_t>(m.tiles.size()), [&](int64_t tile) {
     run_tile(m, static_cast<size_t>(tile), calls[static_cast<size_t>(tile)], arguments);
@@ -272,14 +283,14 @@ void run_matmul(const DnnlMatmul& m, const KernelArguments& arguments) {
 
 }  // namespace
 
-Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result) {
+Kernel prepare_matmul_dnnl(const MatmulShape& shape, DType dtype, DType result, bool adds) {
   use_one_openmp_thread();
   try {
-    DnnlMatmul m = make_matmul(shape, dtype, result);
+    DnnlMatmul m = make_matmul(shape, dtype, result, adds);
     m.idle->sets.push_back(make_calls(m));
     const size_t scratch = m.tile_scratch_bytes * m.tiles.size();
-    const char* const wide = result == dtype ? "" : ".wide";
-    return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}{}", name_of(dtype), wide), std::move(m), scratch);
+    const char *const wide = result == dtype ? "" : ".wide", *const add = adds ? ".add" : "";
+    return make_kernel<run_matmul>(fmt::format("matmul.dnnl.{}{}{}", name_of(dtype), wide, add), std::move(m), scratch);
   } catch (const dnnl::error& error) {
     fail(ErrorKind::kRun, "matmul: oneDNN cannot multiply ({}, {}) by ({}, {}) {}: {}", shape.rows, shape.inner,
          shape.inner, shape.cols, name_of(dtype), error.what());

@@ -306,7 +306,8 @@ void run_matmul(const Call& call, Operands in, Tensor& out) {
         for (int64_t k = 0; k < inner; ++k)
           sum += in[0][g * rows * inner + (ta ? k * rows + i : i * inner + k)] *
                  in[1][g * inner * cols + (tb ? j * inner + k : k * cols + j)];
-        out[(g * rows + i) * cols + j] = sum;
+        const int64_t at = (g * rows + i) * cols + j;
+        out[at] = sum + (in.size() > 2 ? in[2][at] : 0);
       }
 }
 

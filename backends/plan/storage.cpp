@@ -161,8 +161,13 @@ class StoragePlanner {
     return read == write && element_by_element(value, input);
   }
 
+  bool adds_to_product(const Group& group) const {
+    return program_.node(group.nodes[0]).op == Op::kMatmul && program_.operands(group.nodes[0]).size() > 2;
+  }
+
   bool works_in_place(const Group& group) const {
-    return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op);
+    return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op) ||
+           adds_to_product(group);
   }
 
   // Does the group that computes `value` read `buffer` only at the element that it writes?
@@ -170,6 +175,9 @@ class StoragePlanner {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
     if (!works_in_place(group)) return false;
+    if (adds_to_product(group))
+      for (const ValueId factor : program_.operands(value).first(2))
+        if (root_of(factor).value == buffer) return false;
     for (const ValueId operand : group.operands) {
       const Root root = root_of(operand);
       const TensorType& read = program_.type(operand);

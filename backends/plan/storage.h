@@ -1,9 +1,9 @@
 // The memory plan: where every value of a grouped Program lives.
 //
 // Invariants: 1. two values whose lifetimes overlap never share bytes of the arena, unless one is a view of the other
-// or an element-wise group or a collective writes over an operand that nothing reads later; 2. a state is overwritten
-// in place only when nothing reads its old contents afterwards, else its new value is copied in at the end; 3. arena
-// offsets are multiples of kAlignment for values that own their buffer.
+// or an element-wise group, a collective or a product with an addend writes over an operand that nothing reads
+// later; 2. a state is overwritten in place only when nothing reads its old contents afterwards, else its new value is
+// copied in at the end; 3. arena offsets are multiples of kAlignment for values that own their buffer.
 #pragma once
 
 #include <cstddef>

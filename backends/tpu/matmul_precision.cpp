@@ -46,18 +46,21 @@ class ProductRewriter {
     return parts.lo;
   }
 
-  Value pass(ValueId product, Value a, Value b) {
+  Value pass(ValueId product, Value a, Value b, Value addend = {}) {
     const std::span<const int64_t> old = rewriter_.from().attrs(product);
     const int64_t attrs[] = {old[0], old[1], /*wide=*/1};
-    const ValueId operands[] = {a.id, b.id};
-    return {&rewriter_.to(), rewriter_.to().record(Op::kMatmul, operands, attrs)};
+    const ValueId operands[] = {a.id, b.id, addend.id};
+    return {&rewriter_.to(), rewriter_.to().record(Op::kMatmul, std::span(operands).first(addend ? 3 : 2), attrs)};
   }
 
   Value product(ValueId id) {
-    const ValueId a = rewriter_.from().operands(id)[0], b = rewriter_.from().operands(id)[1];
-    const Value first = pass(id, hi(a), hi(b));
-    if (precision_ == MatmulPrecision::kDefault) return first;
-    return ops::add(first, ops::add(pass(id, hi(a), lo(b)), pass(id, lo(a), hi(b))));
+    const std::span<const ValueId> operands = rewriter_.from().operands(id);
+    const ValueId a = operands[0], b = operands[1];
+    const Value addend = operands.size() > 2 ? Value{&rewriter_.to(), rewriter_.mapped(operands[2])} : Value{};
+    if (precision_ == MatmulPrecision::kDefault) return pass(id, hi(a), hi(b), addend);
+    const Value rest = ops::add(pass(id, hi(a), lo(b)), pass(id, lo(a), hi(b)));
+    const Value whole = ops::add(pass(id, hi(a), hi(b)), rest);
+    return addend ? ops::add(addend, whole) : whole;
   }
 
   Rewriter rewriter_;

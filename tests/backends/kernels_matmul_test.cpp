@@ -59,6 +59,31 @@ void check(const Product& p) {
   }
 }
 
+// The result takes the place of the third operand.
+TestTensor run_onto_addend(const Kernel& kernel, const std::array<TestTensor, 3>& operands, const TensorType& type) {
+  TestTensor c(type, [&](int64_t i) { return operands[2][i]; });
+  std::byte* in[] = {operands[0].buffer->data(), operands[1].buffer->data(), c.buffer->data()};
+  std::byte* const out[] = {c.buffer->data()};
+  TestBuffer scratch(kernel.scratch_bytes);
+  kernel.run(kernel.params.get(), {.operands = in, .results = out, .scratch = scratch.data(), .pool = pool_of(2)});
+  return c;
+}
+
+void check_added(const Product& p) {
+  const std::array types = {p.operands[0], p.operands[1], p.c};
+  const KernelRequest request{Op::kMatmul, types, p.attrs, p.c};
+  const std::array operands = {random_tensor(types[0], 1), random_tensor(types[1], 2), random_tensor(types[2], 3)};
+  const TensorType results[] = {p.c};
+  const Kernel kernel = prepare_kernel(request);
+  const auto got = run_kernel(kernel, operands, results);
+  const auto want = run_kernel(prepare_reference_kernel(request), operands, results);
+  const int64_t inner = p.operands[0].shape.elements() * std::max<int64_t>(1, p.c.shape.back()) / p.c.shape.elements();
+  expect_close(got[0], want[0], 1, bound(p.c.dtype, inner + 1), text(p) + " by " + kernel.name);
+  EXPECT_TRUE(kernel.name.ends_with(".add")) << kernel.name;
+  EXPECT_TRUE(run_kernel(kernel, operands, results, 4)[0].same_bits(got[0])) << text(p);
+  EXPECT_TRUE(run_onto_addend(kernel, operands, p.c).same_bits(got[0])) << text(p);
+}
+
 class Matmul : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(DTypes, Matmul, ::testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16),
                          [](const auto& param) { return std::string(name_of(param.param)); });
@@ -87,6 +112,19 @@ TEST_P(Matmul, LargeProductsAreCutIntoTiles) {
   for (const auto& [batch, m, n, k] : kSizes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) check(product(batch, m, n, k, ta, tb, GetParam()));
+}
+
+TEST(MatmulKernels, AddToAnotherTensor) {
+  constexpr int64_t kSizes[][4] = {{0, 5, 3, 7},       {0, 3, 4, 0},       {3, 8, 9, 10},
+                                   {0, 150, 200, 100}, {0, 20, 700, 200},  {0, 33, 700, 131},
+                                   {3, 129, 131, 127}, {0, 128, 1024, 32}, {0, 256, 128, 1024}};
+  for (const auto& [batch, m, n, k] : kSizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        check_added(product(batch, m, n, k, ta, tb, DType::kF32));
+        check_added(product(batch, m, n, k, ta, tb, DType::kF64));
+        check_added(wide_product(batch, m, n, k, ta, tb));
+      }
 }
 
 TEST_P(Matmul, EmptySums) {

@@ -237,6 +237,10 @@ class Table {
               [ta, tb](In x) { return ops::matmul(x[0], x[1], ta, tb); });
         }
     if (large_) return;
+    for (const DType dtype : {DType::kF32, DType::kF64})
+      for (const bool ta : {false, true})
+        add("add_matmul", {{{dtype, Shape{3, 5}}}, {{dtype, ta ? Shape{4, 3} : Shape{3, 4}}}, {{dtype, Shape{4, 5}}}},
+            [ta](In x) { return ops::add_matmul(x[0], x[1], x[2], ta); });
     for (const Shape& a : {Shape{2, 3, 4}, Shape{2, 3, 0}, Shape{0, 3, 4}})
       add("matmul", {{{DType::kF64, a}}, {{DType::kF64, Shape{a.back(), 2}}}},
           [](In x) { return ops::matmul(x[0], x[1]); });

@@ -238,6 +238,15 @@ std::vector<Case> other_cases() {
          ops::matmul(x(f32, {2, 2, 3}), x(f32, {3, 3, 2}));
        },
        "matmul: the leading axes differ: (2, 2, 3) f32 × (3, 3, 2) f32"},
+      {[](R x) {
+         ops::add_matmul(x(f32, {2}), x(f32, {2, 3}), x(f32, {3, 2}));
+       },
+       "matmul: what is added must be (2, 2) f32, got (2) f32"},
+      {[](R x) {
+         const DType bf16 = DType::kBf16;
+         ops::add_matmul(x(bf16, {2, 2}), x(bf16, {2, 3}), x(bf16, {3, 2}));
+       },
+       "matmul: adds to products of f32 and f64, not of bf16"},
 
       {[](R x) {
          ops::softmax(x(i64, {2, 3}));

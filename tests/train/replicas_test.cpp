@@ -159,6 +159,28 @@ TEST_F(ReplicasTest, ComputeWhatOneProcessComputes) {
     }
 }
 
+// Of (256, 256) weights the factors of few samples; of the short last batch's shares, uneven or empty, too.
+TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
+  for (const char* flags : {"even_batches=true", "even_batches=false"}) {
+    const std::vector<std::string> common{"model.hidden=[256, 256]", fmt::format("data.{}", flags),
+                                          "split_batches=true", "data.batch_size=10"};
+    const Trained alone = train(common).front();
+    for (const int processes : {2, 3, 8}) {
+      SCOPED_TRACE(fmt::format("{} processes, {}", processes, flags));
+      std::vector<std::string> overrides = common;
+      overrides.push_back(fmt::format("num_processes={}", processes));
+      const std::vector<Trained> ranks = train(overrides);
+      expect_same_on_all_ranks(ranks);
+      EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 1e-5);
+      for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 1e-5);
+      on_each_rank(overrides, [&](Session& session) {  // nobody has written a gradient
+        train(session, 5);
+        for (const float gradient : floats(session, Role::kGradients)) ASSERT_EQ(gradient, 0);
+      });
+    }
+  }
+}
+
 // Behind each batch of a window rank 0 has the sum over all replicas, as one process has it of their batches together.
 TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
   const std::vector<std::string> common{"gradient_accumulation_steps=3", "split_batches=true", "data.batch_size=12"};

@@ -14,7 +14,7 @@ namespace ops = backends::ops;
 
 Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set) {
   const std::vector<Value> each = backends::differentiate(root, seed, parameters);
-  Derivative derivative{Gradients(set.buffers().size()), {}};
+  Derivative derivative{Gradients(set.buffers().size()), std::vector<Value>(each.size()), {}};
   for (size_t id = 0; id < each.size(); ++id) derivative.reached.push_back(set.parameters()[id].trainable && each[id]);
   if (std::ranges::find(derivative.reached, true) == derivative.reached.end())
     throw Error(ErrorKind::kRun, "the loss depends on no parameter that is trained", root.program->mark_of(root.id))
@@ -23,8 +23,10 @@ Derivative derivative_of(Value root, Value seed, std::span<const Value> paramete
     if (set.buffers()[b].group < 0) continue;
     std::vector<Value> parts;
     for (const nn::ParameterId id : set.in_buffer(static_cast<int32_t>(b))) {
-      const Value part = each[static_cast<size_t>(id)];
-      parts.push_back(ops::flatten(part ? part : ops::full_like(parameters[static_cast<size_t>(id)], 0.0)));
+      Value& part = derivative.of_parameters[static_cast<size_t>(id)];
+      part = each[static_cast<size_t>(id)];
+      if (!part) part = ops::full_like(parameters[static_cast<size_t>(id)], 0.0);
+      parts.push_back(ops::flatten(part));
     }
     derivative.gradients[b] = ops::concat(parts, 0);
   }

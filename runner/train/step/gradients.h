@@ -24,7 +24,8 @@ enum class Held : uint8_t { kNothing, kShare, kSum };
 
 struct Derivative {
   Gradients gradients;
-  std::vector<bool> reached;  // by ParameterId: it is trained, and root depends on it
+  std::vector<Value> of_parameters;  // by ParameterId, in the parameter's shape; unset: it is not trained
+  std::vector<bool> reached;         // by ParameterId: it is trained, and root depends on it
 };
 
 // d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter

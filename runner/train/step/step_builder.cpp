@@ -311,8 +311,9 @@ void StepBuilder::Recorded::output_metrics(Program& to) const {
   }
 }
 
-StepBuilder::Completed StepBuilder::complete(const Recorded& recorded, const StepShape& shape) const {
-  return complete_step(*this, recorded, shape);
+StepBuilder::Completed StepBuilder::complete(const Recorded& recorded, const StepShape& shape,
+                                             const MessageLayout& message) const {
+  return complete_step(*this, recorded, shape, message);
 }
 
 namespace {

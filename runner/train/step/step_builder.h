@@ -21,6 +21,7 @@
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"
 #include "runner/train/step/device_layout.h"
+#include "runner/train/step/gradient_message.h"
 #include "runner/train/step/hooks.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/shares.h"
@@ -141,7 +142,7 @@ class StepBuilder {
     std::vector<bool> reached;  // by ParameterId: it is trained, and the losses depend on it
   };
   // A training step made from a recorded forward part.
-  Completed complete(const Recorded& recorded, const StepShape& shape) const;
+  Completed complete(const Recorded& recorded, const StepShape& shape, const MessageLayout& message = {}) const;
   // The model alone, made from a forward part recorded for evaluation; returns ForwardOutput.
   backends::Program forward(Recorded recorded, bool labelled) const;
   // What an evaluation in the user's code has a device compile in its place: Σ mask · loss and Σ mask · weight are kept

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backends/graph/ops.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/loss_scaler.h"
@@ -18,6 +20,7 @@ namespace ops = backends::ops;
 using backends::DType;
 using backends::Program;
 using backends::Subject;
+using backends::TensorType;
 using backends::ValueId;
 
 std::vector<Value> array_inputs(Program& program, const DeviceLayout& layout) {
@@ -40,11 +43,12 @@ Value left_fold(std::span<const Value> values) {
 class StepCompletion {
  public:
   // Works on a Program that declares the arrays of the layout first; its scalars are inputs from `first_scalar` on.
-  StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar)
+  StepCompletion(const StepBuilder& builder, Program program, size_t first_scalar, MessageLayout message = {})
       : builder_(builder),
         train_(builder.recipe().train),
         parameters_(builder.model().parameters),
         first_scalar_(first_scalar),
+        message_(std::move(message)),
         program_(std::move(program)),
         arrays_(builder.layout(), array_inputs(program_, builder.layout())) {}
 
@@ -103,8 +107,19 @@ class StepCompletion {
     Derivative derivative = derivative_of(value(recorded.losses), seed, parameters, parameters_);
     gradients_ = std::move(derivative.gradients);
     unscale(gradients_, scale);
+    if (message_.elements > 0) send(message_of(derivative, message_));
     if (skips_unused(arrays_)) add_reached(reached_, program_, derivative.reached, parameters_);
     return std::move(derivative.reached);
+  }
+
+  TensorType message_type() const { return {DType::kF32, backends::Shape{message_.elements}}; }
+
+  // In place of the arrays of gradients.
+  void send(Value message) {
+    const auto state = static_cast<int32_t>(program_.inputs().size());
+    program_.input(backends::InputKind::kState, "message", message_type());
+    program_.output("message", message.id, state);
+    std::ranges::fill(gradients_, Value());
   }
 
   // What a scaler multiplies is the mean over a micro-batch divided by how many there are, as users of PyTorch have it;
@@ -135,7 +150,7 @@ class StepCompletion {
       } else if (array.role == Role::kUse) {
         reached_.resize(gradients_.size());
         reached_[static_cast<size_t>(array.buffer)] = reached_by_any(by_rank);
-      } else if (shares.of(array.buffer).count > 0) {
+      } else if (shares.of(array.buffer).count > 0 && message_.elements == 0) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
@@ -144,6 +159,17 @@ class StepCompletion {
     are_means_ = comm.hook != schema::CommHook::kNone && (ends_window || !is_power_sgd(comm));
     for (auto& [buffer, by_rank] : gradients)
       gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
+    if (message_.elements > 0) add_up_messages(shares);
+  }
+
+  void add_up_messages(const Shares& shares) {
+    std::vector<Value> by_rank;
+    for (int rank = 0; rank < shares.size(); ++rank)
+      by_rank.push_back(
+          value(program_.input(backends::InputKind::kState, fmt::format("message of rank {}", rank), message_type())));
+    for (int32_t b = 0; b < std::ssize(gradients_); ++b)
+      if (shares.of(b).count > 0)
+        gradients_[static_cast<size_t>(b)] = sum_of_messages(by_rank, message_, parameters_, b, shares.of(b));
   }
 
   // What is rounded on its way is the mean's part, as DDP's hooks have it: a sum over samples would soon overflow.
@@ -271,6 +297,7 @@ class StepCompletion {
   const schema::TrainSpec& train_;
   const nn::ParameterSet& parameters_;
   const size_t first_scalar_;
+  const MessageLayout message_;  // empty: gradients are in their arrays
   Program program_;
   ArrayValues arrays_;
   Gradients gradients_;
@@ -333,10 +360,18 @@ void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied) {
   arrays.set(guarded(applied, ops::add(before, addend), before), Role::kSum, 0, sum);
 }
 
+MessageLayout message_layout(const StepBuilder& builder, const StepBuilder::Recorded& recorded) {
+  const nn::ParameterSet& set = builder.model().parameters;
+  Program program = recorded.program;
+  std::vector<Value> parameters;
+  for (const ValueId id : recorded.parameters) parameters.push_back({&program, id});
+  return message_layout(derivative_of({&program, recorded.losses}, {&program, recorded.counted}, parameters, set), set);
+}
+
 StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
-                                     const StepShape& shape) {
+                                     const StepShape& shape, const MessageLayout& message) {
   const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
-  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape);
+  return StepCompletion(builder, recorded.program, first_scalar, message).of_batch(recorded, shape);
 }
 
 Program step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
@@ -346,12 +381,13 @@ Program step_graph(const StepBuilder& builder, const StepBuilder::Recorded& reco
   return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, closes_window).program;
 }
 
-Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window) {
+Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
+                        const MessageLayout& message) {
   Program program = builder.begin_window(shares);
   size_t first_scalar = 0;
   while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
     ++first_scalar;
-  StepCompletion completion(builder, std::move(program), first_scalar);
+  StepCompletion completion(builder, std::move(program), first_scalar, message);
   return ends_window ? completion.of_window(shares) : completion.of_part(shares);
 }
 

@@ -49,9 +49,13 @@ Value number(Value sums, int64_t index);
 // Adds (2) f64 to a sum, where `applied` holds or is unset.
 void add_to_sum(ArrayValues& arrays, Sum sum, Value addend, Value applied);
 
+// How the gradients of a recording travel that has the largest share's samples.
+MessageLayout message_layout(const StepBuilder& builder, const StepBuilder::Recorded& recorded);
+
 // A training step made from a recorded forward part; the outputs are StepOutput's with `last`, then metrics and arrays.
+// `message`: gradients are written to a state behind all others, laid out like that, in place of their arrays.
 StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuilder::Recorded& recorded,
-                                     const StepShape& shape);
+                                     const StepShape& shape, const MessageLayout& message = {});
 
 // A training step as a device without common memory would have it.  `closes_window`: the last of a window of replicas
 // that update together; sums and gradients are added up over all of them in it, and each updates weights of its own.
@@ -66,6 +70,8 @@ inline constexpr int kPartSum = 0;
 // complete_step() does behind the accumulation of a window's last batch; outputs as there, without metrics.  Before its
 // end the sum of all takes the place of rank 0's, who goes on from it, and the others begin anew: so what has been
 // added up is one set of arrays, whatever the number of replicas, and a sum is a left fold from its first batch on.
-backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true);
+// `message`: they are in the messages of all ranks, which are states behind all others.
+backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true,
+                                  const MessageLayout& message = {});
 
 }  // namespace runner::train

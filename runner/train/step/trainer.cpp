@@ -77,6 +77,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
   if (ranks != nullptr && hooks != nullptr && recipe.backend == schema::Backend::kTpu) traced_graphs_.emplace();
   if (!steps_alone() && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, recipe.comm, ranks->rank(), ranks->size());
+  if (shares_ && may_send_messages(recipe, builder_)) messages_.emplace(builder_, device, *ranks);
   if (layout_.has(Role::kClock)) clock_.emplace(*this);
   random_key_[0] = recipe.seed;
   draw_key_[0] = static_cast<int64_t>(hook_seed(recipe, ranks));
@@ -164,7 +165,7 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
   backends::StepSpecification step = kind.training
                                          ? builder_.specification(recorded_, kind.shape)
                                          : builder_.forward_specification(recorded_, kind.labelled, kind.shape.first);
-  step.insert(step.end(), {kind.closes_window, kind.padded});
+  step.insert(step.end(), {kind.closes_window, kind.padded, kind.message});
   const Step made = cache_.find_or_make(recorded_.program, step, [&] {
     return kind.training ? compile_training_step(kind) : compile_forward_step(kind);
   });
@@ -178,7 +179,8 @@ void Trainer::compare_graphs() {
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepKind& kind) {
-  const StepBuilder::Completed completed = builder_.complete(recorded_, kind.shape);
+  const StepBuilder::Completed completed =
+      builder_.complete(recorded_, kind.shape, kind.message > 0 ? messages_->layout(kind.message) : MessageLayout());
   note_unused(unused_parameters(completed.reached, model_.parameters));
   if (!device_.keeps_graphs()) return device_.compile(completed.program);
   if (!kind.closes_window && kind.padded == kind.shape.batch)
@@ -234,12 +236,13 @@ double Trainer::read_output(const Segment& segment, int output) {
 }
 
 Trainer::Step Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
-  closes_window &= device_.keeps_graphs();
+  const int64_t largest = batch != nullptr ? batch->largest : shape.batch;
   return step_of({.training = true,
                   .labelled = true,
                   .shape = shape,
-                  .closes_window = closes_window,
-                  .padded = padded(shape.batch, batch, /*training=*/true)},
+                  .closes_window = closes_window && device_.keeps_graphs(),
+                  .padded = padded(shape.batch, batch, /*training=*/true),
+                  .message = closes_window ? message_size(largest) : 0},
                  batch);
 }
 

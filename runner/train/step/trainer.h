@@ -26,6 +26,7 @@
 #include "runner/nn/models.h"
 #include "runner/train/loop/memory_use.h"
 #include "runner/train/step/device_layout.h"
+#include "runner/train/step/messages.h"
 #include "runner/train/step/not_finite.h"
 #include "runner/train/step/segment.h"
 #include "runner/train/step/step_builder.h"
@@ -244,7 +245,8 @@ class Trainer {
     StepShape shape;  // first and last: of a training step; first: of an evaluation, too
     // Of replicas that update together, for an account of graphs: the update belongs to it.
     bool closes_window = false;
-    int64_t padded = 0;  // samples of a declared step's batch in such an account: those of the replica with most
+    int64_t padded = 0;   // samples of a declared step's batch in such an account: those of the replica with most
+    int64_t message = 0;  // likewise, where gradients travel in messages (gradient_message.h); 0: they do not
     bool operator==(const StepKind&) const = default;
   };
 
@@ -260,7 +262,8 @@ class Trainer {
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
   Step run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
-  const Step& meeting_step(bool ends_window);
+  // `message`: as of StepKind.
+  const Step& meeting_step(bool ends_window, int64_t message);
   void keep_sum_of_part(backends::Executable& part);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   void end_window(const WindowRates& rates, TrainingWindow& window);
@@ -272,6 +275,9 @@ class Trainer {
   bool holds_any_gradients() const;
   void hold(Held held);
   void clear_window();
+  // The samples that messages have room for, by those of the replica with most of a batch; 0: gradients travel in their
+  // arrays.
+  int64_t message_size(int64_t largest);
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
   void begin_exchange(bool again);
   // Runs a step to its end; `name`: in traces.
@@ -328,6 +334,8 @@ class Trainer {
   std::optional<Shares> shares_;   // of replicas that update together
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
   std::vector<backends::Buffer*> states_, window_states_;
+  std::optional<Messages> messages_;
+  int64_t largest_ = 0;                         // samples that a replica has of the newest batch
   std::vector<double> scalars_, step_scalars_;  // of an update; with those of a hook's recording
   // What a device that keeps account of graphs is told (Arguments), likewise.
   std::vector<backends::TracedScalar> traced_, step_traced_;
@@ -346,7 +354,8 @@ class Trainer {
   StepBuilder::Recorded recorded_;
   Step segment_step_;
   std::optional<backends::Exchange> exchange_;  // among replicas
-  std::array<Step, 2> meeting_steps_;           // of replicas: inside a window, and at its end
+  // Of replicas: inside a window, and at its end; with messages of a size.
+  std::map<std::pair<bool, int64_t>, Step> meeting_steps_;
   int64_t replayed_ = 0;
   MetricSums metrics_;
   std::vector<Held> gradients_;

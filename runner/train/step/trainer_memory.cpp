@@ -36,7 +36,8 @@ void Trainer::prepare(const StepShape& shape) {
   const StepShape kind = shape_of(shape.batch, shape.first, shape.last && steps_alone());
   if (!may_ask_for_values() && shape.batch > 0)
     check_memory("forward, backward", *training_step(kind, nullptr, shape.last && !steps_alone()));
-  if (shares_) check_memory("update", *meeting_step(/*ends_window=*/true), backends::SpanKind::kOptimizer);
+  const Step update = shares_ ? meeting_step(/*ends_window=*/true, message_size(shape.batch)) : nullptr;
+  if (update) check_memory("update", *update, backends::SpanKind::kOptimizer);
 }
 
 // Where a hook may ask for values while it records, its steps cannot be had before: then what it surely has is looked
@@ -98,7 +99,7 @@ int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
   size_t most = 0;
   for (const WindowStep& kind : steps_of_windows(plan))
     most = std::max(most, training_step(kind.shape, nullptr, kind.closes_window)->arena_bytes());
-  if (shares_) most = std::max(most, device_.compile(complete_window(builder_, *shares_))->arena_bytes());
+  if (shares_) most = std::max(most, meeting_step(/*ends_window=*/true, message_size(plan.max_batch()))->arena_bytes());
   return static_cast<int64_t>(most);
 }
 

@@ -64,6 +64,8 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     begin_batch(/*training=*/true);
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
+    largest_ = batch.largest;
+    if (messages_) messages_->make_room(largest_);
     if (window.done && clock_) clock_->begin_window(rates);
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
@@ -87,8 +89,10 @@ void Trainer::record(const data::Batch& batch, bool training) {
 Trainer::Step Trainer::run_part(const data::Batch& part, bool last, MetricSums& metrics) {
   const bool completes = last && steps_alone();
   Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part, last && !completes);
-  execute(completes ? "forward, backward, update" : "forward, backward", *step,
-          arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward));
+  backends::Arguments arguments =
+      this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward);
+  if (last && !completes && message_size(part.largest) > 0) arguments.states = messages_->behind(states_);
+  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   hold(steps_alone() ? Held::kSum : Held::kShare);
   const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
   if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
@@ -98,12 +102,13 @@ Trainer::Step Trainer::run_part(const data::Batch& part, bool last, MetricSums& 
 Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
   MetricSums metrics;
   run_batches(loader, rates, window, metrics);
+  const int64_t message = message_size(largest_);
   if (!holds_any_gradients()) clear_window();
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
-  const Step& step = meeting_step(window.done);
+  const Step& step = meeting_step(window.done, message);
   backends::Arguments end = arguments(nullptr, nullptr);
-  end.states = window_states_;
+  end.states = message > 0 ? messages_->all_behind(window_states_) : window_states_;
   begin_exchange(/*again=*/false);
   ranks_->barrier(site("gradients"));
   execute("update", *step, end, backends::SpanKind::kOptimizer);
@@ -119,13 +124,21 @@ void Trainer::keep_sum_of_part(backends::Executable& part) {
   write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
 }
 
-const Trainer::Step& Trainer::meeting_step(bool ends_window) {
-  Step& step = meeting_steps_[ends_window];
-  if (!step) step = device_.compile(complete_window(builder_, *shares_, ends_window));
+const Trainer::Step& Trainer::meeting_step(bool ends_window, int64_t message) {
+  Step& step = meeting_steps_[{ends_window, message}];
+  if (!step) {
+    const MessageLayout layout = message > 0 ? messages_->layout(message) : MessageLayout();
+    step = device_.compile(complete_window(builder_, *shares_, ends_window, layout));
+  }
   return step;
 }
 
+int64_t Trainer::message_size(int64_t largest) {
+  return messages_ && messages_->layout(largest).elements > 0 ? largest : 0;
+}
+
 void Trainer::clear_window() {
+  if (message_size(largest_) > 0) messages_->send_nothing(largest_);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     if (!is_read_by_all(array)) continue;

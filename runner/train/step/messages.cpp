@@ -1,0 +1,56 @@
+#include "runner/train/step/messages.h"
+
+#include "backends/tensor/rounding.h"
+#include "runner/train/step/loss_scaler.h"
+#include "runner/train/step/step_completion.h"
+
+namespace runner::train {
+
+// A TPU whose own type is bf16 rounds each replica's product.
+bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder) {
+  const bool is_rounded = recipe.backend == schema::Backend::kTpu &&
+                          (recipe.mixed_precision != schema::Precision::kNo || recipe.downcast_bf16);
+  return recipe.gradient_accumulation_steps == 1 && !recipe.train.auto_batch_size &&
+         recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) && !is_rounded && !builder.varies(true);
+}
+
+Messages::Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks)
+    : builder_(builder), device_(device), ranks_(ranks) {}
+
+const MessageLayout& Messages::layout(int64_t largest) {
+  const auto [entry, is_new] = layouts_.try_emplace(largest);
+  if (is_new && largest > 0) entry->second = message_layout(builder_, builder_.record(largest, /*training=*/true));
+  return entry->second;
+}
+
+void Messages::make_room(int64_t largest) {
+  const int64_t elements = layout(largest).elements;
+  if (elements <= room_) return;
+  constexpr int64_t kLine = 16;  // floats of a cache line
+  room_ = backends::round_up(elements, kLine);
+  const backends::TensorType type{backends::DType::kF32, backends::Shape{ranks_.size(), room_}};
+  const std::shared_ptr<std::byte> memory = ranks_.share(type, {"messages"});
+  const size_t bytes = static_cast<size_t>(room_) * sizeof(float);
+  of_rank_.clear();
+  for (int rank = 0; rank < ranks_.size(); ++rank)
+    of_rank_.push_back(device_.wrap({memory, memory.get() + static_cast<size_t>(rank) * bytes}, bytes));
+}
+
+std::span<backends::Buffer* const> Messages::behind(std::span<backends::Buffer* const> states) {
+  states_.assign(states.begin(), states.end());
+  states_.push_back(of_rank_[static_cast<size_t>(ranks_.rank())].get());
+  return states_;
+}
+
+std::span<backends::Buffer* const> Messages::all_behind(std::span<backends::Buffer* const> states) {
+  states_.assign(states.begin(), states.end());
+  for (const auto& message : of_rank_) states_.push_back(message.get());
+  return states_;
+}
+
+void Messages::send_nothing(int64_t largest) {
+  const std::vector<std::byte> zeros(static_cast<size_t>(layout(largest).elements) * sizeof(float));
+  device_.write(*of_rank_[static_cast<size_t>(ranks_.rank())], 0, zeros);
+}
+
+}  // namespace runner::train

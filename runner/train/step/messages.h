@@ -1,0 +1,48 @@
+// The messages of replicas (gradient_message.h): how they are laid out, and the memory in which all read them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/collectives/collectives.h"
+#include "runner/train/step/gradient_message.h"
+#include "runner/train/step/step_builder.h"
+
+namespace runner::train {
+
+// Whether gradients may travel so: behind each batch, as they are, of a step that is the same for each batch.
+bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder);
+
+class Messages {
+ public:
+  // All arguments must outlive it.
+  Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks);
+
+  // Of batches of which the replica with most has so many samples.  Empty: gradients stay in their arrays.
+  const MessageLayout& layout(int64_t largest);
+  // Before a batch, called by all replicas together.  A message takes at most half of the gradients that it stands for,
+  // whose arrays are never touched then: so nobody counts its memory.
+  void make_room(int64_t largest);
+
+  // The states of a step that sends one, and of a window's end where all are read: `states`, and messages behind them.
+  // Valid until the next call.
+  std::span<backends::Buffer* const> behind(std::span<backends::Buffer* const> states);
+  std::span<backends::Buffer* const> all_behind(std::span<backends::Buffer* const> states);
+  // A replica without samples has nothing to say.
+  void send_nothing(int64_t largest);
+
+ private:
+  const StepBuilder& builder_;
+  backends::Device& device_;
+  backends::Collectives& ranks_;
+  std::map<int64_t, MessageLayout> layouts_;
+  int64_t room_ = 0;  // floats of each message
+  std::vector<std::shared_ptr<backends::Buffer>> of_rank_;
+  std::vector<backends::Buffer*> states_;
+};
+
+}  // namespace runner::train

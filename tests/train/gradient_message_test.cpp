@@ -1,0 +1,117 @@
+// Gradients that travel as factors add up to the gradients that they are of.
+#include "runner/train/step/gradient_message.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "runner/train/step/step_completion.h"
+#include "tests/backends/support/run_program.h"
+#include "tests/train/step_fixture.h"
+
+namespace runner::train {
+namespace {
+
+using backends::testing::HostTensor;
+using backends::testing::Inputs;
+
+constexpr StepShape kBetweenWindows{.batch = 6, .first = true, .last = false};
+
+// 4-256-256-3: 1024, 65536 and 768 weights, of which the second travels as factors where there are at most 64 samples.
+schema::Recipe recipe_of_large_weights() {
+  schema::Recipe recipe = Steps::recipe();
+  recipe.model.hidden = {256, 256};
+  recipe.num_processes = 3;
+  return recipe;
+}
+
+MessageLayout layout_of(const Steps& steps, int64_t batch) {
+  return message_layout(steps.builder, steps.builder.record(batch, true));
+}
+
+Inputs random_inputs(const backends::Program& program, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Inputs inputs;
+  for (const backends::Input& input : program.inputs())
+    inputs.emplace_back(program.type(input.value), [&](int64_t i) {
+      if (input.name == "labels") return static_cast<double>(i % 3);
+      if (input.name == "mask") return i == 0 ? 0.0 : 1.0;
+      return input.kind == backends::InputKind::kState ? normal(random) / 16 : normal(random);
+    });
+  return inputs;
+}
+
+// What a step with so many samples writes to a state, by the state's name; the same weights for all ranks.
+HostTensor written(const Steps& steps, int64_t batch, const MessageLayout& layout, std::string_view state) {
+  StepShape shape = kBetweenWindows;
+  shape.batch = batch;
+  const backends::Program program = steps.builder.complete(steps.builder.record(batch, true), shape, layout).program;
+  const auto device = backends::make_cpu_device(1);
+  const backends::testing::Results results = run_program(*device, program, random_inputs(program, 7));
+  for (size_t i = 0, at = 0; i < program.inputs().size(); ++i) {
+    if (program.inputs()[i].kind != backends::InputKind::kState) continue;
+    if (program.inputs()[i].name.starts_with(state)) return results.states[at];
+    ++at;
+  }
+  ADD_FAILURE() << "no state " << state;
+  return HostTensor();
+}
+
+HostTensor sum_of(const Steps& steps, const std::vector<HostTensor>& messages, const MessageLayout& layout,
+                  const Shares::Range& range) {
+  backends::Program program;
+  std::vector<Value> by_rank;
+  for (const HostTensor& message : messages)
+    by_rank.push_back({&program, program.input(backends::InputKind::kState, "message", message.type)});
+  program.output("sum", sum_of_messages(by_rank, layout, steps.builder.model().parameters, 0, range).id);
+  return run_program(*backends::make_cpu_device(1), program, messages).outputs[0];
+}
+
+TEST(GradientMessage, LargeWeightsOfFewSamplesTravelAsFactors) {
+  const schema::Recipe recipe = recipe_of_large_weights();
+  const Steps steps(recipe);
+  const MessageLayout layout = layout_of(steps, 6);
+  std::vector<int64_t> samples, offsets;
+  for (const MessagePart& part : layout.parts) samples.push_back(part.samples), offsets.push_back(part.offset);
+  EXPECT_EQ(samples, (std::vector<int64_t>{0, 0, 6, 0, 0, 0}));
+  EXPECT_EQ(offsets, (std::vector<int64_t>{0, 1024, 1280, 1280 + 6 * 512, 1536 + 6 * 512, 2304 + 6 * 512}));
+  EXPECT_EQ(layout.elements, 2307 + 6 * 512);
+  EXPECT_EQ(layout_of(steps, 64).parts[2].samples, 64);
+  EXPECT_EQ(layout_of(steps, 65).elements, 0);
+  const schema::Recipe small = Steps::recipe();
+  EXPECT_EQ(layout_of(Steps(small), 6).elements, 0);
+}
+
+// Ranks with 6, 5 and no samples; ranges that begin and end inside a row, or have less than one, or the whole.
+TEST(GradientMessage, SumsAreTheFoldOfGradientsToTheBit) {
+  const schema::Recipe recipe = recipe_of_large_weights();
+  const Steps steps(recipe);
+  const MessageLayout layout = layout_of(steps, 6);
+  std::vector<HostTensor> messages, gradients;
+  for (const int64_t batch : {6, 5}) {
+    messages.push_back(written(steps, batch, layout, "message"));
+    gradients.push_back(written(steps, batch, {}, "gradients"));
+  }
+  messages.emplace_back(messages[0].type, [](int64_t) { return 0.0; });
+  const int64_t all = steps.parameters();
+  for (const Shares::Range& range : {Shares::Range{0, all},
+                                     {0, 16},
+                                     {1280, 65536},
+                                     {1296, 100},
+                                     {1290, 700},
+                                     {66700, 116},
+                                     {66816, 16},
+                                     {30000, all - 30000}}) {
+    const HostTensor sum = sum_of(steps, messages, layout, range);
+    ASSERT_EQ(sum.type.shape.elements(), range.count);
+    for (int64_t i = 0; i < range.count; ++i)
+      ASSERT_EQ(static_cast<float>(sum[i]),
+                static_cast<float>(gradients[0][range.first + i]) + static_cast<float>(gradients[1][range.first + i]))
+          << "element " << i << " of " << range.count << " from " << range.first;
+  }
+}
+
+}  // namespace
+}  // namespace runner::train
