@@ -93,6 +93,9 @@ class Device {
     return compile(program);
   }
   virtual bool keeps_graphs() const { return false; }
+  // Whether products read their operands of f32 rounded to bf16; steps may bring states that are rounded already
+  // (Input::rounded_of).
+  virtual bool rounds_operands() const { return false; }
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to the device.

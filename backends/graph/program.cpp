@@ -41,10 +41,10 @@ void Program::set_mark(const SourceMark& mark) {
   if (lines_.of(mark_) != mark) mark_ = lines_.intern(mark);
 }
 
-ValueId Program::input(InputKind kind, std::string name, TensorType type) {
+ValueId Program::input(InputKind kind, std::string name, TensorType type, int32_t rounded_of) {
   const int64_t attrs[] = {static_cast<int64_t>(kind), static_cast<int64_t>(inputs_.size())};
   const ValueId id = record(Op::kInput, {}, attrs, type);
-  inputs_.push_back({kind, std::move(name), id});
+  inputs_.push_back({kind, std::move(name), id, rounded_of});
   return id;
 }
 

@@ -63,6 +63,9 @@ struct Input {
   InputKind kind;
   std::string name;
   ValueId value;
+  // A state of bf16 that holds what products of a device may read in place of this input, of f32: its elements, rounded
+  // as the device rounds operands of products.
+  int32_t rounded_of = -1;
 };
 
 struct Output {
@@ -84,7 +87,7 @@ class Program {
   static Program like(const Program& from);
 
   // Appends an input.  `name` shows in dumps and errors only.
-  ValueId input(InputKind kind, std::string name, TensorType type);
+  ValueId input(InputKind kind, std::string name, TensorType type, int32_t rounded_of = -1);
   // Appends a constant tensor (scalars are shape ()); its value is what an element of the dtype holds.
   ValueId constant(double value, TensorType type);
   // Appends a node.  `requested` matters for ops whose type cannot be inferred.  Throws Error(kRun) at mark().

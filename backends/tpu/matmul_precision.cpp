@@ -1,5 +1,6 @@
 #include "backends/tpu/matmul_precision.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "backends/graph/ops.h"
@@ -16,7 +17,9 @@ class ProductRewriter {
 
   Program run() {
     const Program& from = rewriter_.from();
+    for (const Input& input : from.inputs()) rewriter_.copy(input.value);  // rounded copies may come last
     for (ValueId id = 0; id < from.size(); ++id) {
+      if (from.node(id).op == Op::kInput) continue;
       if (is_matrix_product(from, id) && from.type(from.operands(id)[0]).dtype == DType::kF32) {
         rewriter_.make_from(id);
         rewriter_.map(id, product(id).id);
@@ -36,8 +39,24 @@ class ProductRewriter {
   // Nodes are made from the product that asks first.
   Value hi(ValueId old) {
     Parts& parts = parts_[static_cast<size_t>(old)];
+    if (!parts.hi) parts.hi = rounded_copy(old);
     if (!parts.hi) parts.hi = rounded_to_bf16({&rewriter_.to(), rewriter_.mapped(old)});
     return parts.hi;
+  }
+  // The same part of an input's rounded copy, where it has one.
+  Value rounded_copy(ValueId old) {
+    const Program& from = rewriter_.from();
+    if (from.node(old).op == Op::kInput) {
+      const int64_t index = from.attrs(old)[1];
+      const auto copy = std::ranges::find(from.inputs(), index, &Input::rounded_of);
+      return copy == from.inputs().end() ? Value() : Value{&rewriter_.to(), rewriter_.mapped(copy->value)};
+    }
+    if (from.node(old).op != Op::kReshape && from.node(old).op != Op::kSlice) return {};
+    const Value whole = rounded_copy(from.operands(old)[0]);
+    if (!whole) return {};
+    if (from.node(old).op == Op::kReshape) return ops::reshape(whole, from.type(old).shape);
+    const ValueId operands[] = {whole.id};
+    return {&rewriter_.to(), rewriter_.to().record(Op::kSlice, operands, from.attrs(old))};
   }
   Value lo(ValueId old) {
     Parts& parts = parts_[static_cast<size_t>(old)];

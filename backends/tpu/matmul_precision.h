@@ -20,7 +20,8 @@ bool is_matrix_product(const Program& program, ValueId id);
 //     default   hi(a)·hi(b)
 //     high      hi(a)·hi(b) + (hi(a)·lo(b) + lo(a)·hi(b)); NaN where hi is infinite
 //     highest   as it is: six passes have the precision of the host's f32
-// A value that is an operand of several products is rounded once.
+// A value that is an operand of several products is rounded once, and one that has a rounded copy among the inputs
+// (Input::rounded_of) is read there.
 Program with_matmul_precision(const Program& program, MatmulPrecision precision);
 
 }  // namespace runner::backends::tpu

@@ -135,6 +135,10 @@ class EmulatedTpu : public TpuDevice {
   }
 
   bool keeps_graphs() const override { return options_.keeps_account; }
+  bool rounds_operands() const override {
+    return options_.hardware.types.f32 == DType::kF32 &&
+           options_.hardware.machine.precision != MatmulPrecision::kHighest;
+  }
 
   void keep_graphs_in(GraphStore& store) override { stored_.use(store); }
 

@@ -244,6 +244,33 @@ TEST(TpuNumerics, AValueIsRoundedOnce) {
   EXPECT_EQ(casts, 2);
 }
 
+// In the parts that products read, and at the device's rounding alone.
+TEST(TpuNumerics, ProductsReadRoundedCopiesOfStates) {
+  Program program;
+  const TensorType flat{DType::kF32, Shape{40}}, rows{DType::kF32, Shape{3, 5}};
+  const Value state{&program, program.input(InputKind::kState, "weights", flat)};
+  const Value x{&program, program.input(InputKind::kBatch, "x", rows)};
+  const Value weight = ops::reshape(ops::slice(state, 0, 10, 30), {4, 5});
+  program.output("product", ops::matmul(x, weight, false, true).id);
+  program.output("sum", ops::add(weight, weight).id);
+  Program with_copy = program;
+  with_copy.input(InputKind::kState, "weights rounded", {DType::kBf16, flat.shape}, 0);
+
+  const HostTensor weights(flat, [](int64_t i) { return 1.0 + static_cast<double>(i) / 1024; });
+  const HostTensor twice({DType::kBf16, flat.shape}, [&](int64_t i) { return 2 * std::nearbyint(128 * weights[i]) / 128; });
+  const HostTensor batch(rows, [](int64_t i) { return static_cast<double>(i % 7); });
+  const auto host = make_cpu_device(1);
+  const auto run = [&](const Program& made, MatmulPrecision precision, const testing::Inputs& inputs) {
+    return run_program(*host, tpu::with_matmul_precision(made, precision), inputs).outputs;
+  };
+  const auto alone = run(program, MatmulPrecision::kDefault, {weights, batch});
+  const auto copied = run(with_copy, MatmulPrecision::kDefault, {weights, batch, twice});
+  for (int64_t i = 0; i < alone[0].size(); ++i) EXPECT_EQ(copied[0][i], 2 * alone[0][i]) << i;
+  EXPECT_EQ(copied[1], alone[1]);
+  EXPECT_EQ(run(with_copy, MatmulPrecision::kHighest, {weights, batch, twice}),
+            run(program, MatmulPrecision::kHighest, {weights, batch}));
+}
+
 TEST(TpuNumerics, HighestHasTheBitsOfTheHost) {
   const auto host = make_cpu_device(1);
   for (uint32_t seed = 1; seed <= 200; ++seed) {

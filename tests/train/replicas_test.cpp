@@ -181,6 +181,22 @@ TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
   }
 }
 
+// On a device that rounds the operands of products: one copy of the weights, rounded by all, is that of the weights.
+// Sums in another order are rounded otherwise; weights of the window before would be further away.
+TEST_F(ReplicasTest, ReadOneRoundedCopyOfTheWeights) {
+  for (const char* window : {"gradient_accumulation_steps=1", "gradient_accumulation_steps=3"}) {
+    const std::vector<std::string> common{"backend=tpu", "split_batches=true", "data.batch_size=12", window};
+    std::vector<std::string> one = common, three = common;
+    one.push_back("num_processes=1");
+    three.push_back("num_processes=3");
+    const Trained alone = train(one).front();
+    const std::vector<Trained> ranks = train(three);
+    expect_same_on_all_ranks(ranks);
+    EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 0.02);
+    for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 5e-3);
+  }
+}
+
 // Behind each batch of a window rank 0 has the sum over all replicas, as one process has it of their batches together.
 TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
   const std::vector<std::string> common{"gradient_accumulation_steps=3", "split_batches=true", "data.batch_size=12"};

@@ -34,7 +34,7 @@ class Rewriter {
     ValueId now = kNoValue;
     if (node.op == Op::kInput) {
       const Input& input = from_.inputs()[static_cast<size_t>(from_.attrs(old)[1])];
-      now = to_.input(input.kind, input.name, node.type);
+      now = to_.input(input.kind, input.name, node.type, input.rounded_of);
     } else {
       now = to_.record(node.op, mapped_operands(old), from_.attrs(old), node.type);
     }

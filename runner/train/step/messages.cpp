@@ -36,21 +36,9 @@ void Messages::make_room(int64_t largest) {
     of_rank_.push_back(device_.wrap({memory, memory.get() + static_cast<size_t>(rank) * bytes}, bytes));
 }
 
-std::span<backends::Buffer* const> Messages::behind(std::span<backends::Buffer* const> states) {
-  states_.assign(states.begin(), states.end());
-  states_.push_back(of_rank_[static_cast<size_t>(ranks_.rank())].get());
-  return states_;
-}
-
-std::span<backends::Buffer* const> Messages::all_behind(std::span<backends::Buffer* const> states) {
-  states_.assign(states.begin(), states.end());
-  for (const auto& message : of_rank_) states_.push_back(message.get());
-  return states_;
-}
-
 void Messages::send_nothing(int64_t largest) {
   const std::vector<std::byte> zeros(static_cast<size_t>(layout(largest).elements) * sizeof(float));
-  device_.write(*of_rank_[static_cast<size_t>(ranks_.rank())], 0, zeros);
+  device_.write(mine(), 0, zeros);
 }
 
 }  // namespace runner::train

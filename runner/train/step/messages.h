@@ -28,10 +28,9 @@ class Messages {
   // whose arrays are never touched then: so nobody counts its memory.
   void make_room(int64_t largest);
 
-  // The states of a step that sends one, and of a window's end where all are read: `states`, and messages behind them.
-  // Valid until the next call.
-  std::span<backends::Buffer* const> behind(std::span<backends::Buffer* const> states);
-  std::span<backends::Buffer* const> all_behind(std::span<backends::Buffer* const> states);
+  // The state of a step that sends one, and those of a window's end where all are read.
+  backends::Buffer& mine() const { return *of_rank_[static_cast<size_t>(ranks_.rank())]; }
+  std::span<const std::shared_ptr<backends::Buffer>> of_all_ranks() const { return of_rank_; }
   // A replica without samples has nothing to say.
   void send_nothing(int64_t largest);
 
@@ -42,7 +41,6 @@ class Messages {
   std::map<int64_t, MessageLayout> layouts_;
   int64_t room_ = 0;  // floats of each message
   std::vector<std::shared_ptr<backends::Buffer>> of_rank_;
-  std::vector<backends::Buffer*> states_;
 };
 
 }  // namespace runner::train

@@ -95,6 +95,7 @@ void Trainer::allocate() {
   }
   states_ = pointers_to(arrays_);
   window_states_ = pointers_to(window_arrays_);
+  if (shares_ && device_.rounds_operands()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     if (array.initial == 0) continue;
@@ -123,9 +124,8 @@ void Trainer::write_initial_weights() {
     values.resize(static_cast<size_t>(end - first));
     if (!weights_.read(parameter, values, first))
       nn::initialise(parameter, static_cast<uint64_t>(recipe_.seed), values, first);
-    const auto array = static_cast<size_t>(layout_.find(Role::kParameters, parameter.buffer));
-    device_.write(*arrays_[array], static_cast<size_t>(parameter.offset + first) * sizeof(float),
-                  std::as_bytes(std::span(values)));
+    write_bytes(layout_.find(Role::kParameters, parameter.buffer),
+                static_cast<size_t>(parameter.offset + first) * sizeof(float), std::as_bytes(std::span(values)));
   }
 }
 
@@ -182,10 +182,11 @@ std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepK
   const StepBuilder::Completed completed =
       builder_.complete(recorded_, kind.shape, kind.message > 0 ? messages_->layout(kind.message) : MessageLayout());
   note_unused(unused_parameters(completed.reached, model_.parameters));
-  if (!device_.keeps_graphs()) return device_.compile(completed.program);
-  if (!kind.closes_window && kind.padded == kind.shape.batch)
-    return device_.compile_graph(completed.program, completed.program);
-  return device_.compile_graph(completed.program,
+  backends::Program program = completed.program;
+  if (shares_ && device_.rounds_operands()) RoundedWeights::declare(layout_, program);
+  if (!device_.keeps_graphs()) return device_.compile(program);
+  if (!kind.closes_window && kind.padded == kind.shape.batch) return device_.compile_graph(program, completed.program);
+  return device_.compile_graph(program,
                                step_graph(builder_, recorded_as_counted(kind), kind.shape, kind.closes_window));
 }
 
@@ -408,7 +409,17 @@ void Trainer::read(int32_t array, size_t offset, std::span<std::byte> target) {
 void Trainer::write(int32_t array, std::span<const std::byte> contents) {
   device_.note(backends::HostEvent::kStateUse);
   const auto at = static_cast<size_t>(array);
-  if (writes(layout_.arrays()[at])) device_.write(*arrays_[at], 0, contents);
+  if (writes(layout_.arrays()[at])) write_bytes(array, 0, contents);
+}
+
+void Trainer::write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents) {
+  const auto at = static_cast<size_t>(array);
+  device_.write(*arrays_[at], offset, contents);
+  if (!rounded_ || layout_.arrays()[at].role != Role::kParameters) return;
+  LargeArray<float> weights;
+  weights.resize(contents.size() / sizeof(float));
+  std::memcpy(weights.data(), contents.data(), contents.size());
+  rounded_->write(array, static_cast<int64_t>(offset / sizeof(float)), weights);
 }
 
 }  // namespace runner::train

@@ -28,6 +28,7 @@
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/messages.h"
 #include "runner/train/step/not_finite.h"
+#include "runner/train/step/rounded_weights.h"
 #include "runner/train/step/segment.h"
 #include "runner/train/step/step_builder.h"
 #include "runner/train/step/traced_graphs.h"
@@ -278,6 +279,10 @@ class Trainer {
   // The samples that messages have room for, by those of the replica with most of a batch; 0: gradients travel in their
   // arrays.
   int64_t message_size(int64_t largest);
+  // What a training step is given, with a message or without, and what the end of a window is; until the next call.
+  std::span<backends::Buffer* const> states_of_step(bool sends_message);
+  std::span<backends::Buffer* const> states_of_window(bool reads_messages);
+  void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);
   backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
   void begin_exchange(bool again);
   // Runs a step to its end; `name`: in traces.
@@ -335,8 +340,10 @@ class Trainer {
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
   std::vector<backends::Buffer*> states_, window_states_;
   std::optional<Messages> messages_;
-  int64_t largest_ = 0;                         // samples that a replica has of the newest batch
-  std::vector<double> scalars_, step_scalars_;  // of an update; with those of a hook's recording
+  std::optional<RoundedWeights> rounded_;
+  std::vector<backends::Buffer*> joined_states_;  // those of an execution, with messages and rounded weights
+  int64_t largest_ = 0;                           // samples that a replica has of the newest batch
+  std::vector<double> scalars_, step_scalars_;    // of an update; with those of a hook's recording
   // What a device that keeps account of graphs is told (Arguments), likewise.
   std::vector<backends::TracedScalar> traced_, step_traced_;
   std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them

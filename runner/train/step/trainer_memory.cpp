@@ -69,6 +69,10 @@ MemoryUse Trainer::arrays_memory() const {
                                                      : use.other;
     kind += bytes;
     if (shares_ && is_common(array)) use.common += bytes;
+    if (shares_ && device_.rounds_operands() && array.role == Role::kParameters) {  // rounded_weights.h
+      use.other += bytes / 2;
+      use.common += bytes / 2;
+    }
     use.largest_array = std::max(use.largest_array, bytes);
   }
   return use;

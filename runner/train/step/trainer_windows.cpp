@@ -91,7 +91,7 @@ Trainer::Step Trainer::run_part(const data::Batch& part, bool last, MetricSums& 
   Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part, last && !completes);
   backends::Arguments arguments =
       this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward);
-  if (last && !completes && message_size(part.largest) > 0) arguments.states = messages_->behind(states_);
+  arguments.states = states_of_step(last && !completes && message_size(part.largest) > 0);
   execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   hold(steps_alone() ? Held::kSum : Held::kShare);
   const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
@@ -108,10 +108,11 @@ Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRa
     for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
   const Step& step = meeting_step(window.done, message);
   backends::Arguments end = arguments(nullptr, nullptr);
-  end.states = message > 0 ? messages_->all_behind(window_states_) : window_states_;
+  end.states = states_of_window(message > 0);
   begin_exchange(/*again=*/false);
   ranks_->barrier(site("gradients"));
   execute("update", *step, end, backends::SpanKind::kOptimizer);
+  if (rounded_ && window.done) rounded_->round_share();
   ranks_->barrier(site("the update"));
   if (!window.done && ranks_->rank() == 0) keep_sum_of_part(*step);
   hold(ranks_->rank() == 0 ? Held::kSum : Held::kNothing);
@@ -131,6 +132,21 @@ const Trainer::Step& Trainer::meeting_step(bool ends_window, int64_t message) {
     step = device_.compile(complete_window(builder_, *shares_, ends_window, layout));
   }
   return step;
+}
+
+std::span<backends::Buffer* const> Trainer::states_of_step(bool sends_message) {
+  joined_states_ = states_;
+  if (sends_message) joined_states_.push_back(&messages_->mine());
+  if (rounded_)
+    for (const auto& copy : rounded_->states()) joined_states_.push_back(copy.get());
+  return joined_states_;
+}
+
+std::span<backends::Buffer* const> Trainer::states_of_window(bool reads_messages) {
+  joined_states_ = window_states_;
+  if (reads_messages)
+    for (const auto& message : messages_->of_all_ranks()) joined_states_.push_back(message.get());
+  return joined_states_;
 }
 
 int64_t Trainer::message_size(int64_t largest) {

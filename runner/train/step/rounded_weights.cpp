@@ -1,0 +1,69 @@
+#include "runner/train/step/rounded_weights.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "backends/tensor/float16.h"
+#include "backends/tpu/rounding.h"
+
+namespace runner::train {
+namespace {
+
+using backends::DType;
+using backends::InputKind;
+using backends::TensorType;
+
+uint16_t rounded(float weight) {
+  return backends::f32_to_bf16(std::fpclassify(weight) == FP_SUBNORMAL ? std::copysign(0.0F, weight) : weight);
+}
+
+}  // namespace
+
+RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
+                               backends::Collectives& ranks, std::span<backends::Buffer* const> window_states)
+    : layout_(layout), device_(device) {
+  backends::Program program;
+  for (size_t i = 0; i < layout.arrays().size(); ++i) {
+    const DeviceArray& array = layout.arrays()[i];
+    if (array.role != Role::kParameters) continue;
+    const TensorType whole{DType::kBf16, array.type.shape};
+    const std::shared_ptr<std::byte> memory = ranks.share(whole, {"rounded weights"});
+    copies_.push_back(device.wrap(memory, whole.bytes()));
+    const auto [first, count] = shares.of(array.buffer);
+    if (count == 0) continue;
+    const TensorType part{DType::kBf16, backends::Shape{count}};
+    shares_.push_back(
+        device.wrap({memory, memory.get() + static_cast<size_t>(first) * sizeof(uint16_t)}, part.bytes()));
+    const backends::Value weights{&program,
+                                  program.input(InputKind::kState, array.name, {DType::kF32, backends::Shape{count}})};
+    program.input(InputKind::kState, array.name + " rounded", part);
+    program.output(array.name + " rounded", backends::tpu::rounded_to_bf16(weights).id,
+                   static_cast<int32_t>(rounded_states_.size()) + 1);
+    rounded_states_.push_back(window_states[i]);
+    rounded_states_.push_back(shares_.back().get());
+  }
+  if (!rounded_states_.empty()) rounding_ = device.compile(program);
+}
+
+void RoundedWeights::declare(const DeviceLayout& layout, backends::Program& step) {
+  for (size_t i = 0; i < layout.arrays().size(); ++i) {
+    const DeviceArray& array = layout.arrays()[i];
+    if (array.role == Role::kParameters)
+      step.input(InputKind::kState, array.name + " rounded", {DType::kBf16, array.type.shape}, static_cast<int32_t>(i));
+  }
+}
+
+void RoundedWeights::write(int32_t array, int64_t first, std::span<const float> weights) {
+  std::vector<uint16_t> values(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) values[i] = rounded(weights[i]);
+  size_t copy = 0;
+  for (int32_t i = 0; i < array; ++i) copy += layout_.arrays()[static_cast<size_t>(i)].role == Role::kParameters;
+  device_.write(*copies_[copy], static_cast<size_t>(first) * sizeof(uint16_t), std::as_bytes(std::span(values)));
+}
+
+void RoundedWeights::round_share() {
+  if (rounding_) device_.wait(device_.submit(*rounding_, {.states = rounded_states_, .batch = {}, .scalars = {}}));
+}
+
+}  // namespace runner::train

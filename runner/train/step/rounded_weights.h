@@ -1,0 +1,42 @@
+// The weights as products read them, where a device rounds the operands of its products to bf16: one copy that all
+// replicas have together, in which each rounds the share that it has updated.  Without it each replica would round all
+// of them, in each step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/collectives/collectives.h"
+#include "runner/train/step/device_layout.h"
+#include "runner/train/step/shares.h"
+
+namespace runner::train {
+
+class RoundedWeights {
+ public:
+  // Called by all replicas together; zeros, as the weights are then.  `window_states`: SharedArrays::window.
+  RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
+                 backends::Collectives& ranks, std::span<backends::Buffer* const> window_states);
+
+  // Declares them as the last inputs of a step.
+  static void declare(const DeviceLayout& layout, backends::Program& step);
+  // In the order in which they are declared.
+  std::span<const std::shared_ptr<backends::Buffer>> states() const { return copies_; }
+
+  // Elements of an array of parameters, from `first` on, have been written.
+  void write(int32_t array, int64_t first, std::span<const float> weights);
+  // This replica has updated its share; before others read it.
+  void round_share();
+
+ private:
+  const DeviceLayout& layout_;
+  backends::Device& device_;
+  std::vector<std::shared_ptr<backends::Buffer>> copies_, shares_;
+  std::vector<backends::Buffer*> rounded_states_;  // of the rounding: the share of each buffer, and of its copy
+  std::shared_ptr<backends::Executable> rounding_;
+};
+
+}  // namespace runner::train
