@@ -18,15 +18,12 @@ bool DeviceDataCache::add(const Number& number) {
   return is_new;
 }
 
-void DeviceDataCache::upload(std::span<const TracedScalar> scalars, const ScalarSignature& signature,
-                             DeviceMetrics& metrics) {
-  for (size_t i = 0; i < scalars.size(); ++i) {
-    if (parameter_of(signature, i) != i) continue;
-    const UploadedNumber number = as_uploaded(scalars[i], rules_);
-    if (!add({number.dtype, pack_f64(number.value + 0.0)})) continue;
-    metrics.count(Counter::kDeviceDataCacheMiss);
-    metrics.add(Metric::kOutboundData, static_cast<int64_t>(size_of(types_.of(number.dtype))));
-  }
+void DeviceDataCache::upload(const TracedScalar& scalar, DeviceMetrics& metrics) {
+  if (!is_parameter(scalar, rules_)) return;
+  const UploadedNumber number = as_uploaded(scalar, rules_);
+  if (!add({number.dtype, pack_f64(number.value + 0.0)})) return;
+  metrics.count(Counter::kDeviceDataCacheMiss);
+  metrics.add(Metric::kOutboundData, static_cast<int64_t>(size_of(types_.of(number.dtype))));
 }
 
 }  // namespace runner::backends::tpu

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <span>
 
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/scalar_signature.h"
@@ -17,8 +16,8 @@ class DeviceDataCache {
  public:
   DeviceDataCache(const ScalarRules& rules, const DeviceTypes& types) : rules_(rules), types_(types) {}
 
-  // The numbers of a graph that is about to run: those that are parameters of it and not there yet are uploaded.
-  void upload(std::span<const TracedScalar> scalars, const ScalarSignature& signature, DeviceMetrics& metrics);
+  // A number that was traced, also where no graph takes it: a parameter that is not there yet is uploaded.
+  void upload(const TracedScalar& scalar, DeviceMetrics& metrics);
 
  private:
   struct Number {

@@ -118,6 +118,10 @@ std::string difference_of_one(const Scalar& before, const Scalar& now) {
 
 }  // namespace
 
+bool is_parameter(const TracedScalar& scalar, const ScalarRules& rules) {
+  return !Scalar(scalar, rules).is_baked();
+}
+
 UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules) {
   if (rules.one_type) return {*rules.one_type, rounded(scalar.value, *rules.one_type)};
   return {dtype_of(scalar), value_of(scalar)};

@@ -33,6 +33,7 @@ ScalarSignature signature_of(std::span<const TracedScalar> scalars, const Scalar
 std::optional<size_t> parameter_of(const ScalarSignature& signature, size_t scalar);
 
 // A number that is a parameter, as the device has it.
+bool is_parameter(const TracedScalar& scalar, const ScalarRules& rules);
 struct UploadedNumber {
   DType dtype;
   double value;

@@ -73,7 +73,7 @@ class Splitter {
   // A value in another shape, without the detour by a flat one where there is a way around it.
   ValueId in_shape(ValueId id, const Shape& shape) {
     const Op op = op_of(id);
-    if (op == Op::kConstant) return constant(from_.constant_value(id), {from_.type(id).dtype, shape});
+    if (op == Op::kConstant) return expanded(scalar_of(id), shape);
     if (op == Op::kReshape && form(id).tensors.empty()) return in_shape(operand(id), shape);
     if (op == Op::kExpand && is_even(id)) return ops::expand(value(reshaped(whole(operand(id)), {})), shape).id;
     if (form(id).tensors.size() == 1) return reshaped(form(id).tensors[0], shape);
@@ -124,7 +124,7 @@ class Splitter {
   void write(ValueId id) {
     const Op op = op_of(id);
     if (op == Op::kInput) return write_input(id);
-    if (op == Op::kConstant) return set(id, constant(from_.constant_value(id), from_.type(id)));
+    if (op == Op::kConstant) return set(id, expanded(scalar_of(id), from_.type(id).shape));
     if (op == Op::kDetach || marks_host(from_, id)) return static_cast<void>(form(id) = form(operand(id)));
     if (op == Op::kMatmul) return write_product(id);
     if (is_view(from_, id) && is_flat(operand(id)) && write_part(id)) return;
@@ -144,22 +144,34 @@ class Splitter {
     set(id, rewriter_.to().record(op_of(id), operands, from_.attrs(id), from_.type(id)));
   }
 
-  ValueId constant(double number, const TensorType& type) {
-    const Value scalar = value(rewriter_.to().constant(number, {type.dtype, {}}));
-    return type.shape.rank() == 0 ? scalar.id : ops::expand(scalar, type.shape).id;
+  ValueId expanded(ValueId scalar, const Shape& shape) {
+    return shape.rank() == 0 ? scalar : ops::expand(value(scalar), shape).id;
+  }
+  // Of a constant, which may be a number of the user's that its code hands over.
+  ValueId scalar_of(ValueId id) {
+    const TensorType type{from_.type(id).dtype, {}};
+    return shared_.contains(from_.node(id).origin) ? number(id, "number", type)
+                                                   : rewriter_.to().constant(from_.constant_value(id), type);
+  }
+
+  // An input, or the one that is there for an equal number.
+  ValueId number(ValueId id, const std::string& name, const TensorType& type) {
+    const auto parameter = shared_.find(from_.node(id).origin);
+    if (parameter == shared_.end()) return rewriter_.to().input(InputKind::kScalar, name, type);
+    const auto known = numbers_.find(parameter->second);
+    if (known != numbers_.end() && rewriter_.to().type(known->second) == type) return known->second;
+    const ValueId now = rewriter_.to().input(InputKind::kScalar, name, type);
+    numbers_.emplace(parameter->second, now);
+    return now;
   }
 
   void write_input(ValueId id) {
     const size_t index = static_cast<size_t>(from_.attrs(id)[1]);
     const Input& input = from_.inputs()[index];
     if (input.kind == InputKind::kState) return write_state(id, index);
-    const auto same = shared_.find(from_.node(id).origin);
-    if (input.kind == InputKind::kScalar && same != shared_.end() && numbers_.contains(same->second)) {
-      const ValueId now = numbers_.at(same->second);
-      if (rewriter_.to().type(now) == from_.type(id)) return set(id, now);
-    }
-    set(id, rewriter_.to().input(input.kind, input.name, from_.type(id)));
-    if (same != shared_.end()) numbers_.emplace(same->second, form(id).whole);
+    const bool is_number = input.kind == InputKind::kScalar;
+    set(id, is_number ? number(id, input.name, from_.type(id))
+                      : rewriter_.to().input(input.kind, input.name, from_.type(id)));
   }
 
   void write_state(ValueId id, size_t index) {
@@ -172,7 +184,8 @@ class Splitter {
     std::vector<ValueId>& inputs = inputs_of_[index];
     for (const auto& [name, type] : tensors) {
       inputs.push_back(rewriter_.to().input(InputKind::kState, name, type));
-      form(id).tensors.push_back(absent ? constant(0, type) : inputs.back());
+      form(id).tensors.push_back(absent ? expanded(rewriter_.to().constant(0, {type.dtype, {}}), type.shape)
+                                        : inputs.back());
     }
     if (tensors.size() == 1 && tensors[0].type == from_.type(id)) set(id, std::exchange(form(id).tensors, {})[0]);
   }

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "backends/cpu/cpu_device.h"
+#include "backends/graph/needed.h"
+#include "backends/graph/passes/passes.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
 #include "backends/tpu/graph_cache.h"
@@ -36,6 +38,27 @@ struct Making {
   }
 };
 
+// Of nodes that outputs are computed from, in order.
+std::vector<Origin> live_origins(const Program& program) {
+  const std::vector<char> needed = needed_by_outputs(program);
+  std::vector<Origin> origins;
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (needed[static_cast<size_t>(id)]) origins.push_back(program.node(id).origin);
+  std::ranges::sort(origins);
+  return origins;
+}
+
+// Of inputs that no node takes.
+std::vector<Origin> idle_inputs(const Program& program) {
+  std::vector<char> taken(static_cast<size_t>(program.size()), 0);
+  for (ValueId id = 0; id < program.size(); ++id)
+    for (const ValueId operand : program.operands(id)) taken[static_cast<size_t>(operand)] = 1;
+  std::vector<Origin> idle;
+  for (const Input& input : program.inputs())
+    if (taken[static_cast<size_t>(input.value)] == 0) idle.push_back(program.node(input.value).origin);
+  return idle;
+}
+
 // What the host computes, and the graph that it counts as; none: it is the engine's own affair.
 class TpuExecutable : public Executable {
  public:
@@ -43,8 +66,10 @@ class TpuExecutable : public Executable {
   TpuExecutable(std::shared_ptr<Executable> host, const Making& making, const Program& graph)
       : host_(std::move(host)),
         making_(making),
-        graph_(std::make_shared<const Program>(graph)),
-        states_(states_read(*graph_)) {}
+        graph_(std::make_shared<const Program>(live_part(graph))),
+        states_(states_read(*graph_)),
+        origins_(live_origins(*graph_)),
+        idle_(idle_inputs(graph)) {}
 
   size_t arena_bytes() const override { return host_->arena_bytes(); }
   int64_t flops() const override { return host_->flops(); }
@@ -57,12 +82,22 @@ class TpuExecutable : public Executable {
 
   std::shared_ptr<const Program> graph() const { return graph_; }
   const std::vector<int32_t>& states() const { return states_; }  // that the graph reads
+  // Whether a result takes a number: one that stands in a node of it, or in no Program.
+  bool takes(const TracedScalar& scalar) const {
+    return scalar.origin == kNoOrigin || std::ranges::binary_search(origins_, scalar.origin);
+  }
+  // Whether the user's code hands it over: a rule of a hook may leave the rate alone.
+  bool hands_over(const TracedScalar& scalar) const {
+    return scalar.origin == kNoOrigin || std::ranges::find(idle_, scalar.origin) == idle_.end();
+  }
 
  private:
   const std::shared_ptr<Executable> host_;
   Making making_;
   const std::shared_ptr<const Program> graph_;
   const std::vector<int32_t> states_;
+  const std::vector<Origin> origins_;  // live_origins()
+  const std::vector<Origin> idle_;
 };
 
 // Beyond these a trace that is not cut deserves a word, and is cut.
@@ -153,6 +188,8 @@ class EmulatedTpu : public TpuDevice {
     auto& ready = static_cast<TpuExecutable&>(executable);
     if (!ready.is_graph()) return host_->submit(ready.host(), arguments);
     if (arguments.step > 0 && std::exchange(newest_step_, arguments.step) != arguments.step) ++batches_;
+    for (const TracedScalar& scalar : arguments.traced)
+      if (ready.hands_over(scalar)) numbers_.upload(scalar, metrics_);
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
     count_launch(graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making()));
     const TimedSection section(metrics_, Metric::kExecuteTime);
@@ -227,10 +264,10 @@ class EmulatedTpu : public TpuDevice {
   }
 
   GraphIdentity identity_of(const TpuExecutable& executable, const Arguments& arguments) const {
-    GraphIdentity identity{executable.graph(),
-                           {arguments.traced.begin(), arguments.traced.end()},
-                           signature_of(arguments.traced, rules_),
-                           {}};
+    GraphIdentity identity{executable.graph(), {}, {}, {}};
+    std::ranges::copy_if(arguments.traced, std::back_inserter(identity.scalars),
+                         [&](const TracedScalar& scalar) { return executable.takes(scalar); });
+    identity.signature = signature_of(identity.scalars, rules_);
     if (options_.dialect != Dialect::kClean)
       std::ranges::set_intersection(arguments.absent, executable.states(), std::back_inserter(identity.absent));
     return identity;
@@ -276,7 +313,6 @@ class EmulatedTpu : public TpuDevice {
   }
 
   Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
-    numbers_.upload(identity.scalars, identity.signature, metrics_);
     const GraphKey key = key_of(identity);
     if (Graph* const known = cache_.find(key, identity)) {
       metrics_.count(Counter::kCachedCompile);

@@ -65,8 +65,9 @@ Value number_beside(const Recording& recording, Number number, const TensorType&
   nn::HostValues* const host = recording.forward().host;
   if (host == nullptr) return constant(recording, number.value, type);
   TracedScalar traced{use, number.value, "a number of the hook's", type.dtype, number.is_integer};
-  const Value value = is_special(traced) ? constant(recording, number.value, type)
-                                         : scalar_input(recording, *host, number.value, type.dtype);
+  const bool is_constant = host->fixed || (host->bakes && is_special(traced));
+  const Value value =
+      is_constant ? constant(recording, number.value, type) : scalar_input(recording, *host, number.value, type.dtype);
   traced.origin = recording.program().node(value.id).origin;
   host->traced.push_back(traced);
   return value;
@@ -79,8 +80,8 @@ Value filled(const Recording& recording, Number number, const TensorType& type) 
 
 Value host_number(const Recording& recording, double number) {
   nn::HostValues* const host = recording.forward().host;
-  return host == nullptr ? constant(recording, number, {DType::kF32, {}})
-                         : scalar_input(recording, *host, number, DType::kF32);
+  return host == nullptr || host->fixed ? constant(recording, number, {DType::kF32, {}})
+                                        : scalar_input(recording, *host, number, DType::kF32);
 }
 
 Value list_of_numbers(lua_State* state, int index) {
@@ -88,7 +89,7 @@ Value list_of_numbers(lua_State* state, int index) {
   const std::vector<float> numbers = numbers_of(state, index);
   nn::HostValues* const host = recording.forward().host;
   Program& program = recording.program();
-  if (host == nullptr) return ops::vector(program, std::vector<double>(numbers.begin(), numbers.end()));
+  if (host == nullptr || host->fixed) return ops::vector(program, std::vector<double>(numbers.begin(), numbers.end()));
   const std::span bytes = std::as_bytes(std::span(numbers));
   host->given.emplace_back(bytes.begin(), bytes.end());
   const TensorType type{DType::kF32, Shape{static_cast<int64_t>(numbers.size())}};

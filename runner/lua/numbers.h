@@ -1,8 +1,9 @@
 // Numbers of a hook's code as parts of what is recorded.
 //
 // A number beside a tensor is an input of the Program, with the value that it has in this recording: steps that differ
-// in numbers alone are one plan.  0, 1 and −1 are constants, as they are in PyTorch/XLA's graphs, and so are all
-// numbers where nobody hands values over at each execution (Forward::host).  A value has the same bits either way.
+// in numbers alone are one plan.  0, 1 and −1 are constants, as they are in PyTorch/XLA's graphs (but with the dialect
+// clean), and so are all numbers where nobody hands values over at each execution: where there is no Forward::host, or
+// a fixed one, which still hears of them.  A value has the same bits either way.
 #pragma once
 
 #include <optional>

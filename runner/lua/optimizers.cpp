@@ -62,7 +62,8 @@ class LuaRule : public optim::CustomRule {
   optim::Updated update(Value parameters, Value gradient, std::span<const Value> slots, Value lr,
                         Value step) const override {
     lua_State* const state = runtime_.state();
-    nn::Forward forward{.program = *parameters.program};
+    nn::HostValues host{.fixed = true};
+    nn::Forward forward{.program = *parameters.program, .host = &host};
     const RecordingScope scope(runtime_, forward);  // a loop of the hook is recording already
     lua_rawgetp(state, LUA_REGISTRYINDEX, this);
     push_tensor(state, parameters);
@@ -78,7 +79,7 @@ class LuaRule : public optim::CustomRule {
     push_tensor(state, lr);
     push_tensor(state, step);
     runtime_.call(state, 5, 1);
-    optim::Updated now{checked(state, "what update returned", parameters), {}};
+    optim::Updated now{checked(state, "what update returned", parameters), {}, {}};
     lua_pop(state, 1);
     for (const std::string& name : slots_) {
       lua_pushlstring(state, name.data(), name.size());
@@ -87,6 +88,7 @@ class LuaRule : public optim::CustomRule {
       lua_pop(state, 1);
     }
     lua_pop(state, 1);
+    now.numbers = std::move(host.traced);
     return now;
   }
 

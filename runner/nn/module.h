@@ -43,10 +43,13 @@ inline constexpr ParameterId kNoParameter = -1;  // of a module that was not dec
 
 // What the code that records hands over at each execution: in the order of the inputs of the Program, and of tracing.
 struct HostValues {
-  std::vector<double> scalars;                 // of its kScalar inputs
-  std::vector<std::vector<std::byte>> given;   // of the kBatch inputs behind those of the batch
-  std::vector<backends::TracedScalar> traced;  // numbers as the device is told of them (Arguments::traced)
+  std::vector<double> scalars = {};                 // of its kScalar inputs
+  std::vector<std::vector<std::byte>> given = {};   // of the kBatch inputs behind those of the batch
+  std::vector<backends::TracedScalar> traced = {};  // numbers as the device is told of them (Arguments::traced)
+  bool bakes = true;                                // 0, 1 and −1 are constants
+  bool fixed = false;  // all numbers are: what is recorded keeps the values that it has now
 
+  // Of a recording that begins anew.
   void clear() {
     scalars.clear();
     given.clear();

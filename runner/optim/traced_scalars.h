@@ -13,7 +13,8 @@
 
 namespace runner::optim {
 
-// Of one parameter's update number `step` (from 1), in order, appended to `scalars`.
+// Of one parameter's update number `step` (from 1), in order, appended to `scalars`.  Those of a rule of a hook are the
+// scalars of our update, in their order: what of them the rule does not use is in no graph.
 void trace_scalars(const Rule& rule, const StepRates& rates, int64_t step,
                    std::vector<backends::TracedScalar>& scalars);
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backends/graph/program.h"
+#include "backends/graph/traced_scalar.h"
 #include "schema/recipe.h"
 
 namespace runner::optim {
@@ -29,6 +30,7 @@ struct Slot {
 struct Updated {
   Value parameters;
   std::vector<Value> slots;
+  std::vector<backends::TracedScalar> numbers = {};  // of a rule written elsewhere: what a device is told of beside
 };
 
 // A rule of type kHook, written elsewhere.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/graph/ops.h"
+#include "backends/graph/print.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/scalar.h"
@@ -154,6 +155,26 @@ TEST(Passes, LegalisedConstantsMayBeConditionsAndComparedWithEachOther) {
       EXPECT_EQ(results.outputs[0][0], 3.5);
       for (size_t i = 1; i < 4; ++i) EXPECT_EQ(results.outputs[i][0], 1) << i;
     }
+}
+
+// What a hook has left unused is in no graph, numbers and lists that came with it neither; what all Programs begin with
+// stays where it is.
+TEST(Passes, LivePartDropsWhatNoOutputNeeds) {
+  Program program;
+  const TensorType type{DType::kF32, Shape{4}};
+  program.input(InputKind::kBatch, "unused", type);
+  const Value x{&program, program.input(InputKind::kBatch, "x", type)};
+  const Value loss = ops::sum(x);
+  const Value number{&program, program.input(InputKind::kScalar, "number", {DType::kF32, {}})};
+  ops::mul(ops::neg(x), ops::expand(number, type.shape));
+  const Value doubled = ops::add(loss, loss);
+  program.output("loss", doubled.id);
+  EXPECT_EQ(to_string(live_part(program)), R"(%0 = input batch 'unused' : (4) f32
+%1 = input batch 'x' : (4) f32
+%2 = sum %1 {0} : () f32
+%3 = add %2 %2 : () f32
+return 'loss' = %3
+)");
 }
 
 }  // namespace

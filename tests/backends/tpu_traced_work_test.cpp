@@ -61,19 +61,17 @@ TEST(TracedWork, HasACounterForEachNameOnce) {
 
 class Numbers {
  public:
-  explicit Numbers(const ScalarRules& rules = {}, const DeviceTypes& types = {})
-      : rules_(rules), cache_(rules, types) {}
+  explicit Numbers(const ScalarRules& rules = {}, const DeviceTypes& types = {}) : cache_(rules, types) {}
 
   // How many bytes go to the device.
   int64_t upload(const std::vector<TracedScalar>& scalars) {
     const int64_t before = outbound(metrics_).sum;
-    cache_.upload(scalars, signature_of(scalars, rules_), metrics_);
+    for (const TracedScalar& scalar : scalars) cache_.upload(scalar, metrics_);
     return outbound(metrics_).sum - before;
   }
   int64_t misses() const { return metrics_.value(Counter::kDeviceDataCacheMiss); }
 
  private:
-  const ScalarRules rules_;
   DeviceDataCache cache_;
   DeviceMetrics metrics_;
 };

@@ -59,13 +59,16 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
   text +=
       fmt::format("data: {{batch_size: {}, drop_last: {}, train: {}", item["batch"].integer(), flag("drop_last"), data);
   text += flag("evaluate") ? ", eval: " + data + "}\n" : "}\n";
-  text += "optimizer: " + yaml_of(item["optimizer"]) + "\n";
+  text += item.has("rule") ? "optimizer: {type: hook}\n" : "optimizer: " + yaml_of(item["optimizer"]) + "\n";
   if (item.has("scheduler")) text += "scheduler: " + yaml_of(item["scheduler"]) + "\n";
   text += fmt::format("train: {{epochs: {}", item["epochs"].integer());
   for (const char* key : {"clip_grad_norm", "clip_grad_value"})
     if (item.has(key) && hook.find("train = ") == std::string::npos)
       text += fmt::format(", {}: {}", key, item[key].number());
   text += "}\n";
+  if (item.has("batches_per_execution"))
+    text += fmt::format("tpu: {{batches_per_execution: {}}}\n", item["batches_per_execution"].integer());
+  if (item.has("loader")) text += "tpu: {auto_mark_step: false}\n";
   if (!hook.empty()) text += "hooks: hook.lua\n";
   return text;
 }
@@ -125,7 +128,9 @@ class CompilesTest : public ::testing::Test {
       train_epoch(*session_, epoch);
       if (session_->data.eval) evaluate(*session_, hooks_.get());
     }
-    compare(item, report_of(session_->tpu->metrics()));
+    // A cut comes with the batch behind it, which the recipe's own loop has not asked for yet.
+    const bool cuts_each = !item.has("batches_per_execution");
+    compare(item, report_of(session_->tpu->metrics()), cuts_each ? 1 : session_->plan.steps_per_epoch());
   }
 
   // The same where the hook has the loop.
@@ -188,12 +193,13 @@ class CompilesTest : public ::testing::Test {
   // torch.optim.Adagrad makes its sums when it is made itself, which is a graph of its own; here they are uploaded.
   static int64_t initial_graphs(const Golden& item) { return item["optimizer"]["type"].text() == "adagrad" ? 1 : 0; }
 
-  void compare(const Golden& item, const MetricsReport& end) const {
+  // At each n-th batch.
+  void compare(const Golden& item, const MetricsReport& end, int64_t each = 1) const {
     const std::vector<Counts> theirs = wanted(item["steps"]);
     ASSERT_EQ(steps_.size(), theirs.size());
     for (const size_t what : {0, 1}) {
       const char* const name = what == 0 ? "compiles" : "executions";
-      for (size_t step = 0; step < theirs.size(); ++step)
+      for (size_t step = static_cast<size_t>(each - 1); step < theirs.size(); step += static_cast<size_t>(each))
         EXPECT_EQ(steps_[step][what], theirs[step][what] - initial_graphs(item)) << name << " up to step " << step + 1;
       const std::vector<Counts> evaluations =
           item.has("evaluations") ? wanted(item["evaluations"]) : std::vector<Counts>{};
@@ -203,8 +209,10 @@ class CompilesTest : public ::testing::Test {
     }
     for (const char* counter : {"MarkStep", "aten::_local_scalar_dense"})
       EXPECT_EQ(end.counter(counter), item["counters"][counter].integer()) << counter;
-    if (item["counters"].has("DeviceDataCacheMiss")) {
-      EXPECT_EQ(end.counter("DeviceDataCacheMiss"), item["counters"]["DeviceDataCacheMiss"].integer());
+    // Derivatives of PyTorch's hand numbers over, too: the one of a mean divides by how many there are.
+    const int64_t seed = item.has("dropout") ? 1 : 0;  // a number there, and a part of the batch here
+    if (!item.has("step") || item["step"].text() == "unused") {
+      EXPECT_EQ(end.counter("DeviceDataCacheMiss") + seed, item["counters"]["DeviceDataCacheMiss"].integer());
     }
     EXPECT_EQ(end.counter("UncachedCompile"), end.samples("CompileTime"));
     EXPECT_EQ(end.counter("CachedCompile") + end.counter("UncachedCompile"), end.samples("ExecuteTime"));
@@ -227,7 +235,8 @@ class CompilesTest : public ::testing::Test {
       nodes += graph.executions * graph.size.nodes;
     }
     for (const auto& [name, count] : calls) EXPECT_EQ(end.counter(name), count) << name;
-    EXPECT_EQ(end.metric("TensorsGraphSize")->accumulator, static_cast<double>(nodes));
+    const auto* const sizes = end.metric("TensorsGraphSize");  // none where nothing has run
+    EXPECT_EQ(sizes == nullptr ? 0 : sizes->accumulator, static_cast<double>(nodes));
     EXPECT_EQ(end.samples("OutboundData") - end.samples("TransferToDeviceTime"),
               uploads + end.counter("DeviceDataCacheMiss"));
   }
@@ -241,7 +250,7 @@ class CompilesTest : public ::testing::Test {
 
 TEST_F(CompilesTest, AreThoseOfTorchXla) {
   for (const Golden& item : Golden::load("xla/compiles.json").cases()) {
-    if (item.has("limits")) continue;  // a loop of a hook's alone has another limit in each step
+    if (!xla::is_declared(item)) continue;
     SCOPED_TRACE(item.name());
     ASSERT_NO_THROW(train(item, xla::needs_hook(item) ? xla::step_hook(item) : ""));
   }

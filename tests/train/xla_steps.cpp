@@ -58,6 +58,11 @@ local steps = {
     local logits = model(x)
     return entropy(logits, y) * (0.5 + n / 10) + (logits * logits):mean() * 0.9
   end,
+  unused = function(model, x, y, n)
+    local logits = model(x)
+    local _ = n % 2 == 1 and (logits * (n % 3)):sum() or logits:abs():max()
+    return entropy(logits, y)
+  end,
   list = function(model, x, y, n)
     local numbers = {}
     for i = 0, 9 do numbers[i + 1] = (n + i) / 10 end
@@ -65,6 +70,29 @@ local steps = {
   end,
 }
 )";
+
+// RULES of the script, which know how to make an optimizer.
+constexpr const char* kRules = R"(
+local rules = {
+  halves = {update = function(p, g, slots, lr) return p - g * 0.5 * lr end},
+  mean_of_signs = {slots = {"mean"}, update = function(p, g, slots, lr)
+    slots.mean = slots.mean * 0.9 + g * 0.1
+    return p - slots.mean:sign() * lr
+  end},
+  by_step = {update = function(p, g, slots, lr, step) return p - g * lr / step end},
+}
+)";
+
+// The entry of a hook, where the case has a rule.
+std::string optimizers_of(const Golden& item) {
+  if (!item.has("rule")) return "";
+  return fmt::format(R"(optimizers = function(model)
+    local rule = rules.{}
+    return require "optim".Optimizer(model, {{lr = {}, slots = rule.slots, update = rule.update}})
+  end,
+  )",
+                     item["rule"].text(), item["optimizer"]["lr"].number());
+}
 
 std::string name_of_step(const Golden& item) {
   return item.has("step") ? item["step"].text() : "plain";
@@ -79,20 +107,25 @@ std::string read_of(const Golden& item) {
 }  // namespace
 
 bool needs_hook(const Golden& item) {
-  return item.has("read_every") || item.has("step");
+  return item.has("read_every") || item.has("step") || item.has("rule");
+}
+
+bool is_declared(const Golden& item) {
+  return !item.has("limits") && !item.has("loader") && !item.has("no_sync");
 }
 
 std::string step_hook(const Golden& item) {
-  return kSteps + fmt::format(R"(
+  return std::string(kSteps) + kRules +
+         fmt::format(R"(
 local n = -1
-return {{training_step = function(acc, batch)
+return {{{}training_step = function(acc, batch)
   n = n + 1
   local loss = steps.{}(acc.model, batch.features, batch.labels, n)
   {}
   return loss
 end}}
 )",
-                              name_of_step(item), read_of(item));
+                     optimizers_of(item), name_of_step(item), read_of(item));
 }
 
 namespace {
@@ -105,19 +138,30 @@ std::string clip_of(const Golden& item) {
   return "";
 }
 
+// Windows are those of the recipe, or of the loop itself, whose no_sync takes the losses as they are.
+std::string window_of(const Golden& item) {
+  if (!item.has("no_sync")) return "acc:accumulate(update)";
+  const int64_t batches = item["samples"].integer() / item["batch"].integer();
+  return fmt::format("if index % {} == 0 or index == {} then update() else acc:no_sync(backward) end",
+                     item["no_sync"].integer(), batches);
+}
+
 }  // namespace
 
 std::string loop_hook(const Golden& item) {
-  return kSteps + fmt::format(R"(
+  return std::string(kSteps) + kRules +
+         fmt::format(R"(
 local n, updates = -1, 0
-return {{train = function(acc)
+return {{{}train = function(acc)
   for _ in acc:epochs() do
+    local index = 0
     for batch in acc:batches("train") do
       acc:print("another batch")
-      n = n + 1
+      n, index = n + 1, index + 1
       local loss = steps.{}(acc.model, batch.features, batch.labels, n)
-      acc:accumulate(function()
-        acc:backward(loss)
+      local function backward() acc:backward(loss) end
+      local function update()
+        backward()
         if acc.sync_gradients then
           {}
           updates = updates + 1
@@ -125,13 +169,14 @@ return {{train = function(acc)
         acc.optimizer:step()
         acc.scheduler:step()
         acc.optimizer:zero_grad()
-      end)
+      end
+      {}
       {}
     end
   end
 end}}
 )",
-                              name_of_step(item), clip_of(item), read_of(item));
+                     optimizers_of(item), name_of_step(item), clip_of(item), window_of(item), read_of(item));
 }
 
 }  // namespace runner::train::xla

@@ -33,4 +33,15 @@ Program part_for_outputs(const Program& program) {
   return rewriter.finish();
 }
 
+Program live_part(const Program& program) {
+  const std::vector<char> needed = needed_by_outputs(program);
+  Rewriter rewriter(program);
+  bool begins = true;
+  for (ValueId id = 0; id < program.size(); ++id) {
+    begins &= program.node(id).op == Op::kInput;
+    if (begins || needed[static_cast<size_t>(id)]) rewriter.copy(id);
+  }
+  return rewriter.finish();
+}
+
 }  // namespace runner::backends

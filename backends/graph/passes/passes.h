@@ -18,6 +18,9 @@ Program dce(const Program& program);
 // What outputs are computed from, and the states, which are known by their index: of a Program that nobody runs.
 Program part_for_outputs(const Program& program);
 
+// What outputs are computed from, and the inputs that the Program begins with, which all of its kind have.
+Program live_part(const Program& program);
+
 // The form that plans are made of: every output is a computed value, neither an input nor a view of one, and every
 // element-wise node has an operand in memory.
 Program legalise(const Program& program);

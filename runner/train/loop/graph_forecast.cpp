@@ -33,7 +33,7 @@ class Forecaster {
       const StepBuilder& builder = trainer_.builder();
       for (const Trainer::WindowStep& step : trainer_.steps_of_windows(plan)) {
         const StepBuilder::Recorded recorded = builder.record(step.shape.batch, /*training=*/true, read_nothing);
-        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_window));
+        add(name_of(step), step_graph(builder, recorded, step.shape, step.closes_window).program);
       }
     });
   }

@@ -251,6 +251,8 @@ std::vector<Value> Segment::scalar_inputs(const optim::Rule& rule, const WindowR
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
   trace_from(traced, scalars.front());
+  if (rule.custom)  // its scalars are those that are traced
+    for (size_t i = 0; i < names.size(); ++i) trace_from(traced + i, scalars[i]);
   return scalars;
 }
 

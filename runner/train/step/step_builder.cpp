@@ -177,6 +177,7 @@ nn::Autocast autocast_of(const schema::Recipe& recipe) {
 
 nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
                                     nn::HostValues& host) const {
+  host.bakes = recipe_.backend != schema::Backend::kTpu || recipe_.tpu.dialect != schema::TpuDialect::kClean;
   return {.program = program,
           .parameters = frame.parameters,
           .mixed = autocast_of(recipe_),

@@ -104,6 +104,10 @@ class StepBuilder {
   // Both refer to their arguments.
   nn::Forward forward_of(backends::Program& program, const StepFrame& frame, bool training, nn::HostValues& host) const;
   StepInputs inputs_of(nn::Forward& forward, const StepFrame& frame) const;
+  // Where a scalar of a Program with a batch stands: begin() records nothing but inputs before them.
+  backends::Origin origin_of_scalar(size_t scalar) const {
+    return static_cast<backends::Origin>(layout_.arrays().size() + kBatchInputCount + scalar);
+  }
   // A parameter as a part of what its buffer holds.
   Value parameter(Value buffer, nn::ParameterId id) const;
 
@@ -139,7 +143,8 @@ class StepBuilder {
 
   struct Completed {
     backends::Program program;
-    std::vector<bool> reached;  // by ParameterId: it is trained, and the losses depend on it
+    std::vector<bool> reached;                    // by ParameterId: it is trained, and the losses depend on it
+    std::vector<backends::TracedScalar> numbers;  // of a hook's update rules, which are constants of the Program
   };
   // A training step made from a recorded forward part.
   Completed complete(const Recorded& recorded, const StepShape& shape, const MessageLayout& message = {}) const;

@@ -62,7 +62,7 @@ class StepCompletion {
     recorded.output_metrics(program_);
     shape.last ? update_all() : keep_window();
     arrays_.output(program_);
-    return {std::move(program_), std::move(reached)};
+    return {std::move(program_), std::move(reached), std::move(numbers_)};
   }
 
   Program of_part(const Shares& shares) {
@@ -271,7 +271,8 @@ class StepCompletion {
   void update(int32_t buffer, Value gradient) {
     gradient = ops::mul(gradient, factor_);
     if (const auto limit = train_.clip_grad_value) gradient = ops::clamp(gradient, -*limit, *limit);
-    apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms_of(buffer));
+    const auto numbers = apply_update(arrays_, builder_.group_of(buffer).rule, buffer, gradient, terms_of(buffer));
+    numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
   }
 
   UpdateTerms terms_of(int32_t buffer) {
@@ -307,6 +308,7 @@ class StepCompletion {
   bool are_means_ = false;                              // divided by Σ weight already
   Value sums_;                                          // (2) f64, {Σ loss, Σ weight} of the window so far
   Value factor_, finite_, applied_;
+  std::vector<backends::TracedScalar> numbers_;  // of a hook's update rules
 };
 
 }  // namespace
@@ -329,18 +331,19 @@ void ArrayValues::output(Program& program) const {
     program.output(layout_.arrays()[static_cast<size_t>(at)].name, values_[static_cast<size_t>(at)].id, at);
 }
 
-void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
-                  const UpdateTerms& terms) {
+std::vector<backends::TracedScalar> apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer,
+                                                 Value gradient, const UpdateTerms& terms) {
   const Value before = arrays.get(Role::kParameters, buffer);
   std::vector<Value> slots;
   const auto count = static_cast<int32_t>(optim::slots(rule).size());
   for (int32_t s = 0; s < count; ++s) slots.push_back(arrays.get(Role::kSlot, buffer, s));
-  const optim::Updated now = optim::update(rule, before, gradient, slots, terms.scalars);
+  optim::Updated now = optim::update(rule, before, gradient, slots, terms.scalars);
   arrays.set(guarded(terms.applied, now.parameters, before), Role::kParameters, buffer);
   for (int32_t s = 0; s < count; ++s) {
     const auto slot = static_cast<size_t>(s);
     arrays.set(guarded(terms.applied, now.slots[slot], slots[slot]), Role::kSlot, buffer, s);
   }
+  return std::move(now.numbers);
 }
 
 Value counted_sum(Value values, Value counted) {
@@ -374,11 +377,11 @@ StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuild
   return StepCompletion(builder, recorded.program, first_scalar, message).of_batch(recorded, shape);
 }
 
-Program step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
-                   bool closes_window) {
+StepBuilder::Completed step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
+                                  bool closes_window) {
   const size_t first_scalar = builder.layout().arrays().size() + kBatchInputCount;
   shape.last |= closes_window;
-  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, closes_window).program;
+  return StepCompletion(builder, recorded.program, first_scalar).of_batch(recorded, shape, closes_window);
 }
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,

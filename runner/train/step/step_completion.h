@@ -37,8 +37,9 @@ struct UpdateTerms {
   Value applied;               // () or (elements) bool, false leaves all as it is; unset: it is true
 };
 // One update of a flat buffer: its parameters and slots become what the rule makes of them.  gradient: (elements) f32.
-void apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer, Value gradient,
-                  const UpdateTerms& terms);
+// Returns optim::Updated::numbers.
+std::vector<backends::TracedScalar> apply_update(ArrayValues& arrays, const optim::Rule& rule, int32_t buffer,
+                                                 Value gradient, const UpdateTerms& terms);
 
 // {loss, weight} of two () tensors, (2) f64; and one of them again, ().
 Value loss_and_weight(Value loss, Value weight);
@@ -59,8 +60,8 @@ StepBuilder::Completed complete_step(const StepBuilder& builder, const StepBuild
 
 // A training step as a device without common memory would have it.  `closes_window`: the last of a window of replicas
 // that update together; sums and gradients are added up over all of them in it, and each updates weights of its own.
-backends::Program step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
-                             bool closes_window);
+StepBuilder::Completed step_graph(const StepBuilder& builder, const StepBuilder::Recorded& recorded, StepShape shape,
+                                  bool closes_window);
 
 // Position of the output of complete_window() inside a window, of rank 0: the window's sum, (2) f64.  No state takes
 // it, since others may still read the one before.

@@ -185,9 +185,11 @@ std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepK
   backends::Program program = completed.program;
   if (shares_ && device_.rounds_operands()) RoundedWeights::declare(layout_, program);
   if (!device_.keeps_graphs()) return device_.compile(program);
-  if (!kind.closes_window && kind.padded == kind.shape.batch) return device_.compile_graph(program, completed.program);
-  return device_.compile_graph(program,
-                               step_graph(builder_, recorded_as_counted(kind), kind.shape, kind.closes_window));
+  const bool is_graph = !kind.closes_window && kind.padded == kind.shape.batch;
+  const StepBuilder::Completed graph =
+      is_graph ? completed : step_graph(builder_, recorded_as_counted(kind), kind.shape, kind.closes_window);
+  if (kind.shape.last || kind.closes_window) rule_numbers_ = graph.numbers;
+  return device_.compile_graph(program, graph.program);
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_forward_step(const StepKind& kind) {

@@ -346,7 +346,8 @@ class Trainer {
   std::vector<double> scalars_, step_scalars_;    // of an update; with those of a hook's recording
   // What a device that keeps account of graphs is told (Arguments), likewise.
   std::vector<backends::TracedScalar> traced_, step_traced_;
-  std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them
+  std::vector<backends::TracedScalar> rule_numbers_;  // of a hook's update rules, as they were recorded
+  std::optional<TracedGraphs> traced_graphs_;         // where replicas compare them
   std::vector<int32_t> absent_;
   int64_t batches_ = 0;                         // of training, so far
   std::array<LoaderMarks, 2> marks_;            // of the loader of evaluations, and of that of training

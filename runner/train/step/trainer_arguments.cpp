@@ -40,8 +40,16 @@ void Trainer::trace_scalars(const WindowRates& rates) {
   traced_.clear();
   if (const auto limit = recipe_.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
   if (const auto limit = recipe_.train.clip_grad_value) optim::trace_clip_grad_value(*limit, traced_);
-  for (const OptimizerGroup& group : optimizers_.groups)
-    if (!clock_) optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group.optimizer) + 1, traced_);
+  if (clock_) return;
+  size_t scalar = 0;
+  for (const OptimizerGroup& group : optimizers_.groups) {
+    const size_t first = traced_.size();
+    optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group.optimizer) + 1, traced_);
+    const size_t count = optim::scalar_names(group.rule.type).size();
+    if (group.rule.custom)
+      for (size_t i = 0; i < count; ++i) traced_[first + i].origin = builder_.origin_of_scalar(scalar + i);
+    scalar += count;
+  }
 }
 
 // An optimizer makes its slots in its first update.
@@ -101,7 +109,9 @@ backends::Arguments Trainer::arguments(const data::Batch& batch, const StepBuild
   step_scalars_.insert(step_scalars_.end(), host.scalars.begin(), host.scalars.end());
   step_traced_ = host.traced;
   if (traced != Traced::kForward) optim::trace_accumulation(accumulation_, step_traced_);
-  if (traced == Traced::kUpdate) step_traced_.insert(step_traced_.end(), traced_.begin(), traced_.end());
+  if (traced == Traced::kUpdate)
+    for (const auto* numbers : {&rule_numbers_, &traced_})
+      step_traced_.insert(step_traced_.end(), numbers->begin(), numbers->end());
   backends::Arguments arguments =
       this->arguments(&batch, recorded != nullptr ? &recorded->program.lines() : nullptr, host.given);
   arguments.scalars = step_scalars_;

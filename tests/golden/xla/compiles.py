@@ -6,6 +6,9 @@ CompileTime and ExecuteTime when training batch i + 1 has run, `evaluations[e]` 
 `counters` those at the end, MarkStep among them.  Keys of a case are those of a recipe where they have its names;
 lengths are numbers of steps.  `read_every`: the loss is read in every n-th step.  `factors`: of the learning rate.
 `step`: a function of STEPS makes the loss in place of cross_entropy.  `limits`: of clip_grad_norm, one for each step.
+`batches_per_execution`: the loader cuts before each so many batches.  `loader: false`: there is none, and nothing cuts
+but what reads.  `rule`: a function of RULES is the update.  `no_sync`: windows of so many batches as Accelerate's no_sync
+has them, where no loss is divided.
 
     python compiles.py        all cases, each in a process of its own
     python compiles.py NAME   one case, to stdout
@@ -124,6 +127,43 @@ CASES = {
         "optimizer": {**SGD, "momentum": 0.9, "weight_decay": 0.9001, "lr": 0.1}, "bf16": True,
     },
 }
+CASES |= {
+    # ---- several batches between cuts
+    "executions_of_2": {"batches_per_execution": 2},
+    "executions_of_3": {"batches_per_execution": 3},
+    "executions_of_2_of_4": {"samples": 128, "batches_per_execution": 2},
+    "momentum_executions_of_2": {"optimizer": MOMENTUM, "batches_per_execution": 2},
+    "momentum_executions_of_2_of_4": {"samples": 128, "optimizer": MOMENTUM, "batches_per_execution": 2},
+    "momentum_executions_of_3": {"optimizer": MOMENTUM, "batches_per_execution": 3},
+    "adamw_executions_of_2": {"optimizer": ADAMW, "batches_per_execution": 2},
+    "adamw_executions_of_2_of_4": {"samples": 128, "optimizer": ADAMW, "batches_per_execution": 2},
+    "adamw_executions_of_3": {"optimizer": ADAMW, "batches_per_execution": 3},
+    "adamw_executions_of_3_linear_to_zero": {
+        "optimizer": ADAMW, "batches_per_execution": 3, "scheduler": linear(6),
+    },
+    "executions_of_2_partial_batch": {"samples": 100, "batches_per_execution": 2},
+    "evaluate_executions_of_2": {"evaluate": True, "batches_per_execution": 2},
+    "evaluate_executions_of_3": {"evaluate": True, "batches_per_execution": 3},
+    "adamw_evaluate_executions_of_2": {"optimizer": ADAMW, "evaluate": True, "batches_per_execution": 2},
+    "accumulate_2_of_4_executions_of_2": {"samples": 128, "accumulation": 2, "batches_per_execution": 2},
+    "accumulate_2_of_4_executions_of_3": {"samples": 128, "accumulation": 2, "batches_per_execution": 3},
+    "momentum_accumulate_2_of_3_executions_of_2": {
+        "optimizer": MOMENTUM, "accumulation": 2, "batches_per_execution": 2,
+    },
+    "momentum_accumulate_3_of_4_executions_of_2": {
+        "samples": 128, "optimizer": MOMENTUM, "accumulation": 3, "batches_per_execution": 2,
+    },
+    "executions_of_2_read_each_third_step": {"batches_per_execution": 2, "read_every": 3},
+    # ---- nothing cuts but reads
+    "no_sync_at_all": {"loader": False, "epochs": 1},
+    "no_sync_read_each_third_step": {"loader": False, "read_every": 3},
+    "momentum_no_sync_read_each_second_step": {"loader": False, "optimizer": MOMENTUM, "read_every": 2},
+    "adamw_no_sync_read_each_step": {"loader": False, "optimizer": ADAMW, "read_every": 1},
+    # ---- windows without a division of the loss
+    "no_sync_2_of_4": {"samples": 128, "no_sync": 2},
+    "momentum_no_sync_3_of_4": {"samples": 128, "optimizer": MOMENTUM, "no_sync": 3},
+    "adamw_no_sync_2_of_3": {"optimizer": ADAMW, "no_sync": 2},
+}
 # What a training step makes of the number of the step, from 0.  `f`: torch.nn.functional.
 def scaled(scale):
     return lambda f, model, x, y, n: f.cross_entropy(model(x), y) * scale(n)
@@ -175,7 +215,14 @@ def listed(f, model, x, y, n):
     return f.cross_entropy(model(x) * weights, y)
 
 
+def unused(f, model, x, y, n):
+    logits = model(x)
+    (logits * (n % 3)).sum() if n % 2 else logits.abs().max()
+    return f.cross_entropy(logits, y)
+
+
 STEPS = {
+    "unused": unused,
     "scale_grows": scaled(lambda n: 1 + n / 10),
     "scale_at_0_and_1": scaled(lambda n: (n % 4) * 0.5),
     "scale_falls_to_0": scaled(lambda n: max(0.0, 1 - n / 4)),
@@ -236,6 +283,28 @@ CASES |= {
         "optimizer": ADAMW, "step": "scale_meets_2", "limits": [2 - n / 4 for n in range(8)] + [1.0],
     },
 }
+# What an optimizer of the user's own makes of a parameter, its gradient and its state.
+def mean_of_signs(p, g, state, lr, step):
+    state["mean"] = state.get("mean", g * 0) * 0.9 + g * 0.1
+    p.sub_(state["mean"].sign() * lr)
+
+
+RULES = {
+    "halves": lambda p, g, state, lr, step: p.sub_(g * 0.5 * lr),
+    "mean_of_signs": mean_of_signs,
+    "by_step": lambda p, g, state, lr, step: p.sub_(g * lr / step),
+}
+CASES |= {
+    # ---- what no root is computed from
+    "unused_nodes": {"step": "unused"},
+    "adamw_unused_nodes_read": {"optimizer": ADAMW, "step": "unused", "read_every": 2},
+    # ---- rules of the user's own
+    "rule": {"rule": "halves"},
+    "rule_linear_to_zero": {"rule": "halves", "scheduler": linear(6)},
+    "rule_with_state": {"rule": "mean_of_signs"},
+    "rule_of_the_step": {"rule": "by_step"},
+    "rule_meets_half": {"rule": "halves", "optimizer": {**SGD, "lr": 1.0}, "factors": [0.9] * 4 + [0.5] * 5},
+}
 DEFAULTS = {"samples": 96, "batch": 32, "epochs": 3, "optimizer": SGD, "accumulation": 1}
 
 
@@ -264,15 +333,20 @@ def measure(case):
     device = torch_xla.device()
     torch.manual_seed(0)
     samples, accumulation = case["samples"], case["accumulation"]
+    window = case.get("no_sync", accumulation)
     dropout = [nn.Dropout(case["dropout"])] if "dropout" in case else []
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), *dropout, nn.Linear(32, 10)).to(device)
     keys = dict(case["optimizer"])
     kind = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "rmsprop": "RMSprop", "adagrad": "Adagrad"}[keys.pop("type")]
     optimizer = getattr(torch.optim, kind)(model.parameters(), **keys)
+    states = {p: {} for p in model.parameters()}
     make_loss = STEPS[case["step"]] if "step" in case else lambda f, model, x, y, n: f.cross_entropy(model(x), y)
     data = torch.utils.data.TensorDataset(torch.randn(samples, 64), torch.randint(10, (samples,)))
     plain = torch.utils.data.DataLoader(data, case["batch"], drop_last=case.get("drop_last", False))
-    batches = loaders.MpDeviceLoader(plain, device)
+    if case.get("loader", True):
+        batches = loaders.MpDeviceLoader(plain, device, batches_per_execution=case.get("batches_per_execution", 1))
+    else:
+        batches = [(x.to(device), y.to(device)) for x, y in plain]
 
     def counts():
         torch_xla._XLAC._xla_wait_device_ops(devices=[])
@@ -291,7 +365,7 @@ def measure(case):
             step += 1
             loss = make_loss(nn.functional, model, x, y, step - 1)
             (loss / accumulation if accumulation > 1 else loss).backward()
-            if (index + 1) % accumulation == 0 or index + 1 == len(batches):
+            if (index + 1) % window == 0 or index + 1 == len(batches):
                 if "clip_grad_norm" in case:
                     nn.utils.clip_grad_norm_(model.parameters(), case["clip_grad_norm"])
                 if "limits" in case:
@@ -300,7 +374,12 @@ def measure(case):
                     nn.utils.clip_grad_value_(model.parameters(), case["clip_grad_value"])
                 for group in optimizer.param_groups:
                     group["lr"] = keys["lr"] * rate(updates)
-                optimizer.step()
+                if "rule" in case:
+                    with torch.no_grad():
+                        for p, state in states.items():
+                            RULES[case["rule"]](p, p.grad, state, keys["lr"] * rate(updates), updates + 1)
+                else:
+                    optimizer.step()
                 optimizer.zero_grad()
                 updates += 1
             if "read_every" in case and step % case["read_every"] == 0:
@@ -324,7 +403,7 @@ def measure(case):
         step, updates = train(step, updates)
         if case.get("evaluate"):
             evaluate()
-    wanted = ("MarkStep", "CachedCompile", "UncachedCompile", "aten::_local_scalar_dense")
+    wanted = ("MarkStep", "CachedCompile", "UncachedCompile", "aten::_local_scalar_dense", "DeviceDataCacheMiss")
     counters = {name: metrics.counter_value(name) or 0 for name in wanted}
     return {"steps": steps, "counters": counters, **({"evaluations": evaluations} if evaluations else {})}
 
