@@ -10,6 +10,8 @@
 #include "backends/graph/verify.h"
 #include "backends/graph/views.h"
 #include "backends/plan/plan.h"
+#include "backends/tpu/device_types.h"
+#include "backends/tpu/matmul_precision.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/backends/support/storage_check.h"
@@ -47,6 +49,7 @@ class Properties {
     using Property = std::string (Properties::*)(const RandomProgram&);
     constexpr Property kProperties[] = {&Properties::passes, &Properties::plans, &Properties::groups,
                                         &Properties::storage};
+    if (const std::string fault = on_a_tpu(seed, random); !fault.empty()) return fault;
     for (const Property property : kProperties)
       if (const std::string fault = (this->*property)(random); !fault.empty()) return fault;
     return hashes(seed, steps, random);
@@ -88,6 +91,25 @@ class Properties {
     for (const Way& way : ways) {
       const Results results = run_plan_once(random.program, random.inputs, way.options, *way.pool);
       if (const std::string fault = difference(way.name, results, expected_); !fault.empty()) return fault;
+    }
+    return "";
+  }
+
+  // With the numbers of a TPU the same holds: what a device's types, rounding and products make of a Program is
+  // computed alike op by op and as a plan.
+  std::string on_a_tpu(uint32_t seed, const RandomProgram& random) {
+    constexpr tpu::DeviceTypes kTypes[] = {tpu::kFullTypes, tpu::kBf16Types, tpu::kDowncastBf16Types};
+    constexpr tpu::MatmulPrecision kPrecisions[] = {tpu::MatmulPrecision::kDefault, tpu::MatmulPrecision::kHigh,
+                                                    tpu::MatmulPrecision::kHighest};
+    const tpu::Rounding rounding = seed / 9 % 2 == 0 ? tpu::Rounding::kPerOp : tpu::Rounding::kFused;
+    const Program typed = tpu::with_device_types(random.program, kTypes[seed % 3], rounding);
+    const Program program = tpu::with_matmul_precision(typed, kPrecisions[seed / 3 % 3]);
+    if (const std::string fault = verify(program); !fault.empty()) return "on a TPU: " + fault;
+    const Results wanted = run_program(device_, program, random.inputs);
+    for (const bool optimise : {true, false}) {
+      const Results results = run_plan_once(program, random.inputs, {.optimise = optimise}, one_);
+      const char* const what = optimise ? "on a TPU" : "on a TPU, not optimised";
+      if (const std::string fault = difference(what, results, wanted); !fault.empty()) return fault;
     }
     return "";
   }
