@@ -20,6 +20,8 @@
 
 namespace runner::backends {
 
+enum class SpanKind : uint8_t;  // runtime/spans.h
+
 // Memory of a device.  Freed when the last owner lets go and the device no longer needs it.
 class Buffer {
  public:
@@ -53,6 +55,10 @@ struct Arguments {
   std::span<const int32_t> absent = {};
   int64_t step = 0;
   bool reads = false;  // the host waits for a value out of what is under way
+  bool waits = false;  // the host waits for this at once: a device need not hand it to a thread of its own
+  // In traces, where it has a name, which must outlive the device.
+  std::string_view name = {};
+  SpanKind span = {};
   // With the other replicas, for Programs with collectives; null: there are none.  Must live until wait(ticket)
   // returns.
   Exchange* exchange = nullptr;
@@ -96,6 +102,8 @@ class Device {
   // Whether products read their operands of f32 rounded to bf16; steps may bring states that are rounded already
   // (Input::rounded_of).
   virtual bool rounds_operands() const { return false; }
+  // Whether the host may gain by going on while what it has submitted is under way.
+  virtual bool runs_beside_host() const { return false; }
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to the device.

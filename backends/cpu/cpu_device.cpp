@@ -108,6 +108,9 @@ class CpuDevice : public Device {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<CpuExecutable&>(executable);
+    std::optional<ScopedSpan> span;
+    if (!arguments.name.empty())
+      span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
     if (ready.arena_bytes() > arena_.bytes()) {
       arena_ = {};  // before another is taken: the system may not have room for both
       arena_ = Arena(ready.arena_bytes());

@@ -19,6 +19,7 @@
 #include "backends/tpu/range_check.h"
 #include "backends/tpu/run_analysis.h"
 #include "backends/tpu/states_read.h"
+#include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tensor_graph.h"
 #include "schema/error.h"
 
@@ -75,7 +76,7 @@ class TpuExecutable : public Executable {
   int64_t flops() const override { return host_->flops(); }
   int64_t bytes() const override { return host_->bytes(); }
 
-  Executable& host() { return *host_; }
+  const std::shared_ptr<Executable>& host() const { return host_; }
   bool is_graph() const { return graph_ != nullptr; }
   // Asked once, when it first runs.
   Making take_making() { return std::exchange(making_, {}); }
@@ -108,7 +109,6 @@ constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 struct Uncut {
   int64_t batch = 0, batches = 0;  // of training: the first, and how many
   Making making;
-  int64_t execute_ns = 0;
 };
 
 // Tells of a compilation, also of one that fails.
@@ -131,7 +131,10 @@ class ToldCompilation {
 class EmulatedTpu : public TpuDevice {
  public:
   explicit EmulatedTpu(const TpuOptions& options)
-      : options_(options), host_(make_cpu_device(options.threads)), stored_(options_.hardware) {}
+      : options_(options),
+        host_(make_cpu_device(options.threads)),
+        slot_(std::make_unique<SubmissionSlot>(*host_, metrics_, options.own_thread && !options.waits_at_cuts)),
+        stored_(options_.hardware) {}
 
   std::string_view name() const override { return "tpu"; }
 
@@ -141,12 +144,14 @@ class EmulatedTpu : public TpuDevice {
   }
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
+    slot_->wait();
     const TimedSection section(metrics_, Metric::kTransferToDeviceTime);
     metrics_.add(Metric::kOutboundData, static_cast<int64_t>(source.size()));
     host_->write(buffer, offset, source);
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
+    slot_->wait();
     count_download(target.size());
     const TimedSection section(metrics_, Metric::kTransferFromDeviceTime);
     host_->read(buffer, offset, target);
@@ -186,20 +191,24 @@ class EmulatedTpu : public TpuDevice {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<TpuExecutable&>(executable);
-    if (!ready.is_graph()) return host_->submit(ready.host(), arguments);
+    if (!ready.is_graph()) return begin(ready, arguments, SubmissionSlot::Counts::kNothing);
     if (arguments.step > 0 && std::exchange(newest_step_, arguments.step) != arguments.step) ++batches_;
     for (const TracedScalar& scalar : arguments.traced)
       if (ready.hands_over(scalar)) numbers_.upload(scalar, metrics_);
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
-    count_launch(graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making()));
-    const TimedSection section(metrics_, Metric::kExecuteTime);
-    return host_->submit(ready.host(), arguments);
+    Graph& graph = graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making());
+    slot_->lock();
+    count_launch(graph);
+    return begin(ready, arguments, SubmissionSlot::Counts::kWhole);
   }
+
+  bool runs_beside_host() const override { return slot_->has_thread(); }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     auto& ready = static_cast<TpuExecutable&>(executable);
+    slot_->wait();
     if (ready.is_graph()) count_download(target.size());
-    host_->read_output(ready.host(), index, target);
+    host_->read_output(*ready.host(), index, target);
   }
 
   void note(HostEvent event, int64_t times) override {
@@ -209,16 +218,25 @@ class EmulatedTpu : public TpuDevice {
     if (event != HostEvent::kScalarRead) cut();
   }
 
-  void wait(Ticket ticket) override { host_->wait(ticket); }
-  void synchronize() override { host_->synchronize(); }
-  size_t temporary_bytes() const override { return host_->temporary_bytes(); }
-  void release_temporary() override { host_->release_temporary(); }
+  void wait(Ticket) override { slot_->lock(); }
+  void synchronize() override { slot_->lock(); }
+  size_t temporary_bytes() const override {
+    slot_->finish();
+    return host_->temporary_bytes();
+  }
+  void release_temporary() override {
+    slot_->wait();
+    host_->release_temporary();
+  }
 
   StateTensors set_state_tensors(StateTensors tensors) override {
     return std::exchange(state_tensors_, std::move(tensors));
   }
   const std::deque<Graph>& graphs() const override { return cache_.compiled(); }
-  MetricsSnapshot metrics() const override { return metrics_.snapshot(); }
+  MetricsSnapshot metrics() const override {
+    slot_->finish();
+    return metrics_.snapshot();
+  }
   std::vector<std::string> analysis() const override {
     return analysis_of(cache_.compiled(), {.batches = batches_, .reads = metrics_.value(Counter::kLocalScalarDense)});
   }
@@ -276,19 +294,22 @@ class EmulatedTpu : public TpuDevice {
   void count_launch(Graph& graph) {
     count(graph.work, metrics_);
     metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
-    metrics_.add(Metric::kDeviceLockWait, 0);  // what ran before is done
+    slot_->count_lock_wait();
     metrics_.count(Counter::kExecuteComputation);
     ++graph.executions;
   }
 
-  // The host computes it now; it is counted with what else comes before the next cut.
+  Ticket begin(const TpuExecutable& executable, const Arguments& arguments, SubmissionSlot::Counts counts) {
+    slot_->begin(executable.host(), arguments, counts, arguments.waits);
+    return ++ticket_;
+  }
+
+  // It begins now, and is counted with what else comes before the next cut.
   Ticket submit_pending(TpuExecutable& executable, const Arguments& arguments) {
     pending_.add(identity_of(executable, arguments));
     if (uncut_.batch == 0) uncut_.batch = arguments.step;
     uncut_.making.add(executable.take_making());
-    const int64_t begin = monotonic_ns();
-    const Ticket ticket = host_->submit(executable.host(), arguments);
-    uncut_.execute_ns += monotonic_ns() - begin;
+    const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kPart);
     uncut_.batches = arguments.step - uncut_.batch + 1;
     if (uncut_.batches == kLongTrace) warn_of_growth();
     if (pending_.nodes() > kMostNodes) cut();
@@ -309,7 +330,7 @@ class EmulatedTpu : public TpuDevice {
     if (uncut_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
     const Uncut parts = std::exchange(uncut_, {});
     count_launch(graph_of(pending_.take(), parts.batch, parts.making));
-    metrics_.add(Metric::kExecuteTime, parts.execute_ns);
+    slot_->end_parts();
   }
 
   Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
@@ -377,6 +398,8 @@ class EmulatedTpu : public TpuDevice {
   const TpuOptions options_;
   const std::unique_ptr<Device> host_;
   DeviceMetrics metrics_{op_counter_names()};
+  const std::unique_ptr<SubmissionSlot> slot_;
+  Ticket ticket_ = 0;
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphCache cache_{rules_};
   DeviceDataCache numbers_{rules_, options_.hardware.types};

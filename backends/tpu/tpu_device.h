@@ -27,7 +27,9 @@ struct TpuOptions {
   // 1: a graph ends where a Program does.  Else it ends at a step marker, which comes each so many batches, or where
   // the user's code has it (0).
   int64_t batches_between_cuts = 1;
-  bool keeps_account = true;  // of graphs: one replica does, as all have the same
+  bool keeps_account = true;   // of graphs: one replica does, as all have the same
+  bool own_thread = false;     // executes beside the one that submits: the process has a core for it
+  bool waits_at_cuts = false;  // until the graph has run
   Dialect dialect = Dialect::kXla2;
   std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
 };

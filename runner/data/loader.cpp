@@ -27,7 +27,8 @@ using backends::aligned;
 using backends::kAlignment;
 
 constexpr size_t kRingBytes = size_t{256} << 10;  // small batches are prepared ahead up to this, within a core's L2
-constexpr int64_t kMostAhead = 64;
+constexpr int64_t kMostAhead = 63;
+constexpr int64_t kValid = 2;  // batches that the consumer has
 
 struct Free {
   void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t{kAlignment}); }
@@ -74,8 +75,8 @@ class Wait {
 
 }  // namespace
 
-// Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds batch taken − 1
-// until it asks for the next one.
+// Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds the batches up to
+// taken − 1, kValid of them, until it asks for the next one.
 struct Loader::Ring {
   Ring(const Dataset& dataset_, const DataPlan& plan_, const LoaderSpec& spec_)
       : dataset(dataset_),
@@ -85,9 +86,11 @@ struct Loader::Ring {
         order(plan_.spec().samples, spec_.seed, spec_.shuffle && dataset_.shuffle_buffer() == 0),
         at(spec_.from),
         layout(dataset_, std::max(whole.max_batch(), rest.max_batch())),
-        depth(spec_.prefetch == 0 ? 1
-                                  : std::max(spec_.prefetch + 1,
-                                             std::min(kMostAhead, static_cast<int64_t>(kRingBytes / layout.bytes)))),
+        ahead(
+            spec_.prefetch == 0
+                ? 0
+                : std::max(spec_.prefetch, std::min(kMostAhead, static_cast<int64_t>(kRingBytes / layout.bytes) - 1))),
+        depth(ahead + kValid),
         slots(allocate(static_cast<size_t>(depth) * layout.bytes)),
         batches(static_cast<size_t>(depth)) {
     RUN_ASSERT(at.step >= 0 && at.step <= rest.steps_per_epoch() && whole.steps_per_epoch() > 0);
@@ -262,10 +265,9 @@ struct Loader::Ring {
       if (!std::exchange(assembled, false)) assemble_in_time();
       if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
       count_taken(0);
-      ++taken;
-      return batches[0];
+      return batches[static_cast<size_t>(taken++ % depth)];
     }
-    released.store(taken);  // the previous batch's slot is free
+    released.store(std::max<int64_t>(taken - (kValid - 1), 0));  // the slots of those before are free
     const int64_t ready = produced.load() - taken;
     if (producer_waits.load() && ready <= depth / 2) wake(wake_producer);
     if (ready == 0) wait_for_batch();
@@ -278,7 +280,7 @@ struct Loader::Ring {
     if (spec.use == nullptr) return;
     ++spec.use->batches;
     spec.use->ready += std::exchange(waited, false) ? 0 : ready;
-    spec.use->ahead = depth - 1;
+    spec.use->ahead = ahead;
   }
   void assemble_in_time() {
     const Wait counted(spec.use);
@@ -310,7 +312,7 @@ struct Loader::Ring {
   std::optional<StreamReader> stream;
   Position at;
   const Layout layout;
-  const int64_t depth;
+  const int64_t ahead, depth;
   const std::unique_ptr<std::byte[], Free> slots;
   std::vector<Batch> batches;
   std::exception_ptr failure;  // set before `failed`

@@ -89,7 +89,8 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch, valid until the following call.  Rethrows what went wrong while it was assembled; after that, and
+  // The next batch, valid until the call behind the following one, so that a device can be at work on it when the next
+  // is made ready.  Rethrows what went wrong while it was assembled; after that, and
   // past the last epoch, throws Error(kRun).
   const Batch& next();
 

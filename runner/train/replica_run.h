@@ -86,6 +86,8 @@ class ReplicaRun : private RunControl, private LoopHost {
   // A moment like the end of a window, but for the update.
   void inside_window(const TrainingWindow& window) override;
   void end_window(const TrainingWindow& window) override;
+  bool may_end_before_device(const TrainingWindow& window) override;
+  void come_back_to(const data::Position& position) override;
 
   // What evaluations and hooks do behind a window, and the state that is due then.
   void finish_window(WindowEnd end, bool logged);
@@ -177,6 +179,9 @@ class ReplicaRun : private RunControl, private LoopHost {
   // A loop of a hook's decides what it does; that it left out what one expects of it is worth a word.
   void tell_of_little_training(RunResult& result);
 
+  // A hook that keeps more than so many bytes in states is not asked for them behind each window.
+  static constexpr size_t kMostHookState = 1024;
+
   const RunRequest& request_;
   const schema::Recipe& recipe_;
   const std::unique_ptr<Hooks> hooks_;
@@ -199,6 +204,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
   std::optional<RunState> unfinished_;        // at the end of the newest window, while hooks may fail there
+  std::string hook_before_;                   // what the hook kept at the end of a window that the device was at
   bool whole_ = true;                         // the replicas hold the same weights
   bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;

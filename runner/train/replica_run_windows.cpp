@@ -112,6 +112,25 @@ void ReplicaRun::inside_window(const TrainingWindow& window) {
   record_.collect();
 }
 
+bool ReplicaRun::may_end_before_device(const TrainingWindow& window) {
+  hook_before_.clear();
+  const Reached after{step(), window.next.epoch, session_.trainer.counters.samples};
+  const bool is_read = !record_.result.first_step_seconds || records_batches_ || log_->is_due(reached_, after) ||
+                       save_every_.due(saved_until_, after) || save_wanted_ || finished() || asked_to_stop();
+  const bool is_seen = window.ends_epoch || tracked() || (hooks_ && hooks_->has(HookEvent::kStepEnd));
+  if (is_read || is_seen || !session_.trainer.may_learn_late()) return false;
+  if (!hooks_) return true;
+  std::string kept = hooks_->state();
+  if (kept.size() > kMostHookState) return false;
+  hook_before_ = std::move(kept);
+  return true;
+}
+
+void ReplicaRun::come_back_to(const data::Position& position) {
+  set_position(position);
+  if (hooks_ && !hook_before_.empty()) hooks_->restore(std::exchange(hook_before_, {}));
+}
+
 void ReplicaRun::end_window(const TrainingWindow& window) {
   window_ = {};
   for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);

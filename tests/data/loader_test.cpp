@@ -1,6 +1,7 @@
 #include "runner/data/loader.h"
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <thread>
 #include <utility>
@@ -129,6 +130,22 @@ TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {
           }
         }
       }
+    }
+  }
+}
+
+// A device may be at work on a batch while the next one is taken.
+TEST_F(LoaderTest, KeepsTheBatchBeforeTheNewest) {
+  const Dataset data = counting(50);
+  for (const int64_t prefetch : {0, 1, 4}) {
+    Loader loader(data, DataPlan({.samples = 50, .batch_size = 5}), {.seed = 3, .prefetch = prefetch});
+    Batch before = loader.next();
+    for (int64_t step = 1; step < 40; ++step) {
+      const Copy as_it_was = copy_of(before);
+      const Batch now = loader.next();
+      if (step % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // for the thread to run ahead
+      EXPECT_EQ(copy_of(before), as_it_was) << "step " << step << ", prefetch " << prefetch;
+      before = now;
     }
   }
 }

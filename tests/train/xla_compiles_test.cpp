@@ -90,6 +90,8 @@ class LoopRun : public LoopHost, public RunControl {
   void not_finite(const NotFinite& found, bool) override { ADD_FAILURE() << found.what; }
   void inside_window(const TrainingWindow&) override {}
   void end_window(const TrainingWindow& window) override { position_ = window.next; }
+  bool may_end_before_device(const TrainingWindow&) override { return true; }
+  void come_back_to(const data::Position& position) override { position_ = position; }
   void warn(const std::string& text) override { ADD_FAILURE() << text; }
   void point(const std::string&, double) override {}
   void save_soon(bool) override {}
@@ -177,6 +179,7 @@ class CompilesTest : public ::testing::Test {
       if (window.done) window = {};
       steps_.push_back(counts(session));
     }
+    session.trainer.learn_end(window);
   }
 
   void evaluate(Session& session, Hooks* hooks) {

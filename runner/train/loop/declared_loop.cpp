@@ -6,14 +6,20 @@ namespace runner::train {
 
 void DeclaredLoop::run() {
   window_ = host_.window();
-  begun_at_ = host_.position();
-  begun_behind_ = window_.batches;
+  begun_ = {host_.position(), window_.batches};
   data::Loader loader(session_.data.train, session_.plan, host_.loader_spec());
-  while (goes_on() && loader.wait([this] { return host_.interrupted(); })) {
-    if (window_.batches == 0 && !begin_window()) break;
-    session_.trainer.advance(loader, session_.rates(), window_);
-    window_.done ? end_window() : keep_window();
+  try {
+    while (goes_on() && loader.wait([this] { return host_.interrupted(); })) {
+      if (window_.batches == 0 && !begin_window()) break;
+      session_.trainer.advance(loader, session_.rates(), window_);
+      newest_.reset();
+      window_.done ? end_window() : keep_window();
+    }
+  } catch (...) {
+    learn_newest();  // what has failed first ends the run
+    throw;
   }
+  learn_newest();
 }
 
 // Inside a window nothing but an interruption ends the loop: what a hook asks for comes at its end.
@@ -24,8 +30,7 @@ bool DeclaredLoop::goes_on() const {
 // False: the hook has changed the length of windows, and what is left of the run fills none.
 bool DeclaredLoop::begin_window() {
   host_.begin_window();
-  begun_at_ = host_.position();
-  begun_behind_ = 0;
+  begun_ = {host_.position(), 0};
   return host_.step() < session_.scale.total_steps;
 }
 
@@ -35,20 +40,32 @@ void DeclaredLoop::keep_window() {
 }
 
 void DeclaredLoop::end_window() {
-  if (!window_.finite) void_window();
+  if (host_.may_end_before_device(window_)) {
+    newest_ = begun_;
+  } else {
+    session_.trainer.learn_end(window_);
+    if (!window_.finite) void_window(begun_);
+  }
   host_.end_window(std::exchange(window_, {}));
 }
 
+void DeclaredLoop::learn_newest() {
+  const std::optional<Begun> begun = std::exchange(newest_, std::nullopt);
+  TrainingWindow newest;
+  session_.trainer.learn_end(newest);
+  if (begun && !newest.finite) void_window(*begun);
+}
+
 // Where it throws, the run ends at the beginning of the window, of which a state can be made if it was seen whole.
-void DeclaredLoop::void_window() {
-  host_.set_position(begun_at_);
+void DeclaredLoop::void_window(const Begun& begun) {
+  host_.come_back_to(begun.at);
   if (!not_finite_) {
     data::LoaderSpec spec = host_.loader_spec();
     spec.prefetch = 0;
     data::Loader again(session_.data.train, session_.plan, spec);
-    not_finite_ = session_.trainer.explain_not_finite(again, begun_behind_);
+    not_finite_ = session_.trainer.explain_not_finite(again, begun.behind);
   }
-  host_.not_finite(*not_finite_, /*untouched=*/begun_behind_ == 0);
+  host_.not_finite(*not_finite_, /*untouched=*/begun.behind == 0);
 }
 
 }  // namespace runner::train

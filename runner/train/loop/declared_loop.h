@@ -20,17 +20,24 @@ class DeclaredLoop {
   void run();
 
  private:
+  // Where this process has begun with a window, and behind how many batches of it.
+  struct Begun {
+    data::Position at;
+    int64_t behind = 0;
+  };
+
   bool goes_on() const;
   bool begin_window();
   void keep_window();
   void end_window();
-  void void_window();
+  void learn_newest();
+  void void_window(const Begun& begun);
 
   Session& session_;
   LoopHost& host_;
-  TrainingWindow window_;                // under way; without batches: none
-  data::Position begun_at_;              // where this process has begun with it
-  int64_t begun_behind_ = 0;             // that many batches of it
+  TrainingWindow window_;  // under way; without batches: none
+  Begun begun_;
+  std::optional<Begun> newest_;          // window, of which only the device knows whether it was finite
   std::optional<NotFinite> not_finite_;  // in the first window that was not; found once, it takes a while
 };
 

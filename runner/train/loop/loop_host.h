@@ -31,6 +31,10 @@ class LoopHost {
   virtual void not_finite(const NotFinite& found, bool untouched) = 0;
   virtual void inside_window(const TrainingWindow& window) = 0;  // that goes on, and can be in a state
   virtual void end_window(const TrainingWindow& window) = 0;
+  // Whether end_window() and what follows up to the next window's recording need nothing of what the device has made of
+  // the window; then come_back_to() brings back how things were.
+  virtual bool may_end_before_device(const TrainingWindow& window) = 0;
+  virtual void come_back_to(const data::Position& position) = 0;
   virtual void warn(const std::string& text) = 0;
   virtual void point(const std::string& name, double value) = 0;  // at the end of the window
   virtual void save_soon(bool in_window) = 0;                     // when the window under way, or the last, is settled

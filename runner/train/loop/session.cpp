@@ -29,6 +29,11 @@ int threads_of(const schema::Recipe& recipe) {
   return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
 }
 
+// Whether each replica has one to execute on beside the one that records.
+bool has_core_for_device(const schema::Recipe& recipe) {
+  return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
+}
+
 constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
                                                                 backends::tpu::MatmulPrecision::kHigh,
                                                                 backends::tpu::MatmulPrecision::kHighest};
@@ -65,6 +70,8 @@ std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool
          .hardware = hardware_of(recipe),
          .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
          .keeps_account = is_main,
+         .own_thread = has_core_for_device(recipe),
+         .waits_at_cuts = recipe.tpu.sync_wait,
          .dialect = static_cast<backends::tpu::Dialect>(recipe.tpu.dialect),
          .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);

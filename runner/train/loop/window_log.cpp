@@ -29,6 +29,11 @@ void WindowLog::stop_where_patience_is_over() {
   if (const auto& spec = session_.recipe.train.early_stopping) stopped_early_ = patience_.evaluations >= spec->patience;
 }
 
+bool WindowLog::is_due(const Reached& before, const Reached& after) const {
+  if (log_every_.due(before, after)) return true;
+  return evaluates() && (evaluation_due_ || evaluate_every_.due(before, after));
+}
+
 void WindowLog::take(const TrainingWindow& window, const Reached& before, const Reached& after) {
   evaluated_ = false;
   logging_due_ = log_every_.due(before, after);

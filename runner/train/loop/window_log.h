@@ -32,6 +32,8 @@ class WindowLog {
 
   // A window is done.
   void take(const TrainingWindow& window, const Reached& before, const Reached& after);
+  // Whether a window that ends at `after` will have points or an evaluation.
+  bool is_due(const Reached& before, const Reached& after) const;
   bool logging_due() const { return logging_due_; }
   bool evaluation_due() const { return evaluation_due_; }
   bool evaluates() const { return evaluator_.has_value(); }

@@ -158,19 +158,20 @@ Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
 }
 
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
+  begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
-    builder_.record_into(recorded_, kind.shape.batch, kind.training, reader(batch));
+    builder_.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch));
   }
   backends::StepSpecification step = kind.training
-                                         ? builder_.specification(recorded_, kind.shape)
-                                         : builder_.forward_specification(recorded_, kind.labelled, kind.shape.first);
+                                         ? builder_.specification(*recorded_, kind.shape)
+                                         : builder_.forward_specification(*recorded_, kind.labelled, kind.shape.first);
   step.insert(step.end(), {kind.closes_window, kind.padded, kind.message});
-  const Step made = cache_.find_or_make(recorded_.program, step, [&] {
+  const Step made = cache_.find_or_make(recorded_->program, step, [&] {
     return kind.training ? compile_training_step(kind) : compile_forward_step(kind);
   });
   if (traced_graphs_)
-    traced_graphs_->add(kind.shape.batch, cache_.newest_recorded(), recorded_.results(), recorded_.host.traced);
+    traced_graphs_->add(kind.shape.batch, cache_.newest_recorded(), recorded_->results(), recorded_->host.traced);
   return made;
 }
 
@@ -180,7 +181,7 @@ void Trainer::compare_graphs() {
 
 std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepKind& kind) {
   const StepBuilder::Completed completed =
-      builder_.complete(recorded_, kind.shape, kind.message > 0 ? messages_->layout(kind.message) : MessageLayout());
+      builder_.complete(*recorded_, kind.shape, kind.message > 0 ? messages_->layout(kind.message) : MessageLayout());
   note_unused(unused_parameters(completed.reached, model_.parameters));
   backends::Program program = completed.program;
   if (shares_ && device_.rounds_operands()) RoundedWeights::declare(layout_, program);
@@ -193,7 +194,7 @@ std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepK
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_forward_step(const StepKind& kind) {
-  const backends::Program forward = builder_.forward(recorded_, kind.labelled);
+  const backends::Program forward = builder_.forward(*recorded_, kind.labelled);
   if (!device_.keeps_graphs()) return device_.compile(forward);
   const StepBuilder::Recorded counted = recorded_as_counted(kind);
   return device_.compile_graph(forward, kind.labelled ? builder_.evaluation_graph(counted, kind.shape.first)
@@ -201,7 +202,7 @@ std::shared_ptr<backends::Executable> Trainer::compile_forward_step(const StepKi
 }
 
 StepBuilder::Recorded Trainer::recorded_as_counted(const StepKind& kind) const {
-  return kind.padded == kind.shape.batch ? recorded_ : builder_.record(kind.padded, kind.training);
+  return kind.padded == kind.shape.batch ? *recorded_ : builder_.record(kind.padded, kind.training);
 }
 
 void Trainer::note_unused(const std::string& names) {
@@ -215,9 +216,17 @@ void Trainer::note_unused(const std::string& names) {
 
 void Trainer::execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
                       backends::SpanKind kind) {
-  const backends::ScopedSpan span(kind, name, {.bytes = step.bytes(), .flops = step.flops()});
+  backends::Arguments awaited = arguments;
+  awaited.waits = true;
+  device_.wait(submit(name, step, awaited, kind));
+}
+
+backends::Ticket Trainer::submit(std::string_view name, backends::Executable& step, backends::Arguments arguments,
+                                 backends::SpanKind kind) {
   check_memory(name, step, kind);
-  device_.wait(device_.submit(step, arguments));
+  arguments.name = name;
+  arguments.span = kind;
+  return device_.submit(step, arguments);
 }
 
 void Trainer::run_segment(const Segment& segment, const data::Batch* batch) {
@@ -285,8 +294,8 @@ void Trainer::end_batches(bool training) {
   marks_[training].end();
 }
 
-void Trainer::read_metrics(const Step& step, int first, MetricSums& sums) {
-  for (const StepBuilder::Metric& metric : recorded_.metrics) {
+void Trainer::read_metrics(const Step& step, const StepBuilder::Recorded& recorded, int first, MetricSums& sums) {
+  for (const StepBuilder::Metric& metric : recorded.metrics) {
     MetricSum read;
     for (double* value : {&read.sum, &read.weight})
       device_.read_output(*step, first++, std::as_writable_bytes(std::span(value, 1)));
@@ -308,6 +317,7 @@ std::optional<double> Trainer::loss_scale() {
 }
 
 MetricSums Trainer::take_metrics() {
+  settle();
   const MetricSums mine = std::exchange(metrics_, {});
   return is_local() && builder_.varies(true) ? merged(mine, *ranks_, site("metrics")) : mine;
 }
@@ -378,7 +388,7 @@ void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
   read(kOutputs, result.outputs, size * labels * width);
   read(kLosses, result.losses, size);
   read(kWeights, result.weights, size);
-  const bool own_targets = builder_.varies(false) && recorded_.targets != backends::kNoValue;
+  const bool own_targets = builder_.varies(false) && recorded_->targets != backends::kNoValue;
   if (own_targets && encoding_.label_kind == data::LabelKind::kClass) {
     read(kTargets, result.classes, size * labels);
   } else if (own_targets) {
@@ -388,7 +398,7 @@ void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
     result.targets.assign(batch.targets.begin(), batch.targets.end());
   }
   result.metrics.clear();
-  if (builder_.varies(false)) read_metrics(step, kTargets + own_targets, result.metrics);
+  if (builder_.varies(false)) read_metrics(step, *recorded_, kTargets + own_targets, result.metrics);
 }
 
 void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,8 +97,14 @@ class Trainer {
   // that a state can hold them.  That is the end of the window, where the optimizer steps, and before it the end of an
   // epoch and every kBatchesOfPart batches; with sync_each_batch, and where there is one replica, each batch.  A window
   // that is not finite counts only if such windows are skipped (train.on_nan).  `rates`: of the next step of the
-  // schedule behind all that are pending.
+  // schedule behind all that are pending.  The device may be at work when it returns, and the end of a window is
+  // counted as if it were finite, until learn_end().
   void advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  // Waits for the newest window, and learns how it has ended.  Throws what has failed in it.
+  void learn_end(TrainingWindow& newest);
+  // Whether that may come behind the recording of the next window's first batch: the next window then throws where this
+  // one was not finite, before it computes anything, and learn_end() still tells.
+  bool may_learn_late() const;
   // From its beginning to its end.
   TrainingWindow run_window(data::Loader& loader, const WindowRates& rates);
   // Whether this is a replica that updates weights of its own between averages (train.local_sgd): none but its own
@@ -253,9 +260,13 @@ class Trainer {
 
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
-  Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window, MetricSums& metrics);
+  Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
   // One part of a batch; `last`: of the window's last batch.
-  Step run_part(const data::Batch& part, bool last, MetricSums& metrics);
+  Step run_part(const data::Batch& part, bool last);
+  // Waits for what is under way, and reads what it has left for the host.  What has failed is in failure_.
+  void settle();
+  void throw_failure();
+  void begin_recording();
   std::shared_ptr<backends::Executable> compile_training_step(const StepKind& kind);
   std::shared_ptr<backends::Executable> compile_forward_step(const StepKind& kind);
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
@@ -268,6 +279,8 @@ class Trainer {
   void keep_sum_of_part(backends::Executable& part);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   void end_window(const WindowRates& rates, TrainingWindow& window);
+  void read_end(backends::Executable& step);
+  void take_back();
   // {Σ loss, Σ weight} over all replicas since the last call.
   std::array<double, 2> take_logged_sums();
   // Whether this process makes a step from its own batches alone.
@@ -288,6 +301,9 @@ class Trainer {
   // Runs a step to its end; `name`: in traces.
   void execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
                backends::SpanKind kind = backends::SpanKind::kExecute);
+  // The same; the device may be at work when it returns.
+  backends::Ticket submit(std::string_view name, backends::Executable& step, backends::Arguments arguments,
+                          backends::SpanKind kind = backends::SpanKind::kExecute);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
@@ -314,7 +330,7 @@ class Trainer {
   backends::Arguments arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
                                 Traced traced = Traced::kForward);
   // Reads the metrics of a hook's step, which are outputs from `first` on.
-  void read_metrics(const Step& step, int first, MetricSums& sums);
+  void read_metrics(const Step& step, const StepBuilder::Recorded& recorded, int first, MetricSums& sums);
   void write_initial_weights();
   void write_initial_qs();
   int outcome_outputs() const;
@@ -358,15 +374,33 @@ class Trainer {
   backends::PlanCache<Step> cache_;
   // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
   std::vector<std::pair<StepKind, Step>> held_;
-  // That of a hook is made anew for each step.
-  StepBuilder::Recorded recorded_;
+  // That of a hook is made anew for each step, in one of two, while the device works on the other.
+  std::array<StepBuilder::Recorded, 2> recordings_;
+  StepBuilder::Recorded* recorded_ = recordings_.data();
   Step segment_step_;
   std::optional<backends::Exchange> exchange_;  // among replicas
   // Of replicas: inside a window, and at its end; with messages of a size.
   std::map<std::pair<bool, int64_t>, Step> meeting_steps_;
   int64_t replayed_ = 0;
-  MetricSums metrics_;
+  MetricSums metrics_, batch_metrics_;  // so far; of the batches that are in none of them
   std::vector<Held> gradients_;
+
+  // What the device computes, and what the host reads of it then.
+  struct UnderWay {
+    backends::Ticket ticket;
+    Step step;
+    const StepBuilder::Recorded* recorded;  // with metrics of a hook; null: there are none
+    bool completes;                         // a window
+  };
+  std::optional<UnderWay> under_way_;
+  // How the newest window has ended, from advance() until learn_end().
+  struct Ended {
+    int64_t scheduled, samples, repeats;  // that were counted with it
+    bool known = false, finite = true;
+    double grad_norm = 0;
+  };
+  std::optional<Ended> ended_;
+  std::exception_ptr failure_;
 
   struct Outcome {
     bool applied;

@@ -66,6 +66,10 @@ void Trainer::find_absent_states() {
 backends::Arguments Trainer::arguments(const data::Batch* batch, const backends::SourceLines* lines,
                                        std::span<const std::vector<std::byte>> given) {
   RUN_ASSERT(!states_.empty());  // allocate() comes first
+  settle();                      // what is under way reads the keys below, and leaves its outputs where others come
+  if (failure_) std::rethrow_exception(failure_);
+  const bool goes_on = !ended_ || ended_->finite || recipe_.train.on_nan == schema::OnNan::kSkip;
+  RUN_CHECK(goes_on, ErrorKind::kRun, "the window before is not finite");
   batch_inputs_.resize(kBatchInputCount);
   for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
   draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
@@ -121,7 +125,7 @@ backends::Arguments Trainer::arguments(const data::Batch& batch, const StepBuild
 
 // The one at hand, where there was one for this step.
 const StepBuilder::Recorded* Trainer::recording_of_step(bool training) const {
-  return builder_.varies(training) ? &recorded_ : nullptr;
+  return builder_.varies(training) ? recorded_ : nullptr;
 }
 
 // ---- values of a recording under way --------------------------------------------------------------------------------

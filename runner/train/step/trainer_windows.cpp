@@ -56,8 +56,7 @@ void Trainer::hold(Held held) {
     if (model_.parameters.buffers()[b].group >= 0) gradients_[b] = held;
 }
 
-Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window,
-                                   MetricSums& metrics) {
+Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
   Step step;
   do {
     const data::Batch& batch = loader.next();
@@ -70,7 +69,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
         const data::Batch part = batch.part(first, at_once(batch.size - first));
-        step = run_part(part, window.done && first + part.size == batch.size, metrics);
+        step = run_part(part, window.done && first + part.size == batch.size);
       }
     } else {
       record(batch, /*training=*/true);
@@ -83,29 +82,54 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
 void Trainer::record(const data::Batch& batch, bool training) {
   if (batch.size == 0 || !builder_.varies(training)) return;
   if (scalars_.empty()) set_scalars({});
-  builder_.record_into(recorded_, batch.size, training, reader(&batch));
+  begin_recording();
+  builder_.record_into(*recorded_, batch.size, training, reader(&batch));
 }
 
-Trainer::Step Trainer::run_part(const data::Batch& part, bool last, MetricSums& metrics) {
+Trainer::Step Trainer::run_part(const data::Batch& part, bool last) {
   const bool completes = last && steps_alone();
   Step step = training_step(shape_of(part.size, !holds_any_gradients(), completes), &part, last && !completes);
   backends::Arguments arguments =
       this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward);
   arguments.states = states_of_step(last && !completes && message_size(part.largest) > 0);
-  execute(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
+  const backends::Ticket ticket =
+      submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
+  under_way_ = {ticket, step, builder_.varies(true) ? recorded_ : nullptr, completes};
   hold(steps_alone() ? Held::kSum : Held::kShare);
-  const int first_metric = completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
-  if (builder_.varies(true)) read_metrics(step, first_metric, metrics);
   return step;
 }
 
+// What the device reads of a recording stays until it is done.
+void Trainer::begin_recording() {
+  if (under_way_ && under_way_->recorded == recorded_) recorded_ = &recordings_[recorded_ == &recordings_[0]];
+}
+
+void Trainer::settle() {
+  if (!under_way_) return;
+  const UnderWay done = *std::exchange(under_way_, std::nullopt);
+  try {
+    device_.wait(done.ticket);
+    const int first_metric = done.completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
+    if (done.recorded != nullptr) read_metrics(done.step, *done.recorded, first_metric, batch_metrics_);
+    if (steps_alone())
+      for (const auto& [name, sum] : std::exchange(batch_metrics_, {})) metrics_[name] += sum;
+    if (done.completes && ended_) read_end(*done.step);
+  } catch (...) {
+    failure_ = std::current_exception();
+    if (done.completes) take_back();
+    ended_.reset();
+  }
+}
+
 Trainer::Step Trainer::run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
-  MetricSums metrics;
-  run_batches(loader, rates, window, metrics);
+  run_batches(loader, rates, window);
+  settle();
+  throw_failure();
   const int64_t message = message_size(largest_);
   if (!holds_any_gradients()) clear_window();
   if (builder_.varies(true))
-    for (const auto& [name, sum] : merged(metrics, *ranks_, site("metrics"))) metrics_[name] += sum;
+    for (const auto& [name, sum] : merged(std::exchange(batch_metrics_, {}), *ranks_, site("metrics")))
+      metrics_[name] += sum;
   const Step& step = meeting_step(window.done, message);
   backends::Arguments end = arguments(nullptr, nullptr);
   end.states = states_of_window(message > 0);
@@ -167,43 +191,84 @@ void Trainer::advance(data::Loader& loader, const WindowRates& rates, TrainingWi
   set_scalars(rates);
   if (window.batches == 0) hold(Held::kNothing);
   newest_step_.reset();
-  const Step step =
-      steps_alone() ? run_batches(loader, rates, window, metrics_) : run_batches_together(loader, rates, window);
+  const Step step = steps_alone() ? run_batches(loader, rates, window) : run_batches_together(loader, rates, window);
   if (!window.done) return;
   newest_step_ = step;
   outcome_.reset();
   end_window(rates, window);
 }
 
+bool Trainer::may_learn_late() const {
+  return device_.runs_beside_host() && ranks_ == nullptr && !clock_ && recipe_.train.on_nan == schema::OnNan::kStop;
+}
+
 TrainingWindow Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   TrainingWindow window;
   while (!window.done) advance(loader, rates, window);
+  learn_end(window);
   return window;
 }
 
+// Counted as if it were finite: what is not is taken back when the host learns of it.
 void Trainer::end_window(const WindowRates& rates, TrainingWindow& window) {
-  backends::Executable& step = *newest_step_;
   hold(Held::kNothing);
-  window.decisions = mixed(rates.digest(), recorded_.form);
+  window.decisions = mixed(rates.digest(), recorded_->form);
   window.lr = optimizers_.lr * rates.factor;
-  uint8_t finite = 1;
-  device_.read_output(step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
-  window.finite = finite != 0;
-  if (recipe_.train.clip_grad_norm) {
-    float norm = 0;
-    device_.read_output(step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
-    window.grad_norm = norm;
-  }
+  window.finite = true;
   window.applied = !clock_;
+  ended_ = {.scheduled = rates.schedule_steps, .samples = window.samples, .repeats = window.repeats};
   count(window);
-  // What explains it runs something else: what is to be read has been read.
-  if (clock_ && (clock_->is_full() || !window.finite)) learn(window);
-  if (clock_ || !window.finite) return;
+  if (clock_) return;
   counters.scheduled += rates.schedule_steps;
   for (const std::string& optimizer : optimizers_.names) ++counters.updates[optimizer];
 }
 
+void Trainer::learn_end(TrainingWindow& newest) {
+  settle();
+  throw_failure();
+  if (!ended_) return;
+  if (!ended_->known) read_end(*newest_step_);
+  const Ended end = *std::exchange(ended_, std::nullopt);
+  newest.finite = end.finite;
+  newest.grad_norm = end.grad_norm;
+  // What explains it runs something else: what is to be read has been read.
+  if (clock_ && (clock_->is_full() || !newest.finite)) learn(newest);
+}
+
+void Trainer::read_end(backends::Executable& step) {
+  uint8_t finite = 1;
+  device_.read_output(step, kFinite, std::as_writable_bytes(std::span(&finite, 1)));
+  ended_->finite = finite != 0;
+  if (recipe_.train.clip_grad_norm) {
+    float norm = 0;
+    device_.read_output(step, kGradNorm, std::as_writable_bytes(std::span(&norm, 1)));
+    ended_->grad_norm = norm;
+  }
+  ended_->known = true;
+  if (!ended_->finite) take_back();
+}
+
+// A window that is not finite counts only where such are skipped.
+void Trainer::take_back() {
+  if (!clock_) {
+    --counters.applied;
+    counters.scheduled -= ended_->scheduled;
+    for (const std::string& optimizer : optimizers_.names) --counters.updates[optimizer];
+  }
+  if (ended_->finite || recipe_.train.on_nan == schema::OnNan::kStop) {
+    --counters.windows;
+    counters.samples -= ended_->samples;
+    counters.repeats -= ended_->repeats;
+  }
+}
+
+void Trainer::throw_failure() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
 void Trainer::learn() {
+  settle();
+  if (failure_) std::rethrow_exception(failure_);
   if (pending() == 0) return;
   if (newest_step_) {
     uint8_t applied = 0;

@@ -1,0 +1,254 @@
+// The thread beside the host: what is handed to it, when the host waits, and what becomes of errors.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "backends/runtime/execution_thread.h"
+#include "backends/tpu/submission_slot.h"
+#include "backends/tpu/tpu_device.h"
+#include "schema/error.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::tpu::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(ExecutionThreadTest, DoesEachJobOnceAndShowsWhatItWrote) {
+  int64_t input = 0, done = 0;  // plain: the hand-over orders them
+  int64_t sum = 0, by_thread = 0;
+  ExecutionThread thread(
+      [&] {
+        ++done;
+        sum += input;
+      },
+      "device");
+  constexpr int64_t kJobs = 20000;
+  for (int64_t job = 1; job <= kJobs; ++job) {
+    input = job;
+    thread.start();
+    if (job % 1000 == 0) std::this_thread::sleep_for(milliseconds(1));  // longer than the thread lingers
+    by_thread += thread.finish();
+    ASSERT_EQ(done, job);
+    ASSERT_FALSE(thread.is_busy());
+  }
+  EXPECT_EQ(sum, kJobs * (kJobs + 1) / 2);
+  EXPECT_GT(by_thread, 0);
+  EXPECT_TRUE(thread.finish()) << "nothing is under way";
+}
+
+TEST(ExecutionThreadTest, DoesAJobThatNobodyHasWaitedFor) {
+  int done = 0;
+  {
+    ExecutionThread thread([&] { ++done; }, "device");
+    thread.start();
+  }
+  EXPECT_EQ(done, 1);
+}
+
+class NoExecutable : public Executable {
+ public:
+  size_t arena_bytes() const override { return 0; }
+  int64_t flops() const override { return 0; }
+  int64_t bytes() const override { return 0; }
+};
+
+// Does what it is told to.
+class ToldDevice : public Device {
+ public:
+  std::function<void(const Arguments&)> job;
+
+  std::string_view name() const override { return "told"; }
+  std::shared_ptr<Buffer> allocate(size_t) override { return nullptr; }
+  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte>, size_t) override { return nullptr; }
+  void write(Buffer&, size_t, std::span<const std::byte>) override {}
+  void read(const Buffer&, size_t, std::span<std::byte>) override {}
+  std::shared_ptr<Executable> compile(const Program&) override { return std::make_shared<NoExecutable>(); }
+  Ticket submit(Executable&, const Arguments& arguments) override {
+    job(arguments);
+    return 0;
+  }
+  void read_output(Executable&, int, std::span<std::byte>) override {}
+  void wait(Ticket) override {}
+  void synchronize() override {}
+  size_t temporary_bytes() const override { return 0; }
+  void release_temporary() override {}
+};
+
+class SubmissionSlotTest : public ::testing::Test {
+ protected:
+  using Counts = SubmissionSlot::Counts;
+
+  void begin(SubmissionSlot& slot, const Arguments& arguments = {}, Counts counts = Counts::kWhole,
+             bool waits = false) {
+    slot.begin(std::make_shared<NoExecutable>(), arguments, counts, waits);
+  }
+  MetricSnapshot executions() const {
+    for (const MetricSnapshot& metric : metrics_.snapshot().metrics)
+      if (metric.name == "ExecuteTime") return metric;
+    return {};
+  }
+
+  ToldDevice host_;
+  DeviceMetrics metrics_;
+};
+
+TEST_F(SubmissionSlotTest, LetsTheHostGoOnWithACopyOfTheArguments) {
+  std::atomic<bool> has_begun{false}, may_go{false};
+  std::thread::id where;
+  double seen = 0;
+  host_.job = [&](const Arguments& arguments) {
+    has_begun = true;
+    while (!may_go.load()) std::this_thread::yield();
+    where = std::this_thread::get_id();
+    seen = arguments.scalars[0];
+  };
+  SubmissionSlot slot(host_, metrics_, /*own_thread=*/true);
+  std::vector<double> scalars{3};
+  begin(slot, {.states = {}, .batch = {}, .scalars = scalars});  // returns although the job cannot be done yet
+  scalars[0] = 4;
+  while (!has_begun.load()) std::this_thread::sleep_for(milliseconds(1));  // else the host would do it
+  std::this_thread::sleep_for(milliseconds(20));
+  std::thread release([&] {
+    std::this_thread::sleep_for(milliseconds(5));
+    may_go = true;
+  });
+  slot.lock();
+  release.join();
+  EXPECT_EQ(seen, 3);
+  EXPECT_NE(where, std::this_thread::get_id());
+  EXPECT_EQ(executions().count, 1);
+  EXPECT_GE(executions().sum, 20'000'000);
+  slot.count_lock_wait();
+  slot.count_lock_wait();
+  for (const MetricSnapshot& metric : metrics_.snapshot().metrics) {
+    if (metric.name != "DeviceLockWait") continue;
+    EXPECT_EQ(metric.count, 2);
+    EXPECT_GE(metric.ring[0].value, 1'000'000) << "until the job was done";
+    EXPECT_EQ(metric.ring[1].value, 0) << "counted once";
+  }
+}
+
+TEST_F(SubmissionSlotTest, RunsWhereItIsCalledWithoutAThreadOrWhereTheHostWaits) {
+  std::thread::id where;
+  host_.job = [&](const Arguments&) { where = std::this_thread::get_id(); };
+  SubmissionSlot alone(host_, metrics_, /*own_thread=*/false);
+  begin(alone);
+  EXPECT_EQ(where, std::this_thread::get_id());
+  where = {};
+  SubmissionSlot slot(host_, metrics_, /*own_thread=*/true);
+  begin(slot, {}, Counts::kWhole, /*waits=*/true);
+  EXPECT_EQ(where, std::this_thread::get_id());
+  EXPECT_EQ(executions().count, 2);
+}
+
+TEST_F(SubmissionSlotTest, ThrowsOnceWhereTheHostWaitsNext) {
+  bool fails = true;
+  host_.job = [&](const Arguments&) { RUN_CHECK(!fails, ErrorKind::kRun, "an op"); };
+  for (const bool own_thread : {false, true}) {
+    fails = true;
+    SubmissionSlot slot(host_, metrics_, own_thread);
+    if (own_thread) {
+      begin(slot);
+      slot.finish();
+      EXPECT_THROW(slot.wait(), Error);
+    } else {
+      EXPECT_THROW(begin(slot), Error);
+    }
+    fails = false;
+    slot.wait();
+    begin(slot);
+    slot.wait();
+  }
+  EXPECT_EQ(executions().count, 4) << "one that fails is an execution, too";
+}
+
+// Parts of a graph are one execution, which ends when all of them are done.
+TEST_F(SubmissionSlotTest, AddsUpTheParts) {
+  host_.job = [](const Arguments&) { std::this_thread::sleep_for(milliseconds(2)); };
+  for (const bool own_thread : {false, true}) {
+    SubmissionSlot slot(host_, metrics_, own_thread);
+    const int64_t before = executions().count;
+    for (int graph = 0; graph < 2; ++graph) {
+      for (int part = 0; part < 3; ++part) begin(slot, {}, Counts::kPart);
+      slot.end_parts();
+    }
+    slot.finish();
+    EXPECT_EQ(executions().count, before + 2);
+    EXPECT_GE(executions().ring.back().value, 6'000'000);
+    begin(slot, {}, Counts::kNothing);
+    slot.finish();
+    EXPECT_EQ(executions().count, before + 2);
+  }
+}
+
+// Jobs that are handed over would gain nothing where the host does nothing meanwhile.
+TEST_F(SubmissionSlotTest, KeepsWhatTheHostDoesNothingBeside) {
+  int64_t here = 0;
+  const std::thread::id host = std::this_thread::get_id();
+  host_.job = [&](const Arguments&) { here += std::this_thread::get_id() == host; };
+  SubmissionSlot slot(host_, metrics_, /*own_thread=*/true);
+  for (int i = 0; i < 1000; ++i) {
+    begin(slot);
+    slot.lock();
+  }
+  EXPECT_GT(here, 800);
+}
+
+// w ← w + x, so often; what the device holds in the end, and what it has counted.
+TEST(TpuSubmissionTest, HasTheSameBitsAndCountsBesideTheHost) {
+  Program program;
+  const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{512}})};
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{512}})};
+  const Value rate{&program, program.input(InputKind::kScalar, "rate", {DType::kF32, {}})};
+  const Value now = ops::add(w, ops::mul(ops::tanh(x), rate));
+  program.output("w", now.id, 0);
+  program.output("sum", ops::sum(now).id);
+  const auto train = [&](const TpuOptions& options) {
+    const auto device = make_tpu_device(options);
+    const auto step = device->compile_graph(program, program);
+    const auto held = device->allocate(512 * sizeof(float));
+    std::array<std::vector<float>, 2> batches{std::vector<float>(512), std::vector<float>(512)};
+    Buffer* const states[] = {held.get()};
+    std::vector<float> found(512);
+    for (int64_t number = 1; number <= 200; ++number) {
+      std::vector<float>& batch = batches[static_cast<size_t>(number % 2)];  // the other may be in use
+      for (size_t i = 0; i < batch.size(); ++i) batch[i] = static_cast<float>(i * static_cast<size_t>(number) % 7) / 8;
+      const std::byte* const inputs[] = {reinterpret_cast<const std::byte*>(batch.data())};
+      const double scalars[] = {1.0 / static_cast<double>(number)};
+      device->submit(*step, {.states = states, .batch = inputs, .scalars = scalars, .step = number});
+      if (number % 50 == 0) device->note(HostEvent::kStepMark);
+      if (number % 20 == 0) std::this_thread::sleep_for(milliseconds(1));
+    }
+    device->read(*held, 0, std::as_writable_bytes(std::span(found)));
+    const MetricsSnapshot metrics = device->metrics();
+    std::vector<int64_t> counts;
+    for (const CounterSnapshot& counter : metrics.counters) counts.push_back(counter.value);
+    for (const MetricSnapshot& metric : metrics.metrics)
+      if (metric.name == "ExecuteTime" || metric.name == "CompileTime") counts.push_back(metric.count);
+    return std::pair(found, counts);
+  };
+  const auto [weights, counts] = train({});
+  for (const bool waits : {false, true}) {
+    const auto [beside, counted] = train({.own_thread = true, .waits_at_cuts = waits});
+    EXPECT_EQ(beside, weights);
+    EXPECT_EQ(counted, counts);
+  }
+}
+
+TEST(TpuSubmissionTest, SaysWhetherItRunsBesideTheHost) {
+  EXPECT_FALSE(make_tpu_device({})->runs_beside_host());
+  EXPECT_TRUE(make_tpu_device({.own_thread = true})->runs_beside_host());
+  EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_cuts = true})->runs_beside_host());
+}
+
+}  // namespace
+}  // namespace runner::backends::tpu::testing
