@@ -275,7 +275,8 @@ struct TpuSpec {
   Rounding rounding = Rounding::kPerOp;
   bool auto_mark_step = true;         // before each batch, or each batches_per_execution of them
   int64_t batches_per_execution = 1;
-  bool sync_wait = false;  // at each cut
+  bool sync_wait = false;   // at each cut
+  bool trace_once = false;  // a hook's steps, for each shape
   StartMethod start_method = StartMethod::kFork;
   std::optional<int64_t> max_graphs;  // none: any number
   bool persistent_cache = false;

@@ -300,6 +300,11 @@ Accelerator& accelerator_argument(lua_State* state) {
 }
 
 train::RunControl& run_of(const Accelerator& accelerator, std::string_view what) {
+  RUN_CHECK(
+      !accelerator.is_replayed, ErrorKind::kRun,
+      "acc.{} in a step that is traced once (tpu.trace_once): the steps behind it would go on with what the run is "
+      "now; use it in an event such as on_step_end, or leave tpu.trace_once out",
+      what);
   RUN_CHECK(accelerator.run != nullptr, ErrorKind::kRun, "acc.{} needs a run; none is under way here", what);
   return *accelerator.run;
 }

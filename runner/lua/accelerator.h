@@ -25,6 +25,7 @@ struct Accelerator {
   train::CustomLoop* loop = nullptr;  // null: no loop of the hook's is under way
   nn::ModulePtr model = nullptr;      // what set_model() has set
   bool triggered = false;             // acc:set_trigger() in a loop
+  bool is_replayed = false;           // what is called now: it is not called again for each step (tpu.trace_once)
   // The newest loops over batches, by train::Split.
   struct Batches {
     int64_t number = 0;

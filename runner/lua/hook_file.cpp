@@ -203,6 +203,11 @@ class LuaHooks : public train::Hooks {
   }
 
   int64_t draw() const override { return recording_.draw(); }
+  bool has_random_tensors() const override { return recording_.has_streams(); }
+  int64_t draw_again() override {
+    recording_.draw_again(runtime_);
+    return recording_.draw();
+  }
   int64_t drawn() const override { return static_cast<int64_t>(runtime_.random_draws()); }
   void set_drawn(int64_t count) override { runtime_.set_random_draws(static_cast<uint64_t>(count)); }
 
@@ -305,17 +310,55 @@ class LuaHooks : public train::Hooks {
     return {};
   }
 
+  bool traces_once() const { return recipe_.backend == schema::Backend::kTpu && recipe_.tpu.trace_once; }
+
+  // A call of a step that may be replayed: what would be another value in the next one is refused.
+  class ReplayedCall {
+   public:
+    explicit ReplayedCall(LuaHooks& hooks) : hooks_(hooks), drawn_(hooks.runtime_.random_draws()) {
+      hooks_.accelerator_.is_replayed = hooks_.traces_once();
+    }
+    ~ReplayedCall() { hooks_.accelerator_.is_replayed = false; }
+    ReplayedCall(const ReplayedCall&) = delete;
+    ReplayedCall& operator=(const ReplayedCall&) = delete;
+
+    // Random tensors draw once, and are drawn again.
+    void check() const {
+      const uint64_t own = hooks_.recording_.has_streams();
+      RUN_CHECK(!hooks_.accelerator_.is_replayed || hooks_.runtime_.random_draws() == drawn_ + own, ErrorKind::kRun,
+                "math.random in a step that is traced once (tpu.trace_once): the steps behind it would go on with the "
+                "same numbers; use nn.rand, or leave tpu.trace_once out");
+    }
+
+   private:
+    LuaHooks& hooks_;
+    const uint64_t drawn_;
+  };
+
+  std::function<std::vector<double>(Value)> reader_of(const StepInputs& inputs) const {
+    if (!traces_once()) return inputs.read;
+    return [](Value) -> std::vector<double> {
+      fail(ErrorKind::kRun,
+           "item: a step that is traced once (tpu.trace_once) cannot read values: the steps behind it would go on with "
+           "those of this one; leave tpu.trace_once out");
+    };
+  }
+
   train::StepLosses record_training_step(const StepInputs& inputs) {
-    const RecordingScope scope(runtime_, inputs.forward, inputs.read);
+    const RecordingScope scope(runtime_, inputs.forward, reader_of(inputs));
     recording_.set_precision();
+    const ReplayedCall call(*this);
     call_step("training_step", inputs);
+    call.check();
     return take_losses(runtime_.state(), inputs);
   }
 
   train::StepPredictions record_evaluation_step(const StepInputs& inputs) {
-    const RecordingScope scope(runtime_, inputs.forward, inputs.read);
+    const RecordingScope scope(runtime_, inputs.forward, reader_of(inputs));
     recording_.set_precision();
+    const ReplayedCall call(*this);
     call_step("evaluation_step", inputs);
+    call.check();
     return take_predictions(runtime_.state(), inputs);
   }
 

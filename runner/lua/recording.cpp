@@ -50,11 +50,13 @@ void Recording::set_precision() {
 }
 
 int64_t Recording::next_stream(Runtime& runtime) {
-  if (streams_ == 0) {
-    draw_ = static_cast<int64_t>(runtime.random_draws());
-    runtime.set_random_draws(runtime.random_draws() + 1);
-  }
+  if (streams_ == 0) draw_again(runtime);
   return streams_++;
+}
+
+void Recording::draw_again(Runtime& runtime) {
+  draw_ = static_cast<int64_t>(runtime.random_draws());
+  runtime.set_random_draws(runtime.random_draws() + 1);
 }
 
 void Recording::end() {

@@ -41,6 +41,9 @@ class Recording {
   // with the seed is the key of all of them.
   int64_t next_stream(Runtime& runtime);
   int64_t draw() const { return draw_; }
+  bool has_streams() const { return streams_ > 0; }
+  // For a recording that is used once more.
+  void draw_again(Runtime& runtime);
 
   // The state, main or of a coroutine, whose code is running: where modules call back into Lua.
   lua_State* caller() const { return caller_; }

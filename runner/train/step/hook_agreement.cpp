@@ -61,6 +61,10 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
         {"train.auto_batch_size",
          "train.auto_batch_size is of the recipe's loop, whose steps are known before it runs, and the hook "
          "has an entry train; remove one"});
+  if (recipe.backend == schema::Backend::kTpu && recipe.tpu.trace_once)
+    found.push_back({"tpu.trace_once",
+                     "tpu.trace_once replays what training_step traces, and the hook has an entry train, which "
+                     "traces as it goes; remove it"});
   if (hooks->has(HookEntry::kTrainingStep))
     found.push_back(
         {"hooks", "the hook has train and training_step: a loop of its own calls what it needs; remove one"});

@@ -148,13 +148,34 @@ Trainer::~Trainer() {
 }
 
 Trainer::Step Trainer::step_of(const StepKind& kind, const data::Batch* batch) {
-  if (builder_.varies(kind.training)) return make_step(kind, batch);
-  for (const auto& [known, step] : held_) {
-    if (known != kind) continue;
+  if (builder_.varies(kind.training) && !replays(kind.training)) return make_step(kind, batch);
+  for (HeldStep& held : held_) {
+    if (held.kind != kind) continue;
     ++replayed_;
-    return step;
+    if (held.trace) use_trace(held, batch);
+    return held.step;
   }
-  return held_.emplace_back(kind, make_step(kind, batch)).second;
+  held_.push_back({kind, make_step(kind, batch)});
+  if (replays(kind.training)) keep_trace(held_.back());
+  return held_.back().step;
+}
+
+void Trainer::keep_trace(HeldStep& held) {
+  held.trace = KeptTrace{*recorded_, hooks_->has_random_tensors()};
+}
+
+void Trainer::use_trace(HeldStep& held, const data::Batch* batch) {
+  const StepKind& kind = held.kind;
+  if (held.trace->is_checked()) {
+    begin_recording();
+    builder_.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch));
+    check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
+  } else {
+    recorded_ = &held.trace->recorded;
+    if (held.trace->has_random_tensors) hooks_->draw_again();
+  }
+  if (traced_graphs_)
+    traced_graphs_->add(kind.shape.batch, held.trace->recorded.program, recorded_->results(), recorded_->host.traced);
 }
 
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@
 #include "runner/train/step/rounded_weights.h"
 #include "runner/train/step/segment.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/trace_once.h"
 #include "runner/train/step/traced_graphs.h"
 #include "runner/train/step/update_clock.h"
 #include "runner/train/step/window.h"
@@ -257,6 +259,11 @@ class Trainer {
     int64_t message = 0;  // likewise, where gradients travel in messages (gradient_message.h); 0: they do not
     bool operator==(const StepKind&) const = default;
   };
+  struct HeldStep {
+    StepKind kind;
+    Step step;
+    std::optional<KeptTrace> trace = {};  // of a hook, with tpu.trace_once
+  };
 
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
@@ -306,6 +313,10 @@ class Trainer {
                           backends::SpanKind kind = backends::SpanKind::kExecute);
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
+  // Of a hook that is not asked again.
+  bool replays(bool training) const { return recipe_.tpu.trace_once && builder_.varies(training); }
+  void keep_trace(HeldStep& held);
+  void use_trace(HeldStep& held, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
   Step forward_step(const data::Batch& batch, bool labelled, bool first = true);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
@@ -373,7 +384,7 @@ class Trainer {
 
   backends::PlanCache<Step> cache_;
   // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
-  std::vector<std::pair<StepKind, Step>> held_;
+  std::deque<HeldStep> held_;  // which stay where they are
   // That of a hook is made anew for each step, in one of two, while the device works on the other.
   std::array<StepBuilder::Recorded, 2> recordings_;
   StepBuilder::Recorded* recorded_ = recordings_.data();

@@ -80,7 +80,7 @@ Trainer::Step Trainer::run_batches(data::Loader& loader, const WindowRates& rate
 }
 
 void Trainer::record(const data::Batch& batch, bool training) {
-  if (batch.size == 0 || !builder_.varies(training)) return;
+  if (batch.size == 0 || !builder_.varies(training) || replays(training)) return;
   if (scalars_.empty()) set_scalars({});
   begin_recording();
   builder_.record_into(*recorded_, batch.size, training, reader(&batch));
@@ -101,7 +101,8 @@ Trainer::Step Trainer::run_part(const data::Batch& part, bool last) {
 
 // What the device reads of a recording stays until it is done.
 void Trainer::begin_recording() {
-  if (under_way_ && under_way_->recorded == recorded_) recorded_ = &recordings_[recorded_ == &recordings_[0]];
+  const bool is_read = under_way_ && under_way_->recorded == &recordings_[0];
+  recorded_ = &recordings_[is_read];
 }
 
 void Trainer::settle() {
