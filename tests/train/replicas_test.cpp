@@ -31,7 +31,7 @@ using backends::testing::on_threads;
 
 struct Trained {
   std::vector<float> parameters;
-  std::vector<double> losses;  // of each window
+  std::vector<double> losses, norms;  // of each window
   std::vector<int64_t> samples;
   std::map<std::string, double> evaluated;
   Counters counters;
@@ -71,6 +71,7 @@ threads: 1
       EXPECT_TRUE(window.finite);
       result.samples.push_back(window.samples);
       result.losses.push_back(session.trainer.take_logged_loss());
+      result.norms.push_back(window.grad_norm);
     }
     result.parameters = floats(session, Role::kParameters);
     result.evaluated = Evaluator(session.trainer, *session.data.eval, session.recipe, nullptr, session.ranks).run();
@@ -111,6 +112,7 @@ threads: 1
     for (const Trained& rank : ranks) {
       EXPECT_EQ(rank.parameters, ranks.front().parameters);
       EXPECT_EQ(rank.losses, ranks.front().losses);
+      EXPECT_EQ(rank.norms, ranks.front().norms);
       EXPECT_EQ(rank.samples, ranks.front().samples);
       EXPECT_EQ(rank.evaluated, ranks.front().evaluated);
       EXPECT_EQ(rank.counters, ranks.front().counters);
@@ -193,7 +195,11 @@ TEST_F(ReplicasTest, ReadOneRoundedCopyOfTheWeights) {
     const std::vector<Trained> ranks = train(three);
     expect_same_on_all_ranks(ranks);
     EXPECT_LT(relative_distance(ranks[0].parameters, alone.parameters), 0.02);
-    for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 5e-3);
+    for (size_t i = 0; i < alone.losses.size(); ++i) {
+      EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 5e-3);
+      EXPECT_NEAR(ranks[0].norms[i], alone.norms[i], 0.05 * alone.norms[i]);
+      EXPECT_GT(alone.norms[i], 0);
+    }
   }
 }
 

@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
-
+#include "backends/cpu/cpu_device.h"
 #include "backends/tensor/float16.h"
 #include "backends/tpu/rounding.h"
 
@@ -22,7 +21,7 @@ uint16_t rounded(float weight) {
 
 RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
                                backends::Collectives& ranks, std::span<backends::Buffer* const> window_states)
-    : layout_(layout), device_(device) {
+    : layout_(layout), device_(device), host_(backends::make_cpu_device(1)) {
   backends::Program program;
   for (size_t i = 0; i < layout.arrays().size(); ++i) {
     const DeviceArray& array = layout.arrays()[i];
@@ -43,7 +42,7 @@ RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares,
     rounded_states_.push_back(window_states[i]);
     rounded_states_.push_back(shares_.back().get());
   }
-  if (!rounded_states_.empty()) rounding_ = device.compile(program);
+  if (!rounded_states_.empty()) rounding_ = host_->compile(program);
 }
 
 void RoundedWeights::declare(const DeviceLayout& layout, backends::Program& step) {
@@ -63,7 +62,7 @@ void RoundedWeights::write(int32_t array, int64_t first, std::span<const float> 
 }
 
 void RoundedWeights::round_share() {
-  if (rounding_) device_.wait(device_.submit(*rounding_, {.states = rounded_states_, .batch = {}, .scalars = {}}));
+  if (rounding_) host_->wait(host_->submit(*rounding_, {.states = rounded_states_, .batch = {}, .scalars = {}}));
 }
 
 }  // namespace runner::train

@@ -28,7 +28,7 @@ class RoundedWeights {
 
   // Elements of an array of parameters, from `first` on, have been written.
   void write(int32_t array, int64_t first, std::span<const float> weights);
-  // This replica has updated its share; before others read it.
+  // This replica has updated its share; before others read it.  What the update has returned can still be read.
   void round_share();
 
  private:
@@ -36,6 +36,7 @@ class RoundedWeights {
   backends::Device& device_;
   std::vector<std::shared_ptr<backends::Buffer>> copies_, shares_;
   std::vector<backends::Buffer*> rounded_states_;  // of the rounding: the share of each buffer, and of its copy
+  const std::unique_ptr<backends::Device> host_;   // apart from the device of the steps, whose newest outputs stay
   std::shared_ptr<backends::Executable> rounding_;
 };
 
