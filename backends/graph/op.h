@@ -74,8 +74,8 @@ enum class Op : uint8_t {
   kEmbedding,      // (table (V, D), ids (…)) -> (…, D)
   kEmbeddingGrad,  // (ids (…), grad (…, D)) attrs: V -> (V, D)
   // products
-  // (A, B[, C]) attrs: transpose_a, transpose_b[, 1: bf16 to f32]; (…, M, K) × (…, K, N), equal leading axes; C is added to
-  // the product, in f32 or f64
+  // (A, B[, C]) attrs: transpose_a, transpose_b[, 1: bf16 to f32]; (…, M, K) × (…, K, N), equal leading axes; f32 or
+  // f64 C is added to the product.
   kMatmul,
   // over the last axis
   kSoftmax,

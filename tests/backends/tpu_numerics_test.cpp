@@ -257,7 +257,8 @@ TEST(TpuNumerics, ProductsReadRoundedCopiesOfStates) {
   with_copy.input(InputKind::kState, "weights rounded", {DType::kBf16, flat.shape}, 0);
 
   const HostTensor weights(flat, [](int64_t i) { return 1.0 + static_cast<double>(i) / 1024; });
-  const HostTensor twice({DType::kBf16, flat.shape}, [&](int64_t i) { return 2 * std::nearbyint(128 * weights[i]) / 128; });
+  const HostTensor twice({DType::kBf16, flat.shape},
+                         [&](int64_t i) { return 2 * std::nearbyint(128 * weights[i]) / 128; });
   const HostTensor batch(rows, [](int64_t i) { return static_cast<double>(i % 7); });
   const auto host = make_cpu_device(1);
   const auto run = [&](const Program& made, MatmulPrecision precision, const testing::Inputs& inputs) {
