@@ -14,6 +14,7 @@
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/golden/golden.h"
+#include "tests/train/idle_run_control.h"
 #include "tests/train/run_fixture.h"
 
 namespace runner::train {
@@ -219,28 +220,12 @@ class ParameterUseTest : public RunFixture {
 
  private:
   // What the hook asks of the run around it.
-  class RankControl : public RunControl {
+  class RankControl : public IdleRunControl {
    public:
-    RankControl(const Session& session, backends::Collectives* ranks) : session_(session), ranks_(ranks) {}
-    std::string_view run() const override { return "run"; }
-    std::string_view name() const override { return "name"; }
-    int64_t epoch() const override { return 0; }
-    int64_t step() const override { return session_.trainer.counters.windows; }
-    int64_t steps() const override { return session_.scale.total_steps; }
-    std::optional<double> metric(const std::string&) const override { return std::nullopt; }
-    void log(const std::string&, double) override {}
-    int64_t accumulation() const override { return session_.accumulation(); }
-    void set_accumulation(int64_t) override {}
-    void save() override {}
-    void stop() override {}
-    bool must_end() const override { return false; }
-    void print(std::string_view) override {}
+    RankControl(const Session& session, backends::Collectives* ranks) : IdleRunControl(session), ranks_(ranks) {}
     backends::Collectives* replicas() const override { return ranks_; }
-    void save_artifact(const std::string&, std::string_view, std::vector<std::byte>) override {}
-    void save_model(const std::string&, int64_t) override {}
 
    private:
-    const Session& session_;
     backends::Collectives* const ranks_;
   };
 };

@@ -1,6 +1,9 @@
 // The steps of a small model, built without data or a device.
 #pragma once
 
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
 #include "runner/train/step/step_builder.h"
 
 namespace runner::train {
@@ -50,5 +53,25 @@ class Steps {
  public:
   const StepBuilder builder;
 };
+
+// With every built-in rule that keeps its own state differently, at each place in a window, with clipping and without.
+template <class Visit>
+void for_each_update(const Visit& visit) {
+  using schema::OptimizerType;
+  for (const OptimizerType type : {OptimizerType::kSgd, OptimizerType::kAdam, OptimizerType::kAdamW,
+                                   OptimizerType::kRmsprop, OptimizerType::kAdagrad, OptimizerType::kLion})
+    for (const StepShape& shape :
+         {StepShape{8, true, true}, StepShape{8, true, false}, StepShape{8, false, true}, StepShape{8, false, false}})
+      for (const double clip : {0.0, 1.0}) {
+        SCOPED_TRACE(fmt::format("optimizer {}, first {}, last {}, clip {}", static_cast<int>(type), shape.first,
+                                 shape.last, clip));
+        schema::Recipe recipe = Steps::recipe();
+        recipe.optimizer.type = type;
+        recipe.optimizer.hyper.momentum = type == OptimizerType::kSgd ? 0.9 : 0;
+        if (clip > 0) recipe.train.clip_grad_norm = clip;
+        if (!shape.first || !shape.last) recipe.gradient_accumulation_steps = 2;
+        visit(recipe, shape);
+      }
+}
 
 }  // namespace runner::train

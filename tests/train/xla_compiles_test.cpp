@@ -19,6 +19,7 @@
 #include "schema/recipe_reader.h"
 #include "tests/golden/golden.h"
 #include "tests/support/temp_folder.h"
+#include "tests/train/idle_run_control.h"
 #include "tests/train/xla_steps.h"
 
 namespace runner::train {
@@ -74,9 +75,10 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
 }
 
 // The run around a loop of a hook's: nothing but its training.  `each` is called as the hook gets a batch.
-class LoopRun : public LoopHost, public RunControl {
+class LoopRun : public LoopHost, public IdleRunControl {
  public:
-  LoopRun(Session& session, std::function<void()> each) : session_(session), each_(std::move(each)) {}
+  LoopRun(Session& session, std::function<void()> each)
+      : IdleRunControl(session), session_(session), each_(std::move(each)) {}
 
   int64_t step() const override { return session_.trainer.counters.windows; }
   data::Position position() const override { return position_; }
@@ -98,21 +100,9 @@ class LoopRun : public LoopHost, public RunControl {
   void check_state(std::optional<int64_t>) override {}
   void load(std::optional<int64_t>) override {}
 
-  std::string_view run() const override { return "run"; }
-  std::string_view name() const override { return "run"; }
   int64_t epoch() const override { return position_.epoch; }
   int64_t steps() const override { return 0; }
-  std::optional<double> metric(const std::string&) const override { return {}; }
-  void log(const std::string&, double) override {}
-  int64_t accumulation() const override { return session_.accumulation(); }
-  void set_accumulation(int64_t) override {}
-  void save() override {}
-  void stop() override {}
-  bool must_end() const override { return false; }
   void print(std::string_view) override { each_(); }
-  backends::Collectives* replicas() const override { return nullptr; }
-  void save_artifact(const std::string&, std::string_view, std::vector<std::byte>) override {}
-  void save_model(const std::string&, int64_t) override {}
 
  private:
   Session& session_;

@@ -65,13 +65,10 @@ Value sum_of_products(std::span<const Value> by_rank, const MessagePart& part, c
   return ops::slice(ops::flatten(sum), 0, first - first_row * cols, end - first_row * cols);
 }
 
-Value sum_of_gradients(std::span<const Value> by_rank, const MessagePart& part, int64_t first, int64_t end) {
-  Value sum;
-  for (const Value message : by_rank) {
-    const Value mine = part_of_message(message, part.offset + first, end - first);
-    sum = sum ? ops::add(sum, mine) : mine;
-  }
-  return sum;
+Value sum_of_parts(std::span<const Value> by_rank, const MessagePart& part, int64_t first, int64_t end) {
+  std::vector<Value> parts;
+  for (const Value message : by_rank) parts.push_back(part_of_message(message, part.offset + first, end - first));
+  return left_fold(parts);
 }
 
 }  // namespace
@@ -119,7 +116,7 @@ Value sum_of_messages(std::span<const Value> by_rank, const MessageLayout& layou
     const int64_t end = std::min(range.first + range.count - parameter.offset, parameter.elements());
     if (first >= end) continue;
     sums.push_back(part.samples > 0 ? sum_of_products(by_rank, part, parameter.shape, first, end)
-                                    : sum_of_gradients(by_rank, part, first, end));
+                                    : sum_of_parts(by_rank, part, first, end));
   }
   return ops::concat(sums, 0);
 }

@@ -33,6 +33,12 @@ Derivative derivative_of(Value root, Value seed, std::span<const Value> paramete
   return derivative;
 }
 
+Value left_fold(std::span<const Value> values) {
+  Value all = values.front();
+  for (const Value value : values.subspan(1)) all = ops::add(all, value);
+  return all;
+}
+
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root) {
   std::vector<bool> needed(static_cast<size_t>(program.size()));
   needed[static_cast<size_t>(root)] = true;

@@ -33,6 +33,9 @@ struct Derivative {
 // depends on no parameter that is trained.
 Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
 
+// ((v0 + v1) + v2) + …: how what ranks have is added up, in their order.
+Value left_fold(std::span<const Value> values);
+
 // By ValueId: what a value is computed from, as far as derivatives go.
 std::vector<bool> needed_for(const backends::Program& program, backends::ValueId root);
 

@@ -1,6 +1,5 @@
 #include "runner/train/step/messages.h"
 
-#include "backends/tensor/rounding.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/step_completion.h"
 
@@ -26,14 +25,11 @@ const MessageLayout& Messages::layout(int64_t largest) {
 void Messages::make_room(int64_t largest) {
   const int64_t elements = layout(largest).elements;
   if (elements <= room_) return;
-  constexpr int64_t kLine = 16;  // floats of a cache line
-  room_ = backends::round_up(elements, kLine);
-  const backends::TensorType type{backends::DType::kF32, backends::Shape{ranks_.size(), room_}};
-  const std::shared_ptr<std::byte> memory = ranks_.share(type, {"messages"});
-  const size_t bytes = static_cast<size_t>(room_) * sizeof(float);
+  room_ = elements;
+  const backends::TensorType type{backends::DType::kF32, backends::Shape{elements}};
+  const SharedRows messages = share_rows(type, "messages", ranks_);
   of_rank_.clear();
-  for (int rank = 0; rank < ranks_.size(); ++rank)
-    of_rank_.push_back(device_.wrap({memory, memory.get() + static_cast<size_t>(rank) * bytes}, bytes));
+  for (int rank = 0; rank < ranks_.size(); ++rank) of_rank_.push_back(device_.wrap(messages.of(rank), type.bytes()));
 }
 
 void Messages::send_nothing(int64_t largest) {

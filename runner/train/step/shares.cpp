@@ -17,27 +17,18 @@ Shares::Range share(int64_t elements, int rank, int size) {
   return {first, end - first};
 }
 
-// Memory of all ranks for an array of which each has one, or all together.
-struct Common {
-  std::shared_ptr<std::byte> memory;
-  size_t stride;  // bytes from rank to rank
-
-  std::shared_ptr<std::byte> of(int rank, size_t offset = 0) const {
-    return {memory, memory.get() + static_cast<size_t>(rank) * stride + offset};
-  }
-};
-
-Common allocate(const DeviceArray& array, backends::Collectives& ranks) {
-  const backends::Site site{array.name};
-  if (is_common(array)) return {ranks.share(array.type, site), 0};
-  // A row of whole cache lines for each rank.
-  const size_t line = static_cast<size_t>(kLine) * sizeof(float);
-  const size_t stride = backends::round_up(array.type.bytes(), line);
-  const int64_t elements = static_cast<int64_t>(stride / backends::size_of(array.type.dtype));
-  return {ranks.share({array.type.dtype, backends::Shape{ranks.size(), elements}}, site), stride};
+SharedRows allocate(const DeviceArray& array, backends::Collectives& ranks) {
+  if (is_common(array)) return {ranks.share(array.type, {array.name}), 0};
+  return share_rows(array.type, array.name, ranks);
 }
 
 }  // namespace
+
+SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
+  const size_t stride = backends::round_up(row.bytes(), static_cast<size_t>(kLine) * sizeof(float));
+  const int64_t elements = static_cast<int64_t>(stride / backends::size_of(row.dtype));
+  return {ranks.share({row.dtype, backends::Shape{ranks.size(), elements}}, {name}), stride};
+}
 
 Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,
                int size)
@@ -71,8 +62,8 @@ backends::TensorType window_type(const DeviceArray& array, const Shares& shares)
 SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
                           backends::Collectives& ranks) {
   SharedArrays shared;
-  std::vector<std::pair<const DeviceArray*, Common>> read_by_all;
-  const auto share_of = [&](const DeviceArray& array, const Common& common, int rank) {
+  std::vector<std::pair<const DeviceArray*, SharedRows>> read_by_all;
+  const auto share_of = [&](const DeviceArray& array, const SharedRows& common, int rank) {
     const int64_t first = array.role == Role::kSum ? 0 : shares.of(array.buffer).first;
     return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), window_type(array, shares).bytes());
   };
@@ -82,7 +73,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, back
       shared.window.push_back(shared.arrays.back());
       continue;
     }
-    const Common common = allocate(array, ranks);
+    const SharedRows common = allocate(array, ranks);
     shared.arrays.push_back(device.wrap(common.of(ranks.rank()), array.type.bytes()));
     shared.window.push_back(share_of(array, common, ranks.rank()));
     if (is_read_by_all(array)) read_by_all.emplace_back(&array, common);

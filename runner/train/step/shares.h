@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.h"
@@ -40,6 +41,18 @@ class Shares {
 // Those of all ranks.
 std::vector<Shares> shares_of_all(const nn::ParameterSet& parameters, const Optimizers& optimizers,
                                   const schema::CommSpec& comm, int size);
+
+// Memory of all ranks for an array of which each has one, a row of whole cache lines, or all together.
+struct SharedRows {
+  std::shared_ptr<std::byte> memory;
+  size_t stride = 0;  // bytes from rank to rank
+
+  std::shared_ptr<std::byte> of(int rank, size_t offset = 0) const {
+    return {memory, memory.get() + static_cast<size_t>(rank) * stride + offset};
+  }
+};
+// A row for each rank, zeroed; called by all.
+SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
 
 // The arrays of a replica.
 struct SharedArrays {

@@ -33,12 +33,6 @@ Value guarded(Value applied, Value now, Value before) {
   return applied ? ops::where(applied, now, before) : now;
 }
 
-Value left_fold(std::span<const Value> values) {
-  Value all = values.front();
-  for (const Value value : values.subspan(1)) all = ops::add(all, value);
-  return all;
-}
-
 // A step under construction.
 class StepCompletion {
  public:

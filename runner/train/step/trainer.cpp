@@ -95,7 +95,7 @@ void Trainer::allocate() {
   }
   states_ = pointers_to(arrays_);
   window_states_ = pointers_to(window_arrays_);
-  if (shares_ && device_.rounds_operands()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
+  if (rounds_weights()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     if (array.initial == 0) continue;
@@ -205,7 +205,7 @@ std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepK
       builder_.complete(*recorded_, kind.shape, kind.message > 0 ? messages_->layout(kind.message) : MessageLayout());
   note_unused(unused_parameters(completed.reached, model_.parameters));
   backends::Program program = completed.program;
-  if (shares_ && device_.rounds_operands()) RoundedWeights::declare(layout_, program);
+  if (rounds_weights()) RoundedWeights::declare(layout_, program);
   if (!device_.keeps_graphs()) return device_.compile(program);
   const bool is_graph = !kind.closes_window && kind.padded == kind.shape.batch;
   const StepBuilder::Completed graph =

@@ -299,6 +299,8 @@ class Trainer {
   // The samples that messages have room for, by those of the replica with most of a batch; 0: gradients travel in their
   // arrays.
   int64_t message_size(int64_t largest);
+  // Whether replicas keep one rounded copy of the weights (rounded_weights.h).
+  bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
   // What a training step is given, with a message or without, and what the end of a window is; until the next call.
   std::span<backends::Buffer* const> states_of_step(bool sends_message);
   std::span<backends::Buffer* const> states_of_window(bool reads_messages);

@@ -9,15 +9,6 @@
 #include "schema/error.h"
 
 namespace runner::train {
-namespace {
-
-template <class T>
-std::span<const std::byte> bytes_of(const T& object) {
-  return std::as_bytes(std::span(&object, 1));
-}
-
-}  // namespace
-
 void Trainer::set_scalars(const WindowRates& rates) {
   if (device_.keeps_graphs()) trace_scalars(rates);
   find_absent_states();
@@ -73,7 +64,8 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, const backends:
   batch_inputs_.resize(kBatchInputCount);
   for (const std::vector<std::byte>& bytes : given) batch_inputs_.push_back(bytes.data());
   draw_key_[1] = hooks_ != nullptr ? hooks_->draw() : 0;
-  batch_inputs_[kDrawKey] = bytes_of(draw_key_).data();
+  const auto bytes = [](const auto& values) { return reinterpret_cast<const std::byte*>(values.data()); };
+  batch_inputs_[kDrawKey] = bytes(draw_key_);
   const std::span<const std::byte* const> inputs(batch_inputs_);
   backends::Exchange* const exchange = exchange_ ? &*exchange_ : nullptr;
   backends::Arguments arguments{.states = states_,
@@ -85,13 +77,12 @@ backends::Arguments Trainer::arguments(const data::Batch* batch, const backends:
                                 .exchange = exchange};
   if (batch == nullptr) return arguments;
   random_key_[1] = batch->position.epoch;
-  const auto bytes = [](const auto& span) { return reinterpret_cast<const std::byte*>(span.data()); };
   const bool classes = encoding_.label_kind == data::LabelKind::kClass;
   batch_inputs_[kFeatures] = bytes(batch->features);
   batch_inputs_[kLabels] = classes ? bytes(batch->classes) : bytes(batch->targets);
   batch_inputs_[kMask] = bytes(batch->weights);
   batch_inputs_[kSampleIds] = bytes(batch->ids);
-  batch_inputs_[kRandomKey] = bytes_of(random_key_).data();
+  batch_inputs_[kRandomKey] = bytes(random_key_);
   arguments.batch = inputs;
   return arguments;
 }

@@ -69,7 +69,7 @@ MemoryUse Trainer::arrays_memory() const {
                                                      : use.other;
     kind += bytes;
     if (shares_ && is_common(array)) use.common += bytes;
-    if (shares_ && device_.rounds_operands() && array.role == Role::kParameters) {  // rounded_weights.h
+    if (rounds_weights() && array.role == Role::kParameters) {
       use.other += bytes / 2;
       use.common += bytes / 2;
     }

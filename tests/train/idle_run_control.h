@@ -1,0 +1,39 @@
+// The run around a loop of a hook's, for tests of nothing but its training: it records nothing and never ends it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/train/loop/session.h"
+#include "runner/train/step/hooks.h"
+
+namespace runner::train {
+
+class IdleRunControl : public RunControl {
+ public:
+  explicit IdleRunControl(const Session& session) : session_(session) {}
+
+  std::string_view run() const override { return "run"; }
+  std::string_view name() const override { return "name"; }
+  int64_t epoch() const override { return 0; }
+  int64_t step() const override { return session_.trainer.counters.windows; }
+  int64_t steps() const override { return session_.scale.total_steps; }
+  std::optional<double> metric(const std::string&) const override { return std::nullopt; }
+  void log(const std::string&, double) override {}
+  int64_t accumulation() const override { return session_.accumulation(); }
+  void set_accumulation(int64_t) override {}
+  void save() override {}
+  void stop() override {}
+  bool must_end() const override { return false; }
+  void print(std::string_view) override {}
+  backends::Collectives* replicas() const override { return nullptr; }
+  void save_artifact(const std::string&, std::string_view, std::vector<std::byte>) override {}
+  void save_model(const std::string&, int64_t) override {}
+
+ private:
+  const Session& session_;
+};
+
+}  // namespace runner::train
