@@ -240,6 +240,7 @@ std::string meta_of(const backends::TensorType& type) {
 }
 
 void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
+  trainer.note_state_use();
   snapshot.clear();
   const std::string document = run_document(state, trainer.optimizers().names);
   snapshot.add(kRun, R"({"format":"json"})", std::as_bytes(std::span(document)));
@@ -264,6 +265,7 @@ void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snap
 }
 
 std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, int64_t max_shard_size) {
+  trainer.note_state_use();
   std::map<int32_t, std::vector<std::byte>> arrays;
   std::vector<formats::NamedTensor> tensors;
   each_parameter_range(trainer, [&](const std::string& section, int32_t array, const nn::Parameter& p) {
@@ -335,6 +337,7 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
 }
 
 void restore(const store::LoadedState& loaded, Trainer& trainer) {
+  trainer.note_state_use();
   const int64_t id = loaded.info.id;
   keep_gradients_of(loaded, trainer);
   std::vector<std::vector<std::byte>> arrays;  // empty: another replica writes it
@@ -387,6 +390,7 @@ void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
 }
 
 void restore_model(const store::LoadedState& loaded, Trainer& trainer) {
+  trainer.note_state_use();
   const int64_t id = loaded.info.id;
   Patches patches(trainer);
   std::set<std::string> known;

@@ -346,6 +346,7 @@ MetricSums Trainer::take_metrics() {
 // What is in no train/loss point yet is with rank 0 alone.
 void Trainer::average() {
   const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
+  note_state_use();
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     if (!is_of_parameters(array)) continue;
@@ -435,12 +436,10 @@ std::vector<std::byte> Trainer::read(int32_t array) {
 }
 
 void Trainer::read(int32_t array, size_t offset, std::span<std::byte> target) {
-  device_.note(backends::HostEvent::kStateUse);
   device_.read(*arrays_[static_cast<size_t>(array)], offset, target);
 }
 
 void Trainer::write(int32_t array, std::span<const std::byte> contents) {
-  device_.note(backends::HostEvent::kStateUse);
   const auto at = static_cast<size_t>(array);
   if (writes(layout_.arrays()[at])) write_bytes(array, 0, contents);
 }

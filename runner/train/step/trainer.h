@@ -196,9 +196,11 @@ class Trainer {
   // Replicas of a device whose replicas all run one graph: called by all where they have done a window, or an
   // evaluation.  Throws Error(kRun) where their hooks have traced different ones.
   void compare_graphs();
-  // The code of a loop cuts, or that of an evaluation reads its figures.
+  // The code of a loop cuts, that of an evaluation reads its figures, or that of a checkpoint the arrays, or it fills
+  // them.
   void note_step_mark() { device_.note(backends::HostEvent::kStepMark); }
   void note_figure_read() { device_.note(backends::HostEvent::kFigureRead); }
+  void note_state_use() { device_.note(backends::HostEvent::kStateUse); }
 
   // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
   void record(const data::Batch& batch, bool training);
@@ -241,7 +243,8 @@ class Trainer {
   Counters counters;
   int64_t updates_of(int32_t optimizer) const;
 
-  // The contents of one array of the layout, in host memory; of the second, those from byte `offset` on.
+  // The contents of one array of the layout, in host memory; of the second, those from byte `offset` on.  Who makes a
+  // state of them says so first: note_state_use().
   std::vector<std::byte> read(int32_t array);
   void read(int32_t array, size_t offset, std::span<std::byte> target);
   // What replicas have together, rank 0 writes; the others may read it when they have met it since.
