@@ -1,14 +1,25 @@
 #include "backends/tpu/rounding.h"
 
+#include <cmath>
+
 #include "backends/graph/ops.h"
+#include "backends/tensor/float16.h"
 
 namespace runner::backends::tpu {
+namespace {
+
+// Halfway between the largest subnormal and the smallest normal bf16: a tie, which goes to the latter.
+constexpr float kLeast = 0x1p-126F - 0x1p-134F;
+
+}  // namespace
 
 Value rounded_to_bf16(Value x) {
-  // Halfway between the largest subnormal and the smallest normal number: a tie, which goes to the latter.
-  constexpr double kLeast = 0x1p-126 - 0x1p-134;
   const Value vanishes = ops::lt(ops::abs(x), kLeast);
   return ops::cast(ops::where(vanishes, ops::mul(x, 0.0), x), DType::kBf16);
+}
+
+uint16_t to_bf16(float x) {
+  return f32_to_bf16(std::fabs(x) < kLeast ? std::copysign(0.0F, x) : x);
 }
 
 }  // namespace runner::backends::tpu

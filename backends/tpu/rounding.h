@@ -1,12 +1,16 @@
-// What a TPU makes of a number when it becomes bf16, in ops.
+// What a TPU makes of a number when it becomes bf16: to the nearest, ties to even; overflow gives infinity, what would
+// be subnormal gives a zero of the same sign, NaN stays NaN.
 #pragma once
+
+#include <cstdint>
 
 #include "backends/graph/program.h"
 
 namespace runner::backends::tpu {
 
-// x: floats.  To the nearest bf16, ties to even; overflow gives infinity, what would be subnormal gives a zero of the
-// same sign, NaN stays NaN.
+// In ops.  x: floats.
 Value rounded_to_bf16(Value x);
+// On the host, to the bits of a bf16.
+uint16_t to_bf16(float x);
 
 }  // namespace runner::backends::tpu

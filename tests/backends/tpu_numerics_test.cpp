@@ -10,6 +10,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
+#include "backends/tensor/float16.h"
 #include "backends/tpu/matmul_precision.h"
 #include "backends/tpu/rounding.h"
 #include "tests/backends/support/random_program.h"
@@ -55,9 +56,12 @@ class NearestBf16 {
   std::vector<float> values_;  // from 0 to the largest, ascending
 };
 
-// Every bf16, and around each border between two of them the borders and their neighbours in f32.
+// Every bf16, and around each border between two of them the borders and their neighbours in f32; all numbers from the
+// two largest subnormal ones to the smallest normal one.
 std::vector<float> interesting_numbers() {
   std::vector<float> numbers;
+  for (uint32_t bits = 0x007e0000; bits <= 0x00800000; ++bits)
+    for (const uint32_t sign : {0x00000000u, 0x80000000u}) numbers.push_back(std::bit_cast<float>(sign | bits));
   for (uint32_t bf16 = 0; bf16 <= 0xffff; ++bf16)
     for (const uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
       numbers.push_back(std::bit_cast<float>(bf16 << 16 | low));
@@ -78,11 +82,13 @@ TEST(TpuNumerics, ConversionToBf16OfEveryValueAndEveryBorder) {
   const HostTensor y = run_program(*device, program, {tensor_of(shape, numbers)}).outputs[0];
   const NearestBf16 nearest;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    const auto got = static_cast<float>(y[static_cast<int64_t>(i)]), want = nearest.of(numbers[i]);
-    if (std::isnan(want)) {
-      ASSERT_TRUE(std::isnan(got)) << std::bit_cast<uint32_t>(numbers[i]);
-    } else {
-      ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << numbers[i];
+    const float want = nearest.of(numbers[i]), on_host = bf16_to_f32(tpu::to_bf16(numbers[i]));
+    for (const float got : {static_cast<float>(y[static_cast<int64_t>(i)]), on_host}) {
+      if (std::isnan(want)) {
+        ASSERT_TRUE(std::isnan(got)) << std::bit_cast<uint32_t>(numbers[i]);
+      } else {
+        ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << numbers[i];
+      }
     }
   }
 }

@@ -1,10 +1,10 @@
 #include "runner/train/step/rounded_weights.h"
 
-#include <cmath>
+#include <cstring>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/tensor/float16.h"
 #include "backends/tpu/rounding.h"
+#include "schema/large_array.h"
 
 namespace runner::train {
 namespace {
@@ -13,21 +13,18 @@ using backends::DType;
 using backends::InputKind;
 using backends::TensorType;
 
-uint16_t rounded(float weight) {
-  return backends::f32_to_bf16(std::fpclassify(weight) == FP_SUBNORMAL ? std::copysign(0.0F, weight) : weight);
-}
-
 }  // namespace
 
 RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
                                backends::Collectives& ranks, std::span<backends::Buffer* const> window_states)
-    : layout_(layout), device_(device), host_(backends::make_cpu_device(1)) {
+    : device_(device), copy_of_array_(layout.arrays().size(), -1), host_(backends::make_cpu_device(1)) {
   backends::Program program;
   for (size_t i = 0; i < layout.arrays().size(); ++i) {
     const DeviceArray& array = layout.arrays()[i];
     if (array.role != Role::kParameters) continue;
     const TensorType whole{DType::kBf16, array.type.shape};
     const std::shared_ptr<std::byte> memory = ranks.share(whole, {"rounded weights"});
+    copy_of_array_[i] = static_cast<int32_t>(copies_.size());
     copies_.push_back(device.wrap(memory, whole.bytes()));
     const auto [first, count] = shares.of(array.buffer);
     if (count == 0) continue;
@@ -53,12 +50,17 @@ void RoundedWeights::declare(const DeviceLayout& layout, backends::Program& step
   }
 }
 
-void RoundedWeights::write(int32_t array, int64_t first, std::span<const float> weights) {
-  std::vector<uint16_t> values(weights.size());
-  for (size_t i = 0; i < weights.size(); ++i) values[i] = rounded(weights[i]);
-  size_t copy = 0;
-  for (int32_t i = 0; i < array; ++i) copy += layout_.arrays()[static_cast<size_t>(i)].role == Role::kParameters;
-  device_.write(*copies_[copy], static_cast<size_t>(first) * sizeof(uint16_t), std::as_bytes(std::span(values)));
+void RoundedWeights::write(int32_t array, size_t offset, std::span<const std::byte> contents) {
+  const int32_t copy = copy_of_array_[static_cast<size_t>(array)];
+  if (copy < 0) return;
+  LargeArray<uint16_t> values;
+  values.resize(contents.size() / sizeof(float));
+  for (size_t i = 0; i < values.size(); ++i) {
+    float weight = 0;
+    std::memcpy(&weight, contents.data() + i * sizeof weight, sizeof weight);
+    values[i] = backends::tpu::to_bf16(weight);
+  }
+  device_.write(*copies_[static_cast<size_t>(copy)], offset / 2, std::as_bytes(std::span(values)));
 }
 
 void RoundedWeights::round_share() {

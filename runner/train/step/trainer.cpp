@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -445,13 +444,8 @@ void Trainer::write(int32_t array, std::span<const std::byte> contents) {
 }
 
 void Trainer::write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents) {
-  const auto at = static_cast<size_t>(array);
-  device_.write(*arrays_[at], offset, contents);
-  if (!rounded_ || layout_.arrays()[at].role != Role::kParameters) return;
-  LargeArray<float> weights;
-  weights.resize(contents.size() / sizeof(float));
-  std::memcpy(weights.data(), contents.data(), contents.size());
-  rounded_->write(array, static_cast<int64_t>(offset / sizeof(float)), weights);
+  device_.write(*arrays_[static_cast<size_t>(array)], offset, contents);
+  if (rounded_) rounded_->write(array, offset, contents);
 }
 
 }  // namespace runner::train

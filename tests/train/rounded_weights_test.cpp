@@ -1,0 +1,128 @@
+// One rounded copy of the weights, written by all replicas, is the rounding of each weight.
+#include "runner/train/step/rounded_weights.h"
+
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "tests/backends/support/on_threads.h"
+#include "tests/train/step_fixture.h"
+
+namespace runner::train {
+namespace {
+
+// Weights of which each bf16 is known without arithmetic; around them those that a bf16 cannot hold.
+struct RoundedNumber {
+  uint32_t weight;
+  uint16_t rounded;
+};
+constexpr RoundedNumber kNumbers[] = {
+    {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80},
+    {0x3f808001, 0x3f81}, {0x3f818000, 0x3f82},  // 1 and ties behind it
+    {0xbf808001, 0xbf81}, {0x00800000, 0x0080},
+    {0x007fffff, 0x0080}, {0x007f8000, 0x0080},  // subnormal, and rounded up
+    {0x007f7fff, 0x0000}, {0x807f7fff, 0x8000},
+    {0x80000001, 0x8000}, {0x7f7fffff, 0x7f80},  // vanishing, overflowing
+};
+
+std::vector<uint32_t> weights_from(int64_t first, int64_t count) {
+  std::vector<uint32_t> weights;
+  for (int64_t i = first; i < first + count; ++i) weights.push_back(kNumbers[i % std::ssize(kNumbers)].weight);
+  return weights;
+}
+
+// One replica with the copy that it has together with the others.
+class RoundingReplica {
+ public:
+  RoundingReplica(const schema::Recipe& recipe, backends::Collectives& ranks)
+      : steps_(recipe),
+        shares_(steps_.shares(ranks.rank(), ranks.size())),
+        arrays_(share_arrays(layout(), shares_, *device_, ranks)),
+        states_(pointers()),
+        rounded_(layout(), shares_, *device_, ranks, states_) {}
+
+  void write_from(int64_t first) {
+    const std::vector<uint32_t> weights = weights_from(first, steps_.parameters() - first);
+    rounded_.write(parameters(), static_cast<size_t>(first) * sizeof(float), std::as_bytes(std::span(weights)));
+  }
+  // As the update of a window does.
+  void update_share(int64_t shift) {
+    const auto [first, count] = shares_.of(0);
+    if (count == 0) return;
+    const std::vector<uint32_t> weights = weights_from(first + shift, count);
+    device_->write(*states_[static_cast<size_t>(parameters())], 0, std::as_bytes(std::span(weights)));
+    rounded_.round_share();
+  }
+  void expect_rounded(int64_t begin, int64_t shift) const {
+    std::vector<uint16_t> copy(static_cast<size_t>(steps_.parameters()));
+    device_->read(*rounded_.states().front(), 0, std::as_writable_bytes(std::span(copy)));
+    for (int64_t i = 0; i < std::ssize(copy); ++i)
+      EXPECT_EQ(copy[static_cast<size_t>(i)], i < begin ? 0 : kNumbers[(i + shift) % std::ssize(kNumbers)].rounded)
+          << i;
+  }
+  // Gradients are rounded nowhere.
+  void write_to_other_array() {
+    const std::vector<uint32_t> ones(static_cast<size_t>(steps_.parameters()), 0x3f800000);
+    rounded_.write(layout().find(Role::kGradients), 0, std::as_bytes(std::span(ones)));
+  }
+
+ private:
+  const DeviceLayout& layout() const { return steps_.builder.layout(); }
+  int32_t parameters() const { return layout().find(Role::kParameters); }
+  std::vector<backends::Buffer*> pointers() const {
+    std::vector<backends::Buffer*> found;
+    for (const auto& buffer : arrays_.window) found.push_back(buffer.get());
+    return found;
+  }
+
+  const Steps steps_;
+  const std::unique_ptr<backends::Device> device_ = backends::make_cpu_device(1);
+  const Shares shares_;
+  const SharedArrays arrays_;
+  const std::vector<backends::Buffer*> states_;
+  RoundedWeights rounded_;
+};
+
+class RoundedWeightsOf : public ::testing::TestWithParam<int> {
+ protected:
+  template <class Work>
+  void on_each(const Work& work) const {
+    schema::Recipe recipe = Steps::recipe();
+    recipe.num_processes = GetParam();
+    recipe.gradient_accumulation_steps = 2;  // so that one process keeps gradients, too
+    backends::testing::on_threads(GetParam(), [&](backends::SharedCollectives& ranks) {
+      RoundingReplica replica(recipe, ranks);
+      work(replica, ranks);
+    });
+  }
+};
+
+TEST_P(RoundedWeightsOf, ReplicasAreWhatOneHasWritten) {
+  constexpr int64_t kFirst = 7;  // from the middle of the array on
+  on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
+    replica.expect_rounded(/*begin=*/1 << 20, 0);
+    ranks.barrier({"zeros"});
+    if (ranks.rank() == 0) replica.write_from(kFirst), replica.write_to_other_array();
+    ranks.barrier({"weights"});
+    replica.expect_rounded(kFirst, 0);
+  });
+}
+
+TEST_P(RoundedWeightsOf, ReplicasAreWhatEachHasUpdated) {
+  on_each([](RoundingReplica& replica, backends::Collectives& ranks) {
+    for (const int64_t shift : {0, 5}) {
+      replica.update_share(shift);
+      ranks.barrier({"the update"});
+      replica.expect_rounded(0, shift);
+      ranks.barrier({"reading"});
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(AnyNumber, RoundedWeightsOf, ::testing::Values(1, 2, 3, 8));
+
+}  // namespace
+}  // namespace runner::train
