@@ -271,6 +271,7 @@ struct TpuSpec {
   TpuDialect dialect = TpuDialect::kXla2;
   int64_t loader_prefetch_size = 16;  // batches that wait on the host
   int64_t device_prefetch_size = 8;   // batches that wait on the device
+  int64_t host_to_device_transfer_threads = 1;
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   Rounding rounding = Rounding::kPerOp;
   bool auto_mark_step = true;         // before each batch, or each batches_per_execution of them

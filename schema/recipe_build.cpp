@@ -252,6 +252,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   s.sub("tpu").get("dialect", r.tpu.dialect);
   s.sub("tpu").get("loader_prefetch_size", r.tpu.loader_prefetch_size);
   s.sub("tpu").get("device_prefetch_size", r.tpu.device_prefetch_size);
+  s.sub("tpu").get("host_to_device_transfer_threads", r.tpu.host_to_device_transfer_threads);
   s.sub("tpu").get("matmul_precision", r.tpu.matmul_precision).get("rounding", r.tpu.rounding);
   s.sub("tpu").get("start_method", r.tpu.start_method).get("auto_mark_step", r.tpu.auto_mark_step);
   s.sub("tpu").get("batches_per_execution", r.tpu.batches_per_execution);

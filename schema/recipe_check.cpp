@@ -33,6 +33,7 @@ class Checker {
     check_warmup();
     check_kept_states();
     check_local_sgd();
+    check_transfer_threads();
   }
 
  private:
@@ -288,6 +289,20 @@ class Checker {
       refuse("train.on_nan", "skip", "one replica would skip a step that the others make");
     if (settings_.text("mixed_precision") == "fp16" && settings_.is_true("scaler.enabled"))
       refuse("mixed_precision", "fp16", "the loss scaler of one replica would skip a step that the others make");
+  }
+
+  // Threads that copy at once need batches made ahead, whose rows do not follow each other.
+  void check_transfer_threads() {
+    constexpr std::string_view kThreads = "tpu.host_to_device_transfer_threads";
+    if (settings_.text("backend") != "tpu" || settings_.integer(kThreads).value_or(1) == 1) return;
+    const auto refuse = [&](std::string_view value, std::string_view why) {
+      fault(ErrorId::kConflictingKeys, kThreads,
+            fmt::format("{} {} cannot be combined with {}: {}", kThreads, *settings_.integer(kThreads), value, why),
+            fmt::format("remove {}, or {}", kThreads, value));
+    };
+    if (settings_.integer("data.prefetch") == 0) refuse("data.prefetch: 0", "no batch is made ahead");
+    if (settings_.is_true("data.stream"))
+      refuse("data.stream: true", "the samples of a stream are read one after the other");
   }
 
   void check_warmup() {

@@ -1,10 +1,10 @@
 // Batches of one replica in plan order, from any position, assembled ahead of the consumer.
 //
-// A thread gathers rows into a ring of preallocated, 64-byte aligned buffers, through epoch after epoch; small batches
-// are prepared many at a time (up to 64, or 256 KiB), and each side is woken only when the ring was empty or has become
-// half empty.  What it yields depends on the plan, the seed and the transform alone.  After the constructor: no heap
-// allocation and no page fault, but those of a transform and of an epoch of a stream.  `prefetch` 0 is the plain
-// sequential path: no thread, next() assembles.
+// A thread, or several at once, gathers rows into a ring of preallocated, 64-byte aligned buffers, through epoch after
+// epoch; small batches are prepared many at a time (up to 64, or 256 KiB), and each side is woken only when the ring
+// was empty or has become half empty.  What it yields depends on the plan, the seed and the transform alone.  After the
+// constructor: no heap allocation and no page fault, but those of a transform and of an epoch of a stream.  `prefetch`
+// 0 is the plain sequential path: no thread, next() assembles.
 //
 // One consumer thread.  The data set must outlive the loader.
 #pragma once
@@ -76,6 +76,7 @@ struct LoaderSpec {
                                // has before it
   int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
   int64_t prefetch = 4;        // batches prepared ahead, at least
+  int64_t threads = 1;         // that prepare them at once; more than 1 with neither a transform nor a stream
   std::shared_ptr<Transform> transform = nullptr;  // null: none; of this loader alone
   bool without_repeats = false;  // shares are not completed: for who takes means of a batch without its mask
   bool never_empty = false;      // a replica that has no batch gets one sample of the epoch, which weighs 0
@@ -85,7 +86,7 @@ struct LoaderSpec {
 class Loader {
  public:
   Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec);
-  ~Loader();  // stops the thread at once
+  ~Loader();  // stops the threads at once
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 

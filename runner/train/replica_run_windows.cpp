@@ -51,6 +51,10 @@ int64_t batches_ahead(const schema::Recipe& recipe) {
   return queues ? std::max(recipe.data.prefetch, queued) : recipe.data.prefetch;
 }
 
+int64_t loader_threads(const schema::Recipe& recipe) {
+  return recipe.backend == schema::Backend::kTpu ? recipe.tpu.host_to_device_transfer_threads : 1;
+}
+
 }  // namespace
 
 // A hook may meet the others in any step: it is asked in each, also where a replica has no samples.
@@ -61,6 +65,7 @@ data::LoaderSpec ReplicaRun::loader_spec() {
           .replica = session_.rank(),
           .from = position_,
           .prefetch = batches_ahead(recipe_),
+          .threads = loader_threads(recipe_),
           .transform = hooks_ ? hooks_->transform() : nullptr,
           .without_repeats = of_hook,
           .never_empty = of_hook || session_.own_loop || session_.trainer.is_local(),

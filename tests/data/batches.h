@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/data/order.h"
 #include "runner/data/plan.h"
+#include "tests/data/files.h"
 
 namespace runner::data {
 
@@ -20,6 +22,15 @@ inline std::string counting_csv(int64_t samples, bool targets = false) {
   for (int64_t i = 0; i < samples; ++i) text += fmt::format("{},{},{}\n", i, -i, targets ? 2 * i : i % 5);
   return text;
 }
+
+class CountingTest : public FileTest {
+ protected:
+  Dataset counting(int64_t samples, bool targets = false) {
+    schema::DataSpec spec;
+    spec.train = csv_spec(write("x.csv", counting_csv(samples, targets)));
+    return load(spec, 0, targets ? LabelsAs::kTargets : LabelsAs::kAuto).train;
+  }
+};
 
 // What a batch holds, copied.
 struct Copy {

@@ -18,14 +18,7 @@
 namespace runner::data {
 namespace {
 
-class LoaderTest : public FileTest {
- protected:
-  Dataset counting(int64_t samples, bool targets = false) {
-    schema::DataSpec spec;
-    spec.train = csv_spec(write("x.csv", counting_csv(samples, targets)));
-    return load(spec, 0, targets ? LabelsAs::kTargets : LabelsAs::kAuto).train;
-  }
-};
+using LoaderTest = CountingTest;
 
 // What a loader yields, from the plan.
 std::vector<Copy> planned(const DataPlan& plan, const LoaderSpec& spec, int64_t epochs) {
@@ -80,6 +73,15 @@ class Lagging : public Transform {
   std::atomic<int64_t> allowed{0};
 };
 
+TEST_F(LoaderTest, GivesUpWaitingForAThread) {
+  const Dataset data = counting(50);
+  const DataPlan plan({.samples = 50, .batch_size = 10});
+  const auto lagging = std::make_shared<Lagging>();
+  Loader loader(data, plan, {.transform = lagging});
+  EXPECT_FALSE(loader.wait([] { return true; }));
+  lagging->allowed = 1000;
+}
+
 TEST_F(LoaderTest, CountsHowItsConsumerIsServed) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 10});
@@ -112,7 +114,10 @@ TEST_F(LoaderTest, CountsHowItsConsumerIsServed) {
   EXPECT_LE(served.mean_ready(), static_cast<double>(served.ahead));
 }
 
-TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {
+// Batches ahead and threads.
+constexpr std::pair<int64_t, int64_t> kWays[] = {{0, 1}, {1, 1}, {4, 1}, {100, 1}, {1, 2}, {4, 2}, {24, 4}, {1, 8}};
+
+TEST_F(LoaderTest, YieldsThePlanWithAnyThreads) {
   const Dataset data = counting(53);
   for (const int64_t batch_size : {1, 4, 60}) {
     for (const int64_t processes : {1, 3}) {
@@ -122,10 +127,11 @@ TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {
           for (const bool shuffle : {false, true}) {
             LoaderSpec spec{.shuffle = shuffle, .seed = 9, .replica = replica, .epochs = 3};
             const std::vector<Copy> expected = planned(plan, spec, 3);
-            for (const int64_t prefetch : {0, 1, 4, 100}) {
+            for (const auto& [prefetch, threads] : kWays) {
               spec.prefetch = prefetch;
+              spec.threads = threads;
               Loader loader(data, plan, spec);
-              ASSERT_EQ(take(loader, std::ssize(expected)), expected) << prefetch;
+              ASSERT_EQ(take(loader, std::ssize(expected)), expected) << prefetch << ", threads " << threads;
             }
           }
         }
@@ -137,8 +143,9 @@ TEST_F(LoaderTest, YieldsThePlanWithAndWithoutAThread) {
 // A device may be at work on a batch while the next one is taken.
 TEST_F(LoaderTest, KeepsTheBatchBeforeTheNewest) {
   const Dataset data = counting(50);
-  for (const int64_t prefetch : {0, 1, 4}) {
-    Loader loader(data, DataPlan({.samples = 50, .batch_size = 5}), {.seed = 3, .prefetch = prefetch});
+  for (const auto& [prefetch, threads] : kWays) {
+    Loader loader(data, DataPlan({.samples = 50, .batch_size = 5}),
+                  {.seed = 3, .prefetch = prefetch, .threads = threads});
     Batch before = loader.next();
     for (int64_t step = 1; step < 40; ++step) {
       const Copy as_it_was = copy_of(before);
@@ -156,9 +163,10 @@ TEST_F(LoaderTest, StartsAtAnyPosition) {
   LoaderSpec spec{.seed = 4, .epochs = 3};
   const std::vector<Copy> all = planned(plan, spec, 3);
   for (size_t done = 0; done < all.size(); ++done) {
-    for (const int64_t prefetch : {0, 4}) {
+    for (const auto& [prefetch, threads] : kWays) {
       spec.from = all[done].position;
       spec.prefetch = prefetch;
+      spec.threads = threads;
       Loader loader(data, plan, spec);
       ASSERT_EQ(take(loader, std::ssize(all) - static_cast<int64_t>(done)),
                 std::vector<Copy>(all.begin() + static_cast<ptrdiff_t>(done), all.end()));
@@ -216,7 +224,8 @@ TEST_F(LoaderTest, YieldsWhatThePlanPrints) {
         const auto document = support::Json::parse(plan_json(plan, order, 3, true));
         for (int64_t replica = 0; replica < recipe.num_processes; ++replica) {
           std::string ids, repeats;
-          Loader loader(data, plan, {.seed = data_seed(recipe), .replica = replica});
+          Loader loader(data, plan,
+                        {.seed = data_seed(recipe), .replica = replica, .threads = stream ? 1 : 1 + replica});
           for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) loader.next();
           for (int64_t step = 0; step < plan.steps_per_epoch(); ++step) {  // of epoch 1
             const Copy batch = copy_of(loader.next());
@@ -245,10 +254,11 @@ TEST_F(LoaderTest, GoesOnBehindWhatOtherBatchesHaveUsed) {
   std::vector<int64_t> expected;
   for (const Copy& batch : planned(plan, whole, 3)) expected.insert(expected.end(), batch.ids.begin(), batch.ids.end());
   expected.erase(expected.begin(), expected.begin() + 20 + 7);
-  for (const int64_t prefetch : {0, 4}) {
+  for (const auto& [prefetch, threads] : kWays) {
     LoaderSpec spec = whole;
     spec.from = {1, 0, 7};
     spec.prefetch = prefetch;
+    spec.threads = threads;
     Loader loader(data, plan, spec);
     std::vector<int64_t> ids;
     const std::vector<Copy> batches = take(loader, 5 + 7);
@@ -274,7 +284,9 @@ TEST_F(LoaderTest, KnowsTheRepeatsOfAllReplicas) {
         for (const bool never_empty : {false, true}) {
           std::vector<int64_t> counted, told;
           for (int64_t replica = 0; replica < 4; ++replica) {
-            Loader loader(data, plan, {.replica = replica, .without_repeats = without, .never_empty = never_empty});
+            Loader loader(
+                data, plan,
+                {.replica = replica, .threads = batch, .without_repeats = without, .never_empty = never_empty});
             counted.resize(static_cast<size_t>(plan.steps_per_epoch()));
             told.clear();
             for (int64_t& count : counted) {
@@ -304,8 +316,8 @@ TEST_F(LoaderTest, YieldsTargets) {
 TEST_F(LoaderTest, EndsAfterTheLastEpoch) {
   const Dataset data = counting(10);
   const DataPlan plan({.samples = 10, .batch_size = 4});
-  for (const int64_t prefetch : {0, 4}) {
-    Loader loader(data, plan, {.epochs = 2, .prefetch = prefetch});
+  for (const auto& [prefetch, threads] : kWays) {
+    Loader loader(data, plan, {.epochs = 2, .prefetch = prefetch, .threads = threads});
     EXPECT_EQ(take(loader, 6).back().position, (Position{1, 2}));
     EXPECT_EQ(message_of([&] { loader.next(); }), "the data ends after 2 epochs");
     EXPECT_EQ(message_of([&] { loader.next(); }), "the data ends after 2 epochs");
@@ -315,9 +327,10 @@ TEST_F(LoaderTest, EndsAfterTheLastEpoch) {
 TEST_F(LoaderTest, RethrowsWhatWentWrongWhereItWentWrong) {
   const Dataset data = counting(10);
   const DataPlan plan({.samples = 12, .batch_size = 4});  // of other data
-  for (const int64_t prefetch : {0, 1, 4}) {
-    Loader loader(data, plan, {.shuffle = false, .prefetch = prefetch});
+  for (const auto& [prefetch, threads] : kWays) {
+    Loader loader(data, plan, {.shuffle = false, .prefetch = prefetch, .threads = threads});
     take(loader, 2);
+    EXPECT_TRUE(loader.wait([] { return false; }));
     EXPECT_EQ(message_of([&] { loader.next(); }), "sample 10 does not exist in data.train, which has 10");
     EXPECT_EQ(message_of([&] { loader.next(); }), "sample 10 does not exist in data.train, which has 10");
   }
@@ -327,7 +340,7 @@ TEST_F(LoaderTest, StopsAtAnyMoment) {
   const Dataset data = counting(50);
   const DataPlan plan({.samples = 50, .batch_size = 4});
   for (int64_t taken = 0; taken < 200; ++taken) {
-    Loader loader(data, plan, {.prefetch = 1 + taken % 5});
+    Loader loader(data, plan, {.prefetch = 1 + taken % 5, .threads = 1 + taken % 4});
     take(loader, taken);
   }
 }
@@ -335,8 +348,8 @@ TEST_F(LoaderTest, StopsAtAnyMoment) {
 TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
   const Dataset data = counting(1000);
   const DataPlan plan({.samples = 1000, .batch_size = 32});
-  for (const int64_t prefetch : {0, 4, 64}) {
-    Loader loader(data, plan, {.seed = 1, .prefetch = prefetch});
+  for (const auto& [prefetch, threads] : kWays) {
+    Loader loader(data, plan, {.seed = 1, .prefetch = prefetch, .threads = threads});
     float sum = 0;
     const auto epoch = [&] {
       for (int64_t i = 0; i < plan.steps_per_epoch(); ++i) sum += loader.next().features[0];

@@ -40,6 +40,11 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
     if (has_entry != pair.is_chosen(recipe))
       found.push_back({pair.key, has_entry ? pair.only_entry : pair.only_choice});
   }
+  if (recipe.backend == schema::Backend::kTpu && recipe.tpu.host_to_device_transfer_threads > 1 &&
+      has(hooks, HookEntry::kTransform))
+    found.push_back({"tpu.host_to_device_transfer_threads",
+                     "tpu.host_to_device_transfer_threads lets batches be made at once, and the hook has an entry "
+                     "transform, which makes samples one after the other in one Lua state; remove one"});
   if (!has(hooks, HookEntry::kTrain)) {
     if (recipe.backend == schema::Backend::kTpu && !recipe.tpu.auto_mark_step)
       found.push_back(

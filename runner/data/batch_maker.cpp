@@ -1,0 +1,98 @@
+#include "runner/data/batch_maker.h"
+
+#include <algorithm>
+
+#include "schema/error.h"
+
+namespace runner::data {
+
+BatchMaker::BatchMaker(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec)
+    : dataset_(dataset),
+      whole_(plan),
+      rest_(plan.from(spec.from.start)),
+      spec_(spec),
+      order_(plan.spec().samples, spec.seed, spec.shuffle && dataset.shuffle_buffer() == 0),
+      at_(spec.from) {
+  RUN_ASSERT(at_.step >= 0 && at_.step <= rest_.steps_per_epoch() && whole_.steps_per_epoch() > 0);
+  if (at_.step == rest_.steps_per_epoch()) at_ = {at_.epoch + 1, 0};
+  if (dataset.shuffle_buffer() > 0) {
+    const int64_t r = spec.replica;
+    stream_.emplace(
+        dataset, spec.seed, spec.shuffle,
+        std::max({repeated_from_start(whole_, r), repeated_from_start(rest_, r), int64_t{spec.never_empty}}));
+  }
+  if (at_.epoch < spec.epochs) order_.set_epoch(at_.epoch);
+}
+
+int64_t BatchMaker::largest() const {
+  return std::max(whole_.max_batch(), rest_.max_batch());
+}
+
+void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
+  slot.number = number;
+  RUN_CHECK(at_.epoch < spec_.epochs, ErrorKind::kRun, "the data ends after {} epochs", spec_.epochs);
+  order_.set_epoch(at_.epoch);
+  const DataPlan& plan = at_.start == 0 ? whole_ : rest_;
+  slot.slice = share(plan, spec_.replica);
+  slots.lay_out(slot, slot.slice.size());
+  if (!stream_) sample_ids(slot.slice, order_, slot.rows.ids);
+  slot.batch = {.position = at_,
+                .size = slot.slice.size(),
+                .largest = plan.largest_share(at_.step),
+                .samples = plan.consumed(at_.step + 1) - plan.consumed(at_.step),
+                .repeats = repeats(plan),
+                .last_of_epoch = at_.step + 1 == plan.steps_per_epoch(),
+                .features = slot.rows.features,
+                .classes = slot.rows.classes,
+                .targets = slot.rows.targets,
+                .weights = slot.weights,
+                .ids = slot.rows.ids};
+  at_ = slot.batch.next();
+}
+
+// What a replica gets in the step at hand.
+Slice BatchMaker::share(const DataPlan& plan, int64_t replica) const {
+  Slice slice = plan.slice(replica, at_.step);
+  if (spec_.without_repeats) slice.repeats = 0;
+  if (slice.size() == 0 && spec_.never_empty) slice = {.repeats = 1, .pool = plan.spec().samples};
+  return slice;
+}
+
+// A whole step has none, unless its samples are fewer than the replicas.
+int64_t BatchMaker::repeats(const DataPlan& plan) const {
+  const int64_t replicas = plan.spec().processes;
+  const bool whole_step = at_.step + 1 < plan.steps_per_epoch() && plan.global_batch_size() >= replicas;
+  int64_t count = 0;
+  for (int64_t replica = 0; replica < replicas && !whole_step; ++replica) count += share(plan, replica).repeats;
+  return count;
+}
+
+void BatchMaker::fill(BatchSlot& slot, const std::function<bool()>& leaves) {
+  const BatchRows& rows = slot.rows;
+  if (stream_) {
+    stream_->read(slot.batch.position.epoch, slot.slice, rows);
+  } else {
+    dataset_.gather_features(rows.ids, rows.features);
+    if (!rows.classes.empty()) dataset_.gather_classes(rows.ids, rows.classes);
+    if (!rows.targets.empty()) dataset_.gather_targets(rows.ids, rows.targets);
+  }
+  const auto repeats = std::fill_n(slot.weights.begin(), slot.slice.real, 1.0f);
+  std::fill(repeats, slot.weights.end(), 0.0f);
+  if (spec_.transform) transform(slot, leaves);
+}
+
+void BatchMaker::transform(BatchSlot& slot, const std::function<bool()>& leaves) {
+  const Batch& batch = slot.batch;
+  const auto width = static_cast<size_t>(dataset_.feature_shape().elements());
+  const size_t targets = batch.targets.empty() ? 0 : static_cast<size_t>(dataset_.outputs());
+  for (size_t i = 0; i < batch.ids.size() && !leaves(); ++i)
+    spec_.transform->apply({.shape = dataset_.feature_shape(),
+                            .features = slot.rows.features.subspan(i * width, width),
+                            .label = batch.classes.empty() ? 0 : batch.classes[i],
+                            .targets = batch.targets.subspan(i * targets, targets),
+                            .id = batch.ids[i],
+                            .epoch = batch.position.epoch,
+                            .batch = slot.number});
+}
+
+}  // namespace runner::data

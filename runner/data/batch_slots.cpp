@@ -1,0 +1,50 @@
+#include "runner/data/batch_slots.h"
+
+#include <algorithm>
+
+namespace runner::data {
+namespace {
+
+using backends::aligned;
+using backends::kAlignment;
+
+// Zeroed, so that every page is there before the first batch.
+std::byte* zeroed(size_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment}));
+  std::fill_n(memory, bytes, std::byte{0});
+  return memory;
+}
+
+template <class Value>
+std::span<Value> values_at(std::byte* memory, size_t count) {
+  return {reinterpret_cast<Value*>(memory), count};
+}
+
+}  // namespace
+
+BatchLayout::BatchLayout(const Dataset& dataset, int64_t most) {
+  const auto size = static_cast<size_t>(most);
+  const LabelKind kind = dataset.label_kind();
+  width = static_cast<size_t>(dataset.feature_shape().elements());
+  class_labels = kind == LabelKind::kClass ? static_cast<size_t>(dataset.label_width()) : 0;
+  targets = kind == LabelKind::kTarget ? static_cast<size_t>(dataset.outputs()) : 0;
+  labels = aligned(size * width * sizeof(float));
+  weights = labels + aligned(size * (class_labels * sizeof(int64_t) + targets * sizeof(float)));
+  ids = weights + aligned(size * sizeof(float));
+  bytes = ids + aligned(size * sizeof(int64_t));
+}
+
+BatchSlots::BatchSlots(const BatchLayout& layout, int64_t count)
+    : layout_(layout), slots_(static_cast<size_t>(count)), memory_(zeroed(slots_.size() * layout.bytes)) {}
+
+void BatchSlots::lay_out(BatchSlot& slot, int64_t size) {
+  const auto count = static_cast<size_t>(size);
+  std::byte* const memory = memory_.get() + static_cast<size_t>(&slot - slots_.data()) * layout_.bytes;
+  slot.rows = {.ids = values_at<int64_t>(memory + layout_.ids, count),
+               .features = values_at<float>(memory, count * layout_.width),
+               .classes = values_at<int64_t>(memory + layout_.labels, count * layout_.class_labels),
+               .targets = values_at<float>(memory + layout_.labels, count * layout_.targets)};
+  slot.weights = values_at<float>(memory + layout_.weights, count);
+}
+
+}  // namespace runner::data
