@@ -84,6 +84,7 @@ std::string bytes_text(int64_t bytes) {
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds)) return "?";
+  if (seconds > 0 && seconds < 0.001) return fmt::format("{:.1f} us", seconds * 1e6);
   if (seconds < 0.1) return fmt::format("{:.1f} ms", seconds * 1000);
   if (seconds < 99.95) return fmt::format("{:.{}f} s", seconds, seconds < 9.995 ? 2 : 1);
   const auto whole = std::llround(std::min(seconds, 1e15));

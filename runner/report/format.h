@@ -19,7 +19,7 @@ std::string short_text(double value);
 // "812 B", "1.2 MiB".
 std::string bytes_text(int64_t bytes);
 
-// "4.2 ms", "1.84 s", "3 min 20 s", "2 h 05 min"; "?" unless finite.
+// "3.7 us", "4.2 ms", "1.84 s", "3 min 20 s", "2 h 05 min"; "?" unless finite.
 std::string duration_text(double seconds);
 
 // "1 step", "2 steps".

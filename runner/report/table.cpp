@@ -36,6 +36,11 @@ void shrink(std::vector<int>& widths, const std::vector<int>& least, int& excess
   }
 }
 
+// With the gaps between them.
+int total(const std::vector<int>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), static_cast<int>(kGap.size() * (widths.size() - 1)));
+}
+
 void finish_line(std::string& out, std::string& line) {
   line.erase(line.find_last_not_of(' ') + 1);
   out += line + '\n';
@@ -76,14 +81,17 @@ std::vector<int> Table::widths(int limit) const {
                                                         : std::max(cells[c], kShortTitle));
   }
   if (limit == 0) return widths;
-  const int gaps = static_cast<int>(kGap.size() * (columns_.size() - 1));
-  int excess = std::accumulate(widths.begin(), widths.end(), gaps) - limit;
+  int excess = total(widths) - limit;
   shrink(widths, least, excess);
   least[0] = kNarrowFirst;
   shrink(widths, least, excess);
   one[0] = kNarrowFirst;
   shrink(widths, one, excess);
   return widths;
+}
+
+int Table::width() const {
+  return total(widths(0));
 }
 
 std::string Table::render(int width, bool color) const {

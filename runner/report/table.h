@@ -37,6 +37,9 @@ class Table {
   void add(const std::vector<Cell>& cells);
   bool empty() const { return cells_.empty(); }
 
+  // The columns that it takes where nothing is cut.
+  int width() const;
+
   // Lines without spaces at their ends.  width 0: no limit.
   std::string render(int width = 0, bool color = false) const;
 

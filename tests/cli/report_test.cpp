@@ -48,6 +48,9 @@ TEST(Format, Bytes) {
 }
 
 TEST(Format, Durations) {
+  EXPECT_EQ(duration_text(0), "0.0 ms");
+  EXPECT_EQ(duration_text(0.0000037), "3.7 us");
+  EXPECT_EQ(duration_text(0.001), "1.0 ms");
   EXPECT_EQ(duration_text(0.0042), "4.2 ms");
   EXPECT_EQ(duration_text(1.844), "1.84 s");
   EXPECT_EQ(duration_text(9.999), "10.0 s");

@@ -164,9 +164,43 @@ TEST(XlaAnalysis, FindsReadsOfValues) {
   EXPECT_EQ(
       analysis_of(report("TransferFromServerTime", 20, 18)).findings[0].text,
       "20 reads of values from the device in 20 steps, 1.00 a step (more than 0.5 after 10 steps), which took 60.0 "
-      "ms, and 18 of single numbers (.item(), print, if): each cuts the graph and waits for the device");
+      "ms, and 18 of single numbers (.item(), print, if): each waits for the device; they hardly cut graphs, as "
+      "executions (20) are no more than steps");
   EXPECT_EQ(analysis_of(report("TransferFromDeviceTime", 11, 0)).findings[0].advice,
-            "read a loss every so many steps, or in a step closure, and add metrics up on the device");
+            "read a loss every so many steps, and in a step closure; add metrics up on the device");
+  // Reads within the step make two executions of it; without steps, nothing tells.
+  const auto text = [](int64_t steps) {
+    const auto reads = steady("TransferFromDeviceTime", 20, 3e6, 1), executions = steady("ExecuteTime", 39, 9e9, 1);
+    const std::string all = analysis_of(report_with({reads, executions}, {{"MarkStep", 0, steps}})).findings[0].text;
+    return all.substr(all.find("each waits"));
+  };
+  EXPECT_EQ(text(20),
+            "each waits for the device, and those in the middle of a step cut its graph: there are 39 executions in 20 "
+            "steps");
+  EXPECT_EQ(text(0), "each waits for the device, and one in the middle of a step cuts its graph");
+}
+
+// What was never counted is not printed, and what is damaged is not there: neither is a nought.
+TEST(XlaAnalysis, CountsCompilesByWhatIsThere) {
+  const auto compiles = [](std::vector<ReportMetric> metrics, std::vector<ReportCounter> counters) {
+    return analysis_of(report_with(std::move(metrics), std::move(counters))).cadence.compiles;
+  };
+  const ReportMetric executions = steady("ExecuteTime", 20, 1e6, 1);
+  EXPECT_EQ(compiles({executions}, {{"CachedCompile", 0, 15}, {"CreateCompileHandles", 0, 5}}), 5);
+  EXPECT_EQ(compiles({executions}, {{"CachedCompile", 0, 18}, {"UncachedCompile", 0, 2}}), 2);
+  EXPECT_EQ(compiles({executions}, {{"CachedCompile", 0, 15}}), std::nullopt);
+  EXPECT_EQ(compiles({executions}, {}), std::nullopt);
+  EXPECT_EQ(compiles({executions}, {{"CachedCompile", 0, 20}}), 0);
+  EXPECT_EQ(compiles({executions}, {{"CachedCompile", 0, 19}, {"PersistentCacheHit", 0, 1}}), 0);
+}
+
+TEST(XlaAnalysis, LeavesOutASumThatCannotBeRead) {
+  ReportMetric compile = steady("CompileTime", 15, 30e9, 1);
+  compile.accumulator.reset();
+  const Analysis analysis = analysis_of(report_with({compile, steady("ExecuteTime", 20, 1e9, 1)}, {}));
+  EXPECT_EQ(analysis.findings[0].text,
+            "15 compiles in 20 steps, 0.75 a step (more than 0.5 after 10 steps): the graph keeps changing");
+  EXPECT_EQ(analysis.verdict.pace, Pace::kUnknown);
 }
 
 TEST(XlaAnalysis, FindsWhatTakesLong) {
@@ -233,6 +267,29 @@ TEST(XlaAnalysis, WarnsOfDurationsThatMayBeOthers) {
           "1 duration may be one unit longer: exactly half a unit follows, which torch_xla rounds to an even number"});
   EXPECT_EQ(warnings_of("a log\nCounter: A\n  Value: 1\nCounter: B\n  Value: x\n"),
             Texts{"x.log:5: Value of B is 'x', which is no whole number"});
+}
+
+// Where whole durations do not fit, they are short ones, never cut ones.
+TEST(XlaAnalysis, WritesDurationsShortOnANarrowTerminal) {
+  const auto reading = read_report(support::read_text(RUNNER_SOURCE_DIR "/recipes/data/bert_metrics_report.txt"));
+  EXPECT_NE(analysis_text(*reading, 120, false).find("27s920ms153.731us  05s584ms030.746us"), std::string::npos);
+  const std::string narrow = analysis_text(*reading, 80, false);
+  EXPECT_TRUE(
+      narrow.starts_with("metric          samples       total     mean     50%     99%   a second\n"
+                         "CompileTime           5      27.9 s   5.58 s  2.65 s  11.1 s  0.0165028\n"
+                         "DeviceLockWait     1281      38.2 s  29.8 ms  3.7 us  0.22 s    4.54374\n"
+                         "ExecuteTime        1220  4 min 22 s   0.21 s  0.22 s  0.24 s    4.33049\n"))
+      << narrow;
+}
+
+TEST(XlaAnalysis, SaysTimesBelowAMillisecondInMicroseconds) {
+  ReportReading reading;
+  reading.report = report_with({steady("ExecuteTime", 20, 40e3, 1e4)}, {});
+  const std::string text = analysis_text(reading, 0, false);
+  EXPECT_NE(text.find("every 100.0 us, of which 40.0 us on the device (40.0 %)"), std::string::npos) << text;
+  EXPECT_NE(text.find("not known: neither CompileTime nor a counter of compilations is in the report"),
+            std::string::npos)
+      << text;
 }
 
 TEST(XlaAnalysis, AsAJsonDocument) {

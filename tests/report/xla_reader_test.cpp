@@ -252,7 +252,7 @@ TEST(XlaReader, SaysWhatItCannotRead) {
     return problems_of(
         read("Counter: A\n  Value: 1\nMetric: M\n  TotalSamples: 2\n  Accumulator: " + accumulator + "\n" + rest));
   };
-  EXPECT_EQ(problems("12h", ""), (Problems{"5: Accumulator of M is '12h', which is no figure of its kind"}));
+  EXPECT_EQ(problems("12h", ""), (Problems{"5: Accumulator of M is '12h', which is no figure"}));
   EXPECT_EQ(problems("2000ms000.000us", "").size(), 1U);
   EXPECT_EQ(problems("3.00", "  ValueRate: 4.00KB / second\n  Rate: 2 / minute\n  Percentiles: 1%=1.00; 5%2.00\n"),
             (Problems{"6: ValueRate of M is '4.00KB / second', which is no figure of its kind",
@@ -262,6 +262,30 @@ TEST(XlaReader, SaysWhatItCannotRead) {
       read("Metric: \xff\n  TotalSamples: 1\n  Accumulator: 1.00\nCounter: A\n  Value: 1\n").report.metrics.size(), 0U);
   EXPECT_EQ(problems_of(read("Counter: A\n  Value: 1\nCounter: B\n  Value: many\n")),
             (Problems{"4: Value of B is 'many', which is no whole number"}));
+}
+
+// A line that is damaged costs what it says, not the lines below it.
+TEST(XlaReader, KeepsWhatStandsBelowADamagedLine) {
+  const std::string text = sample(kBert), sum = "28s920ms153.731us", samples = "TotalSamples: 5\n";
+  const MetricsReport whole = read(text).report;
+  const auto damaged = [&](const std::string& what, const std::string& with) {
+    return read(std::string(text).replace(text.find(what), what.size(), with));
+  };
+  const ReportReading without_sum = damaged(sum, "28s92?ms153.731us");
+  EXPECT_EQ(problems_of(without_sum),
+            (Problems{"3: Accumulator of CompileTime is '28s92?ms153.731us', which is no figure"}));
+  const ReportMetric& compile = *without_sum.report.metric("CompileTime");
+  EXPECT_FALSE(compile.accumulator);
+  ReportMetric but_the_sum = *whole.metric("CompileTime");
+  but_the_sum.accumulator.reset();
+  EXPECT_EQ(compile, but_the_sum);
+
+  const ReportReading without_samples = damaged(samples, "TotalSamples: 5x\n");
+  EXPECT_EQ(
+      problems_of(without_samples),
+      (Problems{"2: TotalSamples of CompileTime is '5x', which is no number of samples: the metric is left out"}));
+  EXPECT_EQ(without_samples.report.metric("CompileTime"), nullptr);
+  EXPECT_EQ(*without_samples.report.metric("ExecuteTime"), *whole.metric("ExecuteTime"));
 }
 
 TEST(XlaReader, FindsNoReportWhereThereIsNone) {

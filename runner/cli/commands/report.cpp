@@ -49,13 +49,17 @@ std::optional<DurationStyle> style_of(const std::string& word) {
 
 int metrics_report(const Options& options, report::Output& out) {
   const std::string name = options.file == "-" ? "standard input" : options.file;
-  const auto reading = report::xla::read_report(read_text(options.file), style_of(options.durations));
+  const std::string text = read_text(options.file);
+  // As `>` of PowerShell writes it.
+  RUN_CHECK(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"), ErrorKind::kData,
+            "{} is UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8", name);
+  const auto reading = report::xla::read_report(text, style_of(options.durations));
   RUN_CHECK(reading, ErrorKind::kData,
             "{} has no metrics report of PyTorch/XLA: no line `Metric: NAME` with `TotalSamples:` and `Accumulator:` "
             "below it, and no `Counter: NAME` with `Value:`; print(torch_xla.debug.metrics.metrics_report()) makes one",
             name);
-  for (const std::string& text : report::xla::reading_warnings(*reading, name)) {
-    out.talk(report::warning_text(text, out.talk_color()));
+  for (const std::string& warning : report::xla::reading_warnings(*reading, name)) {
+    out.talk(report::warning_text(warning, out.talk_color()));
   }
   out.data(options.json ? report::xla::analysis_document(*reading, options.file)
                         : report::xla::analysis_text(*reading, out.data_width(), out.data_color()));

@@ -31,11 +31,16 @@ int64_t samples_of(const MetricsReport& report, Names names) {
                          [&](int64_t sum, std::string_view name) { return sum + report.samples(name); });
 }
 
-double sum_of(const MetricsReport& report, Names names) {
-  return std::accumulate(names.begin(), names.end(), 0.0, [&](double sum, std::string_view name) {
+// None: one of them is not known.
+std::optional<double> sum_of(const MetricsReport& report, Names names) {
+  double sum = 0;
+  for (const std::string_view name : names) {
     const ReportMetric* const metric = report.metric(name);
-    return sum + (metric != nullptr ? metric->accumulator : 0);
-  });
+    if (metric == nullptr) continue;
+    if (!metric->accumulator) return {};
+    sum += *metric->accumulator;
+  }
+  return sum;
 }
 
 // The names of releases 1 and 2.
@@ -46,16 +51,30 @@ constexpr std::string_view kDownloads[] = {"TransferFromDeviceTime", "TransferFr
 constexpr int64_t kLeastForRates = 10;
 
 std::string seconds_text(double ns) {
-  return ns < 1e6 ? fmt::format("{:.1f} us", ns / 1e3) : duration_text(ns / 1e9);
+  return duration_text(ns / 1e9);
+}
+
+// Behind a count; "" where the sum is not known.
+std::string took_text(std::optional<double> ns) {
+  return ns ? fmt::format(", which took {}", seconds_text(*ns)) : "";
 }
 
 // ---- steps and times -----------------------------------------------------------------------------------------------
+
+// What is never counted is not printed: that nothing was compiled is known only where every execution found its graph.
+std::optional<int64_t> compiles_of(const MetricsReport& report, int64_t executions) {
+  const int64_t compiles = std::max(
+      {report.samples("CompileTime"), report.counter("UncachedCompile"), report.counter("CreateCompileHandles")});
+  if (compiles > 0) return compiles;
+  const int64_t found = report.counter("CachedCompile") + report.counter("PersistentCacheHit");
+  return found > 0 && found >= executions ? std::optional<int64_t>(0) : std::nullopt;
+}
 
 Cadence cadence_of(const MetricsReport& report) {
   Cadence cadence;
   cadence.executions = samples_of(report, kExecutions);
   cadence.execute_ns = sum_of(report, kExecutions);
-  cadence.compiles = std::max(report.samples("CompileTime"), report.counter("UncachedCompile"));
+  cadence.compiles = compiles_of(report, cadence.executions);
   cadence.compile_ns = sum_of(report, std::array{std::string_view("CompileTime")});
   cadence.steps_are_marked = report.counter("MarkStep") > 0;
   cadence.steps = cadence.steps_are_marked ? report.counter("MarkStep") : cadence.executions;
@@ -114,11 +133,11 @@ std::optional<double> percentile_of(const ReportMetric* metric, double percent) 
 // time.  Where most of the waits are long, the device paces; where they are short and the device is idle in between,
 // the host does: it traces, reads values, or waits for input.
 Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
-  if (cadence.compile_ns > cadence.execute_ns && cadence.executions > 0) {
+  if (cadence.executions > 0 && cadence.compile_ns && cadence.execute_ns && *cadence.compile_ns > *cadence.execute_ns) {
     return {Pace::kCompiler,
             fmt::format("compiling took {}, all executions {}: a longer run, or fewer graphs, would tell "
                         "more of training",
-                        seconds_text(cadence.compile_ns), seconds_text(cadence.execute_ns))};
+                        seconds_text(*cadence.compile_ns), seconds_text(*cadence.execute_ns))};
   }
   const auto wait = percentile_of(report.metric("DeviceLockWait"), 50);
   if (!cadence.period_ns || !wait) {
@@ -159,13 +178,26 @@ std::string often_text(std::string_view what, int64_t count, const Cadence& cade
 }
 
 void find_many_compiles(const MetricsReport&, const Cadence& cadence, std::vector<Finding>& findings) {
-  if (!is_often(cadence.compiles, cadence, kManyPerStep)) return;
+  if (!cadence.compiles || !is_often(*cadence.compiles, cadence, kManyPerStep)) return;
   findings.push_back(
       {"many-compiles",
-       fmt::format("{}, which took {}: the graph keeps changing",
-                   often_text("compiles", cadence.compiles, cadence, kManyPerStep), seconds_text(cadence.compile_ns)),
+       fmt::format("{}{}: the graph keeps changing", often_text("compiles", *cadence.compiles, cadence, kManyPerStep),
+                   took_text(cadence.compile_ns)),
        "give all batches one shape, or a few (drop the last one, pad to fixed lengths); keep loop indices and other "
        "changing numbers out of the graph, or in tensors; log at every step or in a step closure"});
+}
+
+// A read in the middle of a step makes two graphs of it, and so more executions than steps; one behind a step, as a
+// step closure makes it, only waits.
+std::string reads_text(const Cadence& cadence) {
+  if (!cadence.steps_are_marked || cadence.executions == 0)
+    return "each waits for the device, and one in the middle of a step cuts its graph";
+  if (cadence.executions > cadence.steps) {
+    return fmt::format("each waits for the device, and those in the middle of a step cut its graph: there are {} in {}",
+                       count_text(cadence.executions, "execution"), count_text(cadence.steps, "step"));
+  }
+  return fmt::format("each waits for the device; they hardly cut graphs, as executions ({}) are no more than steps",
+                     cadence.executions);
 }
 
 void find_many_reads(const MetricsReport& report, const Cadence& cadence, std::vector<Finding>& findings) {
@@ -174,11 +206,11 @@ void find_many_reads(const MetricsReport& report, const Cadence& cadence, std::v
   const int64_t scalars = report.counter(kScalarRead);
   findings.push_back(
       {"many-reads",
-       fmt::format("{}, which took {}{}: each cuts the graph and waits for the device",
-                   often_text("reads of values from the device", reads, cadence, kManyPerStep),
-                   seconds_text(sum_of(report, kDownloads)),
-                   scalars > 0 ? fmt::format(", and {} of single numbers (.item(), print, if)", scalars) : ""),
-       "read a loss every so many steps, or in a step closure, and add metrics up on the device"});
+       fmt::format("{}{}{}: {}", often_text("reads of values from the device", reads, cadence, kManyPerStep),
+                   took_text(sum_of(report, kDownloads)),
+                   scalars > 0 ? fmt::format(", and {} of single numbers (.item(), print, if)", scalars) : "",
+                   reads_text(cadence)),
+       "read a loss every so many steps, and in a step closure; add metrics up on the device"});
 }
 
 // The largest percentile, which is the longest of all where there are no more than a hundred.
@@ -237,8 +269,8 @@ constexpr void (*kFindings[])(const MetricsReport&, const Cadence&, std::vector<
 }  // namespace
 
 std::optional<double> Cadence::compiles_per_step() const {
-  if (steps == 0) return {};
-  return static_cast<double>(compiles) / static_cast<double>(steps);
+  if (steps == 0 || !compiles) return {};
+  return static_cast<double>(*compiles) / static_cast<double>(steps);
 }
 
 std::string_view name_of(Pace pace) {
@@ -268,7 +300,7 @@ json::Object analysis_json(const Analysis& analysis) {
       {"steps", cadence.steps},
       {"steps_are", cadence.steps_are_marked ? "MarkStep" : "executions"},
       {"executions", cadence.executions},
-      {"compiles", cadence.compiles},
+      {"compiles", cadence.compiles ? json::Value(*cadence.compiles) : json::Value()},
       {"compiles_per_step", number(cadence.compiles_per_step())},
       {"period", number(cadence.period_ns)},
       {"running", number(cadence.running_ns)},

@@ -18,14 +18,15 @@ namespace runner::report::xla {
 struct Cadence {
   int64_t steps = 0;
   bool steps_are_marked = false;  // by MarkStep; else they are executions
-  int64_t executions = 0, compiles = 0;
-  double compile_ns = 0, execute_ns = 0;  // all of them
+  int64_t executions = 0;
+  std::optional<int64_t> compiles;               // none: nothing in the report counts them
+  std::optional<double> compile_ns, execute_ns;  // all of them; none: a sum could not be read
   // Of the last executions; none where there were fewer than ten, or the report has no rate of them.
   std::optional<double> period_ns;   // from one to the next
   std::optional<double> running_ns;  // of it, the device was at work
   std::optional<double> waiting_ns;  // and the host waited for the device: DeviceLockWait
 
-  // None: the report tells of no step.
+  // None: the report tells of no step, or of no compilation.
   std::optional<double> compiles_per_step() const;
 };
 

@@ -15,7 +15,13 @@ namespace {
 
 constexpr std::string_view kOpPrefix = "xla::";
 
-std::string metrics_table(const MetricsReport& report, int width, bool color) {
+// A duration to the nanosecond: "27s920ms153.731us", or short: "27.9 s".
+std::string cell_text(double value, MetricKind kind, bool is_short) {
+  if (is_short && kind == MetricKind::kTime) return duration_text(value / 1e9);
+  return figure_text(value, kind, DurationStyle::kExact);
+}
+
+Table metrics_table(const MetricsReport& report, bool is_short) {
   Table table({{"metric"},
                {"samples", Align::kRight},
                {"total", Align::kRight},
@@ -25,16 +31,27 @@ std::string metrics_table(const MetricsReport& report, int width, bool color) {
                {"a second", Align::kRight}});
   for (const ReportMetric& metric : report.metrics) {
     if (metric.total_samples == 0) continue;
-    const auto figure = [&](double value) { return figure_text(value, metric.kind, DurationStyle::kExact); };
+    const auto figure = [&](std::optional<double> value) {
+      return value ? cell_text(*value, metric.kind, is_short) : "";
+    };
     const auto percentile = [&](double percent) {
       const auto found = std::ranges::find(metric.percentiles, percent, &Percentile::percent);
       return found != metric.percentiles.end() ? figure(found->value) : "";
     };
-    table.add({metric.name, fmt::format("{}", metric.total_samples), figure(metric.accumulator),
-               figure(metric.accumulator / static_cast<double>(metric.total_samples)), percentile(50), percentile(99),
-               metric.rate ? fmt::format("{:g}", *metric.rate) : ""});
+    std::optional<double> mean = metric.accumulator;
+    if (mean) *mean /= static_cast<double>(metric.total_samples);
+    table.add({metric.name, fmt::format("{}", metric.total_samples), figure(metric.accumulator), figure(mean),
+               percentile(50), percentile(99), metric.rate ? fmt::format("{:g}", *metric.rate) : ""});
   }
-  return table.empty() ? "" : table.render(width, color) + "\n";
+  return table;
+}
+
+// Durations are short where whole ones would have to be cut.
+std::string metrics_text(const MetricsReport& report, int width, bool color) {
+  const Table whole = metrics_table(report, false);
+  if (whole.empty()) return "";
+  const bool fits = width == 0 || whole.width() <= width;
+  return (fits ? whole : metrics_table(report, true)).render(width, color) + "\n";
 }
 
 // Of operations there may be a hundred: their sum will do.
@@ -75,9 +92,10 @@ std::string steps_text(const Cadence& cadence) {
 }
 
 std::string compiles_text(const Cadence& cadence) {
-  std::string text = fmt::format("{}", cadence.compiles);
+  if (!cadence.compiles) return "not known: neither CompileTime nor a counter of compilations is in the report";
+  std::string text = fmt::format("{}", *cadence.compiles);
   if (cadence.compiles_per_step()) text += fmt::format(", {:.2g} a step", *cadence.compiles_per_step());
-  if (cadence.compile_ns > 0) text += fmt::format(", {} in all", duration_text(cadence.compile_ns / 1e9));
+  if (cadence.compile_ns.value_or(0) > 0) text += fmt::format(", {} in all", duration_text(*cadence.compile_ns / 1e9));
   return text;
 }
 
@@ -125,7 +143,7 @@ std::string findings_text(const Analysis& analysis, bool color) {
 
 std::string analysis_text(const ReportReading& reading, int width, bool color) {
   const Analysis analysis = analysis_of(reading.report);
-  return metrics_table(reading.report, width, color) + counters_table(reading.report, width, color) +
+  return metrics_text(reading.report, width, color) + counters_table(reading.report, width, color) +
          facts_text(reading, analysis, color) + identities_text(analysis, color) + findings_text(analysis, color);
 }
 

@@ -73,7 +73,7 @@ void append_metric(std::string& text, const ReportMetric& metric, DurationStyle 
   };
   append("Metric: {}\n", metric.name);
   append("  TotalSamples: {}\n", metric.total_samples);
-  append("  Accumulator: {}\n", figure(metric.accumulator));
+  if (metric.accumulator) append("  Accumulator: {}\n", figure(*metric.accumulator));
   if (metric.mean) append("  Mean: {}\n", figure(*metric.mean));
   if (metric.stddev) append("  StdDev: {}\n", figure(*metric.stddev));
   if (metric.value_rate) append("  ValueRate: {} / second\n", figure(*metric.value_rate));

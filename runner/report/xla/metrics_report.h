@@ -29,7 +29,7 @@ struct ReportMetric {
   int block = 0;
   MetricKind kind = MetricKind::kValue;
   int64_t total_samples = 0;           // of all time, as `accumulator` is
-  double accumulator = 0;              // their sum
+  std::optional<double> accumulator;   // their sum; none: what was read does not say it
   std::optional<double> mean, stddev;  // of a server's metrics (XRT)
   // Of the last samples, which percentiles are of, too: their sum, and their number, over the time between the first
   // and the last of them.  None where that is nothing.

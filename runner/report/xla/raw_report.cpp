@@ -25,8 +25,7 @@ template <class Visit>
 void for_each_duration(const RawReport& raw, const Visit& visit) {
   for (const RawMetric& metric : raw.metrics) {
     if (metric.kind != MetricKind::kTime) continue;
-    visit(metric.accumulator.duration);
-    for (const auto& figure : {metric.mean, metric.stddev, metric.value_rate}) {
+    for (const auto& figure : {metric.accumulator, metric.mean, metric.stddev, metric.value_rate}) {
       if (figure) visit(figure->duration);
     }
     for (const auto& [percent, figure] : metric.percentiles) visit(figure.duration);
@@ -44,14 +43,14 @@ bool percentiles_rise(const RawMetric& metric, DurationStyle style) {
 
 // Whether the rates fit to the sum, to the digits that are printed: six of Rate, nanoseconds of ValueRate.
 bool rates_fit(const RawMetric& metric, DurationStyle style) {
-  const double per_second = resolve(*metric.value_rate, style), sum = resolve(metric.accumulator, style);
+  const double per_second = resolve(*metric.value_rate, style), sum = resolve(*metric.accumulator, style);
   const double from_rates = per_second / *metric.rate * static_cast<double>(metric.total_samples);
   constexpr double kSixDigits = 1e-5;
   return std::abs(from_rates - sum) <= sum * (kSixDigits + 1 / std::max(per_second, 1.0));
 }
 
 bool has_all_samples(const RawMetric& metric) {
-  return metric.value_rate && metric.rate && *metric.rate > 0 &&
+  return metric.accumulator && metric.value_rate && metric.rate && *metric.rate > 0 &&
          metric.total_samples <= static_cast<int64_t>(backends::tpu::kMetricRing);
 }
 
@@ -101,7 +100,7 @@ MetricsReport resolved(const RawReport& raw, DurationStyle style) {
     to.block = metric.block;
     to.kind = metric.kind;
     to.total_samples = metric.total_samples;
-    to.accumulator = resolve(metric.accumulator, style);
+    to.accumulator = optional(metric.accumulator);
     to.mean = optional(metric.mean);
     to.stddev = optional(metric.stddev);
     to.value_rate = optional(metric.value_rate);

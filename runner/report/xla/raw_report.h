@@ -21,8 +21,7 @@ struct RawMetric {
   int block = 0;
   MetricKind kind = MetricKind::kValue;  // of all figures
   int64_t total_samples = 0;
-  FigureReading accumulator;
-  std::optional<FigureReading> mean, stddev, value_rate;
+  std::optional<FigureReading> accumulator, mean, stddev, value_rate;
   std::optional<double> rate;
   std::vector<std::pair<double, FigureReading>> percentiles;
 };

@@ -76,10 +76,10 @@ std::optional<std::vector<Percentile>> percentiles_of_json(const json::Value* ob
 
 std::optional<ReportMetric> metric_of_json(const std::string& name, const json::Value& object) {
   const json::Value *const kind = find_member(object, "kind"), *const count = find_member(object, "count");
-  const auto sum = number_of(find_member(object, "sum"));
   auto percentiles = percentiles_of_json(find_member(object, "percentiles"));
   if (kind == nullptr || kind->text() == nullptr || count == nullptr || count->integer() == nullptr) return {};
-  if (!sum || !percentiles) return {};
+  const json::Value* const sum = find_member(object, "sum");
+  if (sum == nullptr || !percentiles) return {};
   const auto row = std::ranges::find(kKinds, *kind->text(), [](const auto& known) { return known.second; });
   if (row == kKinds.end()) return {};
   ReportMetric metric;
@@ -87,7 +87,7 @@ std::optional<ReportMetric> metric_of_json(const std::string& name, const json::
   metric.block = static_cast<int>(backends::tpu::group_of(name));
   metric.kind = row->first;
   metric.total_samples = *count->integer();
-  metric.accumulator = *sum;
+  metric.accumulator = number_of(sum);
   metric.mean = number_of(find_member(object, "mean"));
   metric.stddev = number_of(find_member(object, "stddev"));
   metric.value_rate = number_of(find_member(object, "value_rate"));

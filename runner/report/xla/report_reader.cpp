@@ -68,14 +68,16 @@ class LineParser {
   // The metric whose lines are being read.
   struct Open {
     RawMetric metric;
+    std::optional<MetricKind> kind;  // that of its first figure that can be read
     int line = 0;
-    bool has_samples = false, has_sum = false, is_whole = false;
+    bool has_samples = false, has_sum = false, is_whole = false;  // has_sum: its line is there, readable or not
     std::vector<ReportProblem> problems;
   };
 
   void begin_metric(const LogLine& line);
   void read_of_metric(const LogLine& line);
   void read_figure_of(const LogLine& line, std::string_view text, std::optional<FigureReading>& figure);
+  bool is_of_kind(const FigureReading& figure);
   void read_percentiles(const LogLine& line);
   void end_metric();
   void end_counter(const LogLine& line);
@@ -148,20 +150,14 @@ void LineParser::read_of_metric(const LogLine& line) {
   if (line.key == LineKey::kTotalSamples) {
     const auto samples = read_number<int64_t>(line.value);
     metric_->has_samples = samples && *samples >= 0;
-    if (!metric_->has_samples) return unreadable(line, "no number of samples");
+    if (!metric_->has_samples) return unreadable(line, "no number of samples: the metric is left out");
     metric.total_samples = *samples;
     return;
   }
   if (!metric_->has_samples) return;
-  std::optional<FigureReading> sum;
   switch (line.key) {
     case LineKey::kAccumulator:
-    case LineKey::kCounter:
-      if (const auto figure = read_known_figure(line.value)) metric.kind = figure->kind;
-      read_figure_of(line, line.value, sum);
-      if (sum) metric.accumulator = *sum;
-      metric_->has_sum = sum.has_value();
-      return;
+    case LineKey::kCounter: metric_->has_sum = true; return read_figure_of(line, line.value, metric.accumulator);
     case LineKey::kMean: return read_figure_of(line, line.value, metric.mean);
     case LineKey::kStdDev: return read_figure_of(line, line.value, metric.stddev);
     case LineKey::kValueRate: return read_figure_of(line, per_second(line.value), metric.value_rate);
@@ -175,9 +171,14 @@ void LineParser::read_of_metric(const LogLine& line) {
 
 void LineParser::read_figure_of(const LogLine& line, std::string_view text, std::optional<FigureReading>& figure) {
   figure = read_known_figure(text);
-  if (figure && figure->kind == metric_->metric.kind) return;
+  if (figure && is_of_kind(*figure)) return;
   figure.reset();
-  unreadable(line, "no figure of its kind");
+  unreadable(line, metric_->kind ? "no figure of its kind" : "no figure");
+}
+
+bool LineParser::is_of_kind(const FigureReading& figure) {
+  if (!metric_->kind) metric_->kind = figure.kind;
+  return figure.kind == *metric_->kind;
 }
 
 void LineParser::read_percentiles(const LogLine& line) {
@@ -189,7 +190,7 @@ void LineParser::read_percentiles(const LogLine& line) {
     const size_t sign = std::min(item.find("%="), item.size());
     const auto percent = read_number<double>(item.substr(0, sign));
     const auto figure = sign < item.size() ? read_known_figure(item.substr(sign + 2)) : std::nullopt;
-    if (!percent || !figure || figure->kind != metric_->metric.kind) {
+    if (!percent || !figure || !is_of_kind(*figure)) {
       metric_->problems.push_back({line.number, fmt::format("Percentiles of {} cannot be read from {} on",
                                                             metric_->metric.name, formats::in_quotes(item))});
       break;
@@ -208,10 +209,12 @@ void LineParser::end_metric() {
     if (repeats(name)) begin_report();
     begin_entry(false, open.line);
     if (!open.has_sum && open.problems.empty()) open.problems.push_back({open.line, name + " ends before its sum"});
-    if (open.has_sum && !open.is_whole) open.problems.push_back({open.line, name + " ends before its percentiles do"});
+    if (open.has_sum && open.kind && !open.is_whole)
+      open.problems.push_back({open.line, name + " ends before its percentiles do"});
   }
   current_.problems.insert(current_.problems.end(), open.problems.begin(), open.problems.end());
-  if (!open.has_samples || !open.has_sum) return;
+  if (!open.has_samples || !open.kind) return;
+  open.metric.kind = *open.kind;
   open.metric.block = current_.block;
   current_.raw.metrics.push_back(std::move(open.metric));
 }
