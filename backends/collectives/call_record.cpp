@@ -11,8 +11,8 @@
 namespace runner::backends {
 namespace {
 
-constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce",     "reduce",
-                                       "all_gather", "broadcast", "gather_objects", "share"};
+constexpr std::string_view kNames[] = {"nothing",    "barrier",   "all_reduce", "reduce",
+                                       "all_gather", "broadcast", "exchange",   "share"};
 
 // A call without values has no type to speak of.
 bool has_type(CallKind kind) {

@@ -13,7 +13,7 @@ Wishes agreed(const Wishes& mine, backends::Collectives& ranks, int64_t step) {
   std::array<int64_t, 8> all{mine.interrupted, mine.stop,  mine.save,         mine.drawn,
                              decisions,        ~decisions, mine.accumulation, ~mine.accumulation};
   ranks.all_reduce({backends::DType::kI64, backends::Shape{std::ssize(all)}}, std::as_writable_bytes(std::span(all)),
-                   backends::Reduction::kMax, {"wishes", step});
+                   backends::Reduction::kMax, {"requests to stop or save", step});
   RUN_CHECK(all[4] == ~all[5], ErrorKind::kRun,
             "the replicas do not agree: in step {} they had other rates, clipping, losses, shapes of losses, updates "
             "or acc:join; every "

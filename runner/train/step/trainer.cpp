@@ -196,7 +196,7 @@ Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch)
 }
 
 void Trainer::compare_graphs() {
-  if (traced_graphs_) traced_graphs_->compare(*ranks_, {"graphs", counters.windows});
+  if (traced_graphs_) traced_graphs_->compare(*ranks_, {"traced graphs", counters.windows});
 }
 
 std::shared_ptr<backends::Executable> Trainer::compile_training_step(const StepKind& kind) {
