@@ -7,21 +7,15 @@
 
 #include <fmt/format.h>
 
-#include "backends/tensor/float16.h"
 #include "backends/tpu/owners.h"
+#include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {
 namespace {
 
-double held_by(DType dtype, double value) {
-  double element = 0;
-  store_element(dtype, value, &element);
-  return load_element(dtype, &element);
-}
-
 std::optional<std::string> overflow(std::string_view what, double value, DType dtype, const DeviceTypes& types) {
   if (!is_float(dtype)) return std::nullopt;
-  const double held = held_by(types.of(dtype), value);
+  const double held = held_in(types.of(dtype), value);
   if (std::isinf(value) || !std::isinf(held)) return std::nullopt;
   return fmt::format("the {} {:g} is {} in the TPU's {}; a mask of {:g} stays finite", what, value, held,
                      name_of(types.of(dtype)), std::copysign(1e30, value));

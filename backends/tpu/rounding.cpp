@@ -1,6 +1,8 @@
 #include "backends/tpu/rounding.h"
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 
 #include "backends/graph/ops.h"
 #include "backends/tensor/float16.h"
@@ -20,6 +22,12 @@ Value rounded_to_bf16(Value x) {
 
 uint16_t to_bf16(float x) {
   return f32_to_bf16(std::fabs(x) < kLeast ? std::copysign(0.0F, x) : x);
+}
+
+double held_in(DType dtype, double value) {
+  std::array<std::byte, sizeof(double)> element;
+  store_element(dtype, value, element.data());
+  return load_element(dtype, element.data());
 }
 
 }  // namespace runner::backends::tpu

@@ -13,4 +13,7 @@ Value rounded_to_bf16(Value x);
 // On the host, to the bits of a bf16.
 uint16_t to_bf16(float x);
 
+// A number of the host's as any dtype has it: to the nearest, and infinity where it overflows.
+double held_in(DType dtype, double value);
+
 }  // namespace runner::backends::tpu

@@ -1,22 +1,20 @@
 #include "backends/tpu/scalar_signature.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <tuple>
 
 #include <fmt/format.h>
 
-#include "backends/tensor/float16.h"
+#include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {
 namespace {
 
-double rounded(double value, DType dtype) {
-  std::array<std::byte, sizeof(double)> element;
-  store_element(dtype, value, element.data());
-  return load_element(dtype, element.data());
+// The fewest that tell the number from others of its type, f32 standing in for bf16.
+std::string digits(double value, DType dtype) {
+  const bool is_double = dtype == DType::kF64 || dtype == DType::kI64;
+  return is_double ? fmt::format("{}", value + 0.0) : fmt::format("{}", static_cast<float>(value) + 0.0f);
 }
 
 // ---- one number ----------------------------------------------------------------------------------------------------
@@ -47,12 +45,18 @@ class Scalar {
   Words words() const {
     if (!is_baked()) return {kParameter + (rules_.bakes ? static_cast<int64_t>(dtype()) : 0), 0};
     if (is_attribute()) return {scalar_.is_integer ? kIntegerAttribute : kAttribute, pack_f64(scalar_.value + 0.0)};
-    const double value = rounded(scalar_.value, DType::kF32) + 0.0;
+    const double value = held_in(DType::kF32, scalar_.value) + 0.0;
     const bool has_type = scalar_.use == ScalarUse::kValue || (scalar_.use == ScalarUse::kFactor && value != 0);
     return {scalar_.is_integer && has_type ? kIntegerConstant : kConstant, pack_f64(value)};
   }
 
-  std::string text() const { return fmt::format("{:.9g}", value() + 0.0); }
+  // What is part of the graph as the code has written it, and as what it is seen there; an input as it is uploaded.
+  std::string text() const {
+    if (!is_baked()) return digits(value(), dtype());
+    const double seen = is_attribute() ? scalar_.value : held_in(DType::kF32, scalar_.value);
+    const std::string written = digits(scalar_.value, DType::kF64);
+    return seen == scalar_.value ? written : fmt::format("{} ({} as f32)", written, digits(seen, DType::kF32));
+  }
   // As an input, or as the code has written what is part of the graph.
   std::string text_with_type() const {
     const DType written = scalar_.is_integer ? DType::kI64 : DType::kF64;
@@ -123,7 +127,7 @@ bool is_parameter(const TracedScalar& scalar, const ScalarRules& rules) {
 }
 
 UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules) {
-  if (rules.one_type) return {*rules.one_type, rounded(scalar.value, *rules.one_type)};
+  if (rules.one_type) return {*rules.one_type, held_in(*rules.one_type, scalar.value)};
   return {dtype_of(scalar), value_of(scalar)};
 }
 

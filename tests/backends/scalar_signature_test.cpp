@@ -85,13 +85,21 @@ TEST(ScalarSignature, DifferenceSaysWhatChanged) {
   const auto rate = [](double value) { return TracedScalar{ScalarUse::kFactor, value, "-lr"}; };
   const auto momentum = [](double value) { return TracedScalar{ScalarUse::kOperand, value, "momentum"}; };
   EXPECT_EQ(difference(std::vector{rate(-0.016)}, std::vector{rate(-0.0)}).text,
-            "-lr was -0.0160000008 and is 0 now, which is part of the graph (0, 1 and -1 are)");
+            "-lr was -0.016 and is 0 now, which is part of the graph (0, 1 and -1 are)");
   EXPECT_EQ(difference(std::vector{rate(-1)}, std::vector{rate(-0.5)}).text,
             "-lr was -1, a part of the graph (0, 1 and -1 are), and is -0.5 now, an input");
   EXPECT_EQ(difference(std::vector{momentum(0.25), rate(0.5)}, std::vector{momentum(0.5), rate(0.5)}).text,
             "-lr has become equal to momentum, 0.5: they are one input now");
   EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}).text,
             "momentum and -lr, which were equal, 0.5, are 0.25 and 0.5 now: they are two inputs");
+  // Digits tell numbers apart: as the code has written what is part of a graph, and as an input is uploaded.
+  const auto power = [](double value) { return std::vector{typed(ScalarUse::kAttribute, value, false)}; };
+  EXPECT_EQ(difference(power(2.5), power(2.5 + 1e-12)).text,
+            "a number was 2.5 f64 and is 2.500000000001 f64 now, which is part of the graph here whatever it is");
+  EXPECT_EQ(difference(power(1.16), power(1.2)).text,
+            "a number was 1.16 f64 and is 1.2 f64 now, which is part of the graph here whatever it is");
+  EXPECT_EQ(difference(std::vector{momentum(0.1)}, std::vector{momentum(1 - 1e-12)}).text,
+            "momentum was 0.1 and is 0.999999999999 (1 as f32) now, which is part of the graph (0, 1 and -1 are)");
   const auto threshold = [](double value, bool is_integer) {
     return std::vector{typed(ScalarUse::kValue, value, is_integer)};
   };
