@@ -65,6 +65,7 @@ struct Graph {
   GraphKey key;
   GraphIdentity identity;
   std::shared_ptr<const Program> tensors;  // the same by tensors (tensor_graph.h): what is shown of it
+  DeviceTypes types;                       // of its floats on the device
   GraphSize size;                          // of that
   TracedWork work;                         // of each execution
   GraphPrediction prediction;

@@ -7,16 +7,18 @@
 #include <fmt/ranges.h>
 
 #include "backends/tpu/op_names.h"
-#include "backends/tpu/tiling.h"
+#include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {
 namespace {
 
-// The shortest digits that tell the number from others of its dtype.
-std::string number_text(const Program& program, ValueId constant) {
+// As the device holds it, in digits that tell it from others of its dtype; of bf16 in XLA's four.
+std::string number_text(const Program& program, ValueId constant, const DeviceTypes& types) {
   const double number = program.constant_value(constant);
-  return program.type(constant).dtype == DType::kF64 ? fmt::format("{}", number)
-                                                     : fmt::format("{}", static_cast<float>(number));
+  const DType dtype = types.of(program.type(constant).dtype);
+  if (dtype == DType::kF64) return fmt::format("{}", number);
+  if (dtype != DType::kBf16) return fmt::format("{}", static_cast<float>(number));
+  return fmt::format("{:.4g}", held_in(dtype, number));
 }
 
 // "f32[32,64]{1,0}".
@@ -35,11 +37,11 @@ std::string slices_text(std::span<const int64_t> attrs) {
   return fmt::format("{{{}}}", fmt::join(axes, ", "));
 }
 
-std::string attributes(const Program& program, ValueId id) {
+std::string attributes(const Program& program, ValueId id, const DeviceTypes& types) {
   const std::span<const int64_t> attrs = program.attrs(id);
   switch (program.node(id).op) {
     case Op::kInput: return fmt::format(", name=\"{}\"", program.inputs()[static_cast<size_t>(attrs[1])].name);
-    case Op::kConstant: return fmt::format(", value={}", number_text(program, id));
+    case Op::kConstant: return fmt::format(", value={}", number_text(program, id, types));
     case Op::kSum:
     case Op::kReduceMax:
     case Op::kReduceMin:
@@ -63,10 +65,10 @@ std::string attributes(const Program& program, ValueId id) {
   }
 }
 
-std::string ir_line(const Program& program, ValueId id) {
-  const std::string type = shape_text(program.type(id));
+std::string ir_line(const Program& program, ValueId id, const DeviceTypes& types) {
+  const std::string type = shape_text(types.of(program.type(id)));
   std::string line = fmt::format("  %{} = {} {}(%{}), xla_shape={}{}", id, type, ir_name(program, id),
-                                 fmt::join(program.operands(id), ", %"), type, attributes(program, id));
+                                 fmt::join(program.operands(id), ", %"), type, attributes(program, id, types));
   if (program.operands(id).empty()) line.replace(line.find("(%)"), 3, "()");
   if (const SourceMark& mark = program.mark_of(id); mark.known()) line += ", location=" + mark.to_string();
   for (size_t root = 0; root < program.outputs().size(); ++root)
@@ -102,7 +104,7 @@ constexpr std::string_view initial_of(Op op) {
 
 class HloWriter {
  public:
-  explicit HloWriter(const Program& program) : program_(program) {}
+  HloWriter(const Program& program, const DeviceTypes& types) : program_(program), types_(types) {}
 
   std::string run() {
     for (ValueId id = 0; id < program_.size(); ++id) write(id);
@@ -115,8 +117,10 @@ class HloWriter {
   }
 
  private:
+  // On the device.
+  TensorType type(ValueId id) const { return types_.of(program_.type(id)); }
   std::string& name(ValueId id) { return names_[id]; }
-  std::string typed(ValueId id) { return shape_text(program_.type(id)) + " %" + name(id); }
+  std::string typed(ValueId id) { return shape_text(type(id)) + " %" + name(id); }
 
   void line(const std::string& made, const TensorType& type, const std::string& text) {
     body_ += fmt::format("  %{} = {} {}\n", made, shape_text(type), text);
@@ -128,28 +132,32 @@ class HloWriter {
     if (op == Op::kInput) return parameter(id);
     if (op == Op::kConstant) return constant(id);
     if (op == Op::kRelu) return relu(id);
+    if (op == Op::kCast && keeps_type(id)) return static_cast<void>(name(id) = name(program_.operands(id)[0]));
     const std::string_view opcode = names_of(op).hlo;
     std::vector<std::string> operands;
     for (const ValueId operand : program_.operands(id)) operands.push_back(typed(operand));
-    if (is_reduction(op)) operands.push_back(scalar(initial_of(op), program_.type(id).dtype));
+    if (is_reduction(op)) operands.push_back(scalar(initial_of(op), type(id).dtype));
     name(id) = fresh(opcode.empty() ? "custom-call" : opcode);
-    line(name(id), program_.type(id),
+    line(name(id), type(id),
          fmt::format("{}({}){}", opcode.empty() ? "custom-call" : opcode, fmt::join(operands, ", "), details(id)));
   }
+
+  // A cast between two types that are one on the device.
+  bool keeps_type(ValueId id) const { return type(id) == type(program_.operands(id)[0]); }
 
   void parameter(ValueId id) {
     const size_t index = parameter_shapes_.size();
     name(id) = fresh(fmt::format("p{}", index));
-    parameter_shapes_.push_back(shape_text(program_.type(id)));
-    signature_.push_back(fmt::format("{}: {}", name(id), hlo_text(program_.type(id))));
-    line(name(id), program_.type(id),
+    parameter_shapes_.push_back(shape_text(type(id)));
+    signature_.push_back(fmt::format("{}: {}", name(id), hlo_text(type(id))));
+    line(name(id), type(id),
          fmt::format("parameter({}), metadata={{op_type=\"xla__device_data\" op_name=\"{}\"}}", index,
                      program_.inputs()[index].name));
   }
 
   void constant(ValueId id) {
     name(id) = fresh("constant");
-    line(name(id), program_.type(id), fmt::format("constant({})", number_text(program_, id)));
+    line(name(id), type(id), fmt::format("constant({})", number_text(program_, id, types_)));
   }
 
   // A constant of the lowering's own, as an operand.
@@ -160,11 +168,11 @@ class HloWriter {
   }
 
   void relu(ValueId id) {
-    const TensorType& type = program_.type(id);
-    const std::string zero = scalar("0", type.dtype), zeros = fresh("broadcast");
-    line(zeros, type, fmt::format("broadcast({}), dimensions={{}}", zero));
+    const TensorType made = type(id);
+    const std::string zero = scalar("0", made.dtype), zeros = fresh("broadcast");
+    line(zeros, made, fmt::format("broadcast({}), dimensions={{}}", zero));
     name(id) = fresh("maximum");
-    line(name(id), type, fmt::format("maximum({}, {} %{})", typed(program_.operands(id)[0]), shape_text(type), zeros));
+    line(name(id), made, fmt::format("maximum({}, {} %{})", typed(program_.operands(id)[0]), shape_text(made), zeros));
   }
 
   std::string details(ValueId id) {
@@ -180,9 +188,8 @@ class HloWriter {
       case Op::kSum:
       case Op::kReduceMax:
       case Op::kReduceMin:
-        return fmt::format(", dimensions={{{}}}, to_apply=%{}", fmt::join(attrs, ","),
-                           computation(op, program_.type(id).dtype));
-      case Op::kAllReduce: return fmt::format(", to_apply=%{}", computation(Op::kSum, program_.type(id).dtype));
+        return fmt::format(", dimensions={{{}}}, to_apply=%{}", fmt::join(attrs, ","), computation(op, type(id).dtype));
+      case Op::kAllReduce: return fmt::format(", to_apply=%{}", computation(Op::kSum, type(id).dtype));
       case Op::kPermute: return fmt::format(", dimensions={{{}}}", fmt::join(attrs, ","));
       case Op::kExpand: return broadcast_axes(id);
       case Op::kSlice: return ", slice=" + slices_text(attrs);
@@ -195,7 +202,7 @@ class HloWriter {
   }
 
   std::string broadcast_axes(ValueId id) const {
-    const int to = program_.type(id).shape.rank(), from = program_.type(program_.operands(id)[0]).shape.rank();
+    const int to = type(id).shape.rank(), from = type(program_.operands(id)[0]).shape.rank();
     std::vector<int> axes;
     for (int axis = to - from; axis < to; ++axis) axes.push_back(axis);
     return fmt::format(", dimensions={{{}}}", fmt::join(axes, ","));
@@ -208,7 +215,7 @@ class HloWriter {
   }
 
   std::string contraction(ValueId id) const {
-    const int rank = program_.type(id).shape.rank();
+    const int rank = type(id).shape.rank();
     std::string text = fmt::format(", lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}", rank - 1, rank - 2);
     std::vector<int> batch;
     for (int each = 0; each < rank - 2; ++each) batch.push_back(each);
@@ -238,7 +245,7 @@ class HloWriter {
   std::string root() {
     std::vector<std::string> results;
     for (const Output& output : program_.outputs()) {
-      result_shapes_.push_back(shape_text(program_.type(output.value)));
+      result_shapes_.push_back(shape_text(type(output.value)));
       results.push_back(typed(output.value));
     }
     return fmt::format("  ROOT %{} = ({}) tuple({})\n", fresh("tuple"), fmt::join(result_shapes_, ", "),
@@ -254,6 +261,7 @@ class HloWriter {
   }
 
   const Program& program_;
+  const DeviceTypes types_;
   int next_ = 1;
   std::string body_;
   std::map<ValueId, std::string> names_;
@@ -263,14 +271,14 @@ class HloWriter {
 
 }  // namespace
 
-std::string ir_text(const Program& tensor_graph) {
+std::string ir_text(const Program& tensor_graph, const DeviceTypes& types) {
   std::string text = "IR {\n";
-  for (ValueId id = 0; id < tensor_graph.size(); ++id) text += ir_line(tensor_graph, id);
+  for (ValueId id = 0; id < tensor_graph.size(); ++id) text += ir_line(tensor_graph, id, types);
   return text + "}\n";
 }
 
-std::string hlo_text(const Program& tensor_graph) {
-  return HloWriter(tensor_graph).run();
+std::string hlo_text(const Program& tensor_graph, const DeviceTypes& types) {
+  return HloWriter(tensor_graph, types).run();
 }
 
 }  // namespace runner::backends::tpu

@@ -118,6 +118,29 @@ ENTRY %SyncTensorsGraph.19 (p0.3: f32[2,3], p1.5: f32[2,3], p2.14: f32[2]) -> (f
 }
 
 // As torch_xla does it in the first step: zeros are made in the graph, and there is no former value to write over.
+// The same nodes: a float is what the device has for it, and a cast between types that it has one for is none.
+TEST(TensorGraph, IsShownInTheTypesOfTheDevice) {
+  Flat flat = sgd_step();
+  const Value wide = ops::cast(flat.batch({2, 3}), DType::kF64);
+  flat.program.output("sum", ops::sum(wide).id);
+  const Program graph = tensor_graph(identity_of(flat), layer());
+  const auto counts = [&](const DeviceTypes& types) {
+    const std::string ir = ir_text(graph, types), hlo = hlo_text(graph, types);
+    EXPECT_EQ(count(ir, "\n  %"), graph.size()) << ir;
+    EXPECT_EQ(count(ir, "xla::cast"), 1) << ir;
+    EXPECT_EQ(count(ir, "f32\\[") == 0, count(hlo, "f32\\[") == 0) << ir << hlo;
+    return std::array{count(hlo, "f64\\["), count(hlo, "f32\\["), count(hlo, " convert\\(")};
+  };
+  const auto plain = counts(kFullTypes), bf16 = counts(kBf16Types), downcast = counts(kDowncastBf16Types);
+  EXPECT_EQ(bf16, (std::array<int64_t, 3>{0, 0, 0}));
+  EXPECT_EQ(downcast, (std::array<int64_t, 3>{0, plain[0], 1})) << "f32 where f64 was";
+  EXPECT_EQ(plain[2], 1);
+  EXPECT_NE(ir_text(graph, kBf16Types).find("bf16[] prim::Constant(), xla_shape=bf16[], value=0.1001\n"),
+            std::string::npos)
+      << "what a bf16 holds of 0.1";
+  EXPECT_NE(hlo_text(graph, kBf16Types).find("= bf16[] constant(0.1001)\n"), std::string::npos);
+}
+
 TEST(TensorGraph, MakesStatesThatDoNotExistYet) {
   const auto step = [](std::vector<int32_t> absent) {
     Flat flat;

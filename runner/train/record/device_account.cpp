@@ -32,8 +32,8 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
           .least_ns = nanoseconds(graph.prediction.least_seconds),
           .most_ns = nanoseconds(graph.prediction.most_seconds),
           .formula = graph.prediction.formula,
-          .ir = backends::tpu::ir_text(*graph.tensors),
-          .hlo = backends::tpu::hlo_text(*graph.tensors)};
+          .ir = backends::tpu::ir_text(*graph.tensors, graph.types),
+          .hlo = backends::tpu::hlo_text(*graph.tensors, graph.types)};
 }
 
 }  // namespace
