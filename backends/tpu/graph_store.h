@@ -17,6 +17,8 @@ class GraphStore {
   // The entry of what was compiled from exactly these bytes; none: there is none.  Throws Error(kData) where it is not
   // as it was put.
   virtual std::optional<std::vector<std::byte>> find(EntryBytes made_from) = 0;
+  // Of the entry, as messages name it: "entry 3f2a… of runner.db".
+  virtual std::string name_of(EntryBytes made_from) const = 0;
   // Keeps an entry, in place of the one that there was.
   virtual void put(EntryBytes made_from, EntryBytes entry) = 0;
 };

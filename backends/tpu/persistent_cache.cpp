@@ -1,5 +1,7 @@
 #include "backends/tpu/persistent_cache.h"
 
+#include <fmt/format.h>
+
 #include "backends/cpu/cpu_device.h"
 
 namespace runner::backends::tpu {
@@ -13,7 +15,7 @@ PersistentCache::Found<Entry> PersistentCache::look_up(EntryBytes made_from, con
     return {read(*bytes), ""};
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kStore) throw;
-    return {std::nullopt, error.message()};
+    return {std::nullopt, fmt::format("{} is damaged: {}", store_->name_of(made_from), error.message())};
   }
 }
 

@@ -25,7 +25,7 @@ class PersistentCache {
   template <class Entry>
   struct Found {
     std::optional<Entry> entry;
-    std::string damage;  // of the entry that there is
+    std::string damage;  // "entry 3f2a… of runner.db is damaged: …"; empty: it is not, or there is none
   };
 
   struct LoadedExecutable {

@@ -29,13 +29,13 @@ namespace {
 // What it took to have something that the host runs.
 struct Making {
   int64_t ns = 0;
-  bool compiled = false;  // not all of it was in the store
-  bool damaged = false;   // since the store had it damaged
+  bool compiled = false;             // not all of it was in the store
+  std::vector<std::string> damages;  // since the store had these damaged
 
   void add(const Making& other) {
     ns += other.ns;
     compiled |= other.compiled;
-    damaged |= other.damaged;
+    damages.insert(damages.end(), other.damages.begin(), other.damages.end());
   }
 };
 
@@ -102,7 +102,9 @@ class TpuExecutable : public Executable {
 };
 
 // Beyond these a trace that is not cut deserves a word, and is cut.
-constexpr int64_t kLongTrace = 100;     // batches
+constexpr int64_t kLongTrace = 100;  // batches
+constexpr std::string_view kHowToCut =
+    "call acc:mark_step() behind each optimizer step, or leave out tpu.auto_mark_step: false";
 constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 
 // What the host has done of a trace since the last cut.
@@ -166,12 +168,10 @@ class EmulatedTpu : public TpuDevice {
     for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
     const int64_t begin = monotonic_ns();
     PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors_);
-    if (!found.entry) {
-      if (!found.damage.empty()) tell_of_damage("a step", found.damage);
-      return compiled_graph(program, graph, !found.damage.empty());
-    }
+    if (!found.entry) return compiled_graph(program, graph, found.damage);
     for (std::string& text : found.entry->warnings) add_warning(std::move(text));
-    return std::make_shared<TpuExecutable>(std::move(found.entry->host), Making{.ns = monotonic_ns() - begin}, graph);
+    const Making making{.ns = monotonic_ns() - begin, .compiled = false, .damages = {}};
+    return std::make_shared<TpuExecutable>(std::move(found.entry->host), making, graph);
   }
 
   bool keeps_graphs() const override { return options_.keeps_account; }
@@ -256,21 +256,23 @@ class EmulatedTpu : public TpuDevice {
 
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
 
-  std::shared_ptr<Executable> compiled_graph(const Program& program, const Program& graph, bool damaged) {
+  // `damage`: of the entry that the store has of it; empty: of none.
+  std::shared_ptr<Executable> compiled_graph(const Program& program, const Program& graph, const std::string& damage) {
     const int64_t begin = monotonic_ns();
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
     const ToldCompilation told(listener_, what_of(identity));
     std::shared_ptr<Executable> host = host_->compile(in_numbers_of_device(program));
     const LoweredGraph lowered(identity, state_tensors_);
     std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
-    const Making making{.ns = monotonic_ns() - begin, .compiled = true, .damaged = damaged};
+    Making making{.ns = monotonic_ns() - begin, .compiled = true, .damages = {}};
+    if (!damage.empty()) making.damages.push_back(damage);
     if (stored_.is_on()) stored_.keep(program, graph, state_tensors_, {image_of(*host), warnings});
     for (std::string& text : warnings) add_warning(std::move(text));
     return std::make_shared<TpuExecutable>(std::move(host), making, graph);
   }
 
-  void tell_of_damage(std::string_view what, const std::string& damage) {
-    add_warning(fmt::format("tpu.persistent_cache: an entry of {} is damaged ({}); it is compiled anew", what, damage));
+  void tell_of_damage(const std::string& damage, const GraphKey& graph) {
+    add_warning(fmt::format("tpu.persistent_cache: {}; graph {} is compiled anew", damage, graph.to_string()));
   }
 
   // Empty where nobody listens.
@@ -312,17 +314,27 @@ class EmulatedTpu : public TpuDevice {
     const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kPart);
     uncut_.batches = arguments.step - uncut_.batch + 1;
     if (uncut_.batches == kLongTrace) warn_of_growth();
-    if (pending_.nodes() > kMostNodes) cut();
+    if (pending_.nodes() > kMostNodes) cut_what_is_too_long();
     return ticket;
+  }
+
+  void cut_what_is_too_long() {
+    if (!std::exchange(warned_of_length_, true)) {
+      add_warning(fmt::format(
+          "the graph of batches {} to {} has {} nodes, and is cut behind them: no graph grows beyond {} nodes; {}",
+          uncut_.batch, uncut_.batch + uncut_.batches - 1, pending_.nodes(), kMostNodes,
+          options_.batches_between_cuts > 0 ? "lower tpu.batches_per_execution" : kHowToCut));
+    }
+    warned_of_growth_ = true;  // which asks for the same
+    cut();
   }
 
   void warn_of_growth() {
     if (options_.batches_between_cuts > 0 || std::exchange(warned_of_growth_, true)) return;
     add_warning(
         fmt::format("{} batches from {} on were traced without a cut, and the graph has {} nodes: it grows until "
-                    "acc:mark_step() is called; call it behind each optimizer step, or leave out "
-                    "tpu.auto_mark_step: false",
-                    uncut_.batches, uncut_.batch, pending_.nodes()));
+                    "a step is marked; {}",
+                    uncut_.batches, uncut_.batch, pending_.nodes(), kHowToCut));
   }
 
   void cut() {
@@ -335,6 +347,7 @@ class EmulatedTpu : public TpuDevice {
 
   Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
     const GraphKey key = key_of(identity);
+    for (const std::string& damage : making.damages) tell_of_damage(damage, key);
     if (Graph* const known = cache_.find(key, identity)) {
       metrics_.count(Counter::kCachedCompile);
       return *known;
@@ -345,6 +358,7 @@ class EmulatedTpu : public TpuDevice {
     graph.identity = std::move(identity);
     graph.first_step = step;
     graph.tensors = std::make_shared<const Program>(tensor_graph(graph.identity, state_tensors_));
+    graph.types = options_.hardware.types;
     graph.size = size_of(*graph.tensors);
     graph.work = traced_work(*graph.tensors, options_.hardware.types);
     if (stored_.is_on() && takes_from_store(graph, making)) return cache_.add(std::move(graph));
@@ -357,9 +371,9 @@ class EmulatedTpu : public TpuDevice {
     const int64_t begin = monotonic_ns();
     PersistentCache::Found<GraphPrediction> found;
     if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
-    if (!found.damage.empty()) tell_of_damage("a graph", found.damage);
+    if (!found.damage.empty()) tell_of_damage(found.damage, graph.key);
     if (!found.entry) {
-      const bool damaged = making.damaged || !found.damage.empty();
+      const bool damaged = !making.damages.empty() || !found.damage.empty();
       metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
       return false;
     }
@@ -408,7 +422,7 @@ class EmulatedTpu : public TpuDevice {
   int64_t batches_ = 0, newest_step_ = 0;  // of training
   PendingTrace pending_{rules_};
   Uncut uncut_;
-  bool warned_of_growth_ = false;
+  bool warned_of_growth_ = false, warned_of_length_ = false;
   StateTensors state_tensors_;
   std::set<std::string> given_;        // as warnings, ever
   std::vector<std::string> warnings_;  // that nobody has taken yet

@@ -1,6 +1,7 @@
 // Graphs that another device has compiled: what is found, what it counts as, and what damage does.
 #include <map>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/graph/ops.h"
@@ -21,6 +22,9 @@ class MapStore : public GraphStore {
     const auto found = entries.find(Bytes(made_from.begin(), made_from.end()));
     if (found == entries.end()) return std::nullopt;
     return found->second;
+  }
+  std::string name_of(EntryBytes made_from) const override {
+    return fmt::format("entry of {} bytes", made_from.size());
   }
   void put(EntryBytes made_from, EntryBytes entry) override {
     entries[Bytes(made_from.begin(), made_from.end())] = Bytes(entry.begin(), entry.end());
@@ -44,7 +48,7 @@ Program step_of(int64_t rows) {
 struct Outcome {
   std::map<std::string, int64_t> counters, metrics;
   std::vector<std::string> warnings;
-  std::vector<std::string> causes;
+  std::vector<std::string> causes, keys;
   float sum = 0;
 };
 
@@ -70,7 +74,10 @@ Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5
   for (const CounterSnapshot& counter : snapshot.counters) outcome.counters[counter.name] = counter.value;
   for (const MetricSnapshot& metric : snapshot.metrics) outcome.metrics[metric.name] = metric.count;
   outcome.warnings = device->take_warnings();
-  for (const Graph& graph : device->graphs()) outcome.causes.push_back(graph.cause);
+  for (const Graph& graph : device->graphs()) {
+    outcome.causes.push_back(graph.cause);
+    outcome.keys.push_back(graph.key.to_string());
+  }
   return outcome;
 }
 
@@ -132,7 +139,10 @@ TEST(TpuPersistentCache, DamageIsToldOfAndRepaired) {
       expect_counts(outcome, kFailure);
       EXPECT_EQ(outcome.sum, reference.sum);
       ASSERT_EQ(outcome.warnings.size(), 1U);
-      EXPECT_EQ(outcome.warnings[0].find("tpu.persistent_cache: an entry of a "), 0U) << outcome.warnings[0];
+      const std::string begin = fmt::format("tpu.persistent_cache: entry of {} bytes is damaged: ", made_from.size());
+      EXPECT_TRUE(outcome.warnings[0].starts_with(begin)) << outcome.warnings[0];
+      EXPECT_TRUE(outcome.warnings[0].ends_with("; graph " + outcome.keys.at(0) + " is compiled anew"))
+          << outcome.warnings[0];
       EXPECT_EQ(store.entries, good.entries);
       expect_counts(train(&store), kHit);
     }

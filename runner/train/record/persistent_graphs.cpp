@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace runner::train {
 
 PersistentGraphs::PersistentGraphs(std::filesystem::path store, std::string binary)
@@ -16,6 +18,10 @@ std::optional<std::vector<std::byte>> PersistentGraphs::find(backends::tpu::Entr
   std::optional<std::vector<std::byte>> entry = store::find_compiled_graph(*store_, key);
   if (entry) gathered_.used.push_back(key);
   return entry;
+}
+
+std::string PersistentGraphs::name_of(backends::tpu::EntryBytes made_from) const {
+  return fmt::format("entry {} of {}", hex(key_of(made_from)), path_.string());
 }
 
 void PersistentGraphs::put(backends::tpu::EntryBytes made_from, backends::tpu::EntryBytes entry) {

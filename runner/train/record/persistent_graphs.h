@@ -20,6 +20,7 @@ class PersistentGraphs : public backends::tpu::GraphStore {
 
   // Throws Error(kData) for a damaged entry and Error(kStore) where the file cannot be used.
   std::optional<std::vector<std::byte>> find(backends::tpu::EntryBytes made_from) override;
+  std::string name_of(backends::tpu::EntryBytes made_from) const override;
   void put(backends::tpu::EntryBytes made_from, backends::tpu::EntryBytes entry) override;
 
   // What is new since the last call.
