@@ -41,15 +41,15 @@ class Faults : public ::testing::Test {
     return false;
   }
 
-  // Records a run with points and states.  `again`: what fails is tried once more and must work then.
-  Promised record(bool again) {
+  // Records a run with so many blocks of points and states.  `again`: what fails is tried once more and must work then.
+  Promised record(bool again, int64_t blocks = 3) {
     Promised promised;
     std::optional<Store> store;
     if (!attempt(again, [&] { store.emplace(Store::open(path, Access::kWrite)); })) return promised;
     RunWriter writer(std::move(*store), info, {.flush_every = 1h, .state_chunk_bytes = 2000});
     promised.run = attempt(again, [&] { writer.wait_until_recorded(); });
     const SeriesIndex loss = writer.series("loss");
-    for (int64_t block = 0; block < 3; ++block) {
+    for (int64_t block = 0; block < blocks; ++block) {
       for (int64_t step = 300 * block + 1; step <= 300 * (block + 1); ++step) writer.push(loss, step, loss_of(step));
       if (attempt(again, [&] { writer.flush(); })) promised.points = 300 * (block + 1);
       attempt(again, [&] {
@@ -118,21 +118,35 @@ class Faults : public ::testing::Test {
     }
   }
 
-  // Repeats record() with the n-th operation failing, for every n that there is.
-  void sweep(FaultVfs::Plan plan) {
+  void remove_store() {
+    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path.string() + suffix);
+    info = sample_run();
+  }
+
+  // Repeats record() with the n-th operation failing, for every n that there is.  `from`: a store to begin with; empty:
+  // it is to be made.
+  int64_t sweep(FaultVfs::Plan plan, const fs::path& from, int64_t blocks) {
     int64_t n = 0;
     for (bool fired = true; fired && !HasFailure();) {
       SCOPED_TRACE(fmt::format("operation {} fails", ++n));
-      for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path.string() + suffix);
-      info = sample_run();
+      remove_store();
+      if (!from.empty()) fs::copy_file(from, path);
       plan.fail_at = n;
       vfs.arm(plan);
-      const Promised promised = record(/*again=*/!plan.for_good);
+      const Promised promised = record(/*again=*/!plan.for_good, blocks);
       fired = vfs.fired();
       vfs.disarm();
       verify(promised);
     }
-    EXPECT_GT(n, 100);  // the sweep has seen the whole run
+    return n;
+  }
+
+  // To make a store takes most of a short run's time: so once where it is made, and once where it is there.
+  void sweep(const FaultVfs::Plan& plan) {
+    const fs::path made = folder / "made.db";
+    { Store::open(made, Access::kWrite); }
+    EXPECT_GT(sweep(plan, {}, /*blocks=*/0), 30);
+    EXPECT_GT(sweep(plan, made, /*blocks=*/3), 100);  // they have seen the whole run
   }
 
   TempFolder folder;
@@ -154,8 +168,7 @@ TEST_F(Faults, ADiskThatBreaksForGoodKeepsWhatWasCommitted) {
 TEST_F(Faults, ADiskOfAnySizeKeepsWhatWasCommitted) {
   for (int64_t budget = 0; budget < 400'000; budget += 7'777) {
     SCOPED_TRACE(fmt::format("{} bytes", budget));
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path.string() + suffix);
-    info = sample_run();
+    remove_store();
     vfs.arm({.budget = budget});
     const Promised promised = record(/*again=*/false);
     vfs.disarm();
