@@ -65,7 +65,7 @@ TEST(TpuGeneration, VectorUnits) {
 }
 
 TEST(TpuGeneration, IsDocumentedAsItIs) {
-  std::ifstream file(RUNNER_SOURCE_DIR "/docs/tpu.md");
+  std::ifstream file(RUNNER_SOURCE_DIR "/docs/tpu-model.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (int i = 0; i < kGenerationCount; ++i) {
     const GenerationRow& row = row_of(static_cast<Generation>(i));
