@@ -226,11 +226,12 @@ class Binder {
       const Field& field = find_fields(condition.path)[0];
       const YamlNode* chosen = written(condition.path);
       const std::string_view name = chosen != nullptr ? std::string_view(chosen->text) : field.defaults.back().value;
-      const bool included = report_.source(member.place.source).kind() == OriginKind::kInclude;
+      const SourceText& source = report_.source(member.place.source);
+      const bool elsewhere = source.kind() == OriginKind::kInclude || source.is_recorded();
       report_.add(
           ErrorId::kIgnoredOption, member.place, path,
           fmt::format("{} is ignored with {}: {}", path, condition.path, name),
-          fmt::format("{}; it goes with {}: {}", included ? "write " + path + ": null to take it back" : "remove it",
+          fmt::format("{}; it goes with {}: {}", elsewhere ? "write " + path + ": null to take it back" : "remove it",
                       condition.path, join_or(values)));
       return;
     }

@@ -1,6 +1,8 @@
 #include "schema/resume_check.h"
 
+#include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "schema/field_words.h"
 
@@ -21,6 +23,11 @@ bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
   return both && *after->value.integer() > *before->value.integer();
 }
 
+// A key of one backend alone, such as downcast_bf16: it goes with that.
+bool is_of_a_backend(const Field& field) {
+  return std::ranges::find(field.when, std::string_view("backend"), &Condition::path) != field.when.end();
+}
+
 }  // namespace
 
 std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const ReadResult& after) {
@@ -36,6 +43,7 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     if (was == nullptr && is->value == after.default_of(*is->field)) continue;
     const Field& field = *(is != nullptr ? is : was)->field;
     if (may_change(field, was, is)) continue;
+    if (is == nullptr && is_of_a_backend(field)) continue;
     // It went because of the one that excludes it, which is reported.
     if (is == nullptr && !field.excludes.empty() && after.find(child_path(field.parent, field.excludes)) != nullptr)
       continue;

@@ -1,6 +1,7 @@
 #include "store/device_account.h"
 
-#include <algorithm>
+#include <span>
+#include <string>
 
 #include "store/sqlite.h"
 
@@ -11,19 +12,32 @@ constexpr const char* kColumns =
     "no, key, first_step, cause, file, line, nodes, inputs, outputs, donated, compile_ns, executions, hbm_bytes, "
     "flops, bytes, unpadded_bytes, padded_bytes, least_ns, most_ns, formula";
 
-void put_graphs(Database& database, const RunHandle& run, const std::vector<GraphRow>& graphs) {
-  Statement(database, "DELETE FROM graph WHERE run_id = ?1 AND attempt = ?2").bind(run.id, run.attempt).run();
+int64_t count_graphs(Database& database, const RunHandle& run) {
+  Statement count(database, "SELECT count(*) FROM graph WHERE run_id = ?1 AND attempt = ?2");
+  count.bind(run.id, run.attempt).step();
+  return count.int64(0);
+}
+
+void update_graphs(Database& database, const RunHandle& run, std::span<const GraphRow> graphs) {
+  Statement update(database,
+                   "UPDATE graph SET executions = ?4 WHERE run_id = ?1 AND attempt = ?2 AND no = ?3 AND "
+                   "executions <> ?4");
+  int64_t no = 0;
+  for (const GraphRow& graph : graphs) update.bind(run.id, run.attempt, ++no, graph.executions).run();
+}
+
+// `no`: of the graph before them.
+void insert_graphs(Database& database, const RunHandle& run, int64_t no, std::span<const GraphRow> graphs) {
   Statement insert(database, fmt::format("INSERT INTO graph(run_id, attempt, {}, ir, hlo) VALUES(?1, ?2, ?3, ?4, ?5, "
                                          "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "
                                          "?22, ?23, ?24)",
                                          kColumns));
-  int64_t no = 0;
   for (const GraphRow& graph : graphs) {
     insert
         .bind(run.id, run.attempt, ++no, graph.key, graph.first_step, graph.cause, graph.file, graph.line, graph.nodes,
               graph.inputs, graph.outputs, graph.donated, graph.compile_ns, graph.executions, graph.hbm_bytes,
               graph.flops, graph.bytes, graph.unpadded_bytes, graph.padded_bytes, graph.least_ns, graph.most_ns,
-              graph.formula, graph.ir, graph.hlo)
+              graph.formula, graph.texts->ir, graph.texts->hlo)
         .run();
   }
 }
@@ -41,8 +55,8 @@ GraphRow graph_in(const Statement& row, bool texts) {
     *number = row.int64(column++);
   graph.formula = row.text(column++);
   if (texts) {
-    graph.ir = row.text(column++);
-    graph.hlo = row.text(column);
+    const std::string ir = row.text(column++);
+    graph.texts = std::make_shared<const GraphTexts>(GraphTexts{ir, row.text(column)});
   }
   return graph;
 }
@@ -51,10 +65,19 @@ GraphRow graph_in(const Statement& row, bool texts) {
 
 void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account) {
   Database& database = store.database();
-  put_graphs(database, run, account.graphs);
+  const int64_t known = count_graphs(database, run);
+  const std::span<const GraphRow> graphs(account.graphs);
+  update_graphs(database, run, graphs.first(static_cast<size_t>(known)));
+  insert_graphs(database, run, known, graphs.subspan(static_cast<size_t>(known)));
   Statement(database, "INSERT OR REPLACE INTO device_metrics(run_id, attempt, json) VALUES(?1, ?2, ?3)")
       .bind(run.id, run.attempt, account.metrics_json)
       .run();
+}
+
+std::string newest_device_metrics(Store& store, int64_t run_id) {
+  Statement metrics(store.database(),
+                    "SELECT json FROM device_metrics WHERE run_id = ?1 ORDER BY attempt DESC LIMIT 1");
+  return metrics.bind(run_id).step() ? metrics.text(0) : "";
 }
 
 std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts) {

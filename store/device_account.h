@@ -1,16 +1,21 @@
 // What a device that keeps account of graphs - the emulated TPU - has compiled and counted, by attempt.
 //
-// The account of an attempt is written as a whole in place of the one before it: at its states, and at its end.  Thread
-// safety: as the Store given.
+// The account of an attempt is written at its states, and at its end: it grows, and what was written of a graph stays,
+// but for its executions.  Thread safety: as the Store given.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "store/run_store.h"
 
 namespace runner::store {
+
+struct GraphTexts {
+  std::string ir, hlo;
+};
 
 struct GraphRow {
   std::string key;
@@ -25,7 +30,7 @@ struct GraphRow {
   int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors at the peak
   int64_t least_ns = 0, most_ns = 0;             // predicted
   std::string formula;
-  std::string ir, hlo;
+  std::shared_ptr<const GraphTexts> texts = {};  // null: they were not asked for
 };
 
 struct DeviceAccount {
@@ -34,10 +39,12 @@ struct DeviceAccount {
   std::string metrics_json;
 };
 
-// Inside a transaction.
+// Inside a transaction.  What the attempt had before are the first graphs of `account`.
 void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account);
 
 // By attempt; none for attempts on other devices.  `texts`: with IR and HLO.
 std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts = false);
+// Of the newest attempt on such a device; empty: there is none.
+std::string newest_device_metrics(Store& store, int64_t run_id);
 
 }  // namespace runner::store

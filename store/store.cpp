@@ -130,9 +130,7 @@ bool has_log(const fs::path& path) {
 }
 
 void check_exists(const fs::path& path) {
-  std::error_code error;
-  const bool is_file = fs::is_regular_file(path, error);
-  if (store_exists(path) && !(is_file && fs::file_size(path, error) == 0)) return;
+  if (store_exists(path)) return;
   fail(ErrorKind::kStore, "there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
        path.string());
 }
@@ -183,7 +181,8 @@ std::unique_ptr<Database> open_guard(const fs::path& path) {
 
 bool store_exists(const fs::path& path) {
   std::error_code error;
-  return fs::exists(path, error);
+  const bool is_empty = fs::is_regular_file(path, error) && fs::file_size(path, error) == 0;
+  return !is_empty && fs::exists(path, error);
 }
 
 Store::Store(fs::path path, Access access) : path_(std::move(path)), access_(access) {}

@@ -56,7 +56,7 @@ class Store {
   int64_t checkpointed_at_ = 0;      // length of the log, in pages, at the last checkpoint
 };
 
-// True if `path` names a file.  Says nothing about what is in it.
+// Whether there is something, not what it is.  An empty file is no store: another process may be making one of it.
 bool store_exists(const std::filesystem::path& path);
 
 }  // namespace runner::store

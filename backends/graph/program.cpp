@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include <fmt/format.h>
+
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 
@@ -17,19 +19,16 @@ double unpack_f64(int64_t bits) {
 
 namespace {
 
-// Two lanes of multiply-and-rotate (the mixing step of MurmurHash3's 128-bit form, public domain).
-void mix(ProgramHash& hash, uint64_t word) {
-  hash.lo = std::rotl(hash.lo ^ (word * 0x87c37b91114253d5ull), 27) * 5 + 0x52dce729u;
-  hash.hi = std::rotl(hash.hi ^ (word * 0x4cf5ad432745937full), 31) * 5 + 0x38495ab5u;
-  hash.hi += hash.lo;
-}
-
 void mix_type(ProgramHash& hash, const TensorType& type) {
-  mix(hash, static_cast<uint64_t>(type.dtype) | static_cast<uint64_t>(type.shape.rank()) << 8);
-  for (const int64_t dim : type.shape.dims()) mix(hash, static_cast<uint64_t>(dim));
+  hash.mix(static_cast<uint64_t>(type.dtype) | static_cast<uint64_t>(type.shape.rank()) << 8);
+  for (const int64_t dim : type.shape.dims()) hash.mix(static_cast<uint64_t>(dim));
 }
 
 }  // namespace
+
+std::string ProgramHash::to_string() const {
+  return fmt::format("{:016x}{:016x}", hi, lo);
+}
 
 Program Program::like(const Program& from) {
   Program program;
@@ -91,10 +90,10 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
   attr_pool_.insert(attr_pool_.end(), attrs.begin(), attrs.end());
   nodes_.push_back(node);
 
-  mix(node_hash_, static_cast<uint64_t>(op) | static_cast<uint64_t>(operands.size()) << 8 | attrs.size() << 32);
+  node_hash_.mix(static_cast<uint64_t>(op) | static_cast<uint64_t>(operands.size()) << 8 | attrs.size() << 32);
   mix_type(node_hash_, node.type);
-  for (const ValueId operand : operands) mix(node_hash_, static_cast<uint64_t>(operand));
-  for (const int64_t attr : attrs) mix(node_hash_, static_cast<uint64_t>(attr));
+  for (const ValueId operand : operands) node_hash_.mix(static_cast<uint64_t>(operand));
+  for (const int64_t attr : attrs) node_hash_.mix(static_cast<uint64_t>(attr));
   return size() - 1;
 }
 
@@ -130,8 +129,8 @@ Program Program::without_outputs() const {
 ProgramHash Program::hash() const {
   ProgramHash hash = node_hash_;
   for (const Output& output : outputs_) {
-    mix(hash, static_cast<uint64_t>(output.value));
-    mix(hash, static_cast<uint64_t>(static_cast<int64_t>(output.state)));
+    hash.mix(static_cast<uint64_t>(output.value));
+    hash.mix(static_cast<uint64_t>(static_cast<int64_t>(output.state)));
   }
   return hash;
 }

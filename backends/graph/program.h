@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -77,7 +78,15 @@ struct Output {
 // 128 bits over structure: ops, types, operands, attributes, input kinds, outputs; never over names or source lines.
 struct ProgramHash {
   uint64_t lo = 0, hi = 0;
+
   bool operator==(const ProgramHash&) const = default;
+  // Two lanes of multiply-and-rotate (the mixing step of MurmurHash3's 128-bit form, public domain).
+  void mix(uint64_t word) {
+    lo = std::rotl(lo ^ (word * 0x87c37b91114253d5ull), 27) * 5 + 0x52dce729u;
+    hi = std::rotl(hi ^ (word * 0x4cf5ad432745937full), 31) * 5 + 0x38495ab5u;
+    hi += lo;
+  }
+  std::string to_string() const;  // 32 hexadecimal digits
 };
 
 class Program {

@@ -2,10 +2,13 @@
 //
 // A step that is found skips differentiation, passes and compilation.  A hit is verified against the recorded Program,
 // never trusted to the hash.  Source lines are not compared: submit with the lines of the recording at hand
-// (Arguments::lines).  Not thread-safe.
+// (Arguments::lines).  Beyond its capacity the step that was used longest ago is forgotten.  Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <list>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -36,42 +39,55 @@ inline uint64_t plan_key(const Program& recorded) {
 template <class Compiled, uint64_t (*key_of)(const Program&) = plan_key>
 class PlanCache {
  public:
-  // The compiled step, or what `make()` returns, kept from now on.
+  explicit PlanCache(size_t capacity = 1024) : capacity_(capacity) {}
+
+  // The compiled step, or what `make()` returns, kept from now on; it stays where it is until it is forgotten.
   template <class Make>
   Compiled& find_or_make(const Program& recorded, const StepSpecification& step, const Make& make) {
     const uint64_t key = key_of(recorded);
     const auto [first, last] = entries_.equal_range(key);
     for (auto entry = first; entry != last; ++entry) {
       if (entry->second->step != step) continue;
-      if (entry->second->recorded.same_structure(recorded)) {
+      if (entry->second->recorded->same_structure(recorded)) {
         ++counters_.hits;
-        newest_ = entry->second.get();
-        return newest_->compiled;
+        used_.splice(used_.begin(), used_, entry->second);
+        return used_.front().compiled;
       }
       ++counters_.collisions;
     }
     ++counters_.misses;
     const std::string name = fmt::format("{:016x}", key);
     const ScopedSpan span(SpanKind::kCompile, "compile", {.what = name});
-    auto entry = std::make_unique<Entry>(Entry{recorded, step, make()});
-    newest_ = entries_.emplace(key, std::move(entry))->second.get();
-    return newest_->compiled;
+    used_.push_front({key, std::make_shared<const Program>(recorded), step, make()});
+    entries_.emplace(key, used_.begin());
+    if (used_.size() > capacity_) forget_oldest();
+    return used_.front().compiled;
   }
 
-  // What was found or made last, as it was recorded when it was made; stays as long as the cache.
-  const Program& newest_recorded() const { return newest_->recorded; }
+  // What was found or made last, as it was recorded when it was made.
+  const std::shared_ptr<const Program>& newest_recorded() const { return used_.front().recorded; }
 
   const PlanCacheCounters& counters() const { return counters_; }
 
  private:
   struct Entry {
-    Program recorded;
+    uint64_t key;
+    std::shared_ptr<const Program> recorded;
     StepSpecification step;
     Compiled compiled;
   };
+  using Used = std::list<Entry>;
 
-  std::unordered_multimap<uint64_t, std::unique_ptr<Entry>> entries_;
-  Entry* newest_ = nullptr;
+  void forget_oldest() {
+    const auto oldest = std::prev(used_.end());
+    const auto [first, last] = entries_.equal_range(oldest->key);
+    entries_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == oldest; }));
+    used_.pop_back();
+  }
+
+  const size_t capacity_;
+  Used used_;  // the newest first
+  std::unordered_multimap<uint64_t, typename Used::iterator> entries_;
   PlanCacheCounters counters_;
 };
 

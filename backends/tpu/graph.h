@@ -13,12 +13,7 @@
 
 namespace runner::backends::tpu {
 
-struct GraphKey {
-  uint64_t hi = 0, lo = 0;
-
-  bool operator==(const GraphKey&) const = default;
-  std::string to_string() const;  // 32 hexadecimal digits
-};
+using GraphKey = ProgramHash;
 
 // What decides which graph an execution is.
 struct GraphIdentity {
@@ -63,7 +58,7 @@ enum class MissKind : uint8_t {
 
 struct Graph {
   GraphKey key;
-  GraphIdentity identity;
+  GraphIdentity identity;                  // empty where the cache has forgotten it
   std::shared_ptr<const Program> tensors;  // the same by tensors (tensor_graph.h): what is shown of it
   DeviceTypes types;                       // of its floats on the device
   GraphSize size;                          // of that

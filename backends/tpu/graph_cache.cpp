@@ -1,19 +1,13 @@
 #include "backends/tpu/graph_cache.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
-
-#include <fmt/format.h>
+#include <vector>
 
 namespace runner::backends::tpu {
 namespace {
 
-void mix(GraphKey& key, uint64_t word) {
-  key.lo = std::rotl(key.lo ^ (word * 0x87c37b91114253d5ull), 27) * 5 + 0x52dce729u;
-  key.hi = std::rotl(key.hi ^ (word * 0x4cf5ad432745937full), 31) * 5 + 0x38495ab5u;
-  key.hi += key.lo;
-}
+constexpr size_t kCompared = 64;  // a cause is sought among so many: to compare takes longer than to compile
 
 bool same(const GraphIdentity& a, const GraphIdentity& b) {
   return a.absent == b.absent && a.signature == b.signature &&
@@ -22,16 +16,11 @@ bool same(const GraphIdentity& a, const GraphIdentity& b) {
 
 }  // namespace
 
-std::string GraphKey::to_string() const {
-  return fmt::format("{:016x}{:016x}", hi, lo);
-}
-
 GraphKey key_of(const GraphIdentity& identity) {
-  const ProgramHash hash = identity.program->hash();
-  GraphKey key{hash.hi, hash.lo};
-  for (const int64_t word : identity.signature) mix(key, static_cast<uint64_t>(word));
-  mix(key, identity.absent.size());
-  for (const int32_t state : identity.absent) mix(key, static_cast<uint64_t>(state));
+  GraphKey key = identity.program->hash();
+  for (const int64_t word : identity.signature) key.mix(static_cast<uint64_t>(word));
+  key.mix(identity.absent.size());
+  for (const int32_t state : identity.absent) key.mix(static_cast<uint64_t>(state));
   return key;
 }
 
@@ -45,7 +34,14 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
 }
 
 MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
-  return cause_of_miss(identity, compiled_, rules_);
+  if (forgotten_.contains(key_of(identity)))
+    return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
+  std::vector<const GraphIdentity*> newest;
+  for (const Graph* const graph : used_) {
+    if (newest.size() == kCompared) break;
+    newest.push_back(&graph->identity);
+  }
+  return cause_of_miss(identity, newest, rules_);
 }
 
 Graph& GraphCache::add(Graph graph) {
@@ -58,12 +54,17 @@ Graph& GraphCache::add(Graph graph) {
   compiled_.push_back(std::move(graph));
   used_.push_front(&compiled_.back());
   entries_.emplace(used_.front()->key, used_.begin());
-  if (used_.size() > capacity_) {
-    const auto [first, last] = entries_.equal_range(used_.back()->key);
-    entries_.erase(std::find_if(first, last, [&](const auto& each) { return *each.second == used_.back(); }));
-    used_.pop_back();
-  }
+  if (used_.size() > capacity_) forget_oldest();
   return compiled_.back();
+}
+
+void GraphCache::forget_oldest() {
+  Graph* const oldest = used_.back();
+  const auto [first, last] = entries_.equal_range(oldest->key);
+  entries_.erase(std::find_if(first, last, [&](const auto& each) { return *each.second == oldest; }));
+  used_.pop_back();
+  forgotten_.insert(oldest->key);
+  oldest->identity = {};
 }
 
 }  // namespace runner::backends::tpu

@@ -2,14 +2,14 @@
 //
 // The key covers the traced Program, roots included, which numbers are baked into it or equal (scalar_signature.h), and
 // which states it makes itself because they do not exist yet.  What is found is compared, never trusted to the key.
-// Beyond its capacity the graph that was used longest ago is forgotten, and compiled again when it comes back.  Not
-// thread-safe.
+// Beyond its capacity the graph that was used longest ago is forgotten, and compiled again when it comes back; what is
+// shown of it stays.  Not thread-safe.
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <list>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backends/tpu/graph.h"
 #include "backends/tpu/miss_cause.h"
@@ -25,7 +25,7 @@ class GraphCache {
 
   // Null: it must be compiled.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
-  // Why there is no such graph.
+  // Why there is no such graph: in what it differs from the nearest of those that were used last.
   MissCause cause_of(const GraphIdentity& identity) const;
   // Keeps a graph; unless it comes from a store, its cause is found here, before it is among the others.
   Graph& add(Graph graph);
@@ -34,6 +34,8 @@ class GraphCache {
   const std::deque<Graph>& compiled() const { return compiled_; }
 
  private:
+  void forget_oldest();
+
   struct KeyHash {
     size_t operator()(const GraphKey& key) const { return key.lo; }
   };
@@ -43,6 +45,7 @@ class GraphCache {
   std::deque<Graph> compiled_;
   std::list<Graph*> used_;  // the newest first
   std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
+  std::unordered_set<GraphKey, KeyHash> forgotten_;
 };
 
 }  // namespace runner::backends::tpu

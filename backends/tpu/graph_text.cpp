@@ -132,11 +132,13 @@ class HloWriter {
     if (op == Op::kInput) return parameter(id);
     if (op == Op::kConstant) return constant(id);
     if (op == Op::kRelu) return relu(id);
+    if (op == Op::kExpand) return expand(id);
     if (op == Op::kCast && keeps_type(id)) return static_cast<void>(name(id) = name(program_.operands(id)[0]));
     const std::string_view opcode = names_of(op).hlo;
     std::vector<std::string> operands;
     for (const ValueId operand : program_.operands(id)) operands.push_back(typed(operand));
     if (is_reduction(op)) operands.push_back(scalar(initial_of(op), type(id).dtype));
+    if (op == Op::kPad) operands.push_back(scalar("0", type(id).dtype));
     name(id) = fresh(opcode.empty() ? "custom-call" : opcode);
     line(name(id), type(id),
          fmt::format("{}({}){}", opcode.empty() ? "custom-call" : opcode, fmt::join(operands, ", "), details(id)));
@@ -175,6 +177,30 @@ class HloWriter {
     line(name(id), made, fmt::format("maximum({}, {} %{})", typed(program_.operands(id)[0]), shape_text(made), zeros));
   }
 
+  // HLO stretches no axis: one of size 1 is dropped, and made anew.
+  void expand(ValueId id) {
+    const TensorType from = type(program_.operands(id)[0]), to = type(id);
+    const int added = to.shape.rank() - from.shape.rank();
+    std::vector<int> axes;
+    std::vector<int64_t> sizes;
+    for (int axis = 0; axis < from.shape.rank(); ++axis) {
+      if (from.shape[axis] != to.shape[added + axis]) continue;
+      axes.push_back(added + axis);
+      sizes.push_back(from.shape[axis]);
+    }
+    std::string operand = typed(program_.operands(id)[0]);
+    if (const TensorType kept{from.dtype, Shape(sizes)}; kept != from) operand = reshaped(operand, kept);
+    name(id) = fresh("broadcast");
+    line(name(id), to, fmt::format("broadcast({}), dimensions={{{}}}", operand, fmt::join(axes, ",")));
+  }
+
+  // As an operand.
+  std::string reshaped(const std::string& operand, const TensorType& type) {
+    const std::string made = fresh("reshape");
+    line(made, type, fmt::format("reshape({})", operand));
+    return fmt::format("{} %{}", shape_text(type), made);
+  }
+
   std::string details(ValueId id) {
     const Op op = program_.node(id).op;
     const std::span<const int64_t> attrs = program_.attrs(id);
@@ -191,7 +217,6 @@ class HloWriter {
         return fmt::format(", dimensions={{{}}}, to_apply=%{}", fmt::join(attrs, ","), computation(op, type(id).dtype));
       case Op::kAllReduce: return fmt::format(", to_apply=%{}", computation(Op::kSum, type(id).dtype));
       case Op::kPermute: return fmt::format(", dimensions={{{}}}", fmt::join(attrs, ","));
-      case Op::kExpand: return broadcast_axes(id);
       case Op::kSlice: return ", slice=" + slices_text(attrs);
       case Op::kPad: return padding(attrs);
       case Op::kConcat: return fmt::format(", dimensions={{{}}}", attrs[0]);
@@ -199,13 +224,6 @@ class HloWriter {
       default: break;
     }
     return names_of(op).hlo.empty() ? fmt::format(", custom_call_target=\"{}\"", names_of(op).ir) : "";
-  }
-
-  std::string broadcast_axes(ValueId id) const {
-    const int to = type(id).shape.rank(), from = type(program_.operands(id)[0]).shape.rank();
-    std::vector<int> axes;
-    for (int axis = to - from; axis < to; ++axis) axes.push_back(axis);
-    return fmt::format(", dimensions={{{}}}", fmt::join(axes, ","));
   }
 
   static std::string padding(std::span<const int64_t> attrs) {

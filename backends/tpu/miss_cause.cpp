@@ -7,25 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/difference.h"
 #include "backends/graph/print.h"
 #include "backends/graph/type_text.h"
 #include "backends/tpu/scalar_signature.h"
 
 namespace runner::backends::tpu {
 namespace {
-
-bool same_node(const Program& a, const Program& b, ValueId id) {
-  const Node &x = a.node(id), &y = b.node(id);
-  return x.op == y.op && x.type == y.type && std::ranges::equal(a.operands(id), b.operands(id)) &&
-         std::ranges::equal(a.attrs(id), b.attrs(id));
-}
-
-ValueId common_beginning(const Program& a, const Program& b) {
-  const ValueId end = std::min(a.size(), b.size());
-  ValueId id = 0;
-  while (id < end && same_node(a, b, id)) ++id;
-  return id;
-}
 
 // The same ops on the same values, whatever their shapes and attributes.
 bool same_ops(const Program& a, const Program& b) {
@@ -49,7 +37,7 @@ struct Nearness {
 
 Nearness nearness(const GraphIdentity& a, const GraphIdentity& b) {
   const Program &x = *a.program, &y = *b.program;
-  return {x.same_structure(y), same_ops(x, y), common_beginning(x, y), a.absent == b.absent};
+  return {x.same_structure(y), same_ops(x, y), first_difference(x, y), a.absent == b.absent};
 }
 
 std::string name_of_state(const Program& program, int32_t state) {
@@ -107,7 +95,7 @@ std::string number_cause(const TracedScalar* before, const TracedScalar* now, co
 
 MissCause scalar_cause(const GraphIdentity& before, const GraphIdentity& now, const ScalarRules& rules) {
   Difference found = difference(before.scalars, now.scalars, rules);
-  if (found.text.empty()) return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
+  if (found.text.empty()) return {"the user's part of the step is known, the engine's is not", {}, MissKind::kNumber};
   const Origin origin = found.scalar < now.scalars.size() ? now.scalars[found.scalar].origin : kNoOrigin;
   const SourceLines& lines = now.program->lines();
   return {std::move(found.text), lines.has(origin) ? lines.at(origin) : SourceMark{}, MissKind::kNumber};
@@ -115,7 +103,7 @@ MissCause scalar_cause(const GraphIdentity& before, const GraphIdentity& now, co
 
 // `same`: the ops are.
 MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same, const ScalarRules& rules) {
-  const ValueId differs = common_beginning(*before.program, *now.program);
+  const ValueId differs = first_difference(*before.program, *now.program);
   const bool within = differs < std::min(before.program->size(), now.program->size());
   std::string number = within ? number_cause(number_at(before, differs), number_at(now, differs), rules) : "";
   if (!number.empty()) return {std::move(number), now.program->mark_of(differs), MissKind::kNumber};
@@ -131,14 +119,15 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now,
 
 }  // namespace
 
-MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled, const ScalarRules& rules) {
+MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
+                        const ScalarRules& rules) {
   const GraphIdentity* nearest = nullptr;
   std::optional<Nearness> best;
-  for (const Graph& other : compiled) {
-    const Nearness near = nearness(graph, other.identity);
-    if (best && near < *best) continue;
+  for (const GraphIdentity* const other : others) {
+    const Nearness near = nearness(graph, *other);
+    if (best && !(*best < near)) continue;
     best = near;
-    nearest = &other.identity;
+    nearest = other;
   }
   if (nearest == nullptr) return {"the first graph", {}, MissKind::kFirst};
   if (!best->structure) return structure_cause(*nearest, graph, best->ops, rules);

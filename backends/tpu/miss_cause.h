@@ -1,7 +1,7 @@
 // Why a graph had to be compiled: how it differs from the nearest one that had been.
 #pragma once
 
-#include <deque>
+#include <span>
 #include <string>
 
 #include "backends/tpu/graph.h"
@@ -14,8 +14,9 @@ struct MissCause {
   MissKind kind = MissKind::kStructure;
 };
 
-// The nearest of `compiled` shares most with it: everything but numbers, then everything but states that did not exist,
-// then the order of ops, and else the longest beginning.
-MissCause cause_of_miss(const GraphIdentity& graph, const std::deque<Graph>& compiled, const ScalarRules& rules);
+// The nearest of `others` shares most with it: everything but numbers, then everything but states that did not exist,
+// then the order of ops, and else the longest beginning; of two equally near ones it is the first.  None is the same.
+MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
+                        const ScalarRules& rules);
 
 }  // namespace runner::backends::tpu

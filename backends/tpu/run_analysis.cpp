@@ -90,6 +90,7 @@ class Analysis {
   std::string read_place() const {
     const Graph* most = nullptr;
     for (const Graph& graph : graphs_) {
+      if (graph.identity.program == nullptr) continue;
       const std::span<const Output> outputs = graph.identity.program->outputs();
       const bool reads = outputs.size() == 1 && outputs[0].name == kReadOutput;
       if (reads && (most == nullptr || graph.executions > most->executions)) most = &graph;

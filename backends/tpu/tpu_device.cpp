@@ -1,6 +1,7 @@
 #include "backends/tpu/tpu_device.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -117,7 +118,7 @@ struct Uncut {
 class ToldCompilation {
  public:
   // `listener`: null, or who is told.
-  ToldCompilation(CompileListener* listener, std::string what) : listener_(listener) {
+  ToldCompilation(CompileListener* listener, std::function<std::string()> what) : listener_(listener) {
     if (listener_ != nullptr) listener_->begun(std::move(what));
   }
   ~ToldCompilation() {
@@ -215,6 +216,7 @@ class EmulatedTpu : public TpuDevice {
     if (event == HostEvent::kStepMark) metrics_.count(Counter::kMarkStep, times);
     if (event == HostEvent::kScalarRead || event == HostEvent::kFigureRead)
       metrics_.count(Counter::kLocalScalarDense, times);
+    if (event == HostEvent::kScalarRead) scalar_reads_ += times;
     if (event != HostEvent::kScalarRead) cut();
   }
 
@@ -238,7 +240,7 @@ class EmulatedTpu : public TpuDevice {
     return metrics_.snapshot();
   }
   std::vector<std::string> analysis() const override {
-    return analysis_of(cache_.compiled(), {.batches = batches_, .reads = metrics_.value(Counter::kLocalScalarDense)});
+    return analysis_of(cache_.compiled(), {.batches = batches_, .reads = scalar_reads_});
   }
   void set_listener(CompileListener& listener) override { listener_ = &listener; }
   std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
@@ -260,7 +262,7 @@ class EmulatedTpu : public TpuDevice {
   std::shared_ptr<Executable> compiled_graph(const Program& program, const Program& graph, const std::string& damage) {
     const int64_t begin = monotonic_ns();
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
-    const ToldCompilation told(listener_, what_of(identity));
+    const ToldCompilation told(listener_, [&] { return what_of(identity); });
     std::shared_ptr<Executable> host = host_->compile(in_numbers_of_device(program));
     const LoweredGraph lowered(identity, state_tensors_);
     std::vector<std::string> warnings = lowered.check_memory(options_.hardware);
@@ -275,9 +277,7 @@ class EmulatedTpu : public TpuDevice {
     add_warning(fmt::format("tpu.persistent_cache: {}; graph {} is compiled anew", damage, graph.to_string()));
   }
 
-  // Empty where nobody listens.
   std::string what_of(const GraphIdentity& graph) const {
-    if (listener_ == nullptr) return "";
     const MissCause cause = cache_.cause_of(graph);
     const std::string place = cause.line.known() ? fmt::format(" ({})", cause.line.to_string()) : "";
     return fmt::format("a graph of {} nodes: {}{}", graph.program->size(), cause.text, place);
@@ -420,6 +420,7 @@ class EmulatedTpu : public TpuDevice {
   PersistentCache stored_;
   CompileListener* listener_ = nullptr;
   int64_t batches_ = 0, newest_step_ = 0;  // of training
+  int64_t scalar_reads_ = 0;               // of values out of what is under way
   PendingTrace pending_{rules_};
   Uncut uncut_;
   bool warned_of_growth_ = false, warned_of_length_ = false;

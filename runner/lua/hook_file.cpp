@@ -30,6 +30,7 @@
 #include "runner/lua/trackers.h"
 #include "runner/lua/transform.h"
 #include "runner/lua/whole_metrics.h"
+#include "runner/train/step/trace_once.h"
 #include "schema/visible_text.h"
 
 namespace runner::lua {
@@ -310,7 +311,7 @@ class LuaHooks : public train::Hooks {
     return {};
   }
 
-  bool traces_once() const { return recipe_.backend == schema::Backend::kTpu && recipe_.tpu.trace_once; }
+  bool traces_once() const { return train::traces_once(recipe_); }
 
   // A call of a step that may be replayed: what would be another value in the next one is refused.
   class ReplayedCall {

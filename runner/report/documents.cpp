@@ -52,6 +52,12 @@ json::Value input_json(const data::InputUse& input) {
                       {"wait_seconds", input.wait_seconds()}};
 }
 
+json::Value graphs_json(const std::optional<train::GraphUse>& graphs) {
+  if (!graphs) return {};
+  return json::Object{
+      {"compiled", graphs->compiled}, {"compile_seconds", graphs->compile_seconds}, {"executions", graphs->executions}};
+}
+
 json::Object run_json(const train::RunResult& result) {
   json::Object metrics;
   for (const auto& [name, range] : result.metrics) {
@@ -70,6 +76,7 @@ json::Object run_json(const train::RunResult& result) {
           {"samples", result.samples},
           {"repeated_samples", result.repeated_samples},
           {"input", input_json(result.input)},
+          {"graphs", graphs_json(result.graphs)},
           {"seconds", result.seconds},
           {"first_step_seconds", result.first_step_seconds ? json::Value(*result.first_step_seconds) : json::Value()},
           {"metrics", std::move(metrics)},

@@ -4,6 +4,7 @@
 
 #include "runner/report/forecast_text.h"
 #include "runner/report/format.h"
+#include "runner/report/table.h"
 #include "schema/json.h"
 
 namespace runner::report {
@@ -43,27 +44,77 @@ json::Value graph_json(int64_t attempt, const store::GraphRow& graph) {
                       {"executions", graph.executions}};
 }
 
+std::string cause_text(const store::GraphRow& graph) {
+  return graph.file.empty() ? graph.cause : fmt::format("{} ({})", graph.cause, place_text(graph));
+}
+
+struct GraphColumn {
+  Column column;
+  bool is_left_out;  // where there is little room
+  std::string (*text)(const store::GraphRow& graph);
+};
+
+const GraphColumn kColumns[] = {
+    {{"key"}, false, [](const store::GraphRow& graph) { return graph.key.substr(0, kShortKey); }},
+    {{"step", Align::kRight}, false, [](const store::GraphRow& graph) { return std::to_string(graph.first_step); }},
+    {{"runs", Align::kRight}, false, [](const store::GraphRow& graph) { return std::to_string(graph.executions); }},
+    {{"compiled in", Align::kRight},
+     false,
+     [](const store::GraphRow& graph) { return duration_text(seconds(graph.compile_ns)); }},
+    {{"nodes", Align::kRight}, false, [](const store::GraphRow& graph) { return std::to_string(graph.nodes); }},
+    {{"in", Align::kRight}, true, [](const store::GraphRow& graph) { return std::to_string(graph.inputs); }},
+    {{"out", Align::kRight}, true, [](const store::GraphRow& graph) { return std::to_string(graph.outputs); }},
+    {{"donated", Align::kRight}, true, [](const store::GraphRow& graph) { return std::to_string(graph.donated); }},
+    {{"HBM", Align::kRight}, false, [](const store::GraphRow& graph) { return bytes_text(graph.hbm_bytes); }},
+    {{"predicted", Align::kRight},
+     false,
+     [](const store::GraphRow& graph) { return predicted_text(seconds(graph.least_ns), seconds(graph.most_ns)); }},
+    {{"cause"}, true, cause_text},
+};
+
+// Those of several attempts have a column for it.
+Table graphs_table(std::span<const store::DeviceAccount> accounts, bool in_full) {
+  const auto is_shown = [&](const GraphColumn& column) { return in_full || !column.is_left_out; };
+  std::vector<Column> columns;
+  if (accounts.size() > 1) columns.push_back({"attempt", Align::kRight});
+  for (const GraphColumn& each : kColumns)
+    if (is_shown(each)) columns.push_back(each.column);
+  Table table(columns);
+  for (const store::DeviceAccount& account : accounts) {
+    for (const store::GraphRow& graph : account.graphs) {
+      std::vector<Cell> cells;
+      if (accounts.size() > 1) cells.emplace_back(std::to_string(account.attempt));
+      for (const GraphColumn& each : kColumns)
+        if (is_shown(each)) cells.emplace_back(each.text(graph));
+      table.add(cells);
+    }
+  }
+  return table;
+}
+
+// Each row of a table, and below it what the table has no room for.
+std::string with_lines_below(const std::string& table, std::span<const store::DeviceAccount> accounts) {
+  std::string text;
+  size_t begin = table.find('\n') + 1;
+  text.append(table, 0, begin);
+  for (const store::DeviceAccount& account : accounts) {
+    for (const store::GraphRow& graph : account.graphs) {
+      const size_t end = table.find('\n', begin) + 1;
+      text.append(table, begin, end - begin);
+      text += fmt::format("  {} in, {} out, {} donated: {}\n", graph.inputs, graph.outputs, graph.donated,
+                          on_one_line(cause_text(graph)));
+      begin = end;
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
-Table graphs_table(std::span<const store::DeviceAccount> accounts) {
-  Table table({{"key"},
-               {"step", Align::kRight},
-               {"runs", Align::kRight},
-               {"compiled in", Align::kRight},
-               {"nodes", Align::kRight},
-               {"in", Align::kRight},
-               {"out", Align::kRight},
-               {"donated", Align::kRight},
-               {"HBM", Align::kRight},
-               {"predicted", Align::kRight},
-               {"cause"}});
-  for (const store::DeviceAccount& account : accounts)
-    for (const store::GraphRow& graph : account.graphs)
-      table.add({graph.key.substr(0, kShortKey), std::to_string(graph.first_step), std::to_string(graph.executions),
-                 duration_text(seconds(graph.compile_ns)), std::to_string(graph.nodes), std::to_string(graph.inputs),
-                 std::to_string(graph.outputs), std::to_string(graph.donated), bytes_text(graph.hbm_bytes),
-                 predicted_text(seconds(graph.least_ns), seconds(graph.most_ns)), graph.cause});
-  return table;
+std::string graphs_text(std::span<const store::DeviceAccount> accounts, int width, bool color) {
+  const Table in_full = graphs_table(accounts, true);
+  if (width == 0 || in_full.width() <= width) return in_full.render(width, color);
+  return with_lines_below(graphs_table(accounts, false).render(width, color), accounts);
 }
 
 std::string graphs_document(std::span<const store::DeviceAccount> accounts) {

@@ -4,13 +4,13 @@
 #include <span>
 #include <string>
 
-#include "runner/report/table.h"
 #include "store/device_account.h"
 
 namespace runner::report {
 
-// A row for each graph of each attempt, in the order in which they were compiled.
-Table graphs_table(std::span<const store::DeviceAccount> accounts);
+// A row for each graph of each attempt, in the order in which they were compiled; where `width` has no room for all of
+// it, what makes a graph its own stands below its row.  width 0: no limit.
+std::string graphs_text(std::span<const store::DeviceAccount> accounts, int width, bool color);
 // [{"attempt", "key", "first_step", "cause", …}, …].
 std::string graphs_document(std::span<const store::DeviceAccount> accounts);
 // All facts about one, the formula of its prediction among them.

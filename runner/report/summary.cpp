@@ -40,6 +40,12 @@ std::string input_text(const train::RunResult& result) {
                      duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
 }
 
+std::string graphs_text(const train::GraphUse& graphs, const std::string& run) {
+  const std::string more = run.empty() ? "" : fmt::format(": runner graphs {}", run);
+  return fmt::format("{} compiled in {}, run {} times{}", count_text(graphs.compiled, "graph"),
+                     duration_text(graphs.compile_seconds), graphs.executions, more);
+}
+
 }  // namespace
 
 std::string summary_text(const train::RunResult& result, int width, bool color) {
@@ -54,6 +60,7 @@ std::string summary_text(const train::RunResult& result, int width, bool color) 
   if (result.repeated_samples > 0) samples += fmt::format(" ({} repeated)", result.repeated_samples);
   text += fmt::format("{}, {}, {}, {}, {}\n", result.backend, count_text(result.num_processes, "process"),
                       count_text(result.epochs, "epoch"), steps, samples);
+  if (result.graphs) text += graphs_text(*result.graphs, result.run) + '\n';
   if (const std::string input = input_text(result); !input.empty()) text += input + '\n';
   if (!result.reason.empty() && !result.error) text += on_one_line(result.reason) + '\n';
   if (!result.metrics.empty()) text += '\n' + ranges_text(result, width, color);

@@ -11,6 +11,7 @@
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
+#include "runner/train/record/device_account.h"
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/states/resuming.h"
 #include "runner/train/states/state_sharing.h"
@@ -260,6 +261,7 @@ void ReplicaRun::finish() {
   result.samples = counters.samples;
   result.repeated_samples = counters.repeats;
   result.input = input_use_;
+  if (session_.tpu != nullptr) result.graphs = graph_use(*session_.tpu);
   if (log_->stopped_early())
     result.reason = fmt::format("stopped early: {} has not improved for {} evaluations",
                                 recipe_.train.early_stopping->metric, log_->patience().evaluations);

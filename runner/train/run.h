@@ -61,6 +61,13 @@ struct MetricRange {
   double last = 0, min = 0, max = 0;
 };
 
+// What an emulated TPU has done, in this attempt.
+struct GraphUse {
+  int64_t compiled = 0;  // graphs
+  double compile_seconds = 0;
+  int64_t executions = 0;
+};
+
 struct RunError {
   std::string message;
   std::string file;
@@ -84,6 +91,7 @@ struct RunResult {
   int64_t samples = 0;
   int64_t repeated_samples = 0;              // read once more, to fill up batches
   data::InputUse input = {};                 // of training on rank 0, by this process
+  std::optional<GraphUse> graphs = {};       // of rank 0; none: on another backend
   double seconds = 0;                        // from the start of the process until the last state is committed
   std::optional<double> first_step_seconds;  // from the start of the process until the first window is done
   std::map<std::string, MetricRange> metrics;

@@ -68,6 +68,18 @@ TEST(PlanCache, KeepsNothingOfAStepThatDoesNotCompile) {
   EXPECT_EQ(find(cache, recorded(4), {}, 10), 10);
 }
 
+TEST(PlanCache, ForgetsWhatWasUsedLongestAgo) {
+  PlanCache<int> cache(/*capacity=*/2);
+  find(cache, recorded(1), {}, 1);
+  find(cache, recorded(2), {}, 2);
+  const std::shared_ptr<const Program> kept = cache.newest_recorded();
+  EXPECT_EQ(find(cache, recorded(1), {}, 0), 1);
+  EXPECT_EQ(find(cache, recorded(3), {}, 3), 3);
+  EXPECT_EQ(find(cache, recorded(1), {}, 0), 1);
+  EXPECT_EQ(find(cache, recorded(2), {}, 4), 4) << "compiled again";
+  EXPECT_EQ(kept->size(), recorded(2).size()) << "who has it may use it";
+}
+
 // What is compiled stays where it is while others are added.
 TEST(PlanCache, ReturnsStableReferences) {
   PlanCache<int> cache;

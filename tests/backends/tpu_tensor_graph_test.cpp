@@ -61,6 +61,22 @@ Flat sgd_step() {
   return flat;
 }
 
+// HLO has rules of its own for shapes.
+TEST(HloText, StretchesNoAxisAndSaysWhatItPadsWith) {
+  Program program;
+  const Value column{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{3, 1}})};
+  const Value wide = ops::expand(column, Shape{2, 3, 4});
+  program.output("padded", ops::pad(wide, 2, 1, 2).id);
+  const std::string text = hlo_text(program);
+  EXPECT_NE(text.find("  %reshape.2 = f32[3]{0} reshape(f32[3,1]{1,0} %p0.1)\n"
+                      "  %broadcast.3 = f32[2,3,4]{2,1,0} broadcast(f32[3]{0} %reshape.2), dimensions={1}\n"
+                      "  %constant.4 = f32[] constant(0)\n"
+                      "  %pad.5 = f32[2,3,7]{2,1,0} pad(f32[2,3,4]{2,1,0} %broadcast.3, f32[] %constant.4), "
+                      "padding=0_0x0_0x1_2\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(TensorGraph, HasANodeForEachTensor) {
   Flat flat = sgd_step();
   const Program graph = tensor_graph(identity_of(flat), layer());

@@ -29,6 +29,27 @@ TEST(ResumeCheck, WhatMayChange) {
   EXPECT_EQ(refused({"optimizer.lr=1e-3", "data.shuffle=true", "gpu.capture=false"}), "");
 }
 
+// Keys of a backend alone stay behind with it, and come with it.
+TEST(ResumeCheck, AnotherBackend) {
+  const auto refused_of = [](const char* keys, const std::vector<std::string>& overrides) {
+    const std::string stored = resolved_json(read_recipe_text(std::string(kStored) + keys, "r.yaml"));
+    try {
+      return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
+    } catch (const RecipeError& error) {
+      return render_text(error.diagnostics());
+    }
+  };
+  const char* const kBf16 = "backend: tpu\nmixed_precision: bf16\n";
+  EXPECT_EQ(refused_of(kBf16, {"backend=cpu"}), "");
+  EXPECT_EQ(refused_of("mixed_precision: bf16\n", {"backend=tpu"}), "");
+  const std::string downcast = std::string(kBf16) + "downcast_bf16: true\n";
+  EXPECT_EQ(refused_of(downcast.c_str(), {"backend=cpu", "downcast_bf16=null"}), "");
+  const std::string text = refused_of(downcast.c_str(), {"backend=cpu"});
+  EXPECT_NE(text.find("hint: write downcast_bf16: null to take it back; it goes with backend: tpu\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(ResumeCheck, WhatMayNot) {
   EXPECT_EQ(refused({"optimizer.lr=0.5", "seed=1"}),
             "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 [resume-change]\n"

@@ -30,8 +30,7 @@ GraphRow sample_graph(const std::string& key) {
           .least_ns = 34'252,
           .most_ns = 97'862,
           .formula = "t to t / 0.35",
-          .ir = "IR {\n}\n",
-          .hlo = "HloModule x\n"};
+          .texts = std::make_shared<const GraphTexts>(GraphTexts{.ir = "IR {\n}\n", .hlo = "HloModule x\n"})};
 }
 
 class DeviceAccounts : public StoreTest {
@@ -56,24 +55,30 @@ TEST_F(DeviceAccounts, ComeBackAsTheyWerePut) {
   ASSERT_EQ(accounts[0].graphs.size(), 2u);
   EXPECT_EQ(accounts[0].graphs[0].key, "a");
   const GraphRow &graph = accounts[0].graphs[1], want = sample_graph("b");
-  EXPECT_EQ(graph.key + graph.cause + graph.file + graph.formula + graph.ir + graph.hlo,
-            want.key + want.cause + want.file + want.formula + want.ir + want.hlo);
+  EXPECT_EQ(graph.key + graph.cause + graph.file + graph.formula + graph.texts->ir + graph.texts->hlo,
+            want.key + want.cause + want.file + want.formula + want.texts->ir + want.texts->hlo);
   EXPECT_EQ((std::vector{graph.first_step, graph.line, graph.nodes, graph.inputs, graph.outputs, graph.donated,
                          graph.compile_ns, graph.executions, graph.hbm_bytes, graph.flops, graph.bytes,
                          graph.unpadded_bytes, graph.padded_bytes, graph.least_ns, graph.most_ns}),
             (std::vector{want.first_step, want.line, want.nodes, want.inputs, want.outputs, want.donated,
                          want.compile_ns, want.executions, want.hbm_bytes, want.flops, want.bytes, want.unpadded_bytes,
                          want.padded_bytes, want.least_ns, want.most_ns}));
-  EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].ir, "") << "texts are long";
+  EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].texts, nullptr) << "they are long";
 }
 
-TEST_F(DeviceAccounts, TheNewestOfAnAttemptTakesThePlaceOfTheOneBefore) {
+TEST_F(DeviceAccounts, OfAnAttemptGrow) {
   put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = "{}"});
-  put(run, {.graphs = {sample_graph("c")}, .metrics_json = "[]"});
-  const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id);
+  GraphRow again = sample_graph("a");
+  again.executions = 9;
+  again.texts = nullptr;  // what is there is not written again
+  put(run, {.graphs = {again, sample_graph("b"), sample_graph("c")}, .metrics_json = "[]"});
+  const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id, /*texts=*/true);
   ASSERT_EQ(accounts.size(), 1u);
-  ASSERT_EQ(accounts[0].graphs.size(), 1u);
-  EXPECT_EQ(accounts[0].graphs[0].key + accounts[0].metrics_json, "c[]");
+  EXPECT_EQ(accounts[0].metrics_json, "[]");
+  std::string graphs;
+  for (const GraphRow& graph : accounts[0].graphs)
+    graphs += fmt::format("{} {} {}", graph.key, graph.executions, graph.texts->hlo);
+  EXPECT_EQ(graphs, "a 9 HloModule x\nb 3 HloModule x\nc 3 HloModule x\n");
 }
 
 TEST_F(DeviceAccounts, AreWrittenByTheWriterAndGoWithTheRun) {

@@ -165,7 +165,9 @@ TEST_F(Questions, ViewsLeaveOutWhatIsInTheTrash) {
   {
     Transaction transaction(store.database(), Transaction::Kind::kWrite);
     put_provenance(store, {run.id, 1, run.uid}, {{}, R"({"cpu":"EPYC"})", {{"include", "base.yaml", "seed: 1"}}});
-    put_device_account(store, {run.id, 1, run.uid}, {1, {GraphRow{}}, "{}"});
+    GraphRow graph;
+    graph.texts = std::make_shared<const GraphTexts>();
+    put_device_account(store, {run.id, 1, run.uid}, {1, {graph}, "{}"});
     transaction.commit();
   }
   std::vector<std::string> views;

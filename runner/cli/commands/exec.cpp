@@ -4,6 +4,7 @@
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/interrupt.h"
+#include "runner/cli/recipe_faults.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/recorded_sources.h"
 #include "runner/cli/replica.h"
@@ -226,6 +227,7 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
 }
 
 int run_and_report(Attempt attempt, const Options& options, report::Output& out) {
+  check_device(attempt.recipe);
   train::RunResult result;
   {
     Interrupt interrupt(out.live());

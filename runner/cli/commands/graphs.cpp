@@ -49,12 +49,14 @@ int graphs(const Options& options, report::Output& out) {
     if (options.json) {
       out.data(report::graphs_document(std::vector<store::DeviceAccount>{{0, {graph}, ""}}));
     } else {
-      out.data(options.ir ? graph.ir : options.hlo ? graph.hlo : report::graph_text(graph, out.data_color()));
+      out.data(options.ir    ? graph.texts->ir
+               : options.hlo ? graph.texts->hlo
+                             : report::graph_text(graph, out.data_color()));
     }
     return 0;
   }
   out.data(options.json ? report::graphs_document(accounts)
-                        : report::graphs_table(accounts).render(out.data_width(), out.data_color()));
+                        : report::graphs_text(accounts, out.data_width(), out.data_color()));
   return 0;
 }
 

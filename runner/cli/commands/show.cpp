@@ -14,12 +14,6 @@
 namespace runner::cli {
 namespace {
 
-// Of the newest attempt on an emulated TPU; empty: there is none.
-std::string tpu_metrics(store::Store& store, const store::RunRow& run) {
-  const std::vector<store::DeviceAccount> accounts = store::read_device_accounts(store, run.id);
-  return accounts.empty() ? "" : accounts.back().metrics_json;
-}
-
 // Whether it was in the dialect of PyTorch/XLA 1.7.
 bool is_in_1_7(store::Store& store, const store::RunRow& run) {
   const std::vector<store::Param> params = store::what_is_left(store, run).params;
@@ -30,7 +24,7 @@ bool is_in_1_7(store::Store& store, const store::RunRow& run) {
 int show_metrics_report(store::Store& store, const Options& options, report::Output& out) {
   RUN_CHECK(!options.json, ErrorKind::kUsage, "--json has the metrics under tpu; leave out --metrics-report");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
-  const std::string metrics = tpu_metrics(store, run);
+  const std::string metrics = store::newest_device_metrics(store, run.id);
   RUN_CHECK(!metrics.empty(), ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
             run.backend);
   auto report = report::xla::report_of_json(json::parse(metrics));
@@ -51,7 +45,7 @@ int show(const Options& options, report::Output& out) {
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::what_is_left(store, store::find_run(store, options.run, store::Trash::kIncluded));
-  out.data(options.json ? report::show_document(details, tpu_metrics(store, details.run))
+  out.data(options.json ? report::show_document(details, store::newest_device_metrics(store, details.run.id))
                         : report::show_text(details, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {
     out.talk(

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/runtime/cpu_features.h"
+#include "runner/train/step/tpu_rules.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "store/signals_blocked.h"
@@ -38,21 +39,10 @@ constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::M
                                                                 backends::tpu::MatmulPrecision::kHigh,
                                                                 backends::tpu::MatmulPrecision::kHighest};
 
-// PyTorch/XLA 1.7 has no f64 on a TPU.
-backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe) {
-  const bool old = recipe.tpu.dialect == schema::TpuDialect::kXla17;
-  if (recipe.mixed_precision != schema::Precision::kBf16)
-    return old ? backends::tpu::DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
-  return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
-}
-
 backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
   const auto generation = static_cast<backends::tpu::Generation>(recipe.tpu.generation);
-  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation);
-  RUN_CHECK(recipe.num_processes <= row.devices_on_board, ErrorKind::kRecipe,
-            "num_processes is {}, but a board of TPU {} has {} devices; take no more, or another tpu.generation",
-            recipe.num_processes, row.name, row.devices_on_board);
+  if (const auto fault = board_fault(recipe)) fail(ErrorKind::kRecipe, "{}", *fault);
   return {.machine = {.generation = generation,
                       .replicas = static_cast<int>(recipe.num_processes),
                       .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
@@ -72,7 +62,7 @@ std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool
          .keeps_account = is_main,
          .own_thread = has_core_for_device(recipe),
          .waits_at_cuts = recipe.tpu.sync_wait,
-         .dialect = static_cast<backends::tpu::Dialect>(recipe.tpu.dialect),
+         .dialect = dialect_of(recipe),
          .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }

@@ -23,7 +23,7 @@ CompileWatch::~CompileWatch() {
   thread_.join();
 }
 
-void CompileWatch::begun(std::string what) {
+void CompileWatch::begun(std::function<std::string()> what) {
   {
     const std::lock_guard lock(mutex_);
     what_ = std::move(what);
@@ -58,7 +58,7 @@ void CompileWatch::watch() {
 
 void CompileWatch::tell() {
   told_ = true;
-  observer_.on_notice(fmt::format("compiling {}", what_));
+  observer_.on_notice(fmt::format("compiling {}", what_()));
 }
 
 }  // namespace runner::train

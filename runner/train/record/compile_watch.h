@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,7 +23,7 @@ class CompileWatch : public backends::tpu::CompileListener {
   CompileWatch(Observer& observer, std::chrono::milliseconds patience);
   ~CompileWatch() override;
 
-  void begun(std::string what) override;
+  void begun(std::function<std::string()> what) override;
   void ended() override;
 
  private:
@@ -35,7 +36,7 @@ class CompileWatch : public backends::tpu::CompileListener {
   const std::chrono::milliseconds patience_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::string what_;
+  std::function<std::string()> what_;       // is compiled
   std::optional<Clock::time_point> begun_;  // none: nothing is compiled
   bool told_ = false;
   bool stopping_ = false;

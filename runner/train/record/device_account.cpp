@@ -32,11 +32,22 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
           .least_ns = nanoseconds(graph.prediction.least_seconds),
           .most_ns = nanoseconds(graph.prediction.most_seconds),
           .formula = graph.prediction.formula,
-          .ir = backends::tpu::ir_text(*graph.tensors, graph.types),
-          .hlo = backends::tpu::hlo_text(*graph.tensors, graph.types)};
+          .texts = std::make_shared<const store::GraphTexts>(
+              store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, graph.types),
+                                .hlo = backends::tpu::hlo_text(*graph.tensors, graph.types)})};
 }
 
 }  // namespace
+
+GraphUse graph_use(const backends::tpu::TpuDevice& device) {
+  GraphUse use;
+  for (const backends::tpu::Graph& graph : device.graphs()) {
+    use.compiled += graph.kind != backends::tpu::MissKind::kStored;
+    use.compile_seconds += static_cast<double>(graph.compile_ns) * 1e-9;
+    use.executions += graph.executions;
+  }
+  return use;
+}
 
 void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDevice& device) {
   const std::deque<backends::tpu::Graph>& graphs = device.graphs();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/step/trace_once.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -51,6 +52,10 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
           {"tpu.auto_mark_step",
            "tpu.auto_mark_step: false leaves the cuts to acc:mark_step() in a hook's entry train, and there "
            "is none: the graph would never be cut; leave it out"});
+    if (traces_once(recipe) && !has(hooks, HookEntry::kTrainingStep) && !has(hooks, HookEntry::kEvaluationStep))
+      found.push_back({"tpu.trace_once",
+                       "tpu.trace_once replays what a hook's training_step and evaluation_step trace, and there is "
+                       "none; remove it"});
     return found;
   }
   // What a loop of the hook's does itself would be ignored.
@@ -66,7 +71,7 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
         {"train.auto_batch_size",
          "train.auto_batch_size is of the recipe's loop, whose steps are known before it runs, and the hook "
          "has an entry train; remove one"});
-  if (recipe.backend == schema::Backend::kTpu && recipe.tpu.trace_once)
+  if (traces_once(recipe))
     found.push_back({"tpu.trace_once",
                      "tpu.trace_once replays what training_step traces, and the hook has an entry train, which "
                      "traces as it goes; remove it"});

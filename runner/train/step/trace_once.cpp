@@ -1,12 +1,12 @@
 #include "runner/train/step/trace_once.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "backends/graph/difference.h"
 #include "backends/graph/print.h"
 #include "schema/error.h"
 
@@ -15,19 +15,6 @@ namespace {
 
 using backends::Program;
 using backends::ValueId;
-
-bool same_node(const Program& a, const Program& b, ValueId id) {
-  const backends::Node &one = a.node(id), &other = b.node(id);
-  return one.op == other.op && one.type == other.type && std::ranges::equal(a.operands(id), b.operands(id)) &&
-         std::ranges::equal(a.attrs(id), b.attrs(id));
-}
-
-// None: as far as both go they are the same.
-std::optional<ValueId> first_other_node(const Program& a, const Program& b) {
-  for (ValueId id = 0; id < std::min(a.size(), b.size()); ++id)
-    if (!same_node(a, b, id)) return id;
-  return std::nullopt;
-}
 
 bool same_results(const StepBuilder::Recorded& a, const StepBuilder::Recorded& b) {
   const auto same_metric = [](const StepBuilder::Metric& one, const StepBuilder::Metric& other) {
@@ -49,11 +36,11 @@ bool same_results(const StepBuilder::Recorded& a, const StepBuilder::Recorded& b
 
 void check_same_trace(const StepBuilder::Recorded& kept, const StepBuilder::Recorded& again, std::string_view entry) {
   const Program &first = kept.program, &now = again.program;
-  if (const auto id = first_other_node(first, now))
-    fail_at(entry, fmt::format("{} is now {}", to_string(first, *id), to_string(now, *id)), now.mark_of(*id));
+  const ValueId id = backends::first_difference(first, now);
+  if (id < std::min(first.size(), now.size()))
+    fail_at(entry, fmt::format("{} is now {}", to_string(first, id), to_string(now, id)), now.mark_of(id));
   if (first.size() != now.size()) {
     const Program& longer = first.size() > now.size() ? first : now;
-    const ValueId id = std::min(first.size(), now.size());
     fail_at(entry, fmt::format("{} is {}", to_string(longer, id), &longer == &now ? "new" : "missing"),
             longer.mark_of(id));
   }

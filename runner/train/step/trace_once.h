@@ -22,6 +22,10 @@ struct KeptTrace {
   bool is_checked() { return std::has_single_bit(static_cast<uint64_t>(++uses)); }
 };
 
+inline bool traces_once(const schema::Recipe& recipe) {
+  return recipe.backend == schema::Backend::kTpu && recipe.tpu.trace_once;
+}
+
 // Throws Error(kRun) with the line of the first node where `again` is not what was kept.  `entry`: of the hook.
 void check_same_trace(const StepBuilder::Recorded& kept, const StepBuilder::Recorded& again, std::string_view entry);
 

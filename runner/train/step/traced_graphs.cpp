@@ -12,7 +12,6 @@
 
 #include "backends/graph/needed.h"
 #include "backends/graph/print.h"
-#include "backends/tpu/scalar_signature.h"
 #include "runner/train/replicas/packing.h"
 #include "runner/train/step/digest.h"
 #include "schema/error.h"
@@ -24,6 +23,7 @@ using backends::Program;
 using backends::Site;
 using backends::TracedScalar;
 using backends::ValueId;
+using backends::tpu::ScalarRules;
 
 // As a graph travels: what says whether it is another's.
 struct Traced {
@@ -37,13 +37,14 @@ struct Traced {
 // have traced others for values that it reads.
 class LiveNodes {
  public:
-  LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars)
+  LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars,
+            const ScalarRules& rules)
       : program_(program), numbers_(static_cast<size_t>(program.size()), backends::kNoValue) {
     std::vector<char> live(numbers_.size());
     for (const ValueId root : roots) live[static_cast<size_t>(root)] = 1;
     mark_operands(program, live);
     number_nodes(live);
-    find_scalars(backends::scalars_in(program, live, scalars));
+    find_scalars(backends::scalars_in(program, live, scalars), rules);
   }
 
   const std::vector<ValueId>& nodes() const { return nodes_; }
@@ -58,8 +59,15 @@ class LiveNodes {
     for (const ValueId operand : program_.operands(id)) each(numbers_[static_cast<size_t>(operand)]);
     const std::span<const int64_t> attrs = program_.attrs(id);  // of an input: its kind, and its number
     for (const int64_t attr : node.op == backends::Op::kInput ? attrs.first(1) : attrs) each(attr);
-    if (const auto scalar = scalars_.find(node.origin); scalar != scalars_.end())
-      for (const int64_t word : scalar->second) each(word);
+    if (const auto number = numbers_of_host_.find(node.origin); number != numbers_of_host_.end())
+      for (const int64_t word : number->second.signature) each(word);
+  }
+
+  // As people read it.
+  std::string text(ValueId id) const {
+    const auto number = numbers_of_host_.find(program_.node(id).origin);
+    const std::string value = number == numbers_of_host_.end() ? "" : fmt::format(", the number {}", number->second.value);
+    return to_string(program_, id) + value;
   }
 
   uint64_t digest() const {
@@ -70,6 +78,11 @@ class LiveNodes {
   }
 
  private:
+  struct Number {
+    double value = 0;
+    std::vector<int64_t> signature;
+  };
+
   void number_nodes(const std::vector<char>& live) {
     for (ValueId id = 0; id < program_.size(); ++id) {
       if (!live[static_cast<size_t>(id)]) continue;
@@ -79,15 +92,18 @@ class LiveNodes {
   }
 
   // Which of live nodes' are equal is told among them.
-  void find_scalars(const std::vector<TracedScalar>& live) {
-    const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(live);
-    for (size_t i = 0; i < live.size(); ++i)
-      for (const size_t word : {2 * i, 2 * i + 1}) scalars_[live[i].origin].push_back(signature[word]);
+  void find_scalars(const std::vector<TracedScalar>& live, const ScalarRules& rules) {
+    const backends::tpu::ScalarSignature signature = backends::tpu::signature_of(live, rules);
+    for (size_t i = 0; i < live.size(); ++i) {
+      Number& number = numbers_of_host_[live[i].origin];
+      number.value = live[i].value;
+      for (const size_t word : {2 * i, 2 * i + 1}) number.signature.push_back(signature[word]);
+    }
   }
 
   const Program& program_;
   std::vector<ValueId> numbers_, nodes_;
-  std::map<backends::Origin, std::vector<int64_t>> scalars_;  // by where they stand
+  std::map<backends::Origin, Number> numbers_of_host_;  // by where they stand
 };
 
 std::vector<Traced> traced_in(const std::string& text) {
@@ -108,7 +124,7 @@ std::string packed_nodes(const Program& program, const LiveNodes& live) {
     std::string compared;
     live.words(id, [&](int64_t word) { compared += fmt::format("{} ", word); });
     append(text, compared);
-    append(text, to_string(program, id));
+    append(text, live.text(id));
     append(text, program.mark_of(id).file);
     append_number(text, program.mark_of(id).line);
   }
@@ -195,7 +211,7 @@ std::optional<size_t> first_that_differs(const std::vector<std::vector<Traced>>&
 void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
   std::string mine;
   for (const Graph& graph : graphs_) {
-    const Traced traced{graph.batch, LiveNodes(*graph.program, graph.roots, graph.numbers).digest()};
+    const Traced traced{graph.batch, LiveNodes(*graph.program, graph.roots, graph.numbers, rules_).digest()};
     mine.append(reinterpret_cast<const char*>(&traced), sizeof(traced));
   }
   std::vector<std::vector<Traced>> all;
@@ -205,7 +221,7 @@ void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
     const std::optional<size_t> differs = first_that_differs(all, i);
     if (!differs) continue;
     const auto& [batch, program, roots, numbers] = graphs[i];
-    const std::string mine_in_full = packed_nodes(*program, LiveNodes(*program, roots, numbers));
+    const std::string mine_in_full = packed_nodes(*program, LiveNodes(*program, roots, numbers, rules_));
     const std::vector<std::string> texts = ranks.gather_objects(mine_in_full, site);
     std::vector<RankNodes> nodes;
     for (size_t rank = 0; rank < texts.size(); ++rank)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,16 +13,20 @@
 #include "backends/collectives/collectives.h"
 #include "backends/graph/program.h"
 #include "backends/graph/traced_scalar.h"
+#include "backends/tpu/scalar_signature.h"
 
 namespace runner::train {
 
 class TracedGraphs {
  public:
+  // `rules`: which numbers are part of a graph.
+  explicit TracedGraphs(const backends::tpu::ScalarRules& rules) : rules_(rules) {}
+
   // For a batch of so many samples, with the numbers that the hook has handed over; what `roots` are computed from
-  // counts.  `program` must stay until compare().
-  void add(int64_t batch, const backends::Program& program, std::vector<backends::ValueId> roots,
+  // counts.
+  void add(int64_t batch, std::shared_ptr<const backends::Program> program, std::vector<backends::ValueId> roots,
            std::span<const backends::TracedScalar> numbers) {
-    graphs_.push_back({batch, &program, std::move(roots), {numbers.begin(), numbers.end()}});
+    graphs_.push_back({batch, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}});
   }
 
   // Called by all replicas together; forgets.  Compares replicas whose shares have as many samples, graph by graph;
@@ -31,10 +36,11 @@ class TracedGraphs {
  private:
   struct Graph {
     int64_t batch;
-    const backends::Program* program;
+    std::shared_ptr<const backends::Program> program;
     std::vector<backends::ValueId> roots;
     std::vector<backends::TracedScalar> numbers;
   };
+  const backends::tpu::ScalarRules rules_;
   std::vector<Graph> graphs_;
 };
 

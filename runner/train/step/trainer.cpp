@@ -18,6 +18,7 @@
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/power_sgd.h"
 #include "runner/train/step/step_completion.h"
+#include "runner/train/step/tpu_rules.h"
 #include "schema/error.h"
 #include "schema/large_array.h"
 
@@ -73,7 +74,8 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       builder_(recipe, model_, optimizers_, layout_, encoding, hooks),
       accumulation_(recipe.gradient_accumulation_steps) {
   if (ranks != nullptr) exchange_.emplace(*ranks);
-  if (ranks != nullptr && hooks != nullptr && recipe.backend == schema::Backend::kTpu) traced_graphs_.emplace();
+  if (ranks != nullptr && hooks != nullptr && recipe.backend == schema::Backend::kTpu)
+    traced_graphs_.emplace(scalar_rules_of(recipe));
   if (!steps_alone() && !has(hooks, HookEntry::kTrain))
     shares_.emplace(model_.parameters, optimizers_, recipe.comm, ranks->rank(), ranks->size());
   if (shares_ && may_send_messages(recipe, builder_)) messages_.emplace(builder_, device, *ranks);
@@ -173,8 +175,9 @@ void Trainer::use_trace(HeldStep& held, const data::Batch* batch) {
     recorded_ = &held.trace->recorded;
     if (held.trace->has_random_tensors) hooks_->draw_again();
   }
-  if (traced_graphs_)
-    traced_graphs_->add(kind.shape.batch, held.trace->recorded.program, recorded_->results(), recorded_->host.traced);
+  if (!traced_graphs_) return;
+  const std::shared_ptr<const backends::Program> held_for_good(std::shared_ptr<void>(), &held.trace->recorded.program);
+  traced_graphs_->add(kind.shape.batch, held_for_good, recorded_->results(), recorded_->host.traced);
 }
 
 Trainer::Step Trainer::make_step(const StepKind& kind, const data::Batch* batch) {

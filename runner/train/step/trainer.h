@@ -319,7 +319,7 @@ class Trainer {
   Step step_of(const StepKind& kind, const data::Batch* batch);
   Step make_step(const StepKind& kind, const data::Batch* batch);
   // Of a hook that is not asked again.
-  bool replays(bool training) const { return recipe_.tpu.trace_once && builder_.varies(training); }
+  bool replays(bool training) const { return traces_once(recipe_) && builder_.varies(training); }
   void keep_trace(HeldStep& held);
   void use_trace(HeldStep& held, const data::Batch* batch);
   Step training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);

@@ -1,0 +1,39 @@
+#include "runner/train/step/tpu_rules.h"
+
+#include <fmt/format.h>
+
+#include "backends/tpu/generation.h"
+
+namespace runner::train {
+
+using backends::tpu::DeviceTypes;
+using backends::tpu::Dialect;
+
+Dialect dialect_of(const schema::Recipe& recipe) {
+  constexpr Dialect kDialects[] = {Dialect::kXla2, Dialect::kXla17, Dialect::kClean};
+  return kDialects[static_cast<size_t>(recipe.tpu.dialect)];
+}
+
+// PyTorch/XLA 1.7 has no f64 on a TPU.
+DeviceTypes device_types_of(const schema::Recipe& recipe) {
+  if (recipe.mixed_precision == schema::Precision::kBf16)
+    return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
+  return dialect_of(recipe) == Dialect::kXla17 ? DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
+}
+
+std::optional<std::string> board_fault(const schema::Recipe& recipe) {
+  if (recipe.backend != schema::Backend::kTpu) return std::nullopt;
+  const backends::tpu::GenerationRow& row =
+      backends::tpu::row_of(static_cast<backends::tpu::Generation>(recipe.tpu.generation));
+  if (recipe.num_processes <= row.devices_on_board) return std::nullopt;
+  return fmt::format(
+      "num_processes is {} (8 unless written), but a board of TPU {} has {} devices; take no more, or another "
+      "tpu.generation",
+      recipe.num_processes, row.name, row.devices_on_board);
+}
+
+backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe) {
+  return backends::tpu::scalar_rules(dialect_of(recipe), device_types_of(recipe));
+}
+
+}  // namespace runner::train

@@ -1,0 +1,115 @@
+// The compile cache: what is found, what is forgotten, and why a graph is not there.
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "backends/tpu/graph_cache.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// Σ exp(w · batch · factor), of so many samples.
+struct Wanted {
+  int64_t samples = 4;
+  double factor = 0.5;
+  bool exp = false;
+  bool two_outputs = false;
+  std::vector<int32_t> absent = {};
+};
+
+GraphIdentity identity_of(const Wanted& wanted) {
+  Program program;
+  const TensorType type{DType::kF32, Shape{wanted.samples}};
+  program.set_mark({"h.lua", 3, 0});
+  const Value batch{&program, program.input(InputKind::kBatch, "features", type)};
+  const Value weights{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{}})};
+  const Value factor{&program, program.input(InputKind::kScalar, "number", {DType::kF32, Shape{}})};
+  program.set_mark({"h.lua", 5, 0});
+  Value product = ops::mul(ops::mul(batch, weights), factor);
+  program.set_mark({"h.lua", 7, 0});
+  if (wanted.exp) product = ops::exp(product);
+  program.output("loss", ops::sum(product).id);
+  if (wanted.two_outputs) program.output("item", product.id);
+  const std::vector<TracedScalar> scalars{{ScalarUse::kOperand, wanted.factor, "the factor"}};
+  return {std::make_shared<const Program>(std::move(program)), scalars, signature_of(scalars), wanted.absent};
+}
+
+Graph graph_of(const Wanted& wanted) {
+  Graph graph;
+  graph.identity = identity_of(wanted);
+  graph.key = key_of(graph.identity);
+  return graph;
+}
+
+bool finds(GraphCache& cache, const Wanted& wanted) {
+  const GraphIdentity identity = identity_of(wanted);
+  return cache.find(key_of(identity), identity) != nullptr;
+}
+
+TEST(GraphCache, FindsWhatIsTheSame) {
+  GraphCache cache;
+  EXPECT_FALSE(finds(cache, {}));
+  cache.add(graph_of({}));
+  EXPECT_TRUE(finds(cache, {}));
+  EXPECT_TRUE(finds(cache, {.factor = 0.25})) << "a parameter, whatever its value";
+  EXPECT_FALSE(finds(cache, {.factor = 1}));
+  EXPECT_FALSE(finds(cache, {.samples = 5}));
+  EXPECT_FALSE(finds(cache, {.absent = {0}}));
+}
+
+TEST(GraphCache, ForgetsWhatWasUsedLongestAgo) {
+  GraphCache cache({}, /*capacity=*/2);
+  cache.add(graph_of({.samples = 1}));
+  cache.add(graph_of({.samples = 2}));
+  EXPECT_TRUE(finds(cache, {.samples = 1}));
+  cache.add(graph_of({.samples = 3}));
+  EXPECT_TRUE(finds(cache, {.samples = 1}));
+  EXPECT_FALSE(finds(cache, {.samples = 2}));
+  ASSERT_EQ(cache.compiled().size(), 3u);
+  EXPECT_EQ(cache.compiled()[1].identity.program, nullptr) << "nobody needs it any more";
+
+  const Graph& again = cache.add(graph_of({.samples = 2}));
+  EXPECT_EQ(again.kind, MissKind::kForgotten);
+  EXPECT_EQ(again.cause, "it had been forgotten: the cache is full");
+}
+
+// How a graph differs from that of Wanted{}.
+struct Differs {
+  Wanted wanted;
+  MissKind kind;
+  std::string cause;
+  int line;  // 0: none
+};
+
+TEST(GraphCache, SaysInWhatAGraphDiffers) {
+  const Differs cases[] = {
+      {{.samples = 5}, MissKind::kBatchSize, "features is (5) f32, and was (4) f32", 3},
+      {{.factor = 1},
+       MissKind::kNumber,
+       "the factor was 0.5 and is 1 now, which is part of the graph (0, 1 and -1 are)",
+       0},
+      {{.absent = {0}}, MissKind::kState, "w does not exist yet, and the graph makes it of zeros", 0},
+      {{.exp = true}, MissKind::kStructure, "the first node that differs is exp (4) f32, and was sum () f32", 7},
+      {{.two_outputs = true}, MissKind::kStructure, "other results are wanted: 2 of 8 nodes, and were 1 of 8 nodes", 0},
+  };
+  for (const Differs& differs : cases) {
+    GraphCache cache;
+    EXPECT_EQ(cache.add(graph_of({})).cause, "the first graph");
+    const Graph& graph = cache.add(graph_of(differs.wanted));
+    EXPECT_EQ(graph.kind, differs.kind) << graph.cause;
+    EXPECT_EQ(graph.cause, differs.cause);
+    EXPECT_EQ(graph.line.line, differs.line) << graph.cause;
+  }
+}
+
+TEST(GraphCache, ComparesWithTheNearestOfThoseUsedLast) {
+  GraphCache cache;
+  cache.add(graph_of({.samples = 4, .exp = true}));
+  cache.add(graph_of({.samples = 9}));
+  EXPECT_EQ(cache.add(graph_of({.samples = 5, .exp = true})).cause, "features is (5) f32, and was (4) f32");
+  EXPECT_EQ(cache.add(graph_of({.samples = 6, .exp = true})).cause, "features is (6) f32, and was (5) f32");
+  EXPECT_TRUE(finds(cache, {.samples = 4, .exp = true}));
+  EXPECT_EQ(cache.add(graph_of({.samples = 7, .exp = true})).cause, "features is (7) f32, and was (4) f32");
+}
+
+}  // namespace
+}  // namespace runner::backends::tpu

@@ -1,0 +1,66 @@
+// `runner graphs` on wide and on narrow terminals, and of several attempts.
+#include <gtest/gtest.h>
+
+#include "runner/report/graphs.h"
+
+namespace runner::report {
+namespace {
+
+store::GraphRow row(const std::string& key, const std::string& cause, int64_t line = 0) {
+  store::GraphRow graph;
+  graph.key = key;
+  graph.first_step = 4;
+  graph.cause = cause;
+  if (line > 0) graph.file = "hook.lua";
+  graph.line = line;
+  graph.nodes = 234;
+  graph.inputs = 25;
+  graph.outputs = 15;
+  graph.donated = 7;
+  graph.compile_ns = 900'000;
+  graph.executions = 3;
+  graph.hbm_bytes = int64_t{531} << 20;
+  graph.least_ns = 55'500;
+  graph.most_ns = 159'000;
+  return graph;
+}
+
+std::vector<store::DeviceAccount> accounts() {
+  std::vector<store::DeviceAccount> one(1);
+  one[0].graphs = {row("196bb5d8f0b7aa00", "the first graph"),
+                   row("6e4e867971fe0011", "features is (4, 8) f32, and was (32, 8) f32", 9)};
+  return one;
+}
+
+TEST(GraphsText, IsOneLineForEachWhereThereIsRoom) {
+  const std::string text =
+      "key           step  runs  compiled in  nodes  in  out  donated        HBM          predicted  cause\n"
+      "196bb5d8f0b7     4     3       0.9 ms    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  the first graph\n"
+      "6e4e867971fe     4     3       0.9 ms    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  features is (4, "
+      "8) "
+      "f32, and was (32, 8) f32 (hook.lua:9)\n";
+  EXPECT_EQ(graphs_text(accounts(), 0, false), text);
+  EXPECT_EQ(graphs_text(accounts(), 160, false), text);
+}
+
+TEST(GraphsText, CutsNoCauseWhereThereIsNot) {
+  EXPECT_EQ(graphs_text(accounts(), 80, false),
+            "key           step  runs  compiled in  nodes        HBM          predicted\n"
+            "196bb5d8f0b7     4     3       0.9 ms    234  531.0 MiB  0.0555 … 0.159 ms\n"
+            "  25 in, 15 out, 7 donated: the first graph\n"
+            "6e4e867971fe     4     3       0.9 ms    234  531.0 MiB  0.0555 … 0.159 ms\n"
+            "  25 in, 15 out, 7 donated: features is (4, 8) f32, and was (32, 8) f32 (hook.lua:9)\n");
+}
+
+TEST(GraphsText, NamesTheAttemptWhereThereAreSeveral) {
+  std::vector<store::DeviceAccount> two = accounts();
+  two.push_back(two.front());
+  two[0].attempt = 1;
+  two[1].attempt = 2;
+  const std::string text = graphs_text(two, 0, false);
+  EXPECT_EQ(text.substr(0, 13), "attempt  key ");
+  EXPECT_NE(text.find("\n      2  196bb5d8f0b7 "), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace runner::report
