@@ -407,6 +407,7 @@ class Trainer {
     Step step;
     const StepBuilder::Recorded* recorded;  // with metrics of a hook; null: there are none
     bool completes;                         // a window
+    int64_t batch, epoch;                   // of training: its number in the run, from 1
   };
   std::optional<UnderWay> under_way_;
   // How the newest window has ended, from advance() until learn_end().

@@ -12,8 +12,23 @@
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/step_completion.h"
 #include "runner/train/step/trainer.h"
+#include "schema/error.h"
 
 namespace runner::train {
+namespace {
+
+// An error of the device says of which training batch it is, whenever the host learns of it.
+template <class Work>
+auto in_batch(int64_t batch, int64_t epoch, const Work& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.note(fmt::format("in training batch {} (epoch {})", batch, epoch));
+    throw;
+  }
+}
+
+}  // namespace
 
 bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
   return (batch.last_of_epoch && recipe_.sync_with_dataloader) || before + 1 == accumulation_;
@@ -92,9 +107,11 @@ Trainer::Step Trainer::run_part(const data::Batch& part, bool last) {
   backends::Arguments arguments =
       this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward);
   arguments.states = states_of_step(last && !completes && message_size(part.largest) > 0);
-  const backends::Ticket ticket =
-      submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
-  under_way_ = {ticket, step, builder_.varies(true) ? recorded_ : nullptr, completes};
+  const int64_t epoch = part.position.epoch;
+  const backends::Ticket ticket = in_batch(batches_, epoch, [&] {
+    return submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
+  });
+  under_way_ = {ticket, step, recording_of_step(true), completes, batches_, epoch};
   hold(steps_alone() ? Held::kSum : Held::kShare);
   return step;
 }
@@ -109,7 +126,7 @@ void Trainer::settle() {
   if (!under_way_) return;
   const UnderWay done = *std::exchange(under_way_, std::nullopt);
   try {
-    device_.wait(done.ticket);
+    in_batch(done.batch, done.epoch, [&] { device_.wait(done.ticket); });
     const int first_metric = done.completes ? outcome_outputs() + (clock_ ? 2 : 0) : 0;
     if (done.recorded != nullptr) read_metrics(done.step, *done.recorded, first_metric, batch_metrics_);
     if (steps_alone())
