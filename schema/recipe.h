@@ -277,6 +277,7 @@ struct TpuSpec {
   bool auto_mark_step = true;         // before each batch, or each batches_per_execution of them
   int64_t batches_per_execution = 1;
   bool sync_wait = false;   // at each cut
+  bool eager = false;       // operations run one by one
   bool trace_once = false;  // a hook's steps, for each shape
   StartMethod start_method = StartMethod::kFork;
   std::optional<int64_t> max_graphs;  // none: any number

@@ -256,7 +256,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   s.sub("tpu").get("matmul_precision", r.tpu.matmul_precision).get("rounding", r.tpu.rounding);
   s.sub("tpu").get("start_method", r.tpu.start_method).get("auto_mark_step", r.tpu.auto_mark_step);
   s.sub("tpu").get("batches_per_execution", r.tpu.batches_per_execution);
-  s.sub("tpu").get("sync_wait", r.tpu.sync_wait).get("trace_once", r.tpu.trace_once);
+  s.sub("tpu").get("sync_wait", r.tpu.sync_wait).get("trace_once", r.tpu.trace_once).get("eager", r.tpu.eager);
   if (s.sub("profile").exists()) build(s.sub("profile"), r.profile.emplace());
   s.sub("eval").get("every", r.eval.every).get("metrics", r.eval.metrics).get("batch_size", r.eval.batch_size);
   s.sub("log").get("every", r.log.every).get_path("tensorboard", r.log.tensorboard);

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "schema/error.h"
+
 namespace runner::backends::tpu {
 namespace {
 
@@ -34,8 +36,7 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
 }
 
 MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
-  if (forgotten_.contains(key_of(identity)))
-    return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
+  if (has_forgotten(key_of(identity))) return cause_of_forgotten();
   std::vector<const GraphIdentity*> newest;
   for (const Graph* const graph : used_) {
     if (newest.size() == kCompared) break;
@@ -45,7 +46,7 @@ MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
 }
 
 Graph& GraphCache::add(Graph graph) {
-  if (graph.kind != MissKind::kStored) {
+  if (graph.cause.empty()) {
     MissCause cause = cause_of(graph.identity);
     graph.kind = cause.kind;
     graph.cause = std::move(cause.text);
@@ -65,6 +66,14 @@ void GraphCache::forget_oldest() {
   used_.pop_back();
   forgotten_.insert(oldest->key);
   oldest->identity = {};
+}
+
+void check_budget(const Graph& newest, int64_t graphs, std::optional<int64_t> max_graphs) {
+  if (!max_graphs || graphs <= *max_graphs) return;
+  throw Error(ErrorKind::kRun,
+              fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, graphs,
+                          *max_graphs, newest.cause),
+              newest.line);
 }
 
 }  // namespace runner::backends::tpu

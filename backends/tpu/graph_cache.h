@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <list>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -27,7 +28,9 @@ class GraphCache {
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
   // Why there is no such graph: in what it differs from the nearest of those that were used last.
   MissCause cause_of(const GraphIdentity& identity) const;
-  // Keeps a graph; unless it comes from a store, its cause is found here, before it is among the others.
+  // Whether it had been there.
+  bool has_forgotten(const GraphKey& key) const { return forgotten_.contains(key); }
+  // Keeps a graph; unless it has a cause, that is found here, before it is among the others.
   Graph& add(Graph graph);
 
   // All that have ever been compiled, in order; they stay where they are.
@@ -47,5 +50,8 @@ class GraphCache {
   std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
   std::unordered_set<GraphKey, KeyHash> forgotten_;
 };
+
+// Throws Error(kRun) with the cause of the newest where so many have been compiled; none: any number may be.
+void check_budget(const Graph& newest, int64_t graphs, std::optional<int64_t> max_graphs);
 
 }  // namespace runner::backends::tpu

@@ -7,9 +7,6 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Machine code of a fusion: assumed, since no source says; large steps come to some tens of megabytes with it.
-constexpr int64_t kCodeOfGroup = 32 * 1024;
-
 class HbmPlanner {
  public:
   HbmPlanner(const DeviceProgram& device, const HbmOptions& options)

@@ -23,6 +23,9 @@ struct HbmOptions {
   Ordering ordering = Ordering::kRowMajor;
 };
 
+// Machine code of a fusion: assumed, since no source says; large steps come to some tens of megabytes with it.
+inline constexpr int64_t kCodeOfGroup = 32 * 1024;
+
 enum class Allocation : uint8_t { kArgument, kOutput, kTemporary };
 
 // A tensor in memory.

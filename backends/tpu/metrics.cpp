@@ -23,6 +23,8 @@ constexpr std::array<MetricRow, kMetricCount> kMetrics{{
     {"TensorToData", kTime, kTracing},
     {"LazyTracing", kTime, kTracing},
     {"PersistentCacheLoad", kTime, kTracing},
+    {"EagerOpCompileTime", kTime, kRuntime},
+    {"EagerOpExecuteTime", kTime, kRuntime},
 }};
 constexpr std::array<CounterRow, kCounterCount> kCounters{{
     {"UncachedCompile", kTracing},

@@ -34,8 +34,10 @@ enum class Metric : uint8_t {
   kTensorToData,  // host tensor -> device data
   kLazyTracing,
   kPersistentCacheLoad,
+  kEagerOpCompileTime,  // of an operation that runs alone, as kCompileTime
+  kEagerOpExecuteTime,
 };
-inline constexpr size_t kMetricCount = static_cast<size_t>(Metric::kPersistentCacheLoad) + 1;
+inline constexpr size_t kMetricCount = static_cast<size_t>(Metric::kEagerOpExecuteTime) + 1;
 
 enum class Counter : uint8_t {
   kUncachedCompile,       // per sync of a graph: it was not in the cache

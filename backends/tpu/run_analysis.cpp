@@ -112,4 +112,21 @@ std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunF
   return Analysis(graphs, figures).run();
 }
 
+std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int64_t batches,
+                                           const EagerFigures& figures) {
+  if (batches == 0 || figures.operations == 0) return {};
+  const auto of_batch = [&](double all) { return all / static_cast<double>(batches); };
+  std::vector<std::string> texts = {fmt::format(
+      "tpu.eager dispatches {:.4g} operations one by one in each training batch, of {} kinds that were compiled; "
+      "{:.3g} "
+      "ms of the device are predicted for them, and {:.3g} ms where each batch is traced as one graph: leave out "
+      "tpu.eager",
+      of_batch(static_cast<double>(figures.operations)), graphs.size(), of_batch(figures.seconds) * 1e3,
+      of_batch(figures.traced_seconds) * 1e3)};
+  if (const Graph& newest = graphs.back(); newest.first_step > 1)
+    texts.push_back(fmt::format("operations were still compiled at training batch {}, the newest: {}{}",
+                                newest.first_step, newest.cause, place_of(newest.line)));
+  return texts;
+}
+
 }  // namespace runner::backends::tpu

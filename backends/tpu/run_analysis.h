@@ -20,4 +20,12 @@ struct RunFigures {
 
 std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunFigures& figures);
 
+// Of a run whose operations ran one by one, in its training batches.
+struct EagerFigures {
+  int64_t operations = 0;
+  double seconds = 0, traced_seconds = 0;  // that they are predicted to take at least, one by one and as graphs
+};
+std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int64_t batches,
+                                           const EagerFigures& figures);
+
 }  // namespace runner::backends::tpu

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/graph/ops.h"
+#include "backends/graph/passes/passes.h"
 #include "backends/graph/passes/post_order.h"
 #include "backends/graph/passes/rewriter.h"
 #include "backends/graph/views.h"
@@ -42,7 +43,7 @@ class Splitter {
       write(id);
     }
     for (const Output& output : from_.outputs()) write_output(output);
-    return in_post_order(rewriter_.finish_without_outputs());
+    return rewriter_.finish_without_outputs();
   }
 
  private:
@@ -301,7 +302,11 @@ class Splitter {
 }  // namespace
 
 Program tensor_graph(const GraphIdentity& graph, const StateTensors& state_tensors) {
-  return Splitter(graph, state_tensors).run();
+  return in_post_order(Splitter(graph, state_tensors).run());
+}
+
+Program tensor_graph_as_traced(const GraphIdentity& graph, const StateTensors& state_tensors) {
+  return dce(Splitter(graph, state_tensors).run());
 }
 
 GraphSize size_of(const Program& tensor_graph) {

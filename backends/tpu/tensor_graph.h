@@ -14,6 +14,8 @@ namespace runner::backends::tpu {
 // Computes what `graph.program` does.  Its nodes are those that outputs need, in post-order; its inputs, those of them.
 // An output that replaces a state is one for each of its tensors; one whose former value nothing reads has no state.
 Program tensor_graph(const GraphIdentity& graph, const StateTensors& state_tensors);
+// The same in the order in which it was traced, with all inputs; an output that replaces a state always has it.
+Program tensor_graph_as_traced(const GraphIdentity& graph, const StateTensors& state_tensors);
 
 // How many tensors it takes, gives, and updates in place, and its nodes.
 GraphSize size_of(const Program& tensor_graph);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +14,9 @@
 #include "backends/graph/passes/passes.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
+#include "backends/tpu/eager_account.h"
+#include "backends/tpu/eager_forecast.h"
+#include "backends/tpu/eager_host.h"
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/pending_trace.h"
@@ -61,17 +65,33 @@ std::vector<Origin> idle_inputs(const Program& program) {
   return idle;
 }
 
+// By scalar of a graph: which of the Program's it is; none: it is not among these.
+std::vector<std::optional<size_t>> scalars_taken(const Program& graph, const Program& program) {
+  std::vector<Origin> scalars;
+  for (const Input& input : program.inputs())
+    if (input.kind == InputKind::kScalar) scalars.push_back(program.node(input.value).origin);
+  std::vector<std::optional<size_t>> taken;
+  for (const Input& input : graph.inputs()) {
+    if (input.kind != InputKind::kScalar) continue;
+    const auto found = std::ranges::find(scalars, graph.node(input.value).origin);
+    taken.push_back(found == scalars.end() ? std::nullopt
+                                           : std::optional(static_cast<size_t>(found - scalars.begin())));
+  }
+  return taken;
+}
+
 // What the host computes, and the graph that it counts as; none: it is the engine's own affair.
 class TpuExecutable : public Executable {
  public:
   explicit TpuExecutable(std::shared_ptr<Executable> host) : host_(std::move(host)) {}
-  TpuExecutable(std::shared_ptr<Executable> host, const Making& making, const Program& graph)
+  TpuExecutable(std::shared_ptr<Executable> host, const Making& making, const Program& program, const Program& graph)
       : host_(std::move(host)),
         making_(making),
         graph_(std::make_shared<const Program>(live_part(graph))),
         states_(states_read(*graph_)),
         origins_(live_origins(*graph_)),
-        idle_(idle_inputs(graph)) {}
+        idle_(idle_inputs(graph)),
+        scalars_(scalars_taken(*graph_, program)) {}
 
   size_t arena_bytes() const override { return host_->arena_bytes(); }
   int64_t flops() const override { return host_->flops(); }
@@ -92,6 +112,17 @@ class TpuExecutable : public Executable {
   bool hands_over(const TracedScalar& scalar) const {
     return scalar.origin == kNoOrigin || std::ranges::find(idle_, scalar.origin) == idle_.end();
   }
+  // By scalar of the graph its value; NaN: it is not known.
+  std::vector<double> scalars(std::span<const double> values) const {
+    std::vector<double> taken;
+    for (const std::optional<size_t>& index : scalars_)
+      taken.push_back(index ? values[*index] : std::numeric_limits<double>::quiet_NaN());
+    return taken;
+  }
+
+  // Of a device that runs operations one by one.
+  EagerAccount::Seen seen;
+  double traced_seconds = 0;  // that the graph is predicted to take at least
 
  private:
   const std::shared_ptr<Executable> host_;
@@ -100,6 +131,7 @@ class TpuExecutable : public Executable {
   const std::vector<int32_t> states_;
   const std::vector<Origin> origins_;  // live_origins()
   const std::vector<Origin> idle_;
+  const std::vector<std::optional<size_t>> scalars_;  // scalars_taken()
 };
 
 // Beyond these a trace that is not cut deserves a word, and is cut.
@@ -135,8 +167,9 @@ class EmulatedTpu : public TpuDevice {
  public:
   explicit EmulatedTpu(const TpuOptions& options)
       : options_(options),
-        host_(make_cpu_device(options.threads)),
-        slot_(std::make_unique<SubmissionSlot>(*host_, metrics_, options.own_thread && !options.waits_at_cuts)),
+        host_(options.eager ? make_eager_host(make_cpu_device(options.threads)) : make_cpu_device(options.threads)),
+        slot_(std::make_unique<SubmissionSlot>(*host_, metrics_,
+                                               options.own_thread && !options.waits_at_cuts && !options.eager)),
         stored_(options_.hardware) {}
 
   std::string_view name() const override { return "tpu"; }
@@ -167,12 +200,13 @@ class EmulatedTpu : public TpuDevice {
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
     if (!options_.keeps_account) return compile(program);
     for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
+    if (options_.eager) return compiled_eagerly(program, graph);
     const int64_t begin = monotonic_ns();
     PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors_);
     if (!found.entry) return compiled_graph(program, graph, found.damage);
     for (std::string& text : found.entry->warnings) add_warning(std::move(text));
     const Making making{.ns = monotonic_ns() - begin, .compiled = false, .damages = {}};
-    return std::make_shared<TpuExecutable>(std::move(found.entry->host), making, graph);
+    return std::make_shared<TpuExecutable>(std::move(found.entry->host), making, program, graph);
   }
 
   bool keeps_graphs() const override { return options_.keeps_account; }
@@ -184,10 +218,9 @@ class EmulatedTpu : public TpuDevice {
   void keep_graphs_in(GraphStore& store) override { stored_.use(store); }
 
   GraphForecast forecast(const Program& graph) const override {
-    return LoweredGraph(
-               {.program = std::make_shared<const Program>(graph), .scalars = {}, .signature = {}, .absent = {}},
-               state_tensors_)
-        .forecast(options_.hardware);
+    const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    return options_.eager ? eager_forecast(identity, state_tensors_, options_.hardware)
+                          : LoweredGraph(identity, state_tensors_).forecast(options_.hardware);
   }
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
@@ -196,6 +229,7 @@ class EmulatedTpu : public TpuDevice {
     if (arguments.step > 0 && std::exchange(newest_step_, arguments.step) != arguments.step) ++batches_;
     for (const TracedScalar& scalar : arguments.traced)
       if (ready.hands_over(scalar)) numbers_.upload(scalar, metrics_);
+    if (options_.eager) return submit_eagerly(ready, arguments);
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
     Graph& graph = graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making());
     slot_->lock();
@@ -240,6 +274,7 @@ class EmulatedTpu : public TpuDevice {
     return metrics_.snapshot();
   }
   std::vector<std::string> analysis() const override {
+    if (options_.eager) return eager_analysis_of(cache_.compiled(), batches_, account_.figures());
     return analysis_of(cache_.compiled(), {.batches = batches_, .reads = scalar_reads_});
   }
   void set_listener(CompileListener& listener) override { listener_ = &listener; }
@@ -270,7 +305,28 @@ class EmulatedTpu : public TpuDevice {
     if (!damage.empty()) making.damages.push_back(damage);
     if (stored_.is_on()) stored_.keep(program, graph, state_tensors_, {image_of(*host), warnings});
     for (std::string& text : warnings) add_warning(std::move(text));
-    return std::make_shared<TpuExecutable>(std::move(host), making, graph);
+    return std::make_shared<TpuExecutable>(std::move(host), making, program, graph);
+  }
+
+  std::shared_ptr<Executable> compiled_eagerly(const Program& program, const Program& graph) {
+    const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    for (std::string& text : check_eager_memory(identity, state_tensors_, options_.hardware))
+      add_warning(std::move(text));
+    const auto made =
+        std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), Making(), program, graph);
+    made->traced_seconds =
+        LoweredGraph(identity, state_tensors_).predict(options_.hardware, /*donate=*/true).least_seconds;
+    return made;
+  }
+
+  Ticket submit_eagerly(TpuExecutable& executable, const Arguments& arguments) {
+    slot_->wait();
+    account_.begin(identity_of(executable, arguments), executable.scalars(arguments.scalars), state_tensors_,
+                   executable.seen, op_times(*executable.host()),
+                   {.step = arguments.step, .reads = arguments.reads, .traced_seconds = executable.traced_seconds});
+    const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kNothing);
+    account_.end(op_times(*executable.host()));
+    return ticket;
   }
 
   void tell_of_damage(const std::string& damage, const GraphKey& graph) {
@@ -391,22 +447,13 @@ class EmulatedTpu : public TpuDevice {
     const int64_t begin = monotonic_ns();
     graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
     Graph& kept = cache_.add(std::move(graph));
-    check_budget(kept);
+    check_budget(kept, metrics_.value(Counter::kUncachedCompile), options_.max_graphs);
     metrics_.count(Counter::kCreateCompileHandles);
     metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
     kept.compile_ns = host_ns + (monotonic_ns() - begin);
     metrics_.add(Metric::kCompileTime, kept.compile_ns);
     if (stored_.is_on()) stored_.keep(kept.identity, state_tensors_, kept.prediction);
     return kept;
-  }
-
-  void check_budget(const Graph& newest) const {
-    const int64_t graphs = metrics_.value(Counter::kUncachedCompile);
-    if (!options_.max_graphs || graphs <= *options_.max_graphs) return;
-    throw Error(ErrorKind::kRun,
-                fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, graphs,
-                            *options_.max_graphs, newest.cause),
-                newest.line);
   }
 
   const TpuOptions options_;
@@ -416,6 +463,7 @@ class EmulatedTpu : public TpuDevice {
   Ticket ticket_ = 0;
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphCache cache_{rules_};
+  EagerAccount account_{options_.hardware, rules_, cache_, metrics_, options_.max_graphs};
   DeviceDataCache numbers_{rules_, options_.hardware.types};
   PersistentCache stored_;
   CompileListener* listener_ = nullptr;

@@ -30,6 +30,7 @@ struct TpuOptions {
   bool keeps_account = true;   // of graphs: one replica does, as all have the same
   bool own_thread = false;     // executes beside the one that submits: the process has a core for it
   bool waits_at_cuts = false;  // until the graph has run
+  bool eager = false;          // operations are compiled and run one by one, and submit() works inside itself
   Dialect dialect = Dialect::kXla2;
   std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
 };

@@ -36,6 +36,8 @@ TEST(TpuMetrics, AreRowsUnderTheNamesOfPyTorchXla) {
       {Metric::kTensorToData, "TensorToData", MetricKind::kTime, MetricGroup::kTracing},
       {Metric::kLazyTracing, "LazyTracing", MetricKind::kTime, MetricGroup::kTracing},
       {Metric::kPersistentCacheLoad, "PersistentCacheLoad", MetricKind::kTime, MetricGroup::kTracing},
+      {Metric::kEagerOpCompileTime, "EagerOpCompileTime", MetricKind::kTime, MetricGroup::kRuntime},
+      {Metric::kEagerOpExecuteTime, "EagerOpExecuteTime", MetricKind::kTime, MetricGroup::kRuntime},
   };
   ASSERT_EQ(std::size(metrics), kMetricCount);
   for (const auto& expected : metrics) {

@@ -29,7 +29,7 @@ using report::xla::MetricsReport;
 using report::xla::report_of;
 using testing::Golden;
 
-// CompileTime and ExecuteTime.
+// CompileTime and ExecuteTime, or those of operations that run alone.
 using Counts = std::array<int64_t, 2>;
 
 std::string yaml_of(const Golden& value, const std::string& key) {
@@ -69,6 +69,7 @@ std::string recipe_of(const Golden& item, const std::string& hook) {
   text += "}\n";
   if (item.has("batches_per_execution"))
     text += fmt::format("tpu: {{batches_per_execution: {}}}\n", item["batches_per_execution"].integer());
+  if (item.has("begin")) text += "tpu: {eager: true}\n";
   if (item.has("loader")) text += "tpu: {auto_mark_step: false}\n";
   if (!hook.empty()) text += "hooks: hook.lua\n";
   return text;
@@ -120,6 +121,7 @@ class CompilesTest : public ::testing::Test {
       train_epoch(*session_, epoch);
       if (session_->data.eval) evaluate(*session_, hooks_.get());
     }
+    if (item.has("begin")) return compare_eagerly(item, report_of(session_->tpu->metrics()));
     // A cut comes with the batch behind it, which the recipe's own loop has not asked for yet.
     const bool cuts_each = !item.has("batches_per_execution");
     compare(item, report_of(session_->tpu->metrics()), cuts_each ? 1 : session_->plan.steps_per_epoch());
@@ -157,7 +159,8 @@ class CompilesTest : public ::testing::Test {
 
   static Counts counts(const Session& session) {
     const MetricsReport report = report_of(session.tpu->metrics());
-    return {report.samples("CompileTime"), report.samples("ExecuteTime")};
+    const std::string eager = session.recipe.tpu.eager ? "EagerOp" : "";
+    return {report.samples(eager + "CompileTime"), report.samples(eager + "ExecuteTime")};
   }
 
   void train_epoch(Session& session, int64_t epoch) {
@@ -212,6 +215,62 @@ class CompilesTest : public ::testing::Test {
     check_counts_of_texts(end);
   }
 
+  // What each step adds to what had been counted before it.
+  static std::vector<Counts> changes(const std::vector<Counts>& counts) {
+    std::vector<Counts> all;
+    for (size_t i = 0; i < counts.size(); ++i)
+      all.push_back({counts[i][0] - (i > 0 ? counts[i - 1][0] : 0), counts[i][1] - (i > 0 ? counts[i - 1][1] : 0)});
+    return all;
+  }
+
+  static int64_t moved(const Golden& row, const std::string& name) { return row.has(name) ? row[name].integer() : 0; }
+  static int64_t moved_in_all(const Golden& item, const std::string& name) {
+    int64_t sum = moved(item["begin"], name) + moved(item["end"], name);
+    for (const char* rows : {"steps", "evaluations"})
+      if (item.has(rows))
+        for (const Golden& row : item[rows].items()) sum += moved(row, name);
+    return sum;
+  }
+
+  // Operations are those of our graphs, which PyTorch has others in place of: when some are compiled, and in which
+  // steps there are as many, does not depend on that.
+  void compare_eagerly(const Golden& item, const MetricsReport& end) const {
+    const std::vector<Golden> theirs = item["steps"].items();
+    ASSERT_EQ(steps_.size(), theirs.size());
+    const std::vector<Counts> ours = changes(steps_);
+    const auto epoch = static_cast<size_t>(session_->plan.steps_per_epoch());
+    const bool evaluates = item.has("evaluations");
+    for (size_t step = 0; step < ours.size() && !evaluates; ++step) {
+      const bool they_compile = moved(theirs[step], "EagerOpCompileTime") > 0, we_compile = ours[step][0] > 0;
+      if (step >= 2 || we_compile) {
+        EXPECT_EQ(we_compile, they_compile) << "in step " << step + 1;
+      }
+      for (size_t other = epoch; other < step; ++other)
+        if (moved(theirs[step], "EagerOpExecuteTime") == moved(theirs[other], "EagerOpExecuteTime")) {
+          EXPECT_EQ(ours[step][1], ours[other][1]) << "operations of steps " << other + 1 << " and " << step + 1;
+        }
+    }
+    for (size_t i = 1; i < evaluations_.size(); ++i) EXPECT_EQ(evaluations_[i][0], evaluations_[0][0]) << i;
+    for (const char* counter : {"MarkStep", "aten::_local_scalar_dense"})
+      EXPECT_EQ(end.counter(counter), moved_in_all(item, counter)) << counter;
+    for (const char* metric : {"CompileTime", "ExecuteTime"}) {
+      EXPECT_EQ(end.samples(metric), 0) << metric;
+      EXPECT_EQ(moved_in_all(item, metric), 0) << metric;
+    }
+    check_identities([&](const char* name) { return moved_in_all(item, name); });
+    check_identities(
+        [&](const char* name) { return end.metric(name) != nullptr ? end.samples(name) : end.counter(name); });
+  }
+
+  template <class Count>
+  static void check_identities(const Count& count) {
+    EXPECT_GT(count("UncachedCompile"), 0);
+    EXPECT_EQ(count("EagerOpCompileTime"), count("UncachedCompile"));
+    EXPECT_EQ(count("CreateCompileHandles"), count("UncachedCompile"));
+    for (const char* name : {"EagerOpExecuteTime", "ExecuteComputation", "TensorsGraphSize"})
+      EXPECT_EQ(count(name), count("UncachedCompile") + count("CachedCompile")) << name;
+  }
+
   // Every execution counts the operations that the text of its graph shows, and uploads the batch in it; numbers are
   // uploaded as often as they are missing, and parameters in the beginning.
   void check_counts_of_texts(const MetricsReport& end) const {
@@ -244,6 +303,13 @@ class CompilesTest : public ::testing::Test {
 TEST_F(CompilesTest, AreThoseOfTorchXla) {
   for (const Golden& item : Golden::load("xla/compiles.json").cases()) {
     if (!xla::is_declared(item)) continue;
+    SCOPED_TRACE(item.name());
+    ASSERT_NO_THROW(train(item, xla::needs_hook(item) ? xla::step_hook(item) : ""));
+  }
+}
+
+TEST_F(CompilesTest, OfOperationsComeWhereTorchXlasEagerModeHasThem) {
+  for (const Golden& item : Golden::load("xla/eager.json").cases()) {
     SCOPED_TRACE(item.name());
     ASSERT_NO_THROW(train(item, xla::needs_hook(item) ? xla::step_hook(item) : ""));
   }

@@ -62,6 +62,7 @@ std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool
          .keeps_account = is_main,
          .own_thread = has_core_for_device(recipe),
          .waits_at_cuts = recipe.tpu.sync_wait,
+         .eager = recipe.tpu.eager,
          .dialect = dialect_of(recipe),
          .max_graphs = recipe.tpu.max_graphs});
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);

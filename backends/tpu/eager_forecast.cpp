@@ -1,0 +1,86 @@
+#include "backends/tpu/eager_forecast.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/graph/print.h"
+#include "backends/plan/fusion.h"
+#include "backends/runtime/out_of_memory.h"
+#include "backends/tpu/eager_ops.h"
+#include "backends/tpu/hbm_report.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// The words of PyTorch/XLA where a buffer cannot be had as the program runs.
+std::string exhausted_text(const EagerStep& step, size_t op, const GraphForecast& traced) {
+  const EagerMemory& memory = step.memory;
+  const ValueId node = step.cuts[op].node;
+  const int64_t result = memory.moments[op].result, free = memory.usable - memory.used(op) + result;
+  const SourceMark& line = step.tensors.mark_of(node);
+  const std::string advice =
+      traced.exhausted.empty()
+          ? fmt::format("leave out tpu.eager: traced, this is one graph, which takes {}",
+                        size_text(traced.prediction.hbm_bytes - memory.reserved))
+          : "make data.batch_size smaller; as one graph, without tpu.eager, it takes too much, too";
+  return fmt::format(
+      "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate {}. That was not possible. There are "
+      "{} free.; (0x0x0_HBM0)\n\nThe operation is \"{}\"{}; beside its result {} of tensors are live then, {} of "
+      "batches wait, and the code of the operations takes {}.\n\nFirst thing to change: {}",
+      size_text(result), size_text(std::max<int64_t>(free, 0)), to_string(step.tensors, node),
+      line.known() ? fmt::format(" ({})", line.to_string()) : "", size_text(memory.moments[op].padded - result),
+      size_text(memory.prefetched), size_text(memory.code), advice);
+}
+
+GraphPrediction prediction_of(const EagerStep& step, const Hardware& hardware) {
+  const Program program = legalise(step.tensors);
+  const std::vector<Group> groups = make_groups(program, /*fuse=*/false);
+  const DeviceProgram device{.program = program, .groups = groups, .inputs = {}, .types = hardware.types};
+  const StepTime time = predict_step(device, trace_tensors(device), hardware.machine);
+  GraphPrediction prediction{.flops = time.cost.flops,
+                             .bytes = time.cost.bytes,
+                             .least_seconds = time.least(),
+                             .most_seconds = time.most(hardware.machine.generation),
+                             .formula = formula_text(time, hardware.machine)};
+  for (size_t i = 0; i < step.cuts.size(); ++i) {
+    if (step.memory.peak(i) <= prediction.hbm_bytes) continue;
+    prediction.hbm_bytes = step.memory.peak(i);
+    prediction.unpadded_bytes = step.memory.moments[i].unpadded;
+    prediction.padded_bytes = step.memory.moments[i].padded;
+  }
+  return prediction;
+}
+
+// Every number is an input.
+EagerStep step_of(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware) {
+  const auto scalars = std::ranges::count(graph.program->inputs(), InputKind::kScalar, &Input::kind);
+  return eager_step(graph, BakedNumbers(static_cast<size_t>(scalars)), state_tensors, hardware);
+}
+
+}  // namespace
+
+GraphForecast eager_forecast(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware) {
+  GraphForecast forecast = LoweredGraph(graph, state_tensors).forecast(hardware);
+  const EagerStep step = step_of(graph, state_tensors, hardware);
+  const std::optional<size_t> beyond = first_beyond_memory(step);
+  forecast.exhausted = beyond ? exhausted_text(step, *beyond, forecast) : "";
+  forecast.prediction = prediction_of(step, hardware);
+  return forecast;
+}
+
+std::vector<std::string> check_eager_memory(const GraphIdentity& graph, const StateTensors& state_tensors,
+                                            const Hardware& hardware) {
+  const LoweredGraph lowered(graph, state_tensors);
+  const EagerStep step = step_of(graph, state_tensors, hardware);
+  if (step.cuts.empty()) return lowered.check_memory(hardware);  // there are its arguments alone
+  GraphForecast traced = lowered.forecast(hardware);
+  const std::optional<size_t> beyond = first_beyond_memory(step);
+  if (!beyond) return std::move(traced.padding);
+  OutOfMemory error(exhausted_text(step, *beyond, traced), step.memory.used(*beyond), step.memory.usable);
+  error.locate(step.tensors.mark_of(step.cuts[*beyond].node));
+  throw error;
+}
+
+}  // namespace runner::backends::tpu

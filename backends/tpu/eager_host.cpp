@@ -1,0 +1,342 @@
+#include "backends/tpu/eager_host.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backends/graph/passes/passes.h"
+#include "backends/graph/views.h"
+#include "backends/plan/storage.h"
+#include "backends/runtime/arena.h"
+#include "backends/runtime/spans.h"
+#include "backends/tpu/op_cut.h"
+#include "schema/error.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// Where a value is.
+struct Home {
+  enum Kind : uint8_t { kState, kBatch, kScalar, kBlock } kind = kBlock;
+  size_t index = 0;  // among those of the kind
+  bool operator==(const Home&) const = default;
+};
+
+// What one operation is run with.
+struct Operation {
+  std::shared_ptr<Executable> executable;
+  std::vector<Home> states;  // kState and kBlock
+  std::vector<size_t> batch, scalars;
+  bool meets = false;  // the other replicas
+};
+
+class EagerExecutable : public Executable {
+ public:
+  std::vector<Operation> operations;  // those of `times`, then copies to states
+  std::vector<OpTimes> times;
+  std::vector<ArenaBlock> blocks;  // of results
+  size_t block_bytes = 0;
+  std::vector<Home> outputs;  // by output of the Program
+  SourceLines lines;
+  std::vector<std::shared_ptr<Buffer>> bound;  // to memory: by block
+  const std::byte* bound_to = nullptr;
+
+  size_t arena_bytes() const override {
+    size_t most = 0;
+    for (const Operation& operation : operations) most = std::max(most, operation.executable->arena_bytes());
+    return block_bytes + most;
+  }
+  int64_t flops() const override { return sum(&Executable::flops); }
+  int64_t bytes() const override { return sum(&Executable::bytes); }
+
+ private:
+  int64_t sum(int64_t (Executable::*figure)() const) const {
+    int64_t all = 0;
+    for (const Operation& operation : operations) all += (operation.executable.get()->*figure)();
+    return all;
+  }
+};
+
+// Executables of operations, by what they are: source lines are not looked at.
+class OperationCache {
+ public:
+  explicit OperationCache(Device& host) : host_(host) {}
+
+  struct Found {
+    std::shared_ptr<Executable> executable;
+    int64_t compile_ns = 0;
+  };
+  Found find_or_compile(const Program& program) {
+    const auto [first, last] = entries_.equal_range(program.hash().lo);
+    for (auto entry = first; entry != last; ++entry)
+      if (entry->second.program.same_structure(program)) return {entry->second.executable};
+    const int64_t begin = monotonic_ns();
+    std::shared_ptr<Executable> made = host_.compile(program);
+    entries_.emplace(program.hash().lo, Entry{program, made});
+    return {std::move(made), monotonic_ns() - begin};
+  }
+
+ private:
+  struct Entry {
+    Program program;
+    std::shared_ptr<Executable> executable;
+  };
+  Device& host_;
+  std::unordered_multimap<uint64_t, Entry> entries_;
+};
+
+// Views, and what stands for its operand, are read where they are, unless they are results.
+std::vector<char> read_in_place(const Program& program) {
+  std::vector<char> is_part = parts_of_readers(program);
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (is_view(program, id) || program.node(id).op == Op::kDetach) is_part[static_cast<size_t>(id)] = 1;
+  for (const Output& output : program.outputs()) is_part[static_cast<size_t>(output.value)] = 0;
+  return is_part;
+}
+
+class Maker {
+ public:
+  // `program`: legal and without dead nodes.
+  Maker(const Program& program, OperationCache& cache)
+      : program_(program),
+        cache_(cache),
+        ops_(cut_into_ops(program, read_in_place(program))),
+        end_(static_cast<int>(ops_.size())),
+        homes_(static_cast<size_t>(program.size())),
+        op_of_(homes_.size(), -1),
+        last_read_(homes_.size(), -1) {}
+
+  std::shared_ptr<EagerExecutable> run() {
+    find_reads();
+    place_inputs();
+    place_in_states();
+    place_in_blocks();
+    for (CutOp& op : ops_) add(op);
+    for (const Output& output : program_.outputs()) {
+      if (output.state >= 0 && home(output.value) != home(state_of(output))) add_copy(output);
+      made_->outputs.push_back(home(output.value));
+    }
+    made_->lines = program_.lines();
+    return std::move(made_);
+  }
+
+ private:
+  Home& home(ValueId id) { return homes_[static_cast<size_t>(id)]; }
+  int& last_read(ValueId id) { return last_read_[static_cast<size_t>(id)]; }
+  int op_of(ValueId id) const { return op_of_[static_cast<size_t>(id)]; }
+
+  void find_reads() {
+    for (int i = 0; i < end_; ++i) {
+      const CutOp& op = ops_[static_cast<size_t>(i)];
+      op_of_[static_cast<size_t>(op.node)] = i;
+      for (const ValueId operand : op.operands) last_read(operand) = i;
+    }
+  }
+
+  void place_inputs() {
+    size_t count[3] = {};
+    for (const Input& input : program_.inputs()) {
+      const auto kind = static_cast<Home::Kind>(input.kind);
+      home(input.value) = {kind, count[kind]++};
+    }
+  }
+
+  // A new value is written over the old one where nothing reads that later, and nobody else asks for it.
+  void place_in_states() {
+    const auto is_asked_for_once = [&](ValueId id) {
+      return std::ranges::count(program_.outputs(), id, &Output::value) == 1;
+    };
+    for (const Output& output : program_.outputs())
+      if (output.state >= 0 && is_asked_for_once(output.value) && last_read(state_of(output)) <= op_of(output.value))
+        home(output.value) = home(state_of(output));
+  }
+
+  void place_in_blocks() {
+    for (const Output& output : program_.outputs()) last_read(output.value) = end_;
+    for (int i = 0; i < end_; ++i) {
+      const ValueId id = ops_[static_cast<size_t>(i)].node;
+      if (home(id).kind != Home::kBlock) continue;
+      home(id).index = made_->blocks.size();
+      made_->blocks.push_back({program_.type(id).bytes(), i, std::max(i, last_read(id)), 0});
+    }
+    made_->block_bytes = assign_offsets(made_->blocks);
+  }
+
+  ValueId state_of(const Output& output) const { return program_.inputs()[static_cast<size_t>(output.state)].value; }
+
+  void add(CutOp& op) {
+    const ValueId result = op.program.size() - 1;
+    const OperationCache::Found found = add_operation(op.program, op.operands, result, home(op.node));
+    const Node& node = program_.node(op.node);
+    made_->operations.back().meets = is_collective(node.op);
+    made_->times.push_back({.op = node.op, .origin = node.origin, .compile_ns = found.compile_ns});
+  }
+
+  void add_copy(const Output& output) {
+    Program program;
+    const ValueId from = program.input(InputKind::kState, "tensor", program_.type(output.value));
+    add_operation(program, {output.value}, from, home(state_of(output)));
+  }
+
+  // `result` of `program` goes to `target`, which may be that of an operand.
+  OperationCache::Found add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result,
+                                      const Home& target) {
+    Operation operation;
+    int32_t to = -1;  // which of its inputs
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Home& from = home(operands[i]);
+      bind(operation, from);
+      if (from == target) to = static_cast<int32_t>(i);
+    }
+    if (to < 0) {
+      to = static_cast<int32_t>(operands.size());
+      bind(operation, target);
+      program.input(InputKind::kState, "result", program.type(result));
+    }
+    program.output("result", result, to);
+    OperationCache::Found found = cache_.find_or_compile(program);
+    operation.executable = found.executable;
+    made_->operations.push_back(std::move(operation));
+    return found;
+  }
+
+  static void bind(Operation& operation, const Home& home) {
+    if (home.kind == Home::kBatch) {
+      operation.batch.push_back(home.index);
+    } else if (home.kind == Home::kScalar) {
+      operation.scalars.push_back(home.index);
+    } else {
+      operation.states.push_back(home);
+    }
+  }
+
+  const Program& program_;
+  OperationCache& cache_;
+  std::vector<CutOp> ops_;
+  const int end_;  // behind the last operation
+  std::vector<Home> homes_;
+  std::vector<int> op_of_, last_read_;
+  std::shared_ptr<EagerExecutable> made_ = std::make_shared<EagerExecutable>();
+};
+
+class EagerHost : public Device {
+ public:
+  explicit EagerHost(std::unique_ptr<Device> host) : host_(std::move(host)), cache_(*host_) {}
+
+  std::string_view name() const override { return host_->name(); }
+
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return host_->allocate(bytes); }
+  std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
+    return host_->wrap(std::move(memory), bytes);
+  }
+  void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
+    host_->write(buffer, offset, source);
+  }
+  void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
+    host_->read(buffer, offset, target);
+  }
+
+  std::shared_ptr<Executable> compile(const Program& program) override {
+    const Program legal = legalise(dce(program));
+    return Maker(legal, cache_).run();
+  }
+
+  Ticket submit(Executable& executable, const Arguments& arguments) override {
+    auto& ready = static_cast<EagerExecutable&>(executable);
+    std::optional<ScopedSpan> span;
+    if (!arguments.name.empty())
+      span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
+    bind(ready);
+    for (size_t i = 0; i < ready.operations.size(); ++i) {
+      if (i >= ready.times.size()) {
+        run(ready, ready.operations[i], arguments, {});
+        continue;
+      }
+      OpTimes& times = ready.times[i];
+      const SourceLines& lines = arguments.lines && arguments.lines->has(times.origin) ? *arguments.lines : ready.lines;
+      const int64_t begin = monotonic_ns();
+      run(ready, ready.operations[i], arguments, lines.at(times.origin));
+      times.run_ns = monotonic_ns() - begin;
+    }
+    return ++ticket_;
+  }
+
+  void read_output(Executable& executable, int index, std::span<std::byte> target) override {
+    auto& ready = static_cast<EagerExecutable&>(executable);
+    const Home& home = ready.outputs[static_cast<size_t>(index)];
+    RUN_ASSERT(home.kind == Home::kBlock && ready.bound_to == blocks_.data());
+    host_->read(*ready.bound[home.index], 0, target);
+  }
+
+  void wait(Ticket) override {}
+  void synchronize() override {}
+
+  std::optional<int64_t> memory_limit() const override { return host_->memory_limit(); }
+  size_t temporary_bytes() const override { return blocks_.bytes() + host_->temporary_bytes(); }
+  void release_temporary() override {
+    blocks_ = Arena();
+    host_->release_temporary();
+  }
+
+ private:
+  // One memory serves all executables, since one runs at a time.
+  void bind(EagerExecutable& ready) {
+    if (ready.block_bytes > blocks_.bytes()) {
+      blocks_ = {};
+      blocks_ = Arena(ready.block_bytes);
+    }
+    if (ready.bound_to == blocks_.data() && ready.bound.size() == ready.blocks.size()) return;
+    ready.bound_to = blocks_.data();
+    ready.bound.clear();
+    for (const ArenaBlock& block : ready.blocks)
+      ready.bound.push_back(host_->wrap({std::shared_ptr<void>(), blocks_.data() + block.offset}, block.bytes));
+  }
+
+  void run(const EagerExecutable& ready, const Operation& operation, const Arguments& arguments,
+           const SourceMark& line) {
+    states_.clear();
+    for (const Home& home : operation.states)
+      states_.push_back(home.kind == Home::kState ? arguments.states[home.index] : ready.bound[home.index].get());
+    batch_.clear();
+    for (const size_t index : operation.batch) batch_.push_back(arguments.batch[index]);
+    scalars_.clear();
+    for (const size_t index : operation.scalars) scalars_.push_back(arguments.scalars[index]);
+    Arguments own{.states = states_, .batch = batch_, .scalars = scalars_, .waits = true};
+    SourceLines lines;
+    if (operation.meets) {
+      lines.add(lines.intern(line));
+      lines.add(lines.intern(line));
+      own.lines = &lines;
+      own.exchange = arguments.exchange;
+    }
+    try {
+      host_->submit(*operation.executable, own);
+    } catch (const Error& error) {
+      if (operation.meets) throw;
+      throw Error(error.kind(), error.message(), line);
+    }
+  }
+
+  const std::unique_ptr<Device> host_;
+  OperationCache cache_;
+  Arena blocks_;  // of results
+  Ticket ticket_ = 0;
+  // Of the operation that runs.
+  std::vector<Buffer*> states_;
+  std::vector<const std::byte*> batch_;
+  std::vector<double> scalars_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_eager_host(std::unique_ptr<Device> host) {
+  return std::make_unique<EagerHost>(std::move(host));
+}
+
+std::span<const OpTimes> op_times(const Executable& executable) {
+  return static_cast<const EagerExecutable&>(executable).times;
+}
+
+}  // namespace runner::backends::tpu

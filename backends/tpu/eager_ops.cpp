@@ -1,0 +1,151 @@
+#include "backends/tpu/eager_ops.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/graph/passes/rewriter.h"
+#include "backends/tpu/tensor_graph.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+// The graph with baked numbers in it, and with all of its states.
+GraphIdentity with_numbers(const GraphIdentity& graph, const BakedNumbers& numbers) {
+  const Program& from = *graph.program;
+  Rewriter rewriter(from);
+  size_t scalar = 0;
+  for (ValueId id = 0; id < from.size(); ++id) {
+    const bool is_scalar =
+        from.node(id).op == Op::kInput && static_cast<InputKind>(from.attrs(id)[0]) == InputKind::kScalar;
+    const ValueId now = rewriter.copy(id);
+    if (!is_scalar || !numbers[scalar++]) continue;
+    rewriter.make_from(id);
+    rewriter.map(id, rewriter.to().constant(*numbers[scalar - 1], rewriter.to().type(now)));
+  }
+  return {std::make_shared<const Program>(rewriter.finish()), graph.scalars, graph.signature, {}};
+}
+
+// What is said of the first baked number that an operation takes.
+class NumberTexts {
+ public:
+  NumberTexts(const Program& graph, const BakedNumbers& numbers) {
+    size_t scalar = 0;
+    for (const Input& input : graph.inputs())
+      if (input.kind == InputKind::kScalar && numbers[scalar++])
+        texts_.emplace(
+            graph.node(input.value).origin,
+            fmt::format("{} is {}, which is part of the graph (0, 1 and -1 are)", input.name, *numbers[scalar - 1]));
+  }
+
+  std::string of(const Program& tensors, const CutOp& op) const {
+    for (const ValueId operand : tensors.operands(op.node)) {
+      const ValueId from = tensors.node(operand).op == Op::kExpand ? tensors.operands(operand)[0] : operand;
+      if (tensors.node(from).op != Op::kConstant) continue;
+      if (const auto text = texts_.find(tensors.node(from).origin); text != texts_.end()) return text->second;
+    }
+    return "";
+  }
+
+ private:
+  std::map<Origin, std::string> texts_;
+};
+
+EagerOp op_of(Program program, Origin origin) {
+  program.output("result", program.size() - 1);
+  EagerOp op{
+      .graph = {std::make_shared<const Program>(std::move(program)), {}, {}, {}}, .key = {}, .number = {}, .hosts = {}};
+  op.key = key_of(op.graph);
+  op.origin = origin;
+  return op;
+}
+
+std::vector<EagerOp> ops_that_make(const std::vector<int32_t>& absent, const StateTensors& state_tensors) {
+  std::vector<EagerOp> ops;
+  for (const int32_t state : absent) {
+    if (static_cast<size_t>(state) >= state_tensors.size()) continue;
+    for (const StateTensor& tensor : state_tensors[static_cast<size_t>(state)]) {
+      Program zeros;
+      const ValueId zero[] = {zeros.constant(0, {tensor.type.dtype, {}})};
+      zeros.record(Op::kExpand, zero, {}, tensor.type);
+      ops.push_back(op_of(std::move(zeros), kNoOrigin));
+    }
+  }
+  return ops;
+}
+
+int64_t count_programs(const std::vector<EagerOp>& ops) {
+  std::set<std::pair<uint64_t, uint64_t>> keys;
+  for (const EagerOp& op : ops) keys.emplace(op.key.hi, op.key.lo);
+  return std::ssize(keys);
+}
+
+}  // namespace
+
+EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, const StateTensors& state_tensors,
+                     const Hardware& hardware) {
+  EagerStep step{.tensors = tensor_graph_as_traced(with_numbers(graph, numbers), state_tensors),
+                 .cuts = {},
+                 .memory = {},
+                 .ops = ops_that_make(graph.absent, state_tensors),
+                 .uploads = {}};
+  const size_t first = step.ops.size();
+  step.cuts = cut_into_ops(step.tensors, parts_of_readers(step.tensors));
+  const NumberTexts texts(*graph.program, numbers);
+  for (CutOp& cut : step.cuts) {
+    step.ops.push_back(op_of(std::exchange(cut.program, {}), step.tensors.node(cut.node).origin));
+    step.ops.back().number = texts.of(step.tensors, cut);
+  }
+  step.memory = eager_memory(step.tensors, step.cuts, count_programs(step.ops), hardware);
+  for (size_t i = first; i < step.ops.size(); ++i) {
+    const EagerMoment& moment = step.memory.moments[i - first];
+    step.ops[i].hbm_bytes = step.memory.peak(i - first);
+    step.ops[i].unpadded_bytes = moment.unpadded;
+    step.ops[i].padded_bytes = moment.padded;
+  }
+  step.uploads = traced_work(step.tensors, hardware.types).uploads;
+  return step;
+}
+
+void match(EagerStep& step, std::span<const OpTimes> host) {
+  using Kind = std::pair<Origin, Op>;
+  std::map<Kind, std::vector<size_t>> wanted;  // operations of the step
+  for (size_t i = 0; i < step.ops.size(); ++i) {
+    const Program& program = *step.ops[i].graph.program;
+    wanted[{step.ops[i].origin, program.node(program.size() - 1).op}].push_back(i);
+  }
+  std::map<Kind, std::vector<std::vector<size_t>>> found;  // the host's, each with what comes before it
+  std::vector<size_t> before;
+  for (size_t h = 0; h < host.size(); ++h) {
+    before.push_back(h);
+    const Kind kind{host[h].origin, host[h].op};
+    if (wanted.contains(kind)) found[kind].push_back(std::exchange(before, {}));
+  }
+  for (const auto& [kind, ops] : wanted) {
+    const std::vector<std::vector<size_t>>& hosts = found[kind];
+    for (size_t i = 0; i < ops.size(); ++i) {
+      EagerOp& op = step.ops[ops[i]];
+      op.hosts.clear();
+      op.shared_by = hosts.size() == ops.size() ? 1 : ops.size();
+      for (size_t h = 0; h < hosts.size(); ++h)
+        if (op.shared_by > 1 || h == i) op.hosts.insert(op.hosts.end(), hosts[h].begin(), hosts[h].end());
+    }
+  }
+}
+
+int64_t ns_of(const EagerOp& op, std::span<const OpTimes> host, int64_t OpTimes::*figure) {
+  int64_t ns = 0;
+  for (const size_t h : op.hosts) ns += host[h].*figure;
+  return ns / static_cast<int64_t>(op.shared_by);
+}
+
+std::optional<size_t> first_beyond_memory(const EagerStep& step) {
+  for (size_t i = 0; i < step.cuts.size(); ++i)
+    if (step.memory.used(i) > step.memory.usable) return i;
+  return std::nullopt;
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,78 @@
+#include "backends/tpu/op_cause.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/graph/print.h"
+#include "backends/graph/type_text.h"
+#include "backends/tpu/op_names.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+ValueId last(const Program& op) {
+  return op.size() - 1;
+}
+
+std::vector<TensorType> types_taken(const Program& op) {
+  std::vector<TensorType> types;
+  for (const ValueId operand : op.operands(last(op))) types.push_back(op.type(operand));
+  return types;
+}
+
+bool is_of_kind(const Program& op, const Program& other) {
+  return op.node(last(op)).op == other.node(last(other)).op;
+}
+
+// What one takes, or else gives, in another type or number than the other does; empty: nothing.
+std::string type_cause(std::string_view name, const Program& before, const Program& now) {
+  const std::vector<TensorType> were = types_taken(before), are = types_taken(now);
+  if (were.size() != are.size()) return fmt::format("{} takes {} tensors, and took {}", name, are.size(), were.size());
+  for (size_t i = 0; i < are.size(); ++i)
+    if (were[i] != are[i]) return fmt::format("{} takes {}, and took {}", name, are[i], were[i]);
+  const TensorType &gave = before.type(last(before)), &gives = now.type(last(now));
+  return gives == gave ? "" : fmt::format("{} gives {}, and gave {}", name, gives, gave);
+}
+
+// An operand of the operation: a number that is part of it, one that is an input, or a tensor.
+std::string operand_text(const Program& op, ValueId id) {
+  if (op.node(id).op == Op::kExpand) id = op.operands(id)[0];
+  if (op.node(id).op == Op::kConstant) return fmt::format("the number {:.6g}", op.constant_value(id));
+  const auto input = std::ranges::find(op.inputs(), id, &Input::value);
+  return input != op.inputs().end() && input->kind == InputKind::kScalar ? input->name : "a tensor";
+}
+
+std::string operand_cause(std::string_view name, const Program& before, const Program& now) {
+  const auto were = before.operands(last(before)), are = now.operands(last(now));
+  for (size_t i = 0; i < are.size(); ++i) {
+    const std::string was = operand_text(before, were[i]), is = operand_text(now, are[i]);
+    if (is != was) return fmt::format("{} takes {}, and took {}", name, is, was);
+  }
+  return fmt::format("{} has other attributes: \"{}\", and was \"{}\"", name, to_string(now, last(now)),
+                     to_string(before, last(before)));
+}
+
+}  // namespace
+
+MissCause cause_of_op(const Program& op, const std::string& number, const std::deque<Graph>& compiled) {
+  const std::string_view name = ir_name(op, last(op));
+  const SourceMark& line = op.mark_of(last(op));
+  const Program* nearest = nullptr;
+  for (auto graph = compiled.rbegin(); graph != compiled.rend(); ++graph) {
+    if (graph->identity.program == nullptr) continue;  // forgotten
+    const Program& other = *graph->identity.program;
+    if (!is_of_kind(op, other)) continue;
+    if (nearest == nullptr) nearest = &other;
+    if (!type_cause(name, other, op).empty()) continue;
+    nearest = &other;
+    break;
+  }
+  if (nearest == nullptr) return {fmt::format("the first {}", name), line, MissKind::kFirst};
+  if (std::string types = type_cause(name, *nearest, op); !types.empty()) return {std::move(types), line};
+  if (!number.empty()) return {fmt::format("{}: {}", name, number), line, MissKind::kNumber};
+  return {operand_cause(name, *nearest, op), line};
+}
+
+}  // namespace runner::backends::tpu

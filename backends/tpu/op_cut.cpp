@@ -1,0 +1,78 @@
+#include "backends/tpu/op_cut.h"
+
+#include <algorithm>
+#include <map>
+
+namespace runner::backends::tpu {
+namespace {
+
+class Cutter {
+ public:
+  Cutter(const Program& from, const std::vector<char>& is_part, ValueId node) : from_(from), is_part_(is_part) {
+    op_.node = node;
+    op_.program.set_mark(from.mark_of(node));
+  }
+
+  CutOp run() {
+    record(op_.node);
+    return std::move(op_);
+  }
+
+ private:
+  ValueId value(ValueId id) {
+    if (const auto known = values_.find(id); known != values_.end()) return known->second;
+    const ValueId now = is_part_[static_cast<size_t>(id)] ? record(id) : input(id);
+    values_.emplace(id, now);
+    return now;
+  }
+
+  ValueId record(ValueId id) {
+    std::vector<ValueId> operands;
+    for (const ValueId operand : from_.operands(id)) operands.push_back(value(operand));
+    return op_.program.record(from_.node(id).op, operands, from_.attrs(id), from_.type(id));
+  }
+
+  // A result of another operation is a tensor on the device, as a state is.
+  ValueId input(ValueId id) {
+    op_.operands.push_back(id);
+    const auto declared = std::ranges::find(from_.inputs(), id, &Input::value);
+    if (declared == from_.inputs().end()) return op_.program.input(InputKind::kState, "tensor", from_.type(id));
+    return op_.program.input(declared->kind, declared->name, from_.type(id));
+  }
+
+  const Program& from_;
+  const std::vector<char>& is_part_;
+  CutOp op_;
+  std::map<ValueId, ValueId> values_;
+};
+
+}  // namespace
+
+std::vector<char> parts_of_readers(const Program& program) {
+  std::vector<char> is_part(static_cast<size_t>(program.size()), 0);
+  for (ValueId id = 0; id < program.size(); ++id) {
+    const Op op = program.node(id).op;
+    is_part[static_cast<size_t>(id)] = op == Op::kConstant || op == Op::kExpand;
+  }
+  const auto stands_alone = [&](ValueId id) {
+    if (program.node(id).op == Op::kExpand) is_part[static_cast<size_t>(id)] = 0;
+  };
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (!is_elementwise(program.node(id).op))
+      for (const ValueId operand : program.operands(id)) stands_alone(operand);
+  for (const Output& output : program.outputs()) {
+    stands_alone(output.value);
+    is_part[static_cast<size_t>(output.value)] = 0;
+  }
+  return is_part;
+}
+
+std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part) {
+  std::vector<CutOp> ops;
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (program.node(id).op != Op::kInput && !is_part[static_cast<size_t>(id)])
+      ops.push_back(Cutter(program, is_part, id).run());
+  return ops;
+}
+
+}  // namespace runner::backends::tpu

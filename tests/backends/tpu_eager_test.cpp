@@ -1,0 +1,305 @@
+// An emulated TPU whose operations run one by one: the same bits, and an account of operations.
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/graph/ops.h"
+#include "backends/runtime/out_of_memory.h"
+#include "backends/tpu/eager_host.h"
+#include "backends/tpu/eager_memory.h"
+#include "backends/tpu/eager_ops.h"
+#include "backends/tpu/tpu_device.h"
+#include "schema/error.h"
+#include "tests/backends/support/random_program.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::testing {
+namespace {
+
+using tpu::make_eager_host;
+
+std::unique_ptr<Device> eager_host() {
+  return make_eager_host(make_cpu_device(1));
+}
+
+std::vector<Op> operations_of(const Executable& executable) {
+  std::vector<Op> operations;
+  for (const tpu::OpTimes& times : tpu::op_times(executable)) operations.push_back(times.op);
+  return operations;
+}
+
+// ---- the host ------------------------------------------------------------------------------------------------------
+
+TEST(EagerHost, GivesTheBitsOfWholeProgramsAlsoWhenItGoesOn) {
+  const auto whole = make_cpu_device(1), one_by_one = eager_host();
+  for (uint32_t seed = 1; seed <= 300; ++seed) {
+    const RandomProgram random(seed, 24);
+    Session want(*whole, random.program, random.inputs), got(*one_by_one, random.program, random.inputs);
+    for (int run = 0; run < 2; ++run) {
+      want.submit();
+      got.submit();
+      ASSERT_TRUE(got.results() == want.results()) << "seed " << seed << ", run " << run;
+    }
+  }
+}
+
+TEST(EagerHost, RunsEachOperationByItselfAndCompilesEachKindOnce) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{2, 3}})};
+  const Value bias{&program, program.input(InputKind::kState, "bias", {DType::kF32, Shape{3}})};
+  const Value a = ops::relu(ops::add(x, ops::expand(bias, Shape{2, 3})));
+  const Value b = ops::relu(ops::mul(a, 2.0));
+  program.output("sum", ops::sum(ops::reshape(b, Shape{6})).id);
+  ops::exp(x);  // that nobody asks for
+
+  const auto device = eager_host();
+  const std::vector<double> numbers = {1, -2, 3, -4, 5, -6}, ones = {1, 1, 1};
+  Session session(*device, program, {{{DType::kF32, Shape{2, 3}}, numbers}, {{DType::kF32, Shape{3}}, ones}});
+  session.submit();
+  EXPECT_EQ(session.output(0)[0], 2 * (2 + 4 + 6));
+  EXPECT_EQ(operations_of(session.executable()), (std::vector{Op::kAdd, Op::kRelu, Op::kMul, Op::kRelu, Op::kSum}));
+  std::vector<bool> compiled;
+  for (const tpu::OpTimes& times : tpu::op_times(session.executable())) {
+    compiled.push_back(times.compile_ns > 0);
+    EXPECT_GT(times.run_ns, 0);
+  }
+  EXPECT_EQ(compiled, (std::vector{true, true, true, false, true}));
+  const auto again = device->compile(program);
+  for (const tpu::OpTimes& times : tpu::op_times(*again)) EXPECT_EQ(times.compile_ns, 0);
+}
+
+TEST(EagerHost, ResultsGiveTheirMemoryBackBehindTheirLastReader) {
+  Program program;
+  Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{1024}})};
+  for (int i = 0; i < 20; ++i) x = ops::exp(ops::neg(x));
+  program.output("x", x.id);
+  const auto device = eager_host();
+  const auto executable = device->compile(program);
+  EXPECT_GE(executable->arena_bytes(), 2u * 4096);
+  EXPECT_LT(executable->arena_bytes(), 3u * 4096);
+}
+
+TEST(EagerHost, NamesTheLineOfAnOperationThatFailsAlsoOfAnotherRecording) {
+  const auto recorded_at = [](int line) {
+    Program program;
+    const Value table{&program, program.input(InputKind::kState, "table", {DType::kF32, Shape{4, 2}})};
+    const Value ids{&program, program.input(InputKind::kBatch, "ids", {DType::kI64, Shape{1}})};
+    for (const int each : {line, line + 1}) {  // of one kind: compiled once
+      program.set_mark({"h.lua", each, 0});
+      const Value rows = ops::embedding(table, ops::add(ids, each == line ? 0.0 : 4.0));
+      program.output("rows", rows.id);
+    }
+    return program;
+  };
+  const Program first = recorded_at(3), again = recorded_at(7);
+  const auto device = eager_host();
+  const auto executable = device->compile(first);
+  const auto table = device->allocate(8 * sizeof(float));
+  Buffer* const states[] = {table.get()};
+  const int64_t id = 1;
+  const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(&id)};
+  for (const auto& [lines, line] : {std::pair{static_cast<const SourceLines*>(nullptr), 4}, {&again.lines(), 8}}) {
+    try {
+      device->submit(*executable, {.states = states, .batch = batch, .scalars = {}, .lines = lines});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where().line, line) << error.what();
+      EXPECT_NE(error.message().find("embedding"), std::string::npos) << error.what();
+    }
+  }
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------
+
+constexpr int64_t kTile = 4096, kCode = 32 * 1024;  // 8 × 128 f32; of an operation
+
+TEST(EagerMemory, HoldsWhatIsLiveAndTheResultThatIsMade) {
+  Program program;
+  const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8, 128}})};
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{16, 128}})};
+  const Value half = ops::slice(x, 0, 0, 8);  // w 1, x 2, half 1
+  const Value product = ops::mul(half, w);    // and 1: half dies
+  const Value moved = ops::sub(w, product);   // w 1, x 2, product 1, moved 1: w and product die
+  const Value sum = ops::sum(moved);          // x 2, moved 1, and a vector of 128
+  program.output("w", moved.id, 0);
+  program.output("sum", sum.id);
+  const auto ops = tpu::cut_into_ops(program, tpu::parts_of_readers(program));
+  const tpu::EagerMemory memory =
+      tpu::eager_memory(program, ops, /*programs=*/4, {.machine = {}, .prefetched_batches = 3});
+  std::vector<int64_t> padded;
+  for (const tpu::EagerMoment& moment : memory.moments) padded.push_back(moment.padded);
+  EXPECT_EQ(padded, (std::vector<int64_t>{4 * kTile, 5 * kTile, 5 * kTile, 3 * kTile + 512}));
+  EXPECT_EQ(memory.moments[3].unpadded, 3 * kTile + 4);
+  EXPECT_EQ(memory.used(1), 5 * kTile + 4 * kCode + 3 * 2 * kTile);
+  EXPECT_EQ(memory.peak(1) - memory.used(1), memory.reserved);
+}
+
+// ---- the account ---------------------------------------------------------------------------------------------------
+
+// A step of SGD with momentum on one weight, as an engine records it: w (8) and v (8), the rate a number.
+Program momentum_step(int64_t batch) {
+  Program program;
+  const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{8}})};
+  const Value v{&program, program.input(InputKind::kState, "v", {DType::kF32, Shape{8}})};
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{batch, 8}})};
+  const Value lr{&program, program.input(InputKind::kScalar, "lr", {DType::kF32, {}})};
+  program.set_mark({"step.lua", 5, 0});
+  const int64_t samples[] = {0};
+  const Value gradient = ops::sum(x, samples);
+  const Value moment = ops::add(ops::mul(v, 0.9), gradient);
+  program.output("v", moment.id, 1);
+  program.output("w", ops::sub(w, ops::mul(moment, lr)).id, 0);
+  return program;
+}
+
+class EagerTpu : public ::testing::Test {
+ protected:
+  explicit EagerTpu(tpu::TpuOptions options = {}) { make(options); }
+
+  void make(tpu::TpuOptions options) {
+    options.eager = true;
+    device_ = make_tpu_device(options);
+    device_->set_state_tensors({{{"w", {DType::kF32, Shape{8}}}}, {{"v", {DType::kF32, Shape{8}}}}});
+    states_ = {device_->allocate(32), device_->allocate(32)};
+  }
+
+  void run(Executable& step, double lr, std::vector<int32_t> absent = {}, bool reads = false) {
+    Buffer* const states[] = {states_[0].get(), states_[1].get()};
+    const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(x_.data())};
+    const double scalars[] = {lr};
+    device_->submit(step, {.states = states,
+                           .batch = batch,
+                           .scalars = scalars,
+                           .absent = absent,
+                           .step = reads ? step_ + 1 : ++step_,
+                           .reads = reads});
+  }
+
+  std::shared_ptr<Executable> compiled(const Program& program) const {
+    return device_->compile_graph(program, program);
+  }
+
+  int64_t counter(std::string_view name) const {
+    for (const tpu::CounterSnapshot& each : device_->metrics().counters)
+      if (each.name == name) return each.value;
+    return -1;
+  }
+  int64_t samples(std::string_view name) const {
+    for (const tpu::MetricSnapshot& each : device_->metrics().metrics)
+      if (each.name == name) return each.count;
+    return -1;
+  }
+  std::vector<int64_t> counts() const {
+    return {counter("UncachedCompile"), counter("CachedCompile"), samples("EagerOpCompileTime"),
+            samples("EagerOpExecuteTime")};
+  }
+  std::vector<std::string> causes() const {
+    std::vector<std::string> causes;
+    for (const tpu::Graph& graph : device_->graphs()) causes.push_back(graph.cause);
+    return causes;
+  }
+
+  std::unique_ptr<tpu::TpuDevice> device_;
+  std::vector<std::shared_ptr<Buffer>> states_;
+  const std::vector<float> x_ = std::vector<float>(64, 1.0f);
+  int64_t step_ = 0;
+};
+
+using Counted = std::vector<int64_t>;
+
+TEST_F(EagerTpu, CountsEachOperationAndNoGraph) {
+  const auto step = compiled(momentum_step(4));
+  run(*step, 0.1, {1});  // v is made, of zeros; then sum, v · 0.9, +, · lr, −
+  EXPECT_EQ(counts(), (Counted{6, 0, 6, 6}));
+  run(*step, 0.1);
+  EXPECT_EQ(counts(), (Counted{6, 5, 6, 11}));
+  for (const char* name : {"CompileTime", "ExecuteTime"}) EXPECT_EQ(samples(name), 0) << name;
+  EXPECT_EQ(samples("DeviceLockWait"), 11);
+  EXPECT_EQ(samples("TensorsGraphSize"), 11);
+  EXPECT_EQ(samples("InputOutputAliasCount"), 6);
+  EXPECT_EQ(counter("CreateCompileHandles"), 6);
+  EXPECT_EQ(counter("ExecuteComputation"), 11);
+  EXPECT_EQ(counter("xla::mul"), 4);
+  std::vector<float> w(8);
+  device_->read(*states_[0], 0, std::as_writable_bytes(std::span(w)));
+  EXPECT_FLOAT_EQ(w[0], -(0.1f * 4.0f + 0.1f * (0.9f * 4.0f + 4.0f)));
+}
+
+TEST_F(EagerTpu, SaysInWhatAnOperationDiffersFromTheNewestOfItsKind) {
+  run(*compiled(momentum_step(4)), 0.1, {1});
+  EXPECT_EQ(causes(), (std::vector<std::string>{"the first aten::expand", "the first aten::sum", "the first aten::mul",
+                                                "the first aten::add", "aten::mul takes lr, and took the number 0.9",
+                                                "the first aten::sub"}));
+  run(*compiled(momentum_step(2)), 0.1);
+  EXPECT_EQ(causes().back(), "aten::sum takes (2, 8) f32, and took (4, 8) f32");
+  EXPECT_EQ(device_->graphs().back().line.to_string(), "step.lua:5");
+  EXPECT_EQ(device_->graphs().back().first_step, 2);
+}
+
+TEST_F(EagerTpu, ANumberThatReachesZeroIsPartOfTheOperationThatTakesIt) {
+  const auto step = compiled(momentum_step(4));
+  for (const double lr : {0.1, 0.2, 0.0, 0.3, 0.0}) run(*step, lr);
+  EXPECT_EQ(counts(), (Counted{6, 19, 6, 25}));
+  EXPECT_EQ(causes().back(), "aten::mul: lr is 0, which is part of the graph (0, 1 and -1 are)");
+  make({.dialect = tpu::Dialect::kClean});
+  const auto clean = compiled(momentum_step(4));
+  for (const double lr : {0.1, 0.0}) run(*clean, lr);
+  EXPECT_EQ(counts(), (Counted{5, 5, 5, 10}));
+}
+
+TEST_F(EagerTpu, WhatWasReadOfAStepIsNotRunAgain) {
+  const Program program = momentum_step(4);
+  Program read = program.without_outputs();
+  read.output(std::string(kReadOutput), program.outputs()[0].value);
+  const auto step = compiled(program), reads = compiled(read);
+  run(*reads, 0.1, {}, /*reads=*/true);  // sum, v · 0.9, +
+  EXPECT_EQ(counts(), (Counted{3, 0, 3, 3}));
+  run(*reads, 0.1, {}, /*reads=*/true);
+  EXPECT_EQ(counts(), (Counted{3, 0, 3, 3}));
+  run(*step, 0.1);
+  EXPECT_EQ(counts(), (Counted{5, 0, 5, 5}));
+  run(*step, 0.1);
+  EXPECT_EQ(counts(), (Counted{5, 5, 5, 10}));
+}
+
+TEST_F(EagerTpu, ABudgetCountsOperations) {
+  make({.max_graphs = 3});
+  try {
+    run(*compiled(momentum_step(4)), 0.1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "step.lua:5: training batch 1 needs graph 4, and tpu.max_graphs is 3: aten::mul "
+                 "takes lr, and took the number 0.9");
+  }
+}
+
+TEST_F(EagerTpu, AnOperationBeyondTheMemoryIsNamedBeforeAnythingRuns) {
+  Program program;
+  program.input(InputKind::kState, "w", {DType::kF32, Shape{8}});
+  program.input(InputKind::kState, "v", {DType::kF32, Shape{8}});
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{16384, 8192}})};  // 512M
+  program.set_mark({"step.lua", 9, 0});
+  const Value y = ops::mul(x, 3.0);
+  program.set_mark({"step.lua", 10, 0});
+  program.output("sum", ops::sum(ops::mul(ops::exp(y), x)).id);
+  make({.hardware = {.machine = {.generation = tpu::Generation::kV2}, .prefetched_batches = 12}});  // 7662M
+  const std::string want =
+      "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 512.00M. That was not possible. "
+      "There "
+      "are 493.87M free.; (0x0x0_HBM0)\n\nThe operation is \"%6 = exp %5 : (16384, 8192) f32\" (step.lua:10); beside "
+      "its result 1.00G of tensors are live then, 6.00G of batches wait, and the code of the operations takes "
+      "128.0K.\n\nFirst thing to change: leave out tpu.eager: traced, this is one graph, which takes 7.00G";
+  EXPECT_EQ(device_->forecast(program).exhausted, want);
+  try {
+    compiled(program);
+    FAIL();
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.where().to_string(), "step.lua:10");
+    EXPECT_EQ(error.message(), want);
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends::testing
