@@ -14,7 +14,7 @@ started=$(date +%s)
 timeout 900 $run "$1/bin/$name" --gtest_brief=1 --gtest_color=no >"$log" 2>&1
 status=$?
 good=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}\..*/\1/p' "$log" | tail -n 1)
-bad=$(grep -c '^\[  FAILED  \] [^ ]*\.[^ ]* (' "$log")
+bad=$(grep -c '^\[  FAILED  \] .* ([0-9]* ms)$' "$log")
 good=${good:-0}
 [ "$status" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
 [ "$good" -eq 0 ] && [ "$bad" -eq 0 ] && bad=1

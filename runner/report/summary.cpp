@@ -32,10 +32,10 @@ std::string ranges_text(const train::RunResult& result, int width, bool color) {
 
 // Where training has waited for its data for a part of the time that is worth a word.
 std::string input_text(const train::RunResult& result) {
-  constexpr double kWorthAWord = 0.1;
+  constexpr double kWorthAWord = 0.1, kLeastSeconds = 0.5;
   const data::InputUse& input = result.input;
   const double share = result.seconds > 0 ? input.wait_seconds() / result.seconds : 0;
-  if (share < kWorthAWord) return "";
+  if (share < kWorthAWord || input.wait_seconds() < kLeastSeconds) return "";
   return fmt::format("the device waited {} for input, {:.0f} % of the time: {:.1f} of {} batches were ready",
                      duration_text(input.wait_seconds()), 100 * share, input.mean_ready(), input.ahead);
 }

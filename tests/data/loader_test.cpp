@@ -359,7 +359,8 @@ TEST_F(LoaderTest, AllocatesNothingAndFaultsNoPageWhenSteady) {
     const int64_t allocated = support::allocations();
     for (int i = 0; i < 100; ++i) epoch();
     EXPECT_EQ(support::allocations(), allocated) << prefetch;
-    EXPECT_EQ(support::page_faults(), faults) << prefetch;
+    // A batch that faulted would do so 3200 times; a page of a stack that the system took back does once.
+    EXPECT_LE(support::page_faults(), faults + 16) << prefetch;
     EXPECT_NE(sum, 0);
   }
 }

@@ -21,7 +21,7 @@ constexpr double kLongest = 0x1p51;
 
 bool is_short(const ReportMetric& metric) {
   const auto fits = [&](double value) { return metric.kind != MetricKind::kTime || !(value >= kLongest); };
-  return fits(metric.accumulator) && fits(metric.mean.value_or(0)) && fits(metric.stddev.value_or(0)) &&
+  return fits(metric.accumulator.value_or(0)) && fits(metric.mean.value_or(0)) && fits(metric.stddev.value_or(0)) &&
          fits(metric.value_rate.value_or(0)) && std::ranges::all_of(metric.percentiles, fits, &Percentile::value);
 }
 

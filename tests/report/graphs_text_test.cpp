@@ -35,8 +35,8 @@ std::vector<store::DeviceAccount> accounts() {
 TEST(GraphsText, IsOneLineForEachWhereThereIsRoom) {
   const std::string text =
       "key           step  runs  compiled in  nodes  in  out  donated        HBM          predicted  cause\n"
-      "196bb5d8f0b7     4     3       0.9 ms    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  the first graph\n"
-      "6e4e867971fe     4     3       0.9 ms    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  features is (4, "
+      "196bb5d8f0b7     4     3     900.0 us    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  the first graph\n"
+      "6e4e867971fe     4     3     900.0 us    234  25   15        7  531.0 MiB  0.0555 … 0.159 ms  features is (4, "
       "8) "
       "f32, and was (32, 8) f32 (hook.lua:9)\n";
   EXPECT_EQ(graphs_text(accounts(), 0, false), text);
@@ -46,9 +46,9 @@ TEST(GraphsText, IsOneLineForEachWhereThereIsRoom) {
 TEST(GraphsText, CutsNoCauseWhereThereIsNot) {
   EXPECT_EQ(graphs_text(accounts(), 80, false),
             "key           step  runs  compiled in  nodes        HBM          predicted\n"
-            "196bb5d8f0b7     4     3       0.9 ms    234  531.0 MiB  0.0555 … 0.159 ms\n"
+            "196bb5d8f0b7     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n"
             "  25 in, 15 out, 7 donated: the first graph\n"
-            "6e4e867971fe     4     3       0.9 ms    234  531.0 MiB  0.0555 … 0.159 ms\n"
+            "6e4e867971fe     4     3     900.0 us    234  531.0 MiB  0.0555 … 0.159 ms\n"
             "  25 in, 15 out, 7 donated: features is (4, 8) f32, and was (32, 8) f32 (hook.lua:9)\n");
 }
 
