@@ -23,6 +23,9 @@ struct TracedScalar {
   DType beside = DType::kF32;          // of the other tensor
   bool is_integer = false;             // as the code has written it: 2, not 2.0
   Origin origin = kNoOrigin;           // of the node that holds it; none: it is in no Program
+  // Whose it is, where several have one of the name, from 1; 0: of the only one.
+  int32_t optimizer = 0, group = 0;
+  int64_t batch = 0;  // of those of a graph
 };
 
 // As what it is uploaded: f32, f64 or i64.

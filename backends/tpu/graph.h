@@ -21,6 +21,7 @@ struct GraphIdentity {
   std::vector<TracedScalar> scalars;       // numbers that it was handed
   ScalarSignature signature;               // of these
   std::vector<int32_t> absent;             // states, by index among them, that it reads and that do not exist yet
+  int64_t batches = 1;                     // of training, that it holds: no part of the key
 };
 
 // A tensor of a state, as the user's code has it.
@@ -51,6 +52,7 @@ enum class MissKind : uint8_t {
   kBatchSize,  // an input of the batch has another shape, and ops are the same
   kState,      // states exist now, or do not exist yet
   kNumber,     // which numbers are part of it, or equal
+  kAttribute,  // a number that is part of it whatever it is
   kStructure,  // operations, attributes, results
   kForgotten,  // it was compiled before
   kStored,     // no miss: a store had it

@@ -32,7 +32,10 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
       std::find_if(first, last, [&](const auto& each) { return same((*each.second)->identity, identity); });
   if (entry == last) return nullptr;
   used_.splice(used_.begin(), used_, entry->second);
-  return *entry->second;
+  Graph* const found = *entry->second;
+  for (size_t i = 0; i < identity.scalars.size(); ++i)
+    found->identity.scalars[i].value = identity.scalars[i].value;  // what a cause says that they were
+  return found;
 }
 
 MissCause GraphCache::cause_of(const GraphIdentity& identity) const {

@@ -10,6 +10,7 @@
 #include "backends/graph/difference.h"
 #include "backends/graph/print.h"
 #include "backends/graph/type_text.h"
+#include "backends/tpu/graph_role.h"
 #include "backends/tpu/scalar_signature.h"
 
 namespace runner::backends::tpu {
@@ -40,6 +41,16 @@ Nearness nearness(const GraphIdentity& a, const GraphIdentity& b) {
   return {x.same_structure(y), same_ops(x, y), first_difference(x, y), a.absent == b.absent};
 }
 
+const SourceMark& line_of_read(const Program& graph) {
+  return graph.mark_of(graph.outputs()[0].value);
+}
+
+bool is_comparable(const Program& a, const Program& b) {
+  const GraphRole role = role_of(a);
+  if (role != role_of(b)) return false;
+  return role != GraphRole::kRead || line_of_read(a).to_string() == line_of_read(b).to_string();
+}
+
 std::string name_of_state(const Program& program, int32_t state) {
   for (const Input& input : program.inputs())
     if (input.kind == InputKind::kState && state-- == 0) return input.name;
@@ -60,6 +71,8 @@ const Input* input_at(const Program& program, ValueId id) {
 }
 
 std::string node_text(const Program& program, ValueId id) {
+  if (const Input* const input = input_at(program, id))
+    return fmt::format("the input \"{}\" {}", input->name, program.type(id));
   return fmt::format("{} {}", name_of(program.node(id).op), program.type(id));
 }
 
@@ -88,9 +101,13 @@ const TracedScalar* number_at(const GraphIdentity& graph, ValueId id) {
 }
 
 // A number that is baked is another node than one that is an input.
-std::string number_cause(const TracedScalar* before, const TracedScalar* now, const ScalarRules& rules) {
-  if (before == nullptr || now == nullptr) return "";
-  return difference(std::span(before, 1), std::span(now, 1), rules).text;
+Difference number_difference(const TracedScalar* before, const TracedScalar* now, const ScalarRules& rules) {
+  if (before == nullptr || now == nullptr) return {};
+  return difference(std::span(before, 1), std::span(now, 1), rules);
+}
+
+MissKind kind_of(const Difference& difference) {
+  return difference.is_attribute ? MissKind::kAttribute : MissKind::kNumber;
 }
 
 MissCause scalar_cause(const GraphIdentity& before, const GraphIdentity& now, const ScalarRules& rules) {
@@ -98,23 +115,40 @@ MissCause scalar_cause(const GraphIdentity& before, const GraphIdentity& now, co
   if (found.text.empty()) return {"the user's part of the step is known, the engine's is not", {}, MissKind::kNumber};
   const Origin origin = found.scalar < now.scalars.size() ? now.scalars[found.scalar].origin : kNoOrigin;
   const SourceLines& lines = now.program->lines();
-  return {std::move(found.text), lines.has(origin) ? lines.at(origin) : SourceMark{}, MissKind::kNumber};
+  return {std::move(found.text), lines.has(origin) ? lines.at(origin) : SourceMark{}, kind_of(found)};
+}
+
+std::string batches_text(int64_t batches) {
+  return fmt::format("{} batch{}", batches, batches == 1 ? "" : "es");
 }
 
 // `same`: the ops are.
 MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same, const ScalarRules& rules) {
+  if (before.batches != now.batches)
+    return {fmt::format("it holds {}, and the nearest graph {}", batches_text(now.batches), before.batches), {}};
   const ValueId differs = first_difference(*before.program, *now.program);
   const bool within = differs < std::min(before.program->size(), now.program->size());
-  std::string number = within ? number_cause(number_at(before, differs), number_at(now, differs), rules) : "";
-  if (!number.empty()) return {std::move(number), now.program->mark_of(differs), MissKind::kNumber};
+  const Difference number =
+      within ? number_difference(number_at(before, differs), number_at(now, differs), rules) : Difference{};
+  if (!number.text.empty()) return {number.text, now.program->mark_of(differs), kind_of(number)};
   if (within)
     return {node_cause(*before.program, *now.program, differs), now.program->mark_of(differs),
             is_of_batch(*now.program, differs) && same ? MissKind::kBatchSize : MissKind::kStructure};
   if (differs < now.program->size())
-    return {fmt::format("the graph goes on where another ends, with {}", node_text(*now.program, differs)),
+    return {fmt::format("the graph goes on where the nearest ends, with {}", node_text(*now.program, differs)),
             now.program->mark_of(differs)};
   return {fmt::format("other results are wanted: {}, and were {}", root_text(*now.program), root_text(*before.program)),
           {}};
+}
+
+// Of a role that no other has.
+MissCause first_cause(const Program& graph) {
+  switch (role_of(graph)) {
+    case GraphRole::kUpdate: return {"the first graph that updates parameters or gradients", {}, MissKind::kFirst};
+    case GraphRole::kForward: return {"the first graph of an evaluation: it updates nothing", {}, MissKind::kFirst};
+    case GraphRole::kRead: break;
+  }
+  return {"the first read of a value there", line_of_read(graph), MissKind::kFirst};
 }
 
 }  // namespace
@@ -124,12 +158,14 @@ MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentit
   const GraphIdentity* nearest = nullptr;
   std::optional<Nearness> best;
   for (const GraphIdentity* const other : others) {
+    if (!is_comparable(*graph.program, *other->program)) continue;
     const Nearness near = nearness(graph, *other);
     if (best && !(*best < near)) continue;
     best = near;
     nearest = other;
   }
-  if (nearest == nullptr) return {"the first graph", {}, MissKind::kFirst};
+  if (others.empty()) return {"the first graph", {}, MissKind::kFirst};
+  if (nearest == nullptr) return first_cause(*graph.program);
   if (!best->structure) return structure_cause(*nearest, graph, best->ops, rules);
   if (!best->states) return {state_cause(*nearest, graph), {}, MissKind::kState};
   return scalar_cause(*nearest, graph, rules);

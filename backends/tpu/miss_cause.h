@@ -18,8 +18,9 @@ inline MissCause cause_of_forgotten() {
   return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
 }
 
-// The nearest of `others` shares most with it: everything but numbers, then everything but states that did not exist,
-// then the order of ops, and else the longest beginning; of two equally near ones it is the first.  None is the same.
+// The nearest of `others` is of the same role, of reads one of the same line of the hook, and shares most with it:
+// everything but numbers, then everything but states that did not exist, then the order of ops, and else the longest
+// beginning; of two equally near ones it is the first.  None is the same.
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
                         const ScalarRules& rules);
 

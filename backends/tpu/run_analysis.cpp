@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/tpu/graph_role.h"
+
 namespace runner::backends::tpu {
 namespace {
 
@@ -19,12 +21,14 @@ class Analysis {
  public:
   Analysis(const std::deque<Graph>& graphs, const RunFigures& figures) : graphs_(graphs), figures_(figures) {
     for (const Graph& graph : graphs)
-      if (graph.kind != MissKind::kStored) compiled_.push_back(&graph);
+      if (graph.kind != MissKind::kStored && graph.compile_ns > 0)  // nor one that tpu.max_graphs has refused
+        compiled_.push_back(&graph);
   }
 
   std::vector<std::string> run() {
     is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of_sizes();
     tell_of_numbers();
+    tell_of_attributes();
     if (is_often(figures_.reads)) tell_of_reads();
     return std::move(texts_);
   }
@@ -77,6 +81,16 @@ class Analysis {
                     text_of(found), newest.first_step, newest.cause));
   }
 
+  void tell_of_attributes() {
+    const std::vector<const Graph*> found = of_kind(MissKind::kAttribute);
+    if (found.empty()) return;
+    const Graph& newest = *found.back();
+    texts_.push_back(fmt::format(
+        "exponents have made {}, last at training batch {}: {}{}; each value of x ^ p is a graph of its own, "
+        "and (p * x:log()):exp() takes p as an input",
+        text_of(found), newest.first_step, newest.cause, place_of(newest.line)));
+  }
+
   void tell_of_reads() {
     const double times = static_cast<double>(figures_.reads) / static_cast<double>(figures_.batches);
     texts_.push_back(fmt::format(
@@ -91,8 +105,7 @@ class Analysis {
     const Graph* most = nullptr;
     for (const Graph& graph : graphs_) {
       if (graph.identity.program == nullptr) continue;
-      const std::span<const Output> outputs = graph.identity.program->outputs();
-      const bool reads = outputs.size() == 1 && outputs[0].name == kReadOutput;
+      const bool reads = role_of(*graph.identity.program) == GraphRole::kRead;
       if (reads && (most == nullptr || graph.executions > most->executions)) most = &graph;
     }
     if (most == nullptr) return "";

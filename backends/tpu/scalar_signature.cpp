@@ -29,6 +29,15 @@ class Scalar {
   Scalar(const TracedScalar& scalar, const ScalarRules& rules) : scalar_(scalar), rules_(rules) {}
 
   std::string_view name() const { return scalar_.name; }
+  // Where another has the same name: whose it is.
+  std::string name_beside(const Scalar& other) const {
+    std::string text(name());
+    if (other.name() != name()) return text;
+    if (scalar_.optimizer != other.scalar_.optimizer) text += fmt::format(" of optimizer {}", scalar_.optimizer);
+    if (scalar_.group != other.scalar_.group) text += fmt::format(" of parameter group {}", scalar_.group);
+    if (scalar_.batch != other.scalar_.batch) text += fmt::format(" in batch {}", scalar_.batch);
+    return text;
+  }
 
   bool is_baked() const {
     const double value = scalar_.value;
@@ -153,15 +162,17 @@ Difference difference(std::span<const TracedScalar> before, std::span<const Trac
     return {fmt::format("the graph is handed {} numbers, and was {}", now.size(), before.size())};
   const Scalars were(before, rules), are(now, rules);
   for (size_t i = 0; i < now.size(); ++i) {
-    if (std::string text = difference_of_one(were[i], are[i]); !text.empty()) return {std::move(text), i};
+    if (std::string text = difference_of_one(were[i], are[i]); !text.empty())
+      return {std::move(text), i, are[i].is_attribute()};
     const size_t was = were.first_of_class(i), is = are.first_of_class(i);
     if (is != i && was != is)
-      return {fmt::format("{} has become equal to {}, {}: they are one input now", are[i].name(), are[is].name(),
-                          are[i].text()),
+      return {fmt::format("{} has become equal to {}, {}: they are one input now", are[i].name_beside(are[is]),
+                          are[is].name_beside(are[i]), are[i].text()),
               i};
     if (is == i && was != i)
-      return {fmt::format("{} and {}, which were equal, {}, are {} and {} now: they are two inputs", are[was].name(),
-                          are[i].name(), were[i].text(), are[was].text(), are[i].text()),
+      return {fmt::format("{} and {}, which were equal, {}, are {} and {} now: they are two inputs",
+                          are[was].name_beside(are[i]), are[i].name_beside(are[was]), were[i].text(), are[was].text(),
+                          are[i].text()),
               i};
   }
   return {};

@@ -45,6 +45,7 @@ UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules)
 struct Difference {
   std::string text;
   size_t scalar = 0;
+  bool is_attribute = false;
 };
 Difference difference(std::span<const TracedScalar> before, std::span<const TracedScalar> now,
                       const ScalarRules& rules = {});

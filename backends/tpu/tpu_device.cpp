@@ -231,7 +231,9 @@ class EmulatedTpu : public TpuDevice {
       if (ready.hands_over(scalar)) numbers_.upload(scalar, metrics_);
     if (options_.eager) return submit_eagerly(ready, arguments);
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
-    Graph& graph = graph_of(pending_.read(identity_of(ready, arguments)), arguments.step, ready.take_making());
+    GraphIdentity identity = pending_.read(identity_of(ready, arguments));
+    if (identity.program != ready.graph()) identity.batches = batches_until(arguments.step);
+    Graph& graph = graph_of(std::move(identity), arguments.step, ready.take_making());
     slot_->lock();
     count_launch(graph);
     return begin(ready, arguments, SubmissionSlot::Counts::kWhole);
@@ -364,15 +366,20 @@ class EmulatedTpu : public TpuDevice {
 
   // It begins now, and is counted with what else comes before the next cut.
   Ticket submit_pending(TpuExecutable& executable, const Arguments& arguments) {
-    pending_.add(identity_of(executable, arguments));
     if (uncut_.batch == 0) uncut_.batch = arguments.step;
+    GraphIdentity part = identity_of(executable, arguments);
+    for (TracedScalar& scalar : part.scalars) scalar.batch = batches_until(arguments.step);
+    pending_.add(part);
     uncut_.making.add(executable.take_making());
     const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kPart);
-    uncut_.batches = arguments.step - uncut_.batch + 1;
+    uncut_.batches = batches_until(arguments.step);
     if (uncut_.batches == kLongTrace) warn_of_growth();
     if (pending_.nodes() > kMostNodes) cut_what_is_too_long();
     return ticket;
   }
+
+  // Of the trace that is not cut.
+  int64_t batches_until(int64_t step) const { return step - uncut_.batch + 1; }
 
   void cut_what_is_too_long() {
     if (!std::exchange(warned_of_length_, true)) {
@@ -397,7 +404,9 @@ class EmulatedTpu : public TpuDevice {
     if (pending_.empty()) return;
     if (uncut_.batches > 1 && metrics_.value(Counter::kMarkStep) == 0) warn_of_growth();
     const Uncut parts = std::exchange(uncut_, {});
-    count_launch(graph_of(pending_.take(), parts.batch, parts.making));
+    GraphIdentity whole = pending_.take();
+    whole.batches = parts.batches;
+    count_launch(graph_of(std::move(whole), parts.batch, parts.making));
     slot_->end_parts();
   }
 

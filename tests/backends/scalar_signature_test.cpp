@@ -92,6 +92,21 @@ TEST(ScalarSignature, DifferenceSaysWhatChanged) {
             "-lr has become equal to momentum, 0.5: they are one input now");
   EXPECT_EQ(difference(std::vector{momentum(0.5), rate(0.5)}, std::vector{momentum(0.25), rate(0.5)}).text,
             "momentum and -lr, which were equal, 0.5, are 0.25 and 0.5 now: they are two inputs");
+  // Of one name: whose they are.
+  const auto whose = [](double value, int32_t optimizer, int64_t batch) {
+    TracedScalar scalar{ScalarUse::kFactor, value, "-lr"};
+    scalar.optimizer = optimizer;
+    scalar.batch = batch;
+    return scalar;
+  };
+  EXPECT_EQ(
+      difference(std::vector{whose(-0.5, 1, 2), whose(-0.25, 2, 2)}, std::vector{whose(-0.5, 1, 2), whose(-0.5, 2, 2)})
+          .text,
+      "-lr of optimizer 2 has become equal to -lr of optimizer 1, -0.5: they are one input now");
+  EXPECT_EQ(
+      difference(std::vector{whose(-0.5, 0, 1), whose(-0.5, 0, 2)}, std::vector{whose(-0.5, 0, 1), whose(-0.25, 0, 2)})
+          .text,
+      "-lr in batch 1 and -lr in batch 2, which were equal, -0.5, are -0.5 and -0.25 now: they are two inputs");
   // Digits tell numbers apart: as the code has written what is part of a graph, and as an input is uploaded.
   const auto power = [](double value) { return std::vector{typed(ScalarUse::kAttribute, value, false)}; };
   EXPECT_EQ(difference(power(2.5), power(2.5 + 1e-12)).text,

@@ -1,10 +1,19 @@
 #include "runner/train/step/optimizers.h"
 
+#include <algorithm>
+
 #include "runner/optim/lr_schedule.h"
 #include "runner/train/step/hooks.h"
 #include "schema/error.h"
 
 namespace runner::train {
+
+void Optimizers::mark_owner(backends::TracedScalar& number, const OptimizerGroup& group) const {
+  if (names.size() > 1) number.optimizer = group.optimizer + 1;
+  const bool has_groups = std::ranges::count(groups, group.optimizer, &OptimizerGroup::optimizer) > 1;
+  if (has_groups) number.group = static_cast<int32_t>(&group - groups.data()) + 1;
+}
+
 Optimizers optimizers_of(const schema::Recipe& recipe) {
   const schema::OptimizerSpec& spec = recipe.optimizer;
   Optimizers optimizers{.names = {""}, .groups = {}, .lr = spec.hyper.lr};

@@ -27,6 +27,8 @@ struct Optimizers {
   double lr = 0;  // before the schedule: the recipe's, or that of the hook's first optimizer
 
   const optim::Rule& rule(int32_t group) const { return groups[static_cast<size_t>(group)].rule; }
+  // Marks a number of a group's update with whose it is, as far as there are several.
+  void mark_owner(backends::TracedScalar& number, const OptimizerGroup& group) const;
 };
 
 // The recipe's: one optimizer with its groups, the last of which has no patterns and takes what is left.

@@ -221,7 +221,7 @@ void Segment::step(int32_t optimizer, const std::function<WindowRates(int64_t ah
     if (!is_of(b, optimizer) || !gradients_[static_cast<size_t>(b)]) continue;
     const Value reached = reached_values_[static_cast<size_t>(b)];
     update(b, counts ? clock_terms(arrays_, builder_, b, reached, applied_)
-                     : UpdateTerms{scalar_inputs(builder_.group_of(b).rule, now, number), applied_});
+                     : UpdateTerms{scalar_inputs(builder_.group_of(b), now, number), applied_});
     if (reached) count_update_of_each(arrays_, b, reached, applied_);
   }
   if (loss_scale(arrays_)) update_scale(arrays_, builder_.recipe().scaler, applied_);
@@ -242,12 +242,14 @@ void Segment::decide_step(int32_t optimizer) {
   if (!scaled) finite_ = applied_;
 }
 
-std::vector<Value> Segment::scalar_inputs(const optim::Rule& rule, const WindowRates& rates, int64_t number) {
+std::vector<Value> Segment::scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number) {
+  const optim::Rule& rule = group.rule;
   const auto names = optim::scalar_names(rule.type);
   std::vector<double> numbers(names.size());
   optim::step_scalars(rule, rates.of(rule), number, numbers);
   const size_t traced = host_.traced.size();
   optim::trace_scalars(rule, rates.of(rule), number, host_.traced);
+  for (size_t i = traced; i < host_.traced.size(); ++i) builder_.optimizers().mark_owner(host_.traced[i], group);
   std::vector<Value> scalars;
   for (size_t i = 0; i < names.size(); ++i) scalars.push_back(scalar(std::string(names[i]), numbers[i]));
   trace_from(traced, scalars.front());

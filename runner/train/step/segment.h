@@ -115,7 +115,7 @@ class Segment {
   void refuse_stale(Value loss) const;
   void decide_step(int32_t optimizer);
   void update(int32_t buffer, const UpdateTerms& terms);
-  std::vector<Value> scalar_inputs(const optim::Rule& rule, const WindowRates& rates, int64_t number);
+  std::vector<Value> scalar_inputs(const OptimizerGroup& group, const WindowRates& rates, int64_t number);
   Gradients gradients_of_optimizer(std::optional<int32_t> optimizer) const;
   void keep(Value value, Role role, int32_t buffer, int32_t index);
   int add_output(std::string name, Value value);

@@ -192,10 +192,11 @@ std::vector<Party> parties_at(size_t id, const std::vector<RankNodes>& graphs) {
   const NodeText* const odd = parties.back().node;
   throw Error(
       ErrorKind::kRun,
-      fmt::format("the replicas have traced different graphs in step {}: node {} is {}; all replicas of a TPU run "
+      fmt::format("the replicas have traced different graphs in step {}: the first node that differs is {}; all "
+                  "replicas of a TPU run "
                   "one graph, and would wait for each other for ever here: decide by numbers that all have alike "
                   "(acc:reduce, acc:broadcast)",
-                  step, id, fmt::join(texts, ", ")),
+                  step, fmt::join(texts, ", ")),
       odd == nullptr ? SourceMark{} : SourceMark{odd->file, odd->line, 0});
 }
 

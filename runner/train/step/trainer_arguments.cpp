@@ -36,6 +36,7 @@ void Trainer::trace_scalars(const WindowRates& rates) {
   for (const OptimizerGroup& group : optimizers_.groups) {
     const size_t first = traced_.size();
     optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group.optimizer) + 1, traced_);
+    for (size_t i = first; i < traced_.size(); ++i) optimizers_.mark_owner(traced_[i], group);
     const size_t count = optim::scalar_names(group.rule.type).size();
     if (group.rule.custom)
       for (size_t i = 0; i < count; ++i) traced_[first + i].origin = builder_.origin_of_scalar(scalar + i);

@@ -1,0 +1,19 @@
+#include "backends/tpu/graph_role.h"
+
+#include <algorithm>
+
+#include "backends/backend.h"
+
+namespace runner::backends::tpu {
+
+// States of f64 are the engine's accounts (owners.h), which evaluations have as well.
+GraphRole role_of(const Program& graph) {
+  const auto outputs = graph.outputs();
+  if (outputs.size() == 1 && outputs[0].name == kReadOutput) return GraphRole::kRead;
+  const bool updates = std::ranges::any_of(outputs, [&](const Output& output) {
+    return output.state >= 0 && graph.type(output.value).dtype != DType::kF64;
+  });
+  return updates ? GraphRole::kUpdate : GraphRole::kForward;
+}
+
+}  // namespace runner::backends::tpu
