@@ -51,7 +51,7 @@ void ReplicaRun::save(const char* reason) {
   StateKeeper& states = record_.states();
   states.save(session_.trainer, state(), reason, stays(),
               window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
-  measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays_memory(), states.largest_state()));
+  measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
 }
 
 void ReplicaRun::keep_unfinished(const WindowEnd& end) {
@@ -156,7 +156,7 @@ void ReplicaRun::load(std::optional<int64_t> state) {
   }
   if (session_.ranks != nullptr) found = share_state(*session_.ranks, session_.trainer, found);
   whole_ = true;
-  session_.trainer.forget_logged_loss();
+  session_.trainer.arrays().forget_logged_sums();
   session_.schedule.restore(found.plateau);
   if (!found.hook.empty()) hooks_->restore(found.hook);
 }

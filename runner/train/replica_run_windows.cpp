@@ -74,7 +74,7 @@ data::LoaderSpec ReplicaRun::loader_spec() {
 
 void ReplicaRun::train() {
   log_->start();
-  session_.trainer.set_batches_before(position_.epoch * session_.plan.steps_per_epoch() + position_.step);
+  session_.trainer.marks().set_training_batches(position_.epoch * session_.plan.steps_per_epoch() + position_.step);
   if (tracked()) hooks_->track_begin();
   on(HookEvent::kRunBegin);
   agree();

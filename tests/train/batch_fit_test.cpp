@@ -201,7 +201,7 @@ Explained explain_divergence(const schema::Recipe& recipe) {
   while (session.trainer.run_window(loader, {1.0, std::nullopt}).finite) continue;
   Explained result;
   result.step_bytes = static_cast<int64_t>(session.device->temporary_bytes());
-  result.limit = session.trainer.arrays_memory().total() + result.step_bytes;
+  result.limit = session.trainer.arrays().memory().total() + result.step_bytes;
   session.device->release_temporary();
   result.what = session.trainer.explain_not_finite(loader, 0).what;
   result.search_bytes = static_cast<int64_t>(session.device->temporary_bytes());
@@ -243,7 +243,7 @@ TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
       } catch (const Error& failure) {
         error = failure.message();
       }
-      if (ranks.rank() == 0) result = {session.trainer.arrays_memory().total(), error};
+      if (ranks.rank() == 0) result = {session.trainer.arrays().memory().total(), error};
     });
     return result;
   };

@@ -152,7 +152,7 @@ class ParameterUseTest : public RunFixture {
 
   template <class Number>
   static std::vector<Number> array(Session& session, Role role, int32_t index = 0) {
-    const std::vector<std::byte> bytes = session.trainer.read(session.trainer.layout().find(role, 0, index));
+    const std::vector<std::byte> bytes = session.trainer.arrays().read(session.trainer.layout().find(role, 0, index));
     std::vector<Number> numbers(bytes.size() / sizeof(Number));
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
     return numbers;

@@ -81,7 +81,7 @@ threads: 1
 
   // Of the first flat buffer.
   static std::vector<float> floats(Session& session, Role role) {
-    const std::vector<std::byte> bytes = session.trainer.read(session.trainer.layout().find(role));
+    const std::vector<std::byte> bytes = session.trainer.arrays().read(session.trainer.layout().find(role));
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;

@@ -45,7 +45,8 @@ class SegmentTest : public RunFixture {
   Trainer& trainer() { return session_->trainer; }
 
   Segment segment(bool voided = false) {
-    return Segment(trainer().builder(), {.batch = kBatch, .gradients = trainer().gradients(), .voided = voided});
+    return Segment(trainer().builder(),
+                   {.batch = kBatch, .gradients = trainer().arrays().gradients(), .voided = voided});
   }
   // The mean of all outputs: its derivative by weight (o, i) is the mean of feature i, divided by the outputs.
   Value mean_output(Segment& segment) {
@@ -61,12 +62,12 @@ class SegmentTest : public RunFixture {
   void run(Segment& segment) { run(segment, batch_); }
   void run(Segment& segment, const data::Batch* batch) {
     segment.finish();
-    trainer().set_gradients(segment.gradients());
-    if (segment.does_something()) trainer().run_segment(segment, batch);
+    trainer().arrays().set_gradients(segment.gradients());
+    if (segment.does_something()) trainer().segments().run(segment, batch);
   }
 
   std::vector<float> weights() {
-    const auto contents = trainer().read(trainer().layout().find(Role::kParameters));
+    const auto contents = trainer().arrays().read(trainer().layout().find(Role::kParameters));
     std::vector<float> values(kInputs * kOutputs);
     std::memcpy(values.data(), contents.data(), values.size() * sizeof(float));
     return values;
@@ -104,18 +105,18 @@ TEST_F(SegmentTest, AGradientCrossesCuts) {
     Segment adding = segment();
     backward(adding, mean_output(adding));
     run(adding);
-    EXPECT_EQ(trainer().gradients(), std::vector{Held::kShare});
+    EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kShare});
     EXPECT_EQ(weights(), before);
   }
   Segment idle = segment();
   run(idle);
   EXPECT_FALSE(idle.does_something());
-  Segment stepping(trainer().builder(), {.batch = std::nullopt, .gradients = trainer().gradients()});
+  Segment stepping(trainer().builder(), {.batch = std::nullopt, .gradients = trainer().arrays().gradients()});
   step(stepping);
   stepping.zero_grad(0);
   run(stepping, nullptr);
   expect_moved(before, 2);
-  EXPECT_EQ(trainer().gradients(), std::vector{Held::kNothing});
+  EXPECT_EQ(trainer().arrays().gradients(), std::vector{Held::kNothing});
   Segment after = segment();
   EXPECT_THROW(step(after), Error);
 }
@@ -126,8 +127,8 @@ TEST_F(SegmentTest, SeesParametersAsTheyAre) {
   backward(both, before);
   step(both);
   const Value after = mean_output(both);
-  const std::vector<double> values = {trainer().read_value(both, before.id, batch_)[0],
-                                      trainer().read_value(both, after.id, batch_)[0]};
+  const std::vector<double> values = {trainer().segments().read_value(both, before.id, batch_)[0],
+                                      trainer().segments().read_value(both, after.id, batch_)[0]};
   EXPECT_LT(values[1], values[0] - 1e-3);  // down the gradient
   EXPECT_THROW(backward(both, before), Error) << "its parameters are gone";
 }
@@ -141,10 +142,10 @@ TEST_F(SegmentTest, WhatIsNotFiniteVoidsTheStepsBehindIt) {
   step(part);
   run(part);
   ASSERT_EQ(part.steps().size(), 2u);
-  EXPECT_EQ(trainer().read_output(part, part.steps()[0].output), 1);
-  EXPECT_EQ(trainer().read_output(part, part.steps()[1].output), 0);
-  EXPECT_EQ(trainer().read_output(part, part.finite_output()), 0);
-  EXPECT_EQ(trainer().read_output(part, part.own_finite_output()), 0);
+  EXPECT_EQ(trainer().segments().read_output(part, part.steps()[0].output), 1);
+  EXPECT_EQ(trainer().segments().read_output(part, part.steps()[1].output), 0);
+  EXPECT_EQ(trainer().segments().read_output(part, part.finite_output()), 0);
+  EXPECT_EQ(trainer().segments().read_output(part, part.own_finite_output()), 0);
   expect_moved(before, 1);
   EXPECT_TRUE(std::isfinite(trainer().take_logged_loss()));
 }
@@ -155,7 +156,7 @@ TEST_F(SegmentTest, AVoidedWindowUpdatesNothing) {
   backward(voided, mean_output(voided));
   step(voided);
   run(voided);
-  EXPECT_EQ(trainer().read_output(voided, voided.steps()[0].output), 0);
+  EXPECT_EQ(trainer().segments().read_output(voided, voided.steps()[0].output), 0);
   EXPECT_EQ(weights(), before);
   EXPECT_TRUE(std::isnan(trainer().take_logged_loss())) << "nothing counted";
   Segment idle = segment(/*voided=*/true);
@@ -169,7 +170,7 @@ TEST_F(SegmentTest, ClipsWhatItSteps) {
   Segment clipped = segment();
   backward(clipped, ops::mul(mean_output(clipped), 100.0));
   const Value norm = clipped.clip_grad_norm(0, 0.01);
-  const double was = trainer().read_value(clipped, norm.id, batch_)[0];
+  const double was = trainer().segments().read_value(clipped, norm.id, batch_)[0];
   step(clipped);
   run(clipped);
   EXPECT_GT(was, 1);

@@ -47,7 +47,8 @@ class SteppedTraining {
   std::vector<float> parameter(const std::string& name) {
     for (const nn::Parameter& parameter : session_.trainer.model().parameters.parameters()) {
       if (parameter.name != name) continue;
-      const auto contents = session_.trainer.read(session_.trainer.layout().find(Role::kParameters, parameter.buffer));
+      const auto contents =
+          session_.trainer.arrays().read(session_.trainer.layout().find(Role::kParameters, parameter.buffer));
       std::vector<float> values(static_cast<size_t>(parameter.elements()));
       std::memcpy(values.data(), contents.data() + static_cast<size_t>(parameter.offset) * sizeof(float),
                   values.size() * sizeof(float));

@@ -45,7 +45,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
                       const data::DataPlan& plan, const backends::Device& device) {
   const int64_t in_training = plan.max_batch();
   const int64_t in_evaluation = data.eval ? evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch() : 0;
-  const MemoryUse arrays = trial.trainer().arrays_memory();
+  const MemoryUse arrays = trial.trainer().arrays().memory();
   const int64_t resident = arrays.total();
   const int64_t memory = memory_of_a_process(device, recipe, arrays.common);
   int64_t limit = memory;  // a device's own memory may be less

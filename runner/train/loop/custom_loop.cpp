@@ -64,11 +64,11 @@ Segment& CustomLoop::segment() {
 void CustomLoop::begin_segment() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
-  trainer_.find_absent_states();
+  trainer_.segments().begin();
   segment_.emplace(trainer_.builder(),
                    Segment::Beginning{.batch = on != nullptr ? std::optional(on->size) : std::nullopt,
                                       .training = training,
-                                      .gradients = trainer_.gradients(),
+                                      .gradients = trainer_.arrays().gradients(),
                                       .reached = reached_,
                                       .losses = window_.losses,
                                       .voided = !window_.seen.finite,
@@ -79,7 +79,7 @@ void CustomLoop::begin_segment() {
   caught_up_ = 0;
   segment_->inputs().read = [this, on](Value value) {
     count_reading();
-    return trainer_.read_value(*segment_, value.id, on);
+    return trainer_.segments().read_value(*segment_, value.id, on);
   };
   hooks_.record(&segment_->inputs());
 }
@@ -97,7 +97,7 @@ void CustomLoop::count_reading() {
 HostTensor CustomLoop::read(Value value) {
   RUN_ASSERT(segment_.has_value());
   count_reading();
-  return {value.type(), trainer_.read_bytes(*segment_, value.id, batch())};
+  return {value.type(), trainer_.segments().read_bytes(*segment_, value.id, batch())};
 }
 
 // `run`: false drops what was recorded.
@@ -110,19 +110,19 @@ void CustomLoop::end_segment(bool run) {
 void CustomLoop::run_segment() {
   if (train_.batch == nullptr) segment_->reduce();  // there is no window whose end would do it
   segment_->finish();
-  trainer_.set_gradients(segment_->gradients());
+  trainer_.arrays().set_gradients(segment_->gradients());
   reached_ = segment_->reached();
   window_.losses = segment_->losses();
   if (!segment_->does_something()) return;
-  trainer_.run_segment(*segment_, batch());
-  const auto holds = [&](int output) { return output < 0 || trainer_.read_output(*segment_, output) != 0; };
+  trainer_.segments().run(*segment_, batch());
+  const auto holds = [&](int output) { return output < 0 || trainer_.segments().read_output(*segment_, output) != 0; };
   const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
   // The loss scaler leaves out steps of losses that are finite.
   const bool applied = take_steps();
   const bool finite = reduced && (applied || first_scale(session_.recipe).has_value());
   window_.overflowed |= finite && !applied;
   for (const Segment::Logged& logged : segment_->logged())
-    host_.point(logged.name, trainer_.read_output(*segment_, logged.output));
+    host_.point(logged.name, trainer_.segments().read_output(*segment_, logged.output));
   // What follows runs something else: what is to be read has been read.
   if (!own || !finite) note_not_finite();
   if (!finite || (!own && ranks_ == nullptr)) void_window();
@@ -130,7 +130,7 @@ void CustomLoop::run_segment() {
 
 // Each replica for itself.
 void CustomLoop::note_not_finite() {
-  if (!not_finite_ && !window_.found) window_.found = trainer_.explain_not_finite(*segment_, batch());
+  if (!not_finite_ && !window_.found) window_.found = trainer_.segments().explain_not_finite(*segment_, batch());
 }
 
 // All replicas at once: what has been reduced is not finite.
@@ -148,7 +148,7 @@ bool CustomLoop::take_steps() {
   Counters& counters = trainer_.counters;
   bool all = true;
   for (const Segment::Step& step : segment_->steps()) {
-    const bool applied = trainer_.read_output(*segment_, step.output) != 0;
+    const bool applied = trainer_.segments().read_output(*segment_, step.output) != 0;
     window_.untouched = window_.untouched && !applied;
     counters.update_was_skipped = !applied;
     all = all && applied;
@@ -172,7 +172,7 @@ std::optional<CustomLoop::Rows> CustomLoop::rows() const {
 void CustomLoop::catch_up() {
   if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
   backends::Program& program = segment_->inputs().forward.program;
-  trainer_.read_bytes(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
+  trainer_.segments().read_bytes(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
 }
 
 void CustomLoop::mark_step() {
@@ -227,12 +227,12 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
     load_training();
     if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
-    trainer_.begin_batch(/*training=*/true);
+    trainer_.marks().begin_batch(/*training=*/true);
     if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
     train_.number = ++batches_;
     touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   } else if (place().epoch != epochs_.batches) {
-    trainer_.end_batches(/*training=*/true);
+    trainer_.marks().end_batches(/*training=*/true);
   }
   begin_segment();
   return over ? std::nullopt : std::optional(train_.number);
@@ -268,12 +268,12 @@ std::optional<int64_t> CustomLoop::next_eval_batch() {
   end_segment();
   const bool over = !eval_.loader || eval_.left == 0;
   if (over) {
-    if (eval_.loader) trainer_.end_batches(/*training=*/false);
+    if (eval_.loader) trainer_.marks().end_batches(/*training=*/false);
     close_evaluation();
   } else {
     --eval_.left;
     eval_.batch = &eval_.loader->next();
-    trainer_.begin_batch(/*training=*/false);
+    trainer_.marks().begin_batch(/*training=*/false);
     eval_.number = ++batches_;
   }
   begin_segment();
@@ -439,7 +439,7 @@ bool CustomLoop::step_was_skipped() {
 std::vector<bool> CustomLoop::held_parameters() const {
   std::vector<bool> held;
   for (const nn::Parameter& parameter : trainer_.model().parameters.parameters())
-    held.push_back(trainer_.holds_gradients(parameter.buffer));
+    held.push_back(trainer_.arrays().holds_gradients(parameter.buffer));
   return held;
 }
 
@@ -462,7 +462,7 @@ void CustomLoop::load(std::optional<int64_t> state) {
   catch_up();  // others may wait in what is dropped
   host_.check_state(state);
   end_segment(/*run=*/false);
-  trainer_.forget_exchanged();
+  trainer_.segments().forget_exchanged();
   window_.losses = false;
   host_.load(state);
   reached_ = held_parameters();

@@ -85,7 +85,7 @@ void CustomLoop::end_left_batch() {
 // The batches of a window that the hook has not finished count for nothing.
 void CustomLoop::drop_window() {
   if (window_.seen.batches > 0) {
-    trainer_.set_gradients(std::vector<Held>(trainer_.gradients().size()));
+    trainer_.arrays().set_gradients(std::vector<Held>(trainer_.arrays().gradients().size()));
     reached_ = held_parameters();
   }
   window_ = {};

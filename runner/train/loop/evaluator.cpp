@@ -65,7 +65,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
     RUN_CHECK(!interrupted || !interrupted(), ErrorKind::kInterrupted, "interrupted in the evaluation at step {}",
               trainer_.counters.windows);
     const data::Batch& batch = loader.next();
-    trainer_.begin_batch(/*training=*/false);
+    trainer_.marks().begin_batch(/*training=*/false);
     if (!batch.weighs()) {
       trainer_.record(batch, /*training=*/false);
       continue;
@@ -76,7 +76,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
       each(part);
     }
   }
-  trainer_.end_batches(/*training=*/false);
+  trainer_.marks().end_batches(/*training=*/false);
 }
 
 // Appends what trainer_.evaluate() has left of a batch.

@@ -16,7 +16,7 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   TrialReplica trial(recipe, data.encoding, device, hooks);
   Trainer& trainer = trial.trainer();
   if (recipe.train.auto_batch_size) fit_batch(trial, recipe, data, plan, device);
-  MemoryEstimate estimate{.training = trainer.arrays_memory(), .peak = {}};
+  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = {}};
   MemoryUse& use = estimate.training;
   use.activations = trainer.temporary_bytes_of_window(plan);
   estimate.peak.training = use.total();

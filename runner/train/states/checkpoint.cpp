@@ -162,7 +162,7 @@ template <class Visit>
 void each_parameter_range(const Trainer& trainer, const Visit& visit) {
   const nn::ParameterSet& parameters = trainer.model().parameters;
   for (const DeviceArray& array : trainer.layout().arrays()) {
-    if (!trainer.is_of_parameters(array)) continue;
+    if (!trainer.arrays().is_of_parameters(array)) continue;
     const int32_t group = parameters.buffers()[static_cast<size_t>(array.buffer)].group;
     const int32_t position = trainer.layout().find(array.role, array.buffer, array.index);
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
@@ -204,11 +204,11 @@ class Patches {
 
   void put(int32_t array, const nn::Parameter& p, std::span<const std::byte> bytes) {
     auto [found, is_new] = contents_.try_emplace(array);
-    if (is_new) found->second = trainer_.read(array);
+    if (is_new) found->second = trainer_.arrays().read(array);
     std::memcpy(found->second.data() + static_cast<size_t>(p.offset) * sizeof(float), bytes.data(), bytes.size());
   }
   void write() {
-    for (const auto& [array, bytes] : contents_) trainer_.write(array, bytes);
+    for (const auto& [array, bytes] : contents_) trainer_.arrays().write(array, bytes);
   }
 
  private:
@@ -224,7 +224,7 @@ void keep_gradients_of(const store::LoadedState& loaded, Trainer& trainer) {
     const bool kept = p.trainable && section != nullptr && fits(shape_of(loaded, *section), *section, p);
     held[static_cast<size_t>(p.buffer)] = kept ? Held::kSum : Held::kNothing;
   }
-  trainer.set_gradients(std::move(held));
+  trainer.arrays().set_gradients(std::move(held));
 }
 
 // The sum of the gradients of a window under way, which one replica goes on from.
@@ -246,7 +246,7 @@ void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSn
   snapshot.add(kRun, R"({"format":"json"})", std::as_bytes(std::span(document)));
   std::vector<std::byte> sums;
   for (int32_t sum = 0; sum < kSumCount; ++sum) {
-    const std::vector<std::byte> value = trainer.read(trainer.layout().find(Role::kSum, 0, sum));
+    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(Role::kSum, 0, sum));
     sums.insert(sums.end(), value.begin(), value.end());
   }
   snapshot.add(kSums, meta_of({backends::DType::kF64, backends::Shape{int64_t{2} * kSumCount}}), sums);
@@ -255,12 +255,12 @@ void capture_for_replica(Trainer& trainer, const RunState& state, store::StateSn
 
 void capture(Trainer& trainer, const RunState& state, store::StateSnapshot& snapshot) {
   capture_for_replica(trainer, state, snapshot);
-  const MemoryUse use = trainer.arrays_memory();
+  const MemoryUse use = trainer.arrays().memory();
   snapshot.reserve(snapshot.bytes() + static_cast<size_t>(use.resident()));
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     const size_t bytes = static_cast<size_t>(p.elements()) * sizeof(float);
-    trainer.read(array, static_cast<size_t>(p.offset) * sizeof(float),
-                 snapshot.add(name, meta_of({backends::DType::kF32, p.shape}), bytes));
+    trainer.arrays().read(array, static_cast<size_t>(p.offset) * sizeof(float),
+                          snapshot.add(name, meta_of({backends::DType::kF32, p.shape}), bytes));
   });
 }
 
@@ -271,7 +271,7 @@ std::vector<FileBytes> model_files(Trainer& trainer, const std::string& name, in
   each_parameter_range(trainer, [&](const std::string& section, int32_t array, const nn::Parameter& p) {
     if (!section.starts_with(kModel)) return;
     const auto [found, is_new] = arrays.try_emplace(array);
-    if (is_new) found->second = trainer.read(array);
+    if (is_new) found->second = trainer.arrays().read(array);
     tensors.push_back({p.name, backends::DType::kF32, p.shape,
                        std::span<const std::byte>(found->second)
                            .subspan(static_cast<size_t>(p.offset) * sizeof(float),
@@ -342,7 +342,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
   keep_gradients_of(loaded, trainer);
   std::vector<std::vector<std::byte>> arrays;  // empty: another replica writes it
   for (const DeviceArray& array : trainer.layout().arrays())
-    arrays.emplace_back(trainer.writes(array) ? array.type.bytes() : 0);
+    arrays.emplace_back(trainer.arrays().writes(array) ? array.type.bytes() : 0);
   std::set<std::string> known;
   each_parameter_range(trainer, [&](const std::string& name, int32_t array, const nn::Parameter& p) {
     if (arrays[static_cast<size_t>(array)].empty()) return;
@@ -363,7 +363,7 @@ void restore(const store::LoadedState& loaded, Trainer& trainer) {
 
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Role role = trainer.layout().arrays()[i].role;
-    if (role != Role::kScaler && role != Role::kCompression) trainer.write(static_cast<int32_t>(i), arrays[i]);
+    if (role != Role::kScaler && role != Role::kCompression) trainer.arrays().write(static_cast<int32_t>(i), arrays[i]);
   }
   restore_sums(loaded, trainer);
   trainer.counters = run_state_of(loaded, trainer.optimizers().names).counters;
@@ -386,7 +386,8 @@ void restore_sums(const store::LoadedState& loaded, Trainer& trainer) {
             loaded.info.id);
   const std::span<const std::byte> bytes(sums.bytes);
   for (int32_t sum = 0; sum < kSumCount; ++sum)
-    trainer.write(trainer.layout().find(Role::kSum, 0, sum), bytes.subspan(static_cast<size_t>(sum) * kBytes, kBytes));
+    trainer.arrays().write(trainer.layout().find(Role::kSum, 0, sum),
+                           bytes.subspan(static_cast<size_t>(sum) * kBytes, kBytes));
 }
 
 void restore_model(const store::LoadedState& loaded, Trainer& trainer) {

@@ -24,7 +24,7 @@ void capture_scaler(Trainer& trainer, store::StateSnapshot& snapshot) {
   if (!first_scale(trainer.recipe())) return;
   std::vector<std::byte> bytes;
   for (int32_t index = 0; index < kScalerStateCount; ++index) {
-    const std::vector<std::byte> value = trainer.read(trainer.layout().find(Role::kScaler, 0, index));
+    const std::vector<std::byte> value = trainer.arrays().read(trainer.layout().find(Role::kScaler, 0, index));
     bytes.insert(bytes.end(), value.begin(), value.end());
   }
   snapshot.add(kScaler, meta_of({backends::DType::kF32, backends::Shape{kScalerStateCount}}), bytes);
@@ -36,7 +36,7 @@ void restore_scaler(const store::LoadedState& loaded, Trainer& trainer) {
   RUN_CHECK(scaler->bytes.size() == kScalerStateCount * sizeof(float), ErrorKind::kStore,
             "state {}: the section scaler is damaged", loaded.info.id);
   for (int32_t state = 0; state < kScalerStateCount; ++state)
-    trainer.write(
+    trainer.arrays().write(
         trainer.layout().find(Role::kScaler, 0, state),
         std::span<const std::byte>(scaler->bytes).subspan(static_cast<size_t>(state) * sizeof(float), sizeof(float)));
 }
@@ -54,7 +54,7 @@ void each_compression_array(const Trainer& trainer, const Visit& visit) {
 
 void capture_compression(Trainer& trainer, store::StateSnapshot& snapshot) {
   each_compression_array(trainer, [&](const std::string& name, int32_t array, const DeviceArray& of) {
-    snapshot.add(name, meta_of(of.type), trainer.read(array));
+    snapshot.add(name, meta_of(of.type), trainer.arrays().read(array));
   });
 }
 
@@ -64,7 +64,7 @@ void restore_compression(const store::LoadedState& loaded, Trainer& trainer) {
     if (section == nullptr) return;
     RUN_CHECK(section->bytes.size() == of.type.bytes(), ErrorKind::kStore, "state {}: the section {} is damaged",
               loaded.info.id, name);
-    trainer.write(array, section->bytes);
+    trainer.arrays().write(array, section->bytes);
   });
 }
 
@@ -73,7 +73,7 @@ void restore_compression(const store::LoadedState& loaded, Trainer& trainer) {
 using UseOfParameter = std::array<double, 2>;  // by UseState
 
 std::vector<double> numbers_of(Trainer& trainer, int32_t buffer, UseState state) {
-  const std::vector<std::byte> bytes = trainer.read(trainer.layout().find(Role::kUse, buffer, state));
+  const std::vector<std::byte> bytes = trainer.arrays().read(trainer.layout().find(Role::kUse, buffer, state));
   std::vector<double> numbers(bytes.size() / sizeof(double));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
@@ -86,7 +86,7 @@ void capture_use(Trainer& trainer, store::StateSnapshot& snapshot) {
     if (array.role != Role::kUse || array.index != kUpdates) continue;
     const std::vector<double> updates = numbers_of(trainer, array.buffer, kUpdates);
     std::vector<double> reached(updates.size());
-    if (trainer.holds_gradients(array.buffer)) reached = numbers_of(trainer, array.buffer, kReached);
+    if (trainer.arrays().holds_gradients(array.buffer)) reached = numbers_of(trainer, array.buffer, kReached);
     size_t at = 0;
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer)) {
       const UseOfParameter use{updates[at], reached[at]};
@@ -128,11 +128,12 @@ void restore_use(const store::LoadedState& loaded, Trainer& trainer) {
   for (size_t at = 0; at < layout.arrays().size(); ++at) {
     const DeviceArray& array = layout.arrays()[at];
     if (array.role != Role::kUse) continue;
-    const int64_t updates = trainer.updates_of(trainer.builder().group_of(array.buffer).optimizer);
+    const int32_t optimizer = trainer.builder().group_of(array.buffer).optimizer;
+    const int64_t updates = trainer.counters.updates_of(trainer.optimizers().names[static_cast<size_t>(optimizer)]);
     std::vector<double> numbers;
     for (const nn::ParameterId id : parameters.in_buffer(array.buffer))
       numbers.push_back(use_in(loaded, parameters[id].name, updates)[static_cast<size_t>(array.index)]);
-    trainer.write(static_cast<int32_t>(at), std::as_bytes(std::span(numbers)));
+    trainer.arrays().write(static_cast<int32_t>(at), std::as_bytes(std::span(numbers)));
   }
 }
 

@@ -36,7 +36,8 @@ store::LoadedState unpacked(std::string_view text) {
 RunState share_state(backends::Collectives& ranks, Trainer& trainer, const RunState& mine) {
   store::StateSnapshot snapshot;
   if (ranks.rank() == 0)
-    trainer.shares_weights() ? capture_for_replica(trainer, mine, snapshot) : capture(trainer, mine, snapshot);
+    trainer.arrays().shares().has_value() ? capture_for_replica(trainer, mine, snapshot)
+                                          : capture(trainer, mine, snapshot);
   const std::vector<std::string> all = ranks.gather_objects(packed(snapshot), kSite);
   if (ranks.rank() == 0) return mine;
   const store::LoadedState loaded = unpacked(all.front());

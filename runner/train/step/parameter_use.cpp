@@ -3,7 +3,7 @@
 #include <array>
 
 #include "backends/graph/ops.h"
-#include "runner/train/step/update_clock.h"
+#include "runner/train/step/clock_values.h"
 
 namespace runner::train {
 

@@ -8,6 +8,7 @@
 #include "backends/graph/ops.h"
 #include "backends/graph/type_text.h"
 #include "runner/optim/traced_scalars.h"
+#include "runner/train/step/clock_values.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/power_sgd.h"
 #include "schema/error.h"

@@ -19,7 +19,7 @@
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/step_builder.h"
 #include "runner/train/step/step_completion.h"
-#include "runner/train/step/update_clock.h"
+#include "runner/train/step/window.h"
 
 namespace runner::train {
 

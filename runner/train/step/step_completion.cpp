@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "backends/graph/ops.h"
+#include "runner/train/step/clock_values.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/power_sgd.h"
-#include "runner/train/step/update_clock.h"
 
 namespace runner::train {
 namespace {

@@ -1,7 +1,7 @@
-// A model in training: its arrays on the device, its compiled steps, one optimizer window at a time.
+// A model in training: its compiled steps on its arrays, one optimizer window at a time.
 //
 // The Trainer executes Plans and nothing else; what a step computes is in StepBuilder and Segment.  It knows nothing of
-// epochs, evaluation, the store or the clock: that is replica_run.h.  After the first window of each shape a window of
+// epochs, evaluation, the store or the time: that is replica_run.h.  After the first window of each shape a window of
 // a declared model that is trained by one process allocates nothing.  Not thread-safe.
 #pragma once
 
@@ -9,7 +9,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,18 +19,18 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/plan/plan_cache.h"
-#include "backends/runtime/spans.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
-#include "runner/nn/initial_weights.h"
 #include "runner/nn/models.h"
 #include "runner/train/loop/memory_use.h"
+#include "runner/train/step/device_arrays.h"
 #include "runner/train/step/device_layout.h"
-#include "runner/train/step/messages.h"
+#include "runner/train/step/executor.h"
+#include "runner/train/step/loader_marks.h"
 #include "runner/train/step/not_finite.h"
-#include "runner/train/step/rounded_weights.h"
-#include "runner/train/step/segment.h"
+#include "runner/train/step/pending_window.h"
+#include "runner/train/step/segment_runner.h"
+#include "runner/train/step/step_arguments.h"
 #include "runner/train/step/step_builder.h"
 #include "runner/train/step/trace_once.h"
 #include "runner/train/step/traced_graphs.h"
@@ -54,22 +53,6 @@ struct Evaluated {
 // window is short for who interrupts it, and costs next to nothing.
 inline constexpr int64_t kBatchesOfPart = 8;
 
-// Where PyTorch/XLA's device loader marks a step: before it gives a batch, or finds that there is none, so many batches
-// behind the last mark, and once more at the end.
-class LoaderMarks {
- public:
-  // Whether it does before the next one.
-  bool before_next(int64_t batches_per_execution) {
-    const bool marks = ++since_mark_ >= batches_per_execution;
-    if (marks) since_mark_ = 0;
-    return marks;
-  }
-  void end() { since_mark_ = 0; }
-
- private:
-  int64_t since_mark_ = 0;
-};
-
 class Trainer {
  public:
   // Lays the model out, without memory for it.  Throws Error(kRecipe) or Error(kData) where recipe, data and weights do
@@ -82,6 +65,8 @@ class Trainer {
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
   // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
   void allocate();
+  DeviceArrays& arrays() { return arrays_; }
+  const DeviceArrays& arrays() const { return arrays_; }
 
   // Steps have no more samples than these at once, and larger batches are computed in parts; 0: any number.
   void set_most_at_once(int64_t samples) { most_at_once_ = samples; }
@@ -141,8 +126,6 @@ class Trainer {
 
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
-  // The windows before count for nothing in the next mean.
-  void forget_logged_loss();
 
   // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
   // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window, `before` of
@@ -150,57 +133,25 @@ class Trainer {
   // (data/transform.h), and a hook keeps what it has kept.
   NotFinite explain_not_finite(data::Loader& loader, int64_t before);
 
-  // ---- for loops of a hook ----
-
   const StepBuilder& builder() const { return builder_; }
   // Batches of a window, from the next one on.
   int64_t accumulation() const { return accumulation_; }
   void set_accumulation(int64_t batches) { accumulation_ = batches; }
   // Whether a batch is the last of its window, `before` of which are before it.
   bool ends_window(const data::Batch& batch, int64_t before) const;
-  // Before the updates of a segment count: a device that keeps account of graphs is told what exists.
-  void find_absent_states();
-  // Runs a finished segment on a batch (null: it has none); its outputs are read with read_output().
-  void run_segment(const Segment& segment, const data::Batch* batch);
-  double read_output(const Segment& segment, int output);
-  // A segment that has been read from is dropped.
-  void forget_exchanged() {
-    if (exchange_) exchange_->forget();
-  }
-  // What was not finite first in a segment that has run, on this replica; what it has changed since may hide it.
-  std::optional<NotFinite> explain_not_finite(const Segment& segment, const data::Batch* batch);
-  // The elements of a value of a segment under way, computed from the arrays and the batch.
-  std::vector<double> read_value(const Segment& segment, backends::ValueId value, const data::Batch* batch);
-  // The same as they lie in memory.
-  std::vector<std::byte> read_bytes(const Segment& segment, backends::ValueId value, const data::Batch* batch);
-  // What the gradient array of each flat buffer holds between two segments, or two calls of advance(); at the end of a
-  // window no shares, so that it can be in a state.
-  const std::vector<Held>& gradients() const { return gradients_; }
-  // What one replica holds of all, rank 0 does.
-  void set_gradients(std::vector<Held> held);
-  // Whether all replicas have one copy of the weights.
-  bool shares_weights() const { return shares_.has_value(); }
-  // Whether write() of an array does something on this replica.
-  bool writes(const DeviceArray& array) const;
-  bool holds_gradients(int32_t buffer) const { return gradients_[static_cast<size_t>(buffer)] != Held::kNothing; }
-  // Whether an array has an element for each of its buffer's parameters that means something now.
-  bool is_of_parameters(const DeviceArray& array) const;
+  // Of a hook's loop.
+  SegmentRunner& segments() { return segments_; }
 
-  // A loader has given a batch, of training or not: a device that keeps account of graphs is told where the loop's code
-  // cuts them.
-  void begin_batch(bool training);
-  // It has no more of this epoch.
-  void end_batches(bool training);
-  // Batches of training before the next one: of the whole run, when it goes on.
-  void set_batches_before(int64_t batches) { batches_ = batches; }
-  // Replicas of a device whose replicas all run one graph: called by all where they have done a window, or an
-  // evaluation.  Throws Error(kRun) where their hooks have traced different ones.
-  void compare_graphs();
+  // Who takes batches from a loader, of training or not, tells these.
+  LoaderMarks& marks() { return marks_; }
   // The code of a loop cuts, that of an evaluation reads its figures, or that of a checkpoint the arrays, or it fills
   // them.
   void note_step_mark() { device_.note(backends::HostEvent::kStepMark); }
   void note_figure_read() { device_.note(backends::HostEvent::kFigureRead); }
   void note_state_use() { device_.note(backends::HostEvent::kStateUse); }
+  // Replicas of a device whose replicas all run one graph: called by all where they have done a window, or an
+  // evaluation.  Throws Error(kRun) where their hooks have traced different ones.
+  void compare_graphs();
 
   // Asks a hook for its step and runs nothing: of a replica without samples, whose hook may meet the others.
   void record(const data::Batch& batch, bool training);
@@ -216,9 +167,7 @@ class Trainer {
   const DeviceLayout& layout() const { return layout_; }
   const data::Encoding& encoding() const { return encoding_; }
 
-  // What the arrays take, without activations.
-  MemoryUse arrays_memory() const;
-  // The same with the temporary memory that the device has.
+  // What the arrays take, and the temporary memory that the device has.
   MemoryUse memory() const;
   // The kinds of training steps in windows as those at the beginning and at the end of an epoch, on the replica with
   // the most samples.
@@ -238,20 +187,11 @@ class Trainer {
     backends::PlanCacheCounters cache;
     int64_t replayed = 0;  // steps that held their plan already, without asking the cache
   };
-  PlanUse plan_use() const { return {cache_.counters(), replayed_}; }
+  PlanUse plan_use() const { return {executor_.cache().counters(), replayed_}; }
 
   Counters counters;
-  int64_t updates_of(int32_t optimizer) const;
-
-  // The contents of one array of the layout, in host memory; of the second, those from byte `offset` on.  Who makes a
-  // state of them says so first: note_state_use().
-  std::vector<std::byte> read(int32_t array);
-  void read(int32_t array, size_t offset, std::span<std::byte> target);
-  // What replicas have together, rank 0 writes; the others may read it when they have met it since.
-  void write(int32_t array, std::span<const std::byte> contents);
 
  private:
-  using Step = std::shared_ptr<backends::Executable>;
   struct StepKind {
     bool training;
     bool labelled;    // of a forward step
@@ -264,95 +204,69 @@ class Trainer {
   };
   struct HeldStep {
     StepKind kind;
-    Step step;
+    SharedStep step;
     std::optional<KeptTrace> trace = {};  // of a hook, with tpu.trace_once
   };
 
+  // ---- windows ----
+
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
-  Step run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  SharedStep run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
   // One part of a batch; `last`: of the window's last batch.
-  Step run_part(const data::Batch& part, bool last);
-  // Waits for what is under way, and reads what it has left for the host.  What has failed is in failure_.
-  void settle();
-  void throw_failure();
-  void begin_recording();
-  std::shared_ptr<backends::Executable> compile_training_step(const StepKind& kind);
-  std::shared_ptr<backends::Executable> compile_forward_step(const StepKind& kind);
-  StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
-  int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
+  SharedStep run_part(const data::Batch& part, bool last);
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
-  Step run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
-  // `message`: as of StepKind.
-  const Step& meeting_step(bool ends_window, int64_t message);
-  void keep_sum_of_part(backends::Executable& part);
-  StepShape shape_of(int64_t batch, bool first, bool last) const;
-  void end_window(const WindowRates& rates, TrainingWindow& window);
-  void read_end(backends::Executable& step);
-  void take_back();
-  // {Σ loss, Σ weight} over all replicas since the last call.
-  std::array<double, 2> take_logged_sums();
+  SharedStep run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  void keep_sum_of_part(const CompiledStep& part);
+  void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
+  // Waits for what is under way, and reads what it has left for the host.  What has failed is kept.
+  void settle() { pending_.settle(steps_alone() ? metrics_ : batch_metrics_); }
   // Whether this process makes a step from its own batches alone.
   bool steps_alone() const { return ranks_ == nullptr || is_local(); }
   bool sums_behind(const TrainingWindow& window) const;
-  bool holds_any_gradients() const;
-  void hold(Held held);
-  void clear_window();
   // The samples that messages have room for, by those of the replica with most of a batch; 0: gradients travel in their
   // arrays.
   int64_t message_size(int64_t largest);
-  // Whether replicas keep one rounded copy of the weights (rounded_weights.h).
-  bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
-  // What a training step is given, with a message or without, and what the end of a window is; until the next call.
-  std::span<backends::Buffer* const> states_of_step(bool sends_message);
-  std::span<backends::Buffer* const> states_of_window(bool reads_messages);
-  void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);
-  backends::Site site(std::string_view what) const { return {what, counters.windows + 1}; }
-  void begin_exchange(bool again);
-  // Runs a step to its end; `name`: in traces.
-  void execute(std::string_view name, backends::Executable& step, const backends::Arguments& arguments,
-               backends::SpanKind kind = backends::SpanKind::kExecute);
-  // The same; the device may be at work when it returns.
-  backends::Ticket submit(std::string_view name, backends::Executable& step, backends::Arguments arguments,
-                          backends::SpanKind kind = backends::SpanKind::kExecute);
-  Step step_of(const StepKind& kind, const data::Batch* batch);
-  Step make_step(const StepKind& kind, const data::Batch* batch);
+  std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
+  std::optional<NotFinite> find_not_finite(const data::Batch& batch);
+
+  // {Σ loss, Σ weight} since the last call.
+  std::array<double, 2> logged_sums_of_all();
+  UpdateClock* clock() { return clock_ ? &*clock_ : nullptr; }
+
+  // ---- steps ----
+
+  SharedStep step_of(const StepKind& kind, const data::Batch* batch);
+  SharedStep make_step(const StepKind& kind, const data::Batch* batch);
+  SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
+  SharedStep forward_step(const data::Batch& batch, bool labelled, bool first = true);
+  // `message`: as of StepKind.
+  const SharedStep& meeting_step(bool ends_window, int64_t message);
+  SharedStep compile_training_step(const StepKind& kind);
+  SharedStep compile_forward_step(const StepKind& kind);
+  StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
+  int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
+  StepShape shape_of(int64_t batch, bool first, bool last) const;
+  bool may_ask_for_values() const;
+
+  // ---- recordings ----
+
+  void begin_recording();
   // Of a hook that is not asked again.
   bool replays(bool training) const { return traces_once(recipe_) && builder_.varies(training); }
   void keep_trace(HeldStep& held);
   void use_trace(HeldStep& held, const data::Batch* batch);
-  Step training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
-  Step forward_step(const data::Batch& batch, bool labelled, bool first = true);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
   StepBuilder::Read reader(const data::Batch* batch);
-  std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
-  std::optional<NotFinite> find_not_finite(const data::Batch& batch);
-  std::vector<std::byte> read_bytes(const backends::Program& program, backends::ValueId value,
-                                    const backends::Arguments& arguments);
-  std::vector<double> read_value(const backends::Program& program, backends::ValueId value,
-                                 const backends::Arguments& arguments);
-  void limit_memory();
-  bool may_ask_for_values() const;
-  void check_memory(std::string_view step, const backends::Executable& executable,
-                    backends::SpanKind kind = backends::SpanKind::kExecute) const;
-  // Of a step or a segment, on a batch or without one (null).
-  backends::Arguments arguments(const data::Batch* batch, const backends::SourceLines* lines,
-                                std::span<const std::vector<std::byte>> given = {});
-  backends::Arguments arguments(const Segment& segment, const data::Batch* batch);
-  // What the user's code would have traced: as far as the loss, to the gradients, or to the end of a window.
-  enum class Traced { kForward, kBackward, kUpdate };
-  // Of a step, on a batch; `recorded`: null, or the recording that it was found by, whose numbers and lines are new.
+  // The one at hand, where there was one for this step.
+  const StepBuilder::Recorded* recording_of_step(bool training) const {
+    return builder_.varies(training) ? recorded_ : nullptr;
+  }
+  // Those of StepArguments, for what may follow what is under way.
   backends::Arguments arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
-                                Traced traced = Traced::kForward);
-  // Reads the metrics of a hook's step, which are outputs from `first` on.
-  void read_metrics(const Step& step, const StepBuilder::Recorded& recorded, int first, MetricSums& sums);
-  void write_initial_weights();
-  void write_initial_qs();
-  int outcome_outputs() const;
-  void set_scalars(const WindowRates& rates);
-  void trace_scalars(const WindowRates& rates);
-  const StepBuilder::Recorded* recording_of_step(bool training) const;
+                                StepArguments::Traced traced = StepArguments::Traced::kForward,
+                                std::span<const backends::TracedScalar> rule_numbers = {});
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
@@ -360,72 +274,32 @@ class Trainer {
   nn::Model model_;
   Hooks* const hooks_;
   backends::Collectives* const ranks_;
-  const nn::InitialWeights weights_;
   const Optimizers optimizers_;
   const DeviceLayout layout_;
   const StepBuilder builder_;
+  DeviceArrays arrays_;
+  std::optional<UpdateClock> clock_;  // where the device counts
+  LoaderMarks marks_;
+  Executor executor_;
+  StepArguments arguments_;
+  std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them
+  SegmentRunner segments_;
+  PendingWindow pending_;
 
   int64_t accumulation_;
   int64_t most_at_once_ = 0;
-  std::optional<int64_t> memory_;  // that steps may take beside the arrays
-  std::optional<Shares> shares_;   // of replicas that update together
-  std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;
-  std::vector<backends::Buffer*> states_, window_states_;
-  std::optional<Messages> messages_;
-  std::optional<RoundedWeights> rounded_;
-  std::vector<backends::Buffer*> joined_states_;  // those of an execution, with messages and rounded weights
-  int64_t largest_ = 0;                           // samples that a replica has of the newest batch
-  std::vector<double> scalars_, step_scalars_;    // of an update; with those of a hook's recording
-  // What a device that keeps account of graphs is told (Arguments), likewise.
-  std::vector<backends::TracedScalar> traced_, step_traced_;
-  std::vector<backends::TracedScalar> rule_numbers_;  // of a hook's update rules, as they were recorded
-  std::optional<TracedGraphs> traced_graphs_;         // where replicas compare them
-  std::vector<int32_t> absent_;
-  int64_t batches_ = 0;                         // of training, so far
-  std::array<LoaderMarks, 2> marks_;            // of the loader of evaluations, and of that of training
-  std::vector<const std::byte*> batch_inputs_;  // by BatchInput, then what a segment is given
+  int64_t largest_ = 0;  // samples that a replica has of the newest batch
   std::string unused_;
-  std::array<int64_t, 2> random_key_{}, draw_key_{};
+  MetricSums metrics_, batch_metrics_;  // so far; of the batches that are in none of them
 
-  backends::PlanCache<Step> cache_;
   // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
   std::deque<HeldStep> held_;  // which stay where they are
   // That of a hook is made anew for each step, in one of two, while the device works on the other.
   std::array<StepBuilder::Recorded, 2> recordings_;
   StepBuilder::Recorded* recorded_ = recordings_.data();
-  Step segment_step_;
-  std::optional<backends::Exchange> exchange_;  // among replicas
   // Of replicas: inside a window, and at its end; with messages of a size.
-  std::map<std::pair<bool, int64_t>, Step> meeting_steps_;
+  std::map<std::pair<bool, int64_t>, SharedStep> meeting_steps_;
   int64_t replayed_ = 0;
-  MetricSums metrics_, batch_metrics_;  // so far; of the batches that are in none of them
-  std::vector<Held> gradients_;
-
-  // What the device computes, and what the host reads of it then.
-  struct UnderWay {
-    backends::Ticket ticket;
-    Step step;
-    const StepBuilder::Recorded* recorded;  // with metrics of a hook; null: there are none
-    bool completes;                         // a window
-    int64_t batch, epoch;                   // of training: its number in the run, from 1
-  };
-  std::optional<UnderWay> under_way_;
-  // How the newest window has ended, from advance() until learn_end().
-  struct Ended {
-    int64_t scheduled, samples, repeats;  // that were counted with it
-    bool known = false, finite = true;
-    double grad_norm = 0;
-  };
-  std::optional<Ended> ended_;
-  std::exception_ptr failure_;
-
-  struct Outcome {
-    bool applied;
-    double lr;
-  };
-  std::optional<UpdateClock> clock_;  // where the device counts
-  Step newest_step_;                  // that ended the window; null: it goes on.  learn() comes before other steps
-  std::optional<Outcome> outcome_;    // of that window, where the clock has it
 };
 
 }  // namespace runner::train

@@ -1,4 +1,4 @@
-// The memory of a Trainer: what its arrays take, what its steps need beside them, and whether the device has so much.
+// The memory of a Trainer: what its steps need beside its arrays, and whether the device has so much.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -6,38 +6,17 @@
 #include "backends/tensor/rounding.h"
 #include "runner/train/step/step_completion.h"
 #include "runner/train/step/trainer.h"
-#include "schema/error.h"
-#include "schema/field_words.h"
 
 namespace runner::train {
-
-void Trainer::limit_memory() {
-  const auto limit = device_.memory_limit();
-  if (!limit) return;
-  const int64_t arrays = arrays_memory().total();
-  RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
-            "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",
-            schema::size_text(arrays), schema::size_text(*limit));
-  memory_ = *limit - arrays;
-}
-
-void Trainer::check_memory(std::string_view step, const backends::Executable& executable,
-                           backends::SpanKind kind) const {
-  const auto needed = static_cast<int64_t>(executable.arena_bytes());
-  const bool of_batch = kind != backends::SpanKind::kOptimizer;
-  RUN_CHECK(!memory_ || needed <= *memory_, ErrorKind::kRun,
-            "out of memory: \"{}\" takes {} beside parameters, gradients and optimizer, and a process may take {} more "
-            "for tensors; {}",
-            step, schema::size_text(needed), schema::size_text(*memory_),
-            of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
-}
 
 void Trainer::prepare(const StepShape& shape) {
   const StepShape kind = shape_of(shape.batch, shape.first, shape.last && steps_alone());
   if (!may_ask_for_values() && shape.batch > 0)
-    check_memory("forward, backward", *training_step(kind, nullptr, shape.last && !steps_alone()));
-  const Step update = shares_ ? meeting_step(/*ends_window=*/true, message_size(shape.batch)) : nullptr;
-  if (update) check_memory("update", *update, backends::SpanKind::kOptimizer);
+    executor_.check_memory("forward, backward",
+                           *training_step(kind, nullptr, shape.last && !steps_alone())->executable);
+  if (!arrays_.shares()) return;
+  const SharedStep update = meeting_step(/*ends_window=*/true, message_size(shape.batch));
+  executor_.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
 // Where a hook may ask for values while it records, its steps cannot be had before: then what it surely has is looked
@@ -59,27 +38,8 @@ bool Trainer::may_ask_for_values() const {
   return has(hooks_, HookEntry::kTrainingStep) || has(hooks_, HookEntry::kTrain);
 }
 
-MemoryUse Trainer::arrays_memory() const {
-  MemoryUse use;
-  for (const DeviceArray& array : layout_.arrays()) {
-    const auto bytes = static_cast<int64_t>(array.type.bytes());
-    int64_t& kind = array.role == Role::kParameters  ? use.parameters
-                    : array.role == Role::kSlot      ? use.optimizer
-                    : array.role == Role::kGradients ? use.gradients
-                                                     : use.other;
-    kind += bytes;
-    if (shares_ && is_common(array)) use.common += bytes;
-    if (rounds_weights() && array.role == Role::kParameters) {
-      use.other += bytes / 2;
-      use.common += bytes / 2;
-    }
-    use.largest_array = std::max(use.largest_array, bytes);
-  }
-  return use;
-}
-
 MemoryUse Trainer::memory() const {
-  MemoryUse use = arrays_memory();
+  MemoryUse use = arrays_.memory();
   use.activations = static_cast<int64_t>(device_.temporary_bytes());
   return use;
 }
@@ -102,15 +62,18 @@ std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan&
 int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
   size_t most = 0;
   for (const WindowStep& kind : steps_of_windows(plan))
-    most = std::max(most, training_step(kind.shape, nullptr, kind.closes_window)->arena_bytes());
-  if (shares_) most = std::max(most, meeting_step(/*ends_window=*/true, message_size(plan.max_batch()))->arena_bytes());
+    most = std::max(most, training_step(kind.shape, nullptr, kind.closes_window)->executable->arena_bytes());
+  if (arrays_.shares()) {
+    const SharedStep update = meeting_step(/*ends_window=*/true, message_size(plan.max_batch()));
+    most = std::max(most, update->executable->arena_bytes());
+  }
   return static_cast<int64_t>(most);
 }
 
 int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
   const StepKind kind{
       .training = false, .labelled = true, .shape = {.batch = at_once(batch)}, .padded = at_once(batch)};
-  return static_cast<int64_t>(step_of(kind, nullptr)->arena_bytes());
+  return static_cast<int64_t>(step_of(kind, nullptr)->executable->arena_bytes());
 }
 
 }  // namespace runner::train

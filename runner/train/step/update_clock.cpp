@@ -1,76 +1,14 @@
 #include "runner/train/step/update_clock.h"
 
 #include <array>
-#include <bit>
-#include <cstring>
 
-#include "backends/graph/ops.h"
-#include "runner/optim/lr_schedule.h"
-#include "runner/train/step/digest.h"
-#include "runner/train/step/trainer.h"
+#include "runner/train/step/segment.h"
 #include "schema/error.h"
 
 namespace runner::train {
-namespace {
 
-namespace ops = backends::ops;
-using backends::DType;
-using backends::Shape;
-
-Value looked_up(const ArrayValues& arrays, ClockState table) {
-  const Value moves = arrays.get(Role::kClock, 0, kMoves);
-  const Value row = ops::cast(ops::reshape(moves, Shape{1}), DType::kI64);
-  return ops::reshape(ops::gather(arrays.get(Role::kClock, 0, table), 0, row), Shape{});
-}
-
-// One more where `applied`.
-void count(ArrayValues& arrays, int32_t index, Value applied) {
-  const Value before = arrays.get(Role::kClock, 0, index);
-  arrays.set(ops::add(before, ops::cast(applied, DType::kF64)), Role::kClock, 0, index);
-}
-
-}  // namespace
-
-optim::StepRates WindowRates::of(const optim::Rule& rule) const {
-  return {.lr = rule.hyper.lr * factor, .momentum = momentum.value_or(optim::base_momentum(rule))};
-}
-
-uint64_t WindowRates::digest() const {
-  return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
-}
-
-// ---- in a Program --------------------------------------------------------------------------------------------------
-
-Value clock_factor(const ArrayValues& arrays) {
-  return looked_up(arrays, kFactors);
-}
-
-Value next_update(const ArrayValues& arrays, int32_t optimizer) {
-  return ops::add(arrays.get(Role::kClock, 0, kFirstUpdates + optimizer), 1.0);
-}
-
-std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,
-                                 const optim::Rule& rule, Value number) {
-  const Value factor = clock_factor(arrays);
-  const Value momentum = optim::moves_momentum(schedule) ? looked_up(arrays, kMomenta)
-                                                         : ops::full_like(factor, optim::base_momentum(rule));
-  const optim::RecordedRates rates{ops::mul(factor, rule.hyper.lr), momentum};
-  std::vector<Value> scalars = optim::record_scalars(rule, rates, number);
-  for (Value& scalar : scalars) scalar = ops::cast(scalar, DType::kF32);
-  return scalars;
-}
-
-void count_update(ArrayValues& arrays, int32_t optimizer, Value applied) {
-  count(arrays, kFirstUpdates + optimizer, applied);
-}
-
-void move_schedule(ArrayValues& arrays, Value applied) {
-  count(arrays, kMoves, applied);
-}
-
-// ---- on the host ---------------------------------------------------------------------------------------------------
-
-UpdateClock::UpdateClock(Trainer& trainer) : trainer_(trainer), factors_(kClockRows), momenta_(kClockRows) {}
+UpdateClock::UpdateClock(DeviceArrays& arrays, Counters& counters, const Optimizers& optimizers)
+    : arrays_(arrays), counters_(counters), optimizers_(optimizers), factors_(kClockRows), momenta_(kClockRows) {}
 
 void UpdateClock::begin_window(const WindowRates& rates) {
   RUN_ASSERT(!is_full());
@@ -83,16 +21,14 @@ void UpdateClock::begin_window(const WindowRates& rates) {
 void UpdateClock::learn() {
   if (pending_ == 0) return;
   pending_ = 0;
-  Counters& counters = trainer_.counters;
   const auto moves = static_cast<int64_t>(read(kMoves));
-  counters.applied += moves;
-  counters.scheduled += moves * schedule_steps_;
-  const std::vector<std::string>& optimizers = trainer_.optimizers().names;
-  for (size_t i = 0; i < optimizers.size(); ++i)
-    counters.updates[optimizers[i]] = static_cast<int64_t>(read(kFirstUpdates + static_cast<int32_t>(i)));
+  counters_.applied += moves;
+  counters_.scheduled += moves * schedule_steps_;
+  for (size_t i = 0; i < optimizers_.names.size(); ++i)
+    counters_.updates[optimizers_.names[i]] = static_cast<int64_t>(read(kFirstUpdates + static_cast<int32_t>(i)));
 }
 
-// The trainer's counters have the steps of the segment already.
+// The counters have the steps of the segment already.
 void UpdateClock::begin_segment(const Segment& segment) {
   RUN_ASSERT(pending_ == 0);
   if (segment.steps().empty()) return;
@@ -105,8 +41,8 @@ void UpdateClock::begin_segment(const Segment& segment) {
 
 std::vector<double> UpdateClock::updates_so_far() const {
   std::vector<double> updates;
-  for (size_t i = 0; i < trainer_.optimizers().names.size(); ++i)
-    updates.push_back(static_cast<double>(trainer_.updates_of(static_cast<int32_t>(i))));
+  for (const std::string& optimizer : optimizers_.names)
+    updates.push_back(static_cast<double>(counters_.updates_of(optimizer)));
   return updates;
 }
 
@@ -127,13 +63,12 @@ void UpdateClock::write_table() {
 }
 
 void UpdateClock::write(int32_t index, std::span<const double> numbers) {
-  trainer_.write(trainer_.layout().find(Role::kClock, 0, index), std::as_bytes(numbers));
+  arrays_.write(arrays_.layout().find(Role::kClock, 0, index), std::as_bytes(numbers));
 }
 
-double UpdateClock::read(int32_t index) {
-  const std::vector<std::byte> bytes = trainer_.read(trainer_.layout().find(Role::kClock, 0, index));
+double UpdateClock::read(int32_t index) const {
   double number = 0;
-  std::memcpy(&number, bytes.data(), sizeof number);
+  arrays_.read(arrays_.layout().find(Role::kClock, 0, index), 0, std::as_writable_bytes(std::span(&number, 1)));
   return number;
 }
 

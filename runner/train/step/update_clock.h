@@ -9,52 +9,21 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "runner/optim/update_rules.h"
-#include "runner/train/step/step_completion.h"
-#include "schema/recipe.h"
+#include "runner/train/step/device_arrays.h"
+#include "runner/train/step/optimizers.h"
+#include "runner/train/step/window.h"
 
 namespace runner::train {
 
-class Segment;
-class Trainer;
-
-// Of a step of the schedule.
-struct WindowRates {
-  double factor = 1;               // of every group's learning rate
-  std::optional<double> momentum;  // where the schedule moves it
-  int64_t schedule_steps = 1;      // that the schedule moves on with the window
-
-  optim::StepRates of(const optim::Rule& rule) const;
-  uint64_t digest() const;
-};
-
-// ---- in a Program --------------------------------------------------------------------------------------------------
-
-inline bool has_clock(const ArrayValues& arrays) {
-  return arrays.has(Role::kClock);
-}
-
-// The factor of the rates that the next step uses, () f64.
-Value clock_factor(const ArrayValues& arrays);
-// Number of the next update of an optimizer, from 1, () f64.
-Value next_update(const ArrayValues& arrays, int32_t optimizer);
-// Scalars of an update with that number, or one number for each of several, under the recipe's schedule, f32.
-std::vector<Value> clock_scalars(const ArrayValues& arrays, const schema::SchedulerSpec& schedule,
-                                 const optim::Rule& rule, Value number);
-// An update was applied, and the schedule goes on with one, where that was.  applied: () bool.
-void count_update(ArrayValues& arrays, int32_t optimizer, Value applied);
-void move_schedule(ArrayValues& arrays, Value applied);
-
-// ---- on the host ---------------------------------------------------------------------------------------------------
+class Segment;  // segment.h
 
 class UpdateClock {
  public:
-  // The trainer must outlive it; its arrays are there when anything else is called.
-  explicit UpdateClock(Trainer& trainer);
+  // All must outlive it; the arrays have memory when anything else is called.
+  UpdateClock(DeviceArrays& arrays, Counters& counters, const Optimizers& optimizers);
 
   // Windows since the host has learned the counts.
   int64_t pending() const { return pending_; }
@@ -62,7 +31,7 @@ class UpdateClock {
   bool is_full() const { return pending_ == kClockRows; }
   // Before a window; `rates`: those that it has if all that are pending were applied.
   void begin_window(const WindowRates& rates);
-  // Waits for what is pending, and adds it to the trainer's counters.
+  // Waits for what is pending, and adds it to the counters.
   void learn();
 
   // Before a segment that steps, in place of a window; the host reads afterwards which of its steps were applied.
@@ -74,9 +43,11 @@ class UpdateClock {
   void write_row(const WindowRates& rates, int64_t row);
   void write_table();
   void write(int32_t index, std::span<const double> numbers);
-  double read(int32_t index);
+  double read(int32_t index) const;
 
-  Trainer& trainer_;
+  DeviceArrays& arrays_;
+  Counters& counters_;
+  const Optimizers& optimizers_;
   std::vector<double> factors_, momenta_;
   int64_t pending_ = 0;
   int64_t schedule_steps_ = 1;

@@ -1,13 +1,26 @@
-// A window of training, from its first batch to the optimizer's step, and what the host counts of all of them.
+// A window of training, from its first batch to the optimizer's step, the rates of that, and what the host counts of
+// all windows.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "runner/data/loader.h"
+#include "runner/optim/update_rules.h"
 
 namespace runner::train {
+
+// Of a step of the schedule.
+struct WindowRates {
+  double factor = 1;               // of every group's learning rate
+  std::optional<double> momentum;  // where the schedule moves it
+  int64_t schedule_steps = 1;      // that the schedule moves on with the window
+
+  optim::StepRates of(const optim::Rule& rule) const;
+  uint64_t digest() const;
+};
 
 // What the host counts about the run so far.
 struct Counters {
@@ -19,6 +32,7 @@ struct Counters {
   std::map<std::string, int64_t> updates = {};
   bool update_was_skipped = false;  // the newest one in a loop of a hook's
   int64_t repeats = 0;              // samples that were read once more, to fill up batches
+  int64_t updates_of(const std::string& optimizer) const;
   bool operator==(const Counters&) const = default;
 };
 

@@ -1,0 +1,24 @@
+#include "runner/train/step/loader_marks.h"
+
+namespace runner::train {
+
+void LoaderMarks::begin_batch(bool training) {
+  training_batches_ += training;
+  if (recipe_.tpu.auto_mark_step) mark_where_due(training);
+}
+
+// The loader of PyTorch/XLA cuts where it finds the end, and, since 2, behind it.
+void LoaderMarks::end_batches(bool training) {
+  if (!recipe_.tpu.auto_mark_step) return;
+  mark_where_due(training);
+  if (recipe_.tpu.dialect != schema::TpuDialect::kXla17) device_.note(backends::HostEvent::kStepMark);
+  since_mark_[training] = 0;
+}
+
+void LoaderMarks::mark_where_due(bool training) {
+  if (++since_mark_[training] < recipe_.tpu.batches_per_execution) return;
+  since_mark_[training] = 0;
+  device_.note(backends::HostEvent::kStepMark);
+}
+
+}  // namespace runner::train

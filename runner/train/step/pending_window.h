@@ -1,0 +1,113 @@
+// The newest window of a declared loop: what of it the device may be at work on, and how it has ended.
+//
+// The host goes on while the device computes, so the end of a window is counted as if it were finite, and taken back
+// when the host learns that it was not, or has failed.  From begin() to learn_end() it is one window.  settle() comes
+// before anything else is submitted, since the device has the outputs of its newest submission alone.  Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "backends/backend.h"
+#include "runner/train/step/executor.h"
+#include "runner/train/step/optimizers.h"
+#include "runner/train/step/step_builder.h"
+#include "runner/train/step/window.h"
+#include "schema/error.h"
+#include "schema/recipe.h"
+
+namespace runner::train {
+
+// Adds the metrics of a hook's step, which has run: outputs from `first` on.
+void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
+                 MetricSums& sums);
+
+// Of a run: its number, from 1, and its epoch.
+struct TrainingBatch {
+  int64_t number, epoch;
+};
+
+// An error of the device says of which batch it is, whenever the host learns of it.
+template <class Work>
+auto in_batch(const TrainingBatch& batch, const Work& work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.note(fmt::format("in training batch {} (epoch {})", batch.number, batch.epoch));
+    throw;
+  }
+}
+
+class PendingWindow {
+ public:
+  // `device_counts`: which windows were applied (update_clock.h), and the host does not know.  All must outlive it.
+  PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
+                Counters& counters, bool device_counts);
+
+  // What the device computes, and what the host reads of it then.
+  struct UnderWay {
+    backends::Ticket ticket;
+    SharedStep step;
+    const StepBuilder::Recorded* recorded;  // with metrics of a hook; null: there are none
+    bool completes;                         // a window
+    TrainingBatch batch;
+  };
+  // A window goes on: what there was of the one before is over.
+  void begin();
+  void set_under_way(UnderWay submitted) { under_way_ = std::move(submitted); }
+  // Whether the device may read what is in a recording.
+  bool reads(const StepBuilder::Recorded& recorded) const { return under_way_ && under_way_->recorded == &recorded; }
+
+  // Waits for what is under way, and adds metrics that it has left.  What has failed is kept.
+  void settle(MetricSums& metrics);
+  // Throws what has failed, and forgets it.
+  void throw_failure();
+  // The same without forgetting it, since a hook may catch it and go on; and Error(kRun) where the window before was
+  // not finite and ends the run.  Before anything is made ready that follows it.
+  void check() const;
+
+  // `step` ends the window, or has: it counts as if it were finite.
+  void end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window);
+  // Whether one has ended, and the caller has not learned how.
+  bool has_ended() const { return ended_.has_value(); }
+  // Behind settle(), where one has: says how.
+  void learn_end(TrainingWindow& newest);
+
+  // Where the device counts: whether the window's step was applied, and its rate, as long as its outputs are there.
+  void read_outcome();
+  void tell_outcome(TrainingWindow& newest) const;
+
+ private:
+  // What of a window can be known behind it.
+  struct Ended {
+    int64_t scheduled, samples, repeats;  // that were counted with it
+    bool known = false, finite = true;
+    double grad_norm = 0;
+  };
+  struct Outcome {
+    bool applied;
+    double lr;
+  };
+  // The first of the outputs that StepOutput does not name: `applied` and the factor, where there are such.
+  int outcome_outputs() const;
+  void read_end(const CompiledStep& step);
+  void take_back();
+
+  const schema::Recipe& recipe_;
+  backends::Device& device_;
+  const Optimizers& optimizers_;
+  Counters& counters_;
+  const bool device_counts_;
+  std::optional<UnderWay> under_way_;
+  std::optional<Ended> ended_;  // from end() until learn_end()
+  std::exception_ptr failure_;
+  SharedStep step_;                 // that has ended the window; null: it goes on
+  std::optional<Outcome> outcome_;  // of that
+};
+
+// A window has run, or does so: it is counted, unless it ends the run.
+void count(const TrainingWindow& window, schema::OnNan on_nan, Counters& counters);
+
+}  // namespace runner::train
