@@ -43,10 +43,11 @@ struct Batch {
   std::span<const float> weights;         // (B): 1, or 0 for a repeat
   std::span<const int64_t> ids;           // (B): sample index in the data set
 
-  // False: what there is only fills it up.
-  bool weighs() const {
-    return std::ranges::any_of(weights, [](float weight) { return weight != 0; });
+  // Samples that count; without any, what there is only fills it up.
+  int64_t real() const {
+    return std::ranges::count_if(weights, [](float weight) { return weight != 0; });
   }
+  bool weighs() const { return real() > 0; }
   // `count` samples from `first` on; the counts of the step stay those of the whole, and `largest` is the last part's.
   Batch part(int64_t first, int64_t count) const;
 

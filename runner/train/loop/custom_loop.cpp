@@ -17,10 +17,6 @@
 namespace runner::train {
 namespace {
 
-int64_t samples_of(const data::Batch& batch) {
-  return std::ranges::count_if(batch.weights, [](float weight) { return weight != 0; });
-}
-
 // What all replicas have to do alike.
 enum Decision : uint64_t { kBackward, kClipNorm, kClipValue, kStep, kZeroGrad, kEvening };
 
@@ -166,7 +162,7 @@ CustomLoop::Cost CustomLoop::cost() const {
 
 std::optional<CustomLoop::Rows> CustomLoop::rows() const {
   if (batch() == nullptr) return std::nullopt;
-  return Rows{batch()->size, samples_of(*batch())};
+  return Rows{batch()->size, batch()->real()};
 }
 
 void CustomLoop::catch_up() {
@@ -341,7 +337,7 @@ void CustomLoop::backward(Value loss) {
     RUN_CHECK(!by_sample || loss.shape()[0] == train_.batch->size, ErrorKind::kRun,
               "backward: the loss is {}, but the batch has {} samples: expected one loss for each, or a scalar",
               loss.type(), train_.batch->size);
-    samples = static_cast<double>(samples_of(*train_.batch));
+    samples = static_cast<double>(train_.batch->real());
     window = static_cast<double>(window_.samples);
   } else {
     if (by_sample) samples = static_cast<double>(loss.shape()[0]);
