@@ -170,8 +170,8 @@ void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
   if (rounds_weights()) RoundedWeights::declare(layout_, step);
 }
 
-void DeviceArrays::clear_window(int64_t largest) {
-  if (messages_ && messages_->layout(largest).elements > 0) messages_->send_nothing(largest);
+void DeviceArrays::clear_window(const MessageLayout* message) {
+  if (message != nullptr) messages_->send_nothing(*message);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     if (!is_read_by_all(array)) continue;

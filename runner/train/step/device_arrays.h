@@ -39,8 +39,10 @@ class DeviceArrays {
   const DeviceLayout& layout() const { return layout_; }
   // What this replica updates of the one copy; none: it updates all of its own.
   const std::optional<Shares>& shares() const { return shares_; }
-  // Null: gradients do not travel so.
-  Messages* messages() { return messages_ ? &*messages_ : nullptr; }
+  // How gradients travel of batches of which the replica with most has so many samples; null: in their arrays.  The
+  // second before such a batch, called by all replicas together.
+  const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
+  const MessageLayout* begin_batch(int64_t largest) { return messages_ ? messages_->begin_batch(largest) : nullptr; }
 
   // ---- contents ----
 
@@ -84,8 +86,9 @@ class DeviceArrays {
   // Declares the last of them, as a training step has them: the rounded weights, where there are such.
   void declare_rounded_weights(backends::Program& step) const;
 
-  // This replica has had no batch of a window, the largest of which has so many samples: the others read zeros.
-  void clear_window(int64_t largest);
+  // This replica has had no batch of a window, in which gradients travel so (null: in their arrays): the others read
+  // zeros.
+  void clear_window(const MessageLayout* message);
   // It has updated its share; before others read it.
   void round_share();
 

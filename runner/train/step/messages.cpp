@@ -16,14 +16,20 @@ bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder)
 Messages::Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks)
     : builder_(builder), device_(device), ranks_(ranks) {}
 
-const MessageLayout& Messages::layout(int64_t largest) {
+const MessageLayout* Messages::layout(int64_t largest) {
   const auto [entry, is_new] = layouts_.try_emplace(largest);
-  if (is_new && largest > 0) entry->second = message_layout(builder_, builder_.record(largest, /*training=*/true));
-  return entry->second;
+  MessageLayout& layout = entry->second;
+  if (is_new && largest > 0) layout = message_layout(builder_, builder_.record(largest, /*training=*/true));
+  return layout.elements > 0 ? &layout : nullptr;
 }
 
-void Messages::make_room(int64_t largest) {
-  const int64_t elements = layout(largest).elements;
+const MessageLayout* Messages::begin_batch(int64_t largest) {
+  const MessageLayout* const layout = this->layout(largest);
+  if (layout != nullptr) make_room(layout->elements);
+  return layout;
+}
+
+void Messages::make_room(int64_t elements) {
   if (elements <= room_) return;
   room_ = elements;
   const backends::TensorType type{backends::DType::kF32, backends::Shape{elements}};
@@ -32,8 +38,8 @@ void Messages::make_room(int64_t largest) {
   for (int rank = 0; rank < ranks_.size(); ++rank) of_rank_.push_back(device_.wrap(messages.of(rank), type.bytes()));
 }
 
-void Messages::send_nothing(int64_t largest) {
-  const std::vector<std::byte> zeros(static_cast<size_t>(layout(largest).elements) * sizeof(float));
+void Messages::send_nothing(const MessageLayout& layout) {
+  const std::vector<std::byte> zeros(static_cast<size_t>(layout.elements) * sizeof(float));
   device_.write(mine(), 0, zeros);
 }
 

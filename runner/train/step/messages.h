@@ -22,19 +22,22 @@ class Messages {
   // All arguments must outlive it.
   Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks);
 
-  // Of batches of which the replica with most has so many samples.  Empty: gradients stay in their arrays.
-  const MessageLayout& layout(int64_t largest);
-  // Before a batch, called by all replicas together.  A message takes at most half of the gradients that it stands for,
-  // whose arrays are never touched then: so nobody counts its memory.
-  void make_room(int64_t largest);
+  // Of batches of which the replica with most has so many samples, the same object each time.  Null: gradients stay in
+  // their arrays.
+  const MessageLayout* layout(int64_t largest);
+  // The same for the next batch, called by all replicas together: there is room for it.  A message takes at most half
+  // of the gradients that it stands for, whose arrays are never touched then: so nobody counts its memory.
+  const MessageLayout* begin_batch(int64_t largest);
 
   // The state of a step that sends one, and those of a window's end where all are read.
   backends::Buffer& mine() const { return *of_rank_[static_cast<size_t>(ranks_.rank())]; }
   std::span<const std::shared_ptr<backends::Buffer>> of_all_ranks() const { return of_rank_; }
   // A replica without samples has nothing to say.
-  void send_nothing(int64_t largest);
+  void send_nothing(const MessageLayout& layout);
 
  private:
+  void make_room(int64_t elements);
+
   const StepBuilder& builder_;
   backends::Device& device_;
   backends::Collectives& ranks_;

@@ -154,7 +154,8 @@ SharedStep Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
   backends::StepSpecification step = kind.training
                                          ? builder_.specification(*recorded_, kind.shape)
                                          : builder_.forward_specification(*recorded_, kind.labelled, kind.shape.first);
-  step.insert(step.end(), {kind.closes_window, kind.padded, kind.message});
+  // The larger the batch that a message has room for, the more elements it has.
+  step.insert(step.end(), {kind.closes_window, kind.padded, kind.message != nullptr ? kind.message->elements : 0});
   const SharedStep made = executor_.cache().find_or_make(recorded_->program, step, [&] {
     return kind.training ? compile_training_step(kind) : compile_forward_step(kind);
   });
@@ -169,8 +170,8 @@ void Trainer::compare_graphs() {
 }
 
 SharedStep Trainer::compile_training_step(const StepKind& kind) {
-  const StepBuilder::Completed completed = builder_.complete(
-      *recorded_, kind.shape, kind.message > 0 ? arrays_.messages()->layout(kind.message) : MessageLayout());
+  const StepBuilder::Completed completed =
+      builder_.complete(*recorded_, kind.shape, kind.message != nullptr ? *kind.message : MessageLayout());
   note_unused(unused_parameters(completed.reached, model_.parameters));
   backends::Program program = completed.program;
   arrays_.declare_rounded_weights(program);
@@ -204,13 +205,13 @@ void Trainer::note_unused(const std::string& names) {
 }
 
 SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
-  const int64_t largest = batch != nullptr ? batch->largest : shape.batch;
+  const MessageLayout* const message = batch != nullptr ? message_ : arrays_.message(shape.batch);
   return step_of({.training = true,
                   .labelled = true,
                   .shape = shape,
                   .closes_window = closes_window && device_.keeps_graphs(),
                   .padded = padded(shape.batch, batch, /*training=*/true),
-                  .message = closes_window ? message_size(largest) : 0},
+                  .message = closes_window ? message : nullptr},
                  batch);
 }
 

@@ -198,8 +198,8 @@ class Trainer {
     StepShape shape;  // first and last: of a training step; first: of an evaluation, too
     // Of replicas that update together, for an account of graphs: the update belongs to it.
     bool closes_window = false;
-    int64_t padded = 0;   // samples of a declared step's batch in such an account: those of the replica with most
-    int64_t message = 0;  // likewise, where gradients travel in messages (gradient_message.h); 0: they do not
+    int64_t padded = 0;  // samples of a declared step's batch in such an account: those of the replica with most
+    const MessageLayout* message = nullptr;  // in which gradients travel; null: in their arrays
     bool operator==(const StepKind&) const = default;
   };
   struct HeldStep {
@@ -225,9 +225,6 @@ class Trainer {
   // Whether this process makes a step from its own batches alone.
   bool steps_alone() const { return ranks_ == nullptr || is_local(); }
   bool sums_behind(const TrainingWindow& window) const;
-  // The samples that messages have room for, by those of the replica with most of a batch; 0: gradients travel in their
-  // arrays.
-  int64_t message_size(int64_t largest);
   std::optional<NotFinite> find_not_finite(data::Loader& loader, int64_t before);
   std::optional<NotFinite> find_not_finite(const data::Batch& batch);
 
@@ -242,7 +239,7 @@ class Trainer {
   SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
   SharedStep forward_step(const data::Batch& batch, bool labelled, bool first = true);
   // `message`: as of StepKind.
-  const SharedStep& meeting_step(bool ends_window, int64_t message);
+  const SharedStep& meeting_step(bool ends_window, const MessageLayout* message);
   SharedStep compile_training_step(const StepKind& kind);
   SharedStep compile_forward_step(const StepKind& kind);
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
@@ -288,7 +285,7 @@ class Trainer {
 
   int64_t accumulation_;
   int64_t most_at_once_ = 0;
-  int64_t largest_ = 0;  // samples that a replica has of the newest batch
+  const MessageLayout* message_ = nullptr;  // of the newest batch; null: gradients travel in their arrays
   std::string unused_;
   MetricSums metrics_, batch_metrics_;  // so far; of the batches that are in none of them
 
@@ -297,8 +294,8 @@ class Trainer {
   // That of a hook is made anew for each step, in one of two, while the device works on the other.
   std::array<StepBuilder::Recorded, 2> recordings_;
   StepBuilder::Recorded* recorded_ = recordings_.data();
-  // Of replicas: inside a window, and at its end; with messages of a size.
-  std::map<std::pair<bool, int64_t>, SharedStep> meeting_steps_;
+  // Of replicas: inside a window, and at its end; by the messages that they read.
+  std::map<std::pair<bool, const MessageLayout*>, SharedStep> meeting_steps_;
   int64_t replayed_ = 0;
 };
 

@@ -32,8 +32,7 @@ SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, 
     marks_.begin_batch(/*training=*/true);
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
-    largest_ = batch.largest;
-    if (Messages* const messages = arrays_.messages()) messages->make_room(largest_);
+    message_ = arrays_.begin_batch(batch.largest);
     if (window.done && clock_) clock_->begin_window(rates);
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
@@ -62,7 +61,7 @@ SharedStep Trainer::run_part(const data::Batch& part, bool last) {
   using Traced = StepArguments::Traced;
   backends::Arguments arguments =
       this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
-  arguments.states = arrays_.states_of_step(last && !completes && message_size(part.largest) > 0);
+  arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   const TrainingBatch batch{marks_.training_batches(), part.position.epoch};
   const backends::Ticket ticket = in_batch(batch, [&] {
     return executor_.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
@@ -76,14 +75,13 @@ SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates
   run_batches(loader, rates, window);
   settle();
   pending_.throw_failure();
-  const int64_t message = message_size(largest_);
-  if (!arrays_.holds_any_gradients()) arrays_.clear_window(largest_);
+  if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(std::exchange(batch_metrics_, {}), *ranks_, executor_.site("metrics")))
       metrics_[name] += sum;
-  const SharedStep& step = meeting_step(window.done, message);
+  const SharedStep& step = meeting_step(window.done, message_);
   backends::Arguments end = arguments_.of_window_end();
-  end.states = arrays_.states_of_window(message > 0);
+  end.states = arrays_.states_of_window(message_ != nullptr);
   executor_.begin_exchange(/*again=*/false);
   ranks_->barrier(executor_.site("gradients"));
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
@@ -100,18 +98,15 @@ void Trainer::keep_sum_of_part(const CompiledStep& part) {
   arrays_.write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
 }
 
-const SharedStep& Trainer::meeting_step(bool ends_window, int64_t message) {
+const SharedStep& Trainer::meeting_step(bool ends_window, const MessageLayout* message) {
   SharedStep& step = meeting_steps_[{ends_window, message}];
   if (!step) {
-    const MessageLayout layout = message > 0 ? arrays_.messages()->layout(message) : MessageLayout();
-    step = compiled_step(device_.compile(complete_window(builder_, *arrays_.shares(), ends_window, layout)));
+    const MessageLayout none;
+    const backends::Program end =
+        complete_window(builder_, *arrays_.shares(), ends_window, message != nullptr ? *message : none);
+    step = compiled_step(device_.compile(end));
   }
   return step;
-}
-
-int64_t Trainer::message_size(int64_t largest) {
-  Messages* const messages = arrays_.messages();
-  return messages != nullptr && messages->layout(largest).elements > 0 ? largest : 0;
 }
 
 void Trainer::advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
