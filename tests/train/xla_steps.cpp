@@ -98,6 +98,11 @@ std::string name_of_step(const Golden& item) {
   return item.has("step") ? item["step"].text() : "plain";
 }
 
+// What each hook begins with.
+std::string library() {
+  return fmt::format("{}{}", kSteps, kRules);
+}
+
 // Reads the loss in each n-th step, the number of which is n + 1.
 std::string read_of(const Golden& item) {
   return item.has("read_every") ? fmt::format("if (n + 1) % {} == 0 then loss:item() end", item["read_every"].integer())
@@ -115,8 +120,7 @@ bool is_declared(const Golden& item) {
 }
 
 std::string step_hook(const Golden& item) {
-  return std::string(kSteps) + kRules +
-         fmt::format(R"(
+  return library() + fmt::format(R"(
 local n = -1
 return {{{}training_step = function(acc, batch)
   n = n + 1
@@ -125,7 +129,7 @@ return {{{}training_step = function(acc, batch)
   return loss
 end}}
 )",
-                     optimizers_of(item), name_of_step(item), read_of(item));
+                                 optimizers_of(item), name_of_step(item), read_of(item));
 }
 
 namespace {
@@ -149,8 +153,7 @@ std::string window_of(const Golden& item) {
 }  // namespace
 
 std::string loop_hook(const Golden& item) {
-  return std::string(kSteps) + kRules +
-         fmt::format(R"(
+  return library() + fmt::format(R"(
 local n, updates = -1, 0
 return {{{}train = function(acc)
   for _ in acc:epochs() do
@@ -176,7 +179,8 @@ return {{{}train = function(acc)
   end
 end}}
 )",
-                     optimizers_of(item), name_of_step(item), clip_of(item), window_of(item), read_of(item));
+                                 optimizers_of(item), name_of_step(item), clip_of(item), window_of(item),
+                                 read_of(item));
 }
 
 }  // namespace runner::train::xla

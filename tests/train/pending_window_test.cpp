@@ -1,0 +1,139 @@
+// What is counted of a window that the device is at work on, by how it ends.
+#include "runner/train/step/pending_window.h"
+
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "schema/error.h"
+
+namespace runner::train {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// Answers as one does that has run the step of a window, or has failed in it.
+class OutcomeDevice final : public backends::Device {
+ public:
+  bool fails = false, finite = true;
+  float norm = 0;
+
+  std::string_view name() const override { return "outcome"; }
+  void wait(backends::Ticket) override { RUN_CHECK(!fails, ErrorKind::kRun, "an op has failed"); }
+  void read_output(backends::Executable&, int index, std::span<std::byte> target) override {
+    if (index == kFinite) {
+      std::memcpy(target.data(), &finite, 1);
+    } else {
+      ASSERT_EQ(index, static_cast<int>(kGradNorm));
+      std::memcpy(target.data(), &norm, sizeof norm);
+    }
+  }
+  std::shared_ptr<backends::Buffer> allocate(size_t) override { return nullptr; }
+  std::shared_ptr<backends::Buffer> wrap(std::shared_ptr<std::byte>, size_t) override { return nullptr; }
+  void write(backends::Buffer&, size_t, std::span<const std::byte>) override {}
+  void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
+  std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
+  backends::Ticket submit(backends::Executable&, const backends::Arguments&) override { return 1; }
+  void synchronize() override {}
+  size_t temporary_bytes() const override { return 0; }
+  void release_temporary() override {}
+};
+
+class NoExecutable final : public backends::Executable {
+ public:
+  size_t arena_bytes() const override { return 0; }
+  int64_t flops() const override { return 0; }
+  int64_t bytes() const override { return 0; }
+};
+
+class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
+ protected:
+  PendingWindowTest() {
+    recipe.train.on_nan = GetParam();
+    recipe.train.clip_grad_norm = 1.0;
+    window.samples = 12;
+    window.repeats = 3;
+  }
+
+  bool skips() const { return GetParam() == schema::OnNan::kSkip; }
+  void submit() { pending.set_under_way({1, step, nullptr, /*completes=*/true, {1, 0}}); }
+  void end() { pending.end(step, {.factor = 0.5, .momentum = {}, .schedule_steps = 2}, window); }
+  void settle() {
+    MetricSums metrics;
+    pending.settle(metrics);
+    EXPECT_TRUE(metrics.empty());
+  }
+
+  schema::Recipe recipe;
+  const Optimizers optimizers{.names = {"a", "b"}, .groups = {}, .lr = 0.1};
+  const Counters before{
+      .windows = 5, .applied = 4, .samples = 60, .scheduled = 8, .updates = {{"a", 4}, {"b", 2}}, .repeats = 1};
+  Counters counters = before;
+  OutcomeDevice device;
+  const SharedStep step = compiled_step(std::make_shared<NoExecutable>());
+  TrainingWindow window;
+  PendingWindow pending{recipe, device, optimizers, counters, /*device_counts=*/false};
+};
+
+TEST_P(PendingWindowTest, CountsFromItsEndOn) {
+  device.norm = 2.5F;
+  submit();
+  end();
+  const Counters counted{
+      .windows = 6, .applied = 5, .samples = 72, .scheduled = 10, .updates = {{"a", 5}, {"b", 3}}, .repeats = 4};
+  EXPECT_EQ(counters, counted);
+  settle();
+  EXPECT_EQ(counters, counted);
+  ASSERT_TRUE(pending.has_ended());
+  pending.learn_end(window);
+  EXPECT_TRUE(window.finite);
+  EXPECT_EQ(window.grad_norm, 2.5);
+  EXPECT_FALSE(pending.has_ended());
+}
+
+TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
+  device.finite = false;
+  device.norm = kNan;
+  submit();
+  end();
+  settle();
+  Counters counted = before;
+  if (skips()) counted.windows = 6, counted.samples = 72, counted.repeats = 4;  // a window that was left out is one
+  EXPECT_EQ(counters, counted);
+  if (skips()) {
+    EXPECT_NO_THROW(pending.check());
+  } else {
+    EXPECT_THROW(pending.check(), Error) << "nothing may come behind it";
+  }
+  pending.learn_end(window);
+  EXPECT_FALSE(window.finite);
+}
+
+TEST_P(PendingWindowTest, WhatHasFailedIsTakenBackAndThrownUntilItIsForgotten) {
+  device.fails = true;
+  submit();
+  end();
+  settle();
+  EXPECT_EQ(counters, before);
+  EXPECT_FALSE(pending.has_ended());
+  EXPECT_THROW(pending.check(), Error);
+  EXPECT_THROW(pending.check(), Error);
+  EXPECT_THROW(pending.throw_failure(), Error);
+  EXPECT_NO_THROW(pending.throw_failure());
+  EXPECT_NO_THROW(pending.check());
+}
+
+// What the host does between the submission and the window's end may throw.
+TEST_P(PendingWindowTest, WhatFailsBeforeItsEndWasCountedTakesNothingBack) {
+  device.fails = true;
+  submit();
+  settle();
+  EXPECT_EQ(counters, before);
+  EXPECT_THROW(pending.throw_failure(), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnNan, PendingWindowTest, ::testing::Values(schema::OnNan::kStop, schema::OnNan::kSkip));
+
+}  // namespace
+}  // namespace runner::train
