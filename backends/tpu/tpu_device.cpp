@@ -244,7 +244,7 @@ class EmulatedTpu : public TpuDevice {
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     auto& ready = static_cast<TpuExecutable&>(executable);
     slot_->wait();
-    if (ready.is_graph()) count_download(target.size());
+    count_download(target.size());
     host_->read_output(*ready.host(), index, target);
   }
 

@@ -17,7 +17,7 @@ using backends::TensorType;
 
 RoundedWeights::RoundedWeights(const DeviceLayout& layout, const Shares& shares, backends::Device& device,
                                backends::Collectives& ranks, std::span<backends::Buffer* const> window_states)
-    : device_(device), copy_of_array_(layout.arrays().size(), -1), host_(backends::make_cpu_device(1)) {
+    : copy_of_array_(layout.arrays().size(), -1), host_(backends::make_cpu_device(1)) {
   backends::Program program;
   for (size_t i = 0; i < layout.arrays().size(); ++i) {
     const DeviceArray& array = layout.arrays()[i];
@@ -60,7 +60,7 @@ void RoundedWeights::write(int32_t array, size_t offset, std::span<const std::by
     std::memcpy(&weight, contents.data() + i * sizeof weight, sizeof weight);
     values[i] = backends::tpu::to_bf16(weight);
   }
-  device_.write(*copies_[static_cast<size_t>(copy)], offset / 2, std::as_bytes(std::span(values)));
+  host_->write(*copies_[static_cast<size_t>(copy)], offset / 2, std::as_bytes(std::span(values)));
 }
 
 void RoundedWeights::round_share() {

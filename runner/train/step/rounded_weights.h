@@ -27,17 +27,18 @@ class RoundedWeights {
   // In the order in which they are declared.
   std::span<const std::shared_ptr<backends::Buffer>> states() const { return copies_; }
 
-  // So much has been written to an array of the layout, from byte `offset` on.
+  // So much has been written to an array of the layout, from byte `offset` on, and the device is not at work.  On a TPU
+  // weights are rounded where they are used: this is no transfer to the device.
   void write(int32_t array, size_t offset, std::span<const std::byte> contents);
   // This replica has updated its share; before others read it.  What the update has returned can still be read.
   void round_share();
 
  private:
-  backends::Device& device_;
   std::vector<std::shared_ptr<backends::Buffer>> copies_, shares_;
   std::vector<int32_t> copy_of_array_;  // by array of the layout: index into copies_; −1: it holds no weights
   std::vector<backends::Buffer*> rounded_states_;  // of the rounding: the share of each buffer, and of its copy
-  const std::unique_ptr<backends::Device> host_;   // apart from the device of the steps, whose newest outputs stay
+  // Apart from the device of the steps, whose newest outputs stay.
+  const std::unique_ptr<backends::Device> host_;
   std::shared_ptr<backends::Executable> rounding_;
 };
 

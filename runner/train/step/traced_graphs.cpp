@@ -66,7 +66,8 @@ class LiveNodes {
   // As people read it.
   std::string text(ValueId id) const {
     const auto number = numbers_of_host_.find(program_.node(id).origin);
-    const std::string value = number == numbers_of_host_.end() ? "" : fmt::format(", the number {}", number->second.value);
+    const std::string value =
+        number == numbers_of_host_.end() ? "" : fmt::format(", the number {}", number->second.value);
     return to_string(program_, id) + value;
   }
 
