@@ -12,11 +12,29 @@ void mark_operands(const Program& program, std::vector<char>& marked) {
       for (const ValueId operand : program.operands(id)) marked[static_cast<size_t>(operand)] = 1;
 }
 
-std::vector<char> needed_by_outputs(const Program& program) {
+std::vector<char> needed_by(const Program& program, std::span<const ValueId> roots) {
   std::vector<char> needed(static_cast<size_t>(program.size()), 0);
-  for (const Output& output : program.outputs()) needed[static_cast<size_t>(output.value)] = 1;
+  for (const ValueId root : roots) needed[static_cast<size_t>(root)] = 1;
   mark_operands(program, needed);
   return needed;
+}
+
+std::vector<char> needed_by_outputs(const Program& program) {
+  std::vector<ValueId> roots;
+  for (const Output& output : program.outputs()) roots.push_back(output.value);
+  return needed_by(program, roots);
+}
+
+std::vector<int32_t> states_read(const Program& program) {
+  const std::vector<char> needed = needed_by_outputs(program);
+  std::vector<int32_t> states;
+  int32_t state = 0;
+  for (const Input& input : program.inputs()) {
+    if (input.kind != InputKind::kState) continue;
+    if (needed[static_cast<size_t>(input.value)]) states.push_back(state);
+    ++state;
+  }
+  return states;
 }
 
 std::vector<TracedScalar> scalars_in(const Program& program, const std::vector<char>& marked,

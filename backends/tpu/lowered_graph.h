@@ -34,8 +34,6 @@ class LoweredGraph {
   LoweredGraph(const LoweredGraph&) = delete;  // what it gives refers to it
   LoweredGraph& operator=(const LoweredGraph&) = delete;
 
-  const Program& program() const { return program_; }
-
   // `donate`: at a step marker, not where a value is read.
   GraphPrediction predict(const Hardware& hardware, bool donate) const;
   // Throws Error(kRun) with XLA's words where the memory of the device is too small; says what padding wastes.

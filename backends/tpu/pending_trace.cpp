@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "backends/graph/needed.h"
 #include "backends/graph/passes/passes.h"
-#include "backends/tpu/states_read.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -59,7 +59,7 @@ void PendingTrace::add(const GraphIdentity& part) {
     if (scalar.origin != kNoOrigin) scalar.origin = moved.at(scalar.origin);
     scalars_.push_back(scalar);
   }
-  ++parts_;
+  empty_ = false;
 }
 
 GraphIdentity PendingTrace::identity(Program program) const {

@@ -16,8 +16,7 @@ class PendingTrace {
   // `rules`: by which the signatures of its parts were made.
   explicit PendingTrace(const ScalarRules& rules = {}) : rules_(rules) {}
 
-  bool empty() const { return parts_ == 0; }
-  int64_t parts() const { return parts_; }
+  bool empty() const { return empty_; }
   int64_t nodes() const { return program_.size(); }
 
   void add(const GraphIdentity& part);
@@ -32,7 +31,7 @@ class PendingTrace {
   GraphIdentity identity(Program program) const;
 
   ScalarRules rules_;
-  int64_t parts_ = 0;
+  bool empty_ = true;
   Program program_;              // without those of its outputs that are states
   std::vector<ValueId> states_;  // as the parts have left them
   std::vector<char> written_;    // by state

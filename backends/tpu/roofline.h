@@ -50,7 +50,7 @@ double tile_efficiency(int64_t m, int64_t k, int64_t n, int64_t tile);
 // over both directions of a link, 1 us a hop.
 double all_reduce_seconds(int64_t bytes, int replicas, Generation generation);
 
-// "0.35 … 1.01 ms = t … t / 0.35, t = …": with all figures that went into it.
+// "0.35 ms to 1.01 ms: t to t / 0.35, t = max(…": with all figures that went into it.
 std::string formula_text(const StepTime& time, const Machine& machine);
 
 }  // namespace runner::backends::tpu

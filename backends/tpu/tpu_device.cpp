@@ -23,7 +23,6 @@
 #include "backends/tpu/persistent_cache.h"
 #include "backends/tpu/range_check.h"
 #include "backends/tpu/run_analysis.h"
-#include "backends/tpu/states_read.h"
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tensor_graph.h"
 #include "schema/error.h"

@@ -16,10 +16,7 @@ namespace {
 // Of the numbers, those that a value is computed with: a lazy device looks at no more of what was recorded.
 std::vector<backends::TracedScalar> traced_for(const backends::Program& program, backends::ValueId value,
                                                std::span<const backends::TracedScalar> traced) {
-  std::vector<char> needed(static_cast<size_t>(program.size()), 0);
-  needed[static_cast<size_t>(value)] = 1;
-  backends::mark_operands(program, needed);
-  return backends::scalars_in(program, needed, traced);
+  return backends::scalars_in(program, backends::needed_by(program, std::span(&value, 1)), traced);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/needed.h"
 #include "backends/graph/ops.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/loss_scaler.h"
@@ -320,13 +321,7 @@ StepBuilder::Completed StepBuilder::complete(const Recorded& recorded, const Ste
 namespace {
 
 bool depends_on(const Program& program, ValueId value, ValueId on) {
-  std::vector<bool> needed(static_cast<size_t>(program.size()));
-  needed[static_cast<size_t>(value)] = true;
-  for (ValueId id = value; id > on; --id) {
-    if (!needed[static_cast<size_t>(id)]) continue;
-    for (const ValueId operand : program.operands(id)) needed[static_cast<size_t>(operand)] = true;
-  }
-  return value >= on && needed[static_cast<size_t>(on)];
+  return backends::needed_by(program, std::span(&value, 1))[static_cast<size_t>(on)] != 0;
 }
 
 }  // namespace

@@ -40,9 +40,7 @@ class LiveNodes {
   LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars,
             const ScalarRules& rules)
       : program_(program), numbers_(static_cast<size_t>(program.size()), backends::kNoValue) {
-    std::vector<char> live(numbers_.size());
-    for (const ValueId root : roots) live[static_cast<size_t>(root)] = 1;
-    mark_operands(program, live);
+    const std::vector<char> live = backends::needed_by(program, roots);
     number_nodes(live);
     find_scalars(backends::scalars_in(program, live, scalars), rules);
   }
