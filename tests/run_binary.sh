@@ -8,7 +8,12 @@ log=$2/$name.log
 
 # ThreadSanitizer of GCC 12 cannot live with the address randomisation of newer kernels.
 run=
-case $1 in *tsan*) setarch -R true 2>/dev/null && run="setarch -R" ;; esac
+case $1 in
+  *tsan*)
+    setarch -R true 2>/dev/null && run="setarch -R"
+    export TSAN_OPTIONS="suppressions=$(dirname "$(realpath "$0")")/tsan.supp"
+    ;;
+esac
 
 started=$(date +%s)
 timeout 900 $run "$1/bin/$name" --gtest_brief=1 --gtest_color=no >"$log" 2>&1
