@@ -70,14 +70,14 @@ GraphForecast eager_forecast(const GraphIdentity& graph, const StateTensors& sta
   return forecast;
 }
 
-std::vector<std::string> check_eager_memory(const GraphIdentity& graph, const StateTensors& state_tensors,
-                                            const Hardware& hardware) {
+GraphForecast check_eager_memory(const GraphIdentity& graph, const StateTensors& state_tensors,
+                                 const Hardware& hardware) {
   const LoweredGraph lowered(graph, state_tensors);
   const EagerStep step = step_of(graph, state_tensors, hardware);
-  if (step.cuts.empty()) return lowered.check_memory(hardware);  // there are its arguments alone
+  if (step.cuts.empty()) lowered.check_memory(hardware);  // there are its arguments alone
   GraphForecast traced = lowered.forecast(hardware);
   const std::optional<size_t> beyond = first_beyond_memory(step);
-  if (!beyond) return std::move(traced.padding);
+  if (!beyond) return traced;
   OutOfMemory error(exhausted_text(step, *beyond, traced), step.memory.used(*beyond), step.memory.usable);
   error.locate(step.tensors.mark_of(step.cuts[*beyond].node));
   throw error;

@@ -9,8 +9,8 @@ namespace runner::backends::tpu {
 // whose states all exist.
 GraphForecast eager_forecast(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware);
 
-// Throws that error; else what padding wastes.
-std::vector<std::string> check_eager_memory(const GraphIdentity& graph, const StateTensors& state_tensors,
-                                            const Hardware& hardware);
+// Throws that error; else what it would take as one graph, traced.
+GraphForecast check_eager_memory(const GraphIdentity& graph, const StateTensors& state_tensors,
+                                 const Hardware& hardware);
 
 }  // namespace runner::backends::tpu

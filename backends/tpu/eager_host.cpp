@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/views.h"
+#include "backends/plan/plan_cache.h"
 #include "backends/plan/storage.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/spans.h"
@@ -59,33 +59,8 @@ class EagerExecutable : public Executable {
   }
 };
 
-// Executables of operations, by what they are: source lines are not looked at.
-class OperationCache {
- public:
-  explicit OperationCache(Device& host) : host_(host) {}
-
-  struct Found {
-    std::shared_ptr<Executable> executable;
-    int64_t compile_ns = 0;
-  };
-  Found find_or_compile(const Program& program) {
-    const auto [first, last] = entries_.equal_range(program.hash().lo);
-    for (auto entry = first; entry != last; ++entry)
-      if (entry->second.program.same_structure(program)) return {entry->second.executable};
-    const int64_t begin = monotonic_ns();
-    std::shared_ptr<Executable> made = host_.compile(program);
-    entries_.emplace(program.hash().lo, Entry{program, made});
-    return {std::move(made), monotonic_ns() - begin};
-  }
-
- private:
-  struct Entry {
-    Program program;
-    std::shared_ptr<Executable> executable;
-  };
-  Device& host_;
-  std::unordered_multimap<uint64_t, Entry> entries_;
-};
+// Executables of operations, by what they are.
+using OperationCache = PlanCache<std::shared_ptr<Executable>>;
 
 // Views, and what stands for its operand, are read where they are, unless they are results.
 std::vector<char> read_in_place(const Program& program) {
@@ -99,8 +74,9 @@ std::vector<char> read_in_place(const Program& program) {
 class Maker {
  public:
   // `program`: legal and without dead nodes.
-  Maker(const Program& program, OperationCache& cache)
+  Maker(const Program& program, Device& host, OperationCache& cache)
       : program_(program),
+        host_(host),
         cache_(cache),
         ops_(cut_into_ops(program, read_in_place(program))),
         end_(static_cast<int>(ops_.size())),
@@ -168,10 +144,10 @@ class Maker {
 
   void add(CutOp& op) {
     const ValueId result = op.program.size() - 1;
-    const OperationCache::Found found = add_operation(op.program, op.operands, result, home(op.node));
+    const int64_t compile_ns = add_operation(op.program, op.operands, result, home(op.node));
     const Node& node = program_.node(op.node);
     made_->operations.back().meets = is_collective(node.op);
-    made_->times.push_back({.op = node.op, .origin = node.origin, .compile_ns = found.compile_ns});
+    made_->times.push_back({.op = node.op, .origin = node.origin, .compile_ns = compile_ns});
   }
 
   void add_copy(const Output& output) {
@@ -180,9 +156,8 @@ class Maker {
     add_operation(program, {output.value}, from, home(state_of(output)));
   }
 
-  // `result` of `program` goes to `target`, which may be that of an operand.
-  OperationCache::Found add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result,
-                                      const Home& target) {
+  // `result` of `program` goes to `target`, which may be that of an operand.  Returns what it took to compile.
+  int64_t add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result, const Home& target) {
     Operation operation;
     int32_t to = -1;  // which of its inputs
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -196,10 +171,15 @@ class Maker {
       program.input(InputKind::kState, "result", program.type(result));
     }
     program.output("result", result, to);
-    OperationCache::Found found = cache_.find_or_compile(program);
-    operation.executable = found.executable;
+    int64_t compile_ns = 0;
+    operation.executable = cache_.find_or_make(program, {}, [&] {
+      const int64_t begin = monotonic_ns();
+      std::shared_ptr<Executable> made = host_.compile(program);
+      compile_ns = monotonic_ns() - begin;
+      return made;
+    });
     made_->operations.push_back(std::move(operation));
-    return found;
+    return compile_ns;
   }
 
   static void bind(Operation& operation, const Home& home) {
@@ -213,6 +193,7 @@ class Maker {
   }
 
   const Program& program_;
+  Device& host_;
   OperationCache& cache_;
   std::vector<CutOp> ops_;
   const int end_;  // behind the last operation
@@ -223,7 +204,7 @@ class Maker {
 
 class EagerHost : public Device {
  public:
-  explicit EagerHost(std::unique_ptr<Device> host) : host_(std::move(host)), cache_(*host_) {}
+  explicit EagerHost(std::unique_ptr<Device> host) : host_(std::move(host)) {}
 
   std::string_view name() const override { return host_->name(); }
 
@@ -240,7 +221,7 @@ class EagerHost : public Device {
 
   std::shared_ptr<Executable> compile(const Program& program) override {
     const Program legal = legalise(dce(program));
-    return Maker(legal, cache_).run();
+    return Maker(legal, *host_, cache_).run();
   }
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {

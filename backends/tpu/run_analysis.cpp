@@ -26,9 +26,17 @@ class Analysis {
   }
 
   std::vector<std::string> run() {
-    is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of_sizes();
-    tell_of_numbers();
-    tell_of_attributes();
+    is_often(std::ssize(compiled_))
+        ? tell_of_compilations()
+        : tell_of(MissKind::kBatchSize, "another batch size has",
+                  "data.drop_last: true leaves out the short batch of an epoch, and eval.batch_size like "
+                  "data.batch_size gives evaluations the size of training");
+    tell_of(
+        MissKind::kNumber, "numbers alone have",
+        "numbers that reach neither 0 nor 1 nor each other make none, and tpu.dialect: clean shows the run without");
+    tell_of(MissKind::kAttribute, "exponents have",
+            "each value of x ^ p is a graph of its own, and (p * x:log()):exp() takes p as an input",
+            /*names_line=*/true);
     if (is_often(figures_.reads)) tell_of_reads();
     return std::move(texts_);
   }
@@ -61,34 +69,13 @@ class Analysis {
                     newest.first_step, figures_.batches, text_of(compiled_), newest.cause, place_of(newest.line)));
   }
 
-  void tell_of_sizes() {
-    const std::vector<const Graph*> found = of_kind(MissKind::kBatchSize);
+  // `who` has made graphs of a kind, where there are such.
+  void tell_of(MissKind kind, std::string_view who, std::string_view advice, bool names_line = false) {
+    const std::vector<const Graph*> found = of_kind(kind);
     if (found.empty()) return;
     const Graph& newest = *found.back();
-    texts_.push_back(fmt::format(
-        "another batch size has made {}, last at training batch {}: {}; data.drop_last: true leaves out the short "
-        "batch of an epoch, and eval.batch_size like data.batch_size gives evaluations the size of training",
-        text_of(found), newest.first_step, newest.cause));
-  }
-
-  void tell_of_numbers() {
-    const std::vector<const Graph*> found = of_kind(MissKind::kNumber);
-    if (found.empty()) return;
-    const Graph& newest = *found.back();
-    texts_.push_back(
-        fmt::format("numbers alone have made {}, last at training batch {}: {}; numbers that reach neither 0 nor 1 nor "
-                    "each other make none, and tpu.dialect: clean shows the run without",
-                    text_of(found), newest.first_step, newest.cause));
-  }
-
-  void tell_of_attributes() {
-    const std::vector<const Graph*> found = of_kind(MissKind::kAttribute);
-    if (found.empty()) return;
-    const Graph& newest = *found.back();
-    texts_.push_back(fmt::format(
-        "exponents have made {}, last at training batch {}: {}{}; each value of x ^ p is a graph of its own, "
-        "and (p * x:log()):exp() takes p as an input",
-        text_of(found), newest.first_step, newest.cause, place_of(newest.line)));
+    texts_.push_back(fmt::format("{} made {}, last at training batch {}: {}{}; {}", who, text_of(found),
+                                 newest.first_step, newest.cause, names_line ? place_of(newest.line) : "", advice));
   }
 
   void tell_of_reads() {

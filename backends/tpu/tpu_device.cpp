@@ -311,12 +311,11 @@ class EmulatedTpu : public TpuDevice {
 
   std::shared_ptr<Executable> compiled_eagerly(const Program& program, const Program& graph) {
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
-    for (std::string& text : check_eager_memory(identity, state_tensors_, options_.hardware))
-      add_warning(std::move(text));
+    GraphForecast traced = check_eager_memory(identity, state_tensors_, options_.hardware);
+    for (std::string& text : traced.padding) add_warning(std::move(text));
     const auto made =
         std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), Making(), program, graph);
-    made->traced_seconds =
-        LoweredGraph(identity, state_tensors_).predict(options_.hardware, /*donate=*/true).least_seconds;
+    made->traced_seconds = traced.prediction.least_seconds;
     return made;
   }
 

@@ -10,6 +10,7 @@
 #include "runner/report/plot.h"
 #include "runner/report/session_text.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/step/tpu_rules.h"
 #include "schema/recipe_warnings.h"
 
 namespace runner::cli {
@@ -69,7 +70,7 @@ int plan(const Options& options, report::Output& out) {
   const train::Session session(read.recipe, hooks.get());
   const int64_t epochs = options.batches ? epochs_to_print(options, session.plan) : 0;
   const std::optional<train::RunForecast> forecast = forecast_of(session);
-  const auto generation = static_cast<backends::tpu::Generation>(read.recipe.tpu.generation);
+  const auto generation = train::generation_of(read.recipe);
   const std::vector<std::string> warnings = warnings_of(read, session, forecast);
   for (const std::string& text : warnings) out.talk(report::warning_text(text, out.talk_color()));
   if (!options.json) {

@@ -41,9 +41,8 @@ constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::M
 
 backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
-  const auto generation = static_cast<backends::tpu::Generation>(recipe.tpu.generation);
   if (const auto fault = board_fault(recipe)) fail(ErrorKind::kRecipe, "{}", *fault);
-  return {.machine = {.generation = generation,
+  return {.machine = {.generation = generation_of(recipe),
                       .replicas = static_cast<int>(recipe.num_processes),
                       .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
           .types = device_types_of(recipe),

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "backends/tpu/generation.h"
-
 namespace runner::train {
 
 using backends::tpu::DeviceTypes;
 using backends::tpu::Dialect;
+
+backends::tpu::Generation generation_of(const schema::Recipe& recipe) {
+  return static_cast<backends::tpu::Generation>(recipe.tpu.generation);
+}
 
 Dialect dialect_of(const schema::Recipe& recipe) {
   constexpr Dialect kDialects[] = {Dialect::kXla2, Dialect::kXla17, Dialect::kClean};
@@ -23,8 +25,7 @@ DeviceTypes device_types_of(const schema::Recipe& recipe) {
 
 std::optional<std::string> board_fault(const schema::Recipe& recipe) {
   if (recipe.backend != schema::Backend::kTpu) return std::nullopt;
-  const backends::tpu::GenerationRow& row =
-      backends::tpu::row_of(static_cast<backends::tpu::Generation>(recipe.tpu.generation));
+  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation_of(recipe));
   if (recipe.num_processes <= row.devices_on_board) return std::nullopt;
   return fmt::format(
       "num_processes is {} (8 unless written), but a board of TPU {} has {} devices; take no more, or another "

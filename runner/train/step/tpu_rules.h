@@ -6,10 +6,12 @@
 #include <string>
 
 #include "backends/tpu/dialect.h"
+#include "backends/tpu/generation.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
 
+backends::tpu::Generation generation_of(const schema::Recipe& recipe);
 backends::tpu::Dialect dialect_of(const schema::Recipe& recipe);
 backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe);
 // Why no board has as many devices as it has replicas; none: one has, or it is for another backend.

@@ -412,17 +412,28 @@ def described(name):
     return {**DEFAULTS, **CASES[name]}
 
 
-if __name__ == "__main__":
+def main(script, names, measure, file, about):
+    """Of a script on these cases: prints the one that its argument names, or writes all, each in a process of its own."""
     if len(sys.argv) > 1:
         print(json.dumps(measure(described(sys.argv[1]))))
-    else:
-        import torch_xla
-        from golden_io import write
+        return
+    import torch_xla
+    from golden_io import write
 
-        cases = []
-        for name in CASES:
-            run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
-            cases.append({"name": name, **described(name), **json.loads(run.stdout.splitlines()[-1])})
-            print(name, cases[-1]["steps"], cases[-1].get("evaluations", ""), cases[-1]["counters"], file=sys.stderr)
-        about = "Compiles and executions of torch_xla, after each training batch."
-        write("xla/compiles.json", about, cases, versions=(torch_xla,))
+    cases = []
+    for name in names:
+        run = subprocess.run([sys.executable, script, name], capture_output=True, text=True, check=True)
+        measured = json.loads(run.stdout.splitlines()[-1])
+        cases.append({"name": name, **described(name), **measured})
+        print(name, measured, file=sys.stderr)
+    write(file, about, cases, versions=(torch_xla,))
+
+
+if __name__ == "__main__":
+    main(
+        __file__,
+        CASES,
+        measure,
+        "xla/compiles.json",
+        "Compiles and executions of torch_xla, after each training batch.",
+    )

@@ -8,14 +8,9 @@ came behind the last batch.  Lowered calls (xla::…) are left out: they are mor
     python eager.py NAME   one case, to stdout
 """
 
-import json
 import os
-import subprocess
-import sys
 
-os.environ["PJRT_DEVICE"] = "CPU"
-FOLDER = os.path.dirname(os.path.abspath(__file__))
-sys.path += [FOLDER, os.path.dirname(FOLDER)]
+import compiles  # which sets the device
 
 NAMES = [
     "sgd",
@@ -92,22 +87,5 @@ def measure(case):
     return {"begin": begin, "steps": steps, "end": end, **({"evaluations": evaluations} if evaluations else {})}
 
 
-def described(name):
-    import compiles
-
-    return compiles.described(name)
-
-
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(described(sys.argv[1]))))
-    else:
-        import torch_xla
-        from golden_io import write
-
-        cases = []
-        for name in NAMES:
-            run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
-            cases.append({"name": name, **described(name), **json.loads(run.stdout.splitlines()[-1])})
-            print(name, cases[-1]["steps"][:2], file=sys.stderr)
-        write("xla/eager.json", "What torch_xla counts in its eager mode.", cases, versions=(torch_xla,))
+    compiles.main(__file__, NAMES, measure, "xla/eager.json", "What torch_xla counts in its eager mode.")
