@@ -379,6 +379,14 @@ Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& optio
   return record(Op::kCrossEntropy, {logits, labels}, attrs);
 }
 
+Value smoothed_cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Value kept, Value each) {
+  options.label_smoothing = 0;
+  const Value of_labels = cross_entropy(logits, labels, options);
+  options.label_smoothing = 1;
+  const Value of_classes = mul(cross_entropy(logits, labels, options), static_cast<double>(logits.shape()[1]));
+  return add(mul(of_labels, kept), mul(of_classes, each));
+}
+
 Value label_weights(Value labels, const CrossEntropyOptions& options) {
   const Value skipped = eq(labels, full_like(labels, static_cast<double>(options.ignore_index)));
   Value weights{labels.program, labels.program->constant(1.0, {DType::kF32, labels.shape()})};

@@ -229,6 +229,10 @@ struct CrossEntropyOptions {
   Value class_weights;  // (C), optional
 };
 Value cross_entropy(Value logits, Value labels, const CrossEntropyOptions& options = {});  // (N, C), (N) -> (N)
+// Losses (N) where labels are smoothed by s: kept · those of the labels + each · the sum of those of all classes, with
+// kept = 1 − s and each = s / C, () of the logits' dtype.  So s may be an input; options.label_smoothing is a part of
+// the Program.
+Value smoothed_cross_entropy(Value logits, Value labels, CrossEntropyOptions options, Value kept, Value each);
 // labels: (N) i64 -> (N) f32: what each sample's loss counts in the mean that torch takes of cross_entropy: its label's
 // class weight, or 1; 0 for ignore_index.
 Value label_weights(Value labels, const CrossEntropyOptions& options);

@@ -52,24 +52,35 @@ int element_loss(lua_State* state, const Loss& loss) {
   return push_reduced(state, loss(pair.prediction, pair.target), reduction_of(state, given));
 }
 
+// A smoothing is a number of the hook's as others are; torch.nn.functional.cross_entropy computes nothing with 0.
+Value smoothed_losses(const Recording& recording, Value logits, Value labels, const ops::CrossEntropyOptions& options,
+                      double smoothing) {
+  if (smoothing == 0) return ops::cross_entropy(logits, labels, options);
+  const auto number = [&](double value) {
+    return number_beside(recording, {value, false}, {logits.dtype(), {}}, backends::ScalarUse::kOperand);
+  };
+  return ops::smoothed_cross_entropy(logits, labels, options, number(1 - smoothing),
+                                     number(smoothing / static_cast<double>(logits.shape()[1])));
+}
+
 }  // namespace
 
 int cross_entropy(lua_State* state) {
   const Value logits = tensor_argument(state, 1), labels = tensor_argument(state, 2);
-  record_here(state);
+  const Recording& recording = record_here(state);
   const Options given(state, kOptions, {"reduction", "ignore_index", "label_smoothing", "weight"});
   const Reduced how = reduction_of(state, given);
   ops::CrossEntropyOptions options;
   options.ignore_index = given.integer("ignore_index", -100);
-  options.label_smoothing = given.number("label_smoothing", 0);
-  RUN_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1, ErrorKind::kRun,
-            "cross_entropy: label_smoothing must be in [0, 1], got {}", shown(options.label_smoothing));
+  const double smoothing = given.number("label_smoothing", 0);
+  RUN_CHECK(smoothing >= 0 && smoothing <= 1, ErrorKind::kRun,
+            "cross_entropy: label_smoothing must be in [0, 1], got {}", shown(smoothing));
   if (given.push("weight")) {
     options.class_weights =
         lua_istable(state, -1) ? list_of_numbers(state, lua_gettop(state)) : tensor_value(state, -1, "weight");
     lua_pop(state, 1);
   }
-  const Value losses = ops::cross_entropy(Autocast::raise(logits), labels, options);
+  const Value losses = smoothed_losses(recording, Autocast::raise(logits), labels, options, smoothing);
   if (how != Reduced::kMean) return push_reduced(state, losses, how);
   return push_tensor(state, ops::div(ops::sum(losses), ops::sum(ops::label_weights(labels, options))));
 }

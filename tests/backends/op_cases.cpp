@@ -295,6 +295,12 @@ class Table {
         });
         add("label_weights", {labels}, [options](In x) { return ops::label_weights(x[0], options); });
       }
+      const OpInput factor{{dtype, Shape{}}, 0, 1};
+      add("smoothed_cross_entropy", {logits, labels, factor, factor}, [](In x) {
+        ops::CrossEntropyOptions options;
+        options.ignore_index = 1;
+        return ops::smoothed_cross_entropy(x[0], x[1], options, x[2], x[3]);
+      });
       add("mse", {logits, target}, [](In x) { return ops::mse(x[0], x[1]); });
       add("l1", {logits, target}, [](In x) { return ops::l1(x[0], x[1]); });
       add("huber", {logits, target}, [](In x) { return ops::huber(x[0], x[1], 0.7); });

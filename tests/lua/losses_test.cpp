@@ -171,5 +171,12 @@ TEST(LuaLosses, RefuseOptionsThatMeanNothing) {
   }
 }
 
+TEST(LuaLosses, RefuseLogitsOfOtherRanksAlikeWithAndWithoutSmoothing) {
+  Classification step;
+  const std::string plain = step.error("nn.cross_entropy(logits:sum(2), labels)");
+  EXPECT_NE(plain.find("cross_entropy"), std::string::npos) << plain;
+  EXPECT_EQ(step.error("nn.cross_entropy(logits:sum(2), labels, {label_smoothing = 0.1})"), plain);
+}
+
 }  // namespace
 }  // namespace runner::lua

@@ -23,8 +23,16 @@ local function above(threshold)
   end
 end
 
+local function smoothed(smoothing)
+  return function(model, x, y, n) return entropy(model(x), y, {label_smoothing = smoothing(n)}) end
+end
+
 local steps = {
   plain = function(model, x, y) return entropy(model(x), y) end,
+  smoothing_alternates = smoothed(function(n) return 0.1 + 0.1 * (n % 2) end),
+  smoothing_grows = smoothed(function(n) return 0.05 + n / 20 end),
+  smoothing_falls_to_0 = smoothed(function(n) return math.max(0.0, 0.2 - n / 20) end),
+  smoothing_rises_to_1 = smoothed(function(n) return math.min(1.0, 0.6 + n / 10) end),
   scale_grows = scaled(function(n) return 1 + n / 10 end),
   scale_at_0_and_1 = scaled(function(n) return (n % 4) * 0.5 end),
   scale_falls_to_0 = scaled(function(n) return math.max(0.0, 1 - n / 4) end),

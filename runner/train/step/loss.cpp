@@ -14,15 +14,25 @@ Value ones(Value like) {
   return ops::full_like(like, 1.0);
 }
 
+// As nn.cross_entropy of hooks has them, bit for bit.
+Value smoothed_losses(Value logits, Value labels, const ops::CrossEntropyOptions& options, double smoothing) {
+  if (smoothing == 0) return ops::cross_entropy(logits, labels, options);
+  const auto constant = [&](double value) {
+    return Value{logits.program, logits.program->constant(value, {logits.dtype(), {}})};
+  };
+  return ops::smoothed_cross_entropy(logits, labels, options, constant(1 - smoothing),
+                                     constant(smoothing / static_cast<double>(logits.shape()[1])));
+}
+
 SampleLosses cross_entropy(const schema::TrainSpec& spec, Value logits, Value labels) {
-  ops::CrossEntropyOptions options{.label_smoothing = spec.label_smoothing, .class_weights = {}};
+  ops::CrossEntropyOptions options;
   if (spec.ignore_index) options.ignore_index = *spec.ignore_index;
   if (!spec.class_weights.empty()) {
     RUN_CHECK(std::ssize(spec.class_weights) == logits.shape()[1], ErrorKind::kRecipe,
               "train.class_weights: {} weights for {} classes", spec.class_weights.size(), logits.shape()[1]);
     options.class_weights = ops::vector(*logits.program, spec.class_weights);
   }
-  const Value losses = ops::cross_entropy(logits, labels, options);
+  const Value losses = smoothed_losses(logits, labels, options, spec.label_smoothing);
   const bool alike = !options.class_weights && !spec.ignore_index;
   return {losses, alike ? ones(losses) : ops::label_weights(labels, options)};
 }

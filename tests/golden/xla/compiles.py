@@ -221,8 +221,16 @@ def unused(f, model, x, y, n):
     return f.cross_entropy(logits, y)
 
 
+def smoothed(smoothing):
+    return lambda f, model, x, y, n: f.cross_entropy(model(x), y, label_smoothing=smoothing(n))
+
+
 STEPS = {
     "unused": unused,
+    "smoothing_grows": smoothed(lambda n: 0.05 + n / 20),
+    "smoothing_falls_to_0": smoothed(lambda n: max(0.0, 0.2 - n / 20)),
+    "smoothing_rises_to_1": smoothed(lambda n: min(1.0, 0.6 + n / 10)),
+    "smoothing_alternates": smoothed(lambda n: 0.1 + 0.1 * (n % 2)),
     "scale_grows": scaled(lambda n: 1 + n / 10),
     "scale_at_0_and_1": scaled(lambda n: (n % 4) * 0.5),
     "scale_falls_to_0": scaled(lambda n: max(0.0, 1 - n / 4)),
@@ -304,6 +312,15 @@ CASES |= {
     "rule_with_state": {"rule": "mean_of_signs"},
     "rule_of_the_step": {"rule": "by_step"},
     "rule_meets_half": {"rule": "halves", "optimizer": {**SGD, "lr": 1.0}, "factors": [0.9] * 4 + [0.5] * 5},
+}
+CASES |= {
+    # ---- smoothing of labels that changes
+    "smoothed": {"step": "smoothing_alternates"},
+    "smoothing_grows": {"step": "smoothing_grows"},
+    "adamw_smoothing_grows": {"optimizer": ADAMW, "step": "smoothing_grows"},
+    "smoothing_grows_read": {"step": "smoothing_grows", "read_every": 1},
+    "smoothing_falls_to_0": {"step": "smoothing_falls_to_0"},
+    "smoothing_rises_to_1": {"step": "smoothing_rises_to_1"},
 }
 DEFAULTS = {"samples": 96, "batch": 32, "epochs": 3, "optimizer": SGD, "accumulation": 1}
 
