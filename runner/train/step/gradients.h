@@ -22,6 +22,11 @@ using Gradients = std::vector<Value>;
 // added up and is still to be reduced, or the sum over all replicas.
 enum class Held : uint8_t { kNothing, kShare, kSum };
 
+// Where rank 0 alone goes on from a sum over all replicas: the value that it has there, and the one that others have.
+struct OfRank0 {
+  backends::ValueId value, of_others;
+};
+
 struct Derivative {
   Gradients gradients;
   std::vector<Value> of_parameters;  // by ParameterId, in the parameter's shape; unset: it is not trained

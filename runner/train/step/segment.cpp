@@ -111,8 +111,10 @@ void Segment::backward(Value loss, double share, double samples, double counted)
 // Behind a sum over all replicas that the hook has kept: it counts once, where rank 0 adds to it.
 void Segment::add_gradient(size_t buffer, Value added) {
   Value& gradient = gradients_[buffer];
-  const bool counts = gradient && (shares_[buffer] || beginning_.rank.value_or(0) == 0);
+  const bool behind_sum = gradient && !shares_[buffer];
+  const bool counts = gradient && (!behind_sum || beginning_.rank.value_or(0) == 0);
   gradient = counts ? ops::add(gradient, added) : added;
+  if (behind_sum && counts) of_rank_0_.push_back({gradient.id, added.id});
   shares_[buffer] = true;
 }
 

@@ -91,6 +91,8 @@ class Segment {
   int64_t meetings() const { return meetings_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<Logged>& logged() const { return logged_; }
+  // What this replica has added to sums over all of them, as rank 0.
+  const std::vector<OfRank0>& of_rank_0() const { return of_rank_0_; }
   // Numbers of the hook's among those that the segment itself hands over.
   const nn::HostValues& host() const { return host_; }
   // Where the device counts: those of the schedule, by how often it has moved in this segment.
@@ -127,6 +129,7 @@ class Segment {
   ArrayValues arrays_;
   std::vector<backends::ValueId> outdated_;  // parameters before an update
   Gradients gradients_;
+  std::vector<OfRank0> of_rank_0_;
   std::vector<bool> shares_;          // by flat buffer: the gradient is still to be reduced
   std::vector<bool> reached_;         // as Beginning's
   ReachedParameters reached_values_;  // by any replica, joined as gradients are; with comm.unused: skip

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,13 +35,17 @@ struct Traced {
 };
 
 // The nodes that roots are computed from, numbered anew, with what of their numbers is part of the graph: a replica may
-// have traced others for values that it reads.
+// have traced others for values that it reads.  Rank 0 has here what others have.
 class LiveNodes {
  public:
   LiveNodes(const Program& program, std::span<const ValueId> roots, std::span<const TracedScalar> scalars,
-            const ScalarRules& rules)
-      : program_(program), numbers_(static_cast<size_t>(program.size()), backends::kNoValue) {
-    const std::vector<char> live = backends::needed_by(program, roots);
+            std::span<const OfRank0> of_rank_0, const ScalarRules& rules)
+      : program_(program),
+        numbers_(static_cast<size_t>(program.size()), backends::kNoValue),
+        of_others_(static_cast<size_t>(program.size())) {
+    std::iota(of_others_.begin(), of_others_.end(), 0);
+    for (const OfRank0& here : of_rank_0) of_others_[static_cast<size_t>(here.value)] = here.of_others;
+    const std::vector<char> live = needed_by(roots);
     number_nodes(live);
     find_scalars(backends::scalars_in(program, live, scalars), rules);
   }
@@ -54,7 +59,7 @@ class LiveNodes {
     each(static_cast<int64_t>(node.op));
     each(static_cast<int64_t>(node.type.dtype));
     for (const int64_t size : node.type.shape.dims()) each(size);
-    for (const ValueId operand : program_.operands(id)) each(numbers_[static_cast<size_t>(operand)]);
+    for (const ValueId operand : program_.operands(id)) each(numbers_[at(operand)]);
     const std::span<const int64_t> attrs = program_.attrs(id);  // of an input: its kind, and its number
     for (const int64_t attr : node.op == backends::Op::kInput ? attrs.first(1) : attrs) each(attr);
     if (const auto number = numbers_of_host_.find(node.origin); number != numbers_of_host_.end())
@@ -82,6 +87,17 @@ class LiveNodes {
     std::vector<int64_t> signature;
   };
 
+  size_t at(ValueId id) const { return static_cast<size_t>(of_others_[static_cast<size_t>(id)]); }
+
+  std::vector<char> needed_by(std::span<const ValueId> roots) const {
+    std::vector<char> needed(numbers_.size(), 0);
+    for (const ValueId root : roots) needed[at(root)] = 1;
+    for (ValueId id = program_.size(); id-- > 0;)
+      if (needed[static_cast<size_t>(id)])
+        for (const ValueId operand : program_.operands(id)) needed[at(operand)] = 1;
+    return needed;
+  }
+
   void number_nodes(const std::vector<char>& live) {
     for (ValueId id = 0; id < program_.size(); ++id) {
       if (!live[static_cast<size_t>(id)]) continue;
@@ -102,6 +118,7 @@ class LiveNodes {
 
   const Program& program_;
   std::vector<ValueId> numbers_, nodes_;
+  std::vector<ValueId> of_others_;                      // by ValueId: itself, but where rank 0 goes on from a sum
   std::map<backends::Origin, Number> numbers_of_host_;  // by where they stand
 };
 
@@ -209,9 +226,12 @@ std::optional<size_t> first_that_differs(const std::vector<std::vector<Traced>>&
 }  // namespace
 
 void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
+  const auto live_nodes = [this](const Graph& graph) {
+    return LiveNodes(*graph.program, graph.roots, graph.numbers, graph.of_rank_0, rules_);
+  };
   std::string mine;
   for (const Graph& graph : graphs_) {
-    const Traced traced{graph.batch, LiveNodes(*graph.program, graph.roots, graph.numbers, rules_).digest()};
+    const Traced traced{graph.batch, live_nodes(graph).digest()};
     mine.append(reinterpret_cast<const char*>(&traced), sizeof(traced));
   }
   std::vector<std::vector<Traced>> all;
@@ -220,8 +240,7 @@ void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
   for (size_t i = 0; std::ranges::all_of(all, [&](const auto& traced) { return i < traced.size(); }); ++i) {
     const std::optional<size_t> differs = first_that_differs(all, i);
     if (!differs) continue;
-    const auto& [batch, program, roots, numbers] = graphs[i];
-    const std::string mine_in_full = packed_nodes(*program, LiveNodes(*program, roots, numbers, rules_));
+    const std::string mine_in_full = packed_nodes(*graphs[i].program, live_nodes(graphs[i]));
     const std::vector<std::string> texts = ranks.gather_objects(mine_in_full, site);
     std::vector<RankNodes> nodes;
     for (size_t rank = 0; rank < texts.size(); ++rank)

@@ -14,6 +14,7 @@
 #include "backends/graph/program.h"
 #include "backends/graph/traced_scalar.h"
 #include "backends/tpu/scalar_signature.h"
+#include "runner/train/step/gradients.h"
 
 namespace runner::train {
 
@@ -23,10 +24,11 @@ class TracedGraphs {
   explicit TracedGraphs(const backends::tpu::ScalarRules& rules) : rules_(rules) {}
 
   // For a batch of so many samples, with the numbers that the hook has handed over; what `roots` are computed from
-  // counts.
+  // counts.  `of_rank_0`: what this replica computes as rank 0, where its hook has traced nothing else than others'.
   void add(int64_t batch, std::shared_ptr<const backends::Program> program, std::vector<backends::ValueId> roots,
-           std::span<const backends::TracedScalar> numbers) {
-    graphs_.push_back({batch, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}});
+           std::span<const backends::TracedScalar> numbers, std::vector<OfRank0> of_rank_0 = {}) {
+    graphs_.push_back(
+        {batch, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
   }
 
   // Called by all replicas together; forgets.  Compares replicas whose shares have as many samples, graph by graph;
@@ -39,6 +41,7 @@ class TracedGraphs {
     std::shared_ptr<const backends::Program> program;
     std::vector<backends::ValueId> roots;
     std::vector<backends::TracedScalar> numbers;
+    std::vector<OfRank0> of_rank_0;
   };
   const backends::tpu::ScalarRules rules_;
   std::vector<Graph> graphs_;
