@@ -25,7 +25,6 @@ class Meeting {
 
  private:
   bool waits(uint32_t generation) const;
-  void wake_all();
 
   alignas(64) std::atomic<uint32_t> generation_;  // how often all have met; what sleepers wait on
   std::atomic<uint32_t> sleepers_;

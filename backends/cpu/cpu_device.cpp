@@ -1,75 +1,33 @@
 #include "backends/cpu/cpu_device.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
-#include <vector>
 
+#include "backends/plan/argument_slots.h"
 #include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
+#include "backends/runtime/host_buffer.h"
 #include "backends/runtime/spans.h"
-#include "backends/tensor/float16.h"
 #include "schema/error.h"
 
 namespace runner::backends {
 namespace {
 
-class CpuBuffer : public Buffer {
- public:
-  CpuBuffer(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
-  size_t bytes() const override { return bytes_; }
-  std::byte* data() const { return memory_.get(); }
-
- private:
-  const std::shared_ptr<std::byte> memory_;
-  const size_t bytes_;
-};
-
 class CpuExecutable : public Executable {
  public:
-  explicit CpuExecutable(Plan plan) : plan_(std::move(plan)) {
-    size_t scalars = 0;
-    for (const Input& input : plan_.program.inputs()) scalars += input.kind == InputKind::kScalar;
-    scalars_.resize(scalars);
-    slots_.resize(plan_.program.inputs().size() + 1);
-  }
+  explicit CpuExecutable(Plan plan) : plan_(std::move(plan)), slots_(plan_.program) {}
 
   size_t arena_bytes() const override { return plan_.arena_bytes; }
   int64_t flops() const override { return plan_.flops; }
   int64_t bytes() const override { return plan_.bytes; }
   const Plan& plan() const { return plan_; }
-
-  // The pointers that the plan runs on.
-  std::span<std::byte* const> bind(std::byte* arena, const Arguments& arguments) {
-    size_t state = 0, batch = 0, scalar = 0, slot = 0;
-    slots_[slot++] = arena;
-    for (const Input& input : plan_.program.inputs()) {
-      switch (input.kind) {
-        case InputKind::kState: slots_[slot++] = static_cast<CpuBuffer*>(arguments.states[state++])->data(); break;
-        case InputKind::kBatch: slots_[slot++] = const_cast<std::byte*>(arguments.batch[batch++]); break;
-        case InputKind::kScalar:
-          slots_[slot++] = store_scalar(scalar, plan_.program.type(input.value).dtype, arguments.scalars[scalar]);
-          ++scalar;
-          break;
-      }
-    }
-    RUN_ASSERT(state == arguments.states.size() && batch == arguments.batch.size() &&
-               scalar == arguments.scalars.size());
-    return slots_;
-  }
+  ArgumentSlots& slots() { return slots_; }
 
  private:
-  std::byte* store_scalar(size_t index, DType dtype, double value) {
-    auto* to = reinterpret_cast<std::byte*>(&scalars_[index]);
-    store_element(dtype, value, to);
-    return to;
-  }
-
-  Plan plan_;
-  std::vector<int64_t> scalars_;  // eight bytes each, whatever the dtype
-  std::vector<std::byte*> slots_;
+  const Plan plan_;
+  ArgumentSlots slots_;
 };
 
 // One arena serves all executables of the device, since one runs at a time; it only grows, when an executable that
@@ -80,26 +38,23 @@ class CpuDevice : public Device {
 
   std::string_view name() const override { return "cpu"; }
 
-  std::shared_ptr<Buffer> allocate(size_t bytes) override {
-    auto arena = std::make_shared<Arena>(bytes);
-    return wrap({arena, arena->data()}, bytes);
-  }
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return wrap(zeroed_memory(bytes), bytes); }
 
   std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
-    return std::make_shared<CpuBuffer>(std::move(memory), bytes);
+    return std::make_shared<HostBuffer>(std::move(memory), bytes);
   }
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());
     const ScopedSpan span(SpanKind::kTransfer, "upload", {.bytes = static_cast<int64_t>(source.size())});
-    if (!source.empty()) std::memcpy(static_cast<CpuBuffer&>(buffer).data() + offset, source.data(), source.size());
+    if (!source.empty()) std::memcpy(static_cast<HostBuffer&>(buffer).data() + offset, source.data(), source.size());
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     RUN_ASSERT(offset + target.size() <= buffer.bytes());
     const ScopedSpan span(SpanKind::kTransfer, "download", {.bytes = static_cast<int64_t>(target.size())});
     if (!target.empty())
-      std::memcpy(target.data(), static_cast<const CpuBuffer&>(buffer).data() + offset, target.size());
+      std::memcpy(target.data(), static_cast<const HostBuffer&>(buffer).data() + offset, target.size());
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override {
@@ -115,7 +70,7 @@ class CpuDevice : public Device {
       arena_ = {};  // before another is taken: the system may not have room for both
       arena_ = Arena(ready.arena_bytes());
     }
-    run_plan(ready.plan(), ready.bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange);
+    run_plan(ready.plan(), ready.slots().bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange);
     return ++ticket_;
   }
 

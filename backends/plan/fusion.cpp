@@ -1,6 +1,7 @@
 #include "backends/plan/fusion.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -19,9 +20,10 @@ constexpr size_t kMaxNodes = 48;
 // between, or the earlier one to the later one's, which takes that nothing in between reads it.
 class Fuser {
  public:
-  Fuser(const Program& program, bool fuse)
+  Fuser(const Program& program, Fusion fusion)
       : program_(program),
-        fuse_(fuse),
+        fusion_(fusion),
+        flat_sizes_(fusion == Fusion::kFlat ? flat_sizes(program) : std::set<int64_t>()),
         group_of_(static_cast<size_t>(program.size()), kNone),
         materialised_(static_cast<size_t>(program.size()), 0),
         readers_(static_cast<size_t>(program.size())) {}
@@ -35,6 +37,14 @@ class Fuser {
 
  private:
   static constexpr int kNone = -1;
+
+  static std::set<int64_t> flat_sizes(const Program& program) {
+    std::set<int64_t> sizes;
+    for (const Input& input : program.inputs())
+      if (const Shape& shape = program.type(input.value).shape; input.kind == InputKind::kState && shape.rank() == 1)
+        sizes.insert(shape[0]);
+    return sizes;
+  }
 
   struct Building {
     Group group;
@@ -84,9 +94,15 @@ class Fuser {
     group_of_[static_cast<size_t>(id)] = static_cast<int>(groups_.size());
     groups_.push_back({.group = {is_elementwise(op) || copy ? GroupKind::kEltwise : GroupKind::kKernel, {id}, {}, {}},
                        .position = static_cast<int>(groups_.size())});
-    if (!fuse_ || !is_elementwise(op)) return;
+    if (!may_fuse(id)) return;
     for (const ValueId operand : program_.operands(id))
       if (group_of(operand) != kNone) try_merge(group_of(operand), group_of(id));
+  }
+
+  bool may_fuse(ValueId id) const {
+    if (fusion_ == Fusion::kNone || !is_elementwise(program_.node(id).op)) return false;
+    const Shape& shape = program_.type(id).shape;
+    return fusion_ == Fusion::kAll || (shape.rank() == 1 && flat_sizes_.contains(shape[0]));
   }
 
   void try_merge(int a, int b) {
@@ -200,7 +216,8 @@ class Fuser {
   }
 
   const Program& program_;
-  const bool fuse_;
+  const Fusion fusion_;
+  const std::set<int64_t> flat_sizes_;  // elements of states that are vectors; with kFlat
   std::vector<int> group_of_;
   std::vector<char> materialised_;
   std::vector<std::vector<ValueId>> readers_;  // by value; looking through transparent nodes
@@ -209,8 +226,8 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Group> make_groups(const Program& program, bool fuse) {
-  return Fuser(program, fuse).run();
+std::vector<Group> make_groups(const Program& program, Fusion fusion) {
+  return Fuser(program, fusion).run();
 }
 
 std::string to_string(const Program& program, const std::vector<Group>& groups) {

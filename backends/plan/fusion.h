@@ -23,9 +23,16 @@ struct Group {
   std::vector<ValueId> results;   // the nodes that others, or outputs, need
 };
 
-// Fuses element-wise nodes where no path leaves a group and comes back; `fuse` false puts every node in its own group.
+enum class Fusion : uint8_t {
+  kNone,  // every node is in a group of its own
+  kFlat,  // of whole flat buffers: vectors with as many elements as a state has, as optimizers and clipping compute
+          // with
+  kAll,
+};
+
+// Fuses element-wise nodes where no path leaves a group and comes back.
 // Expand and constant nodes that a kernel reads as a tensor become groups of their own (copies).
-std::vector<Group> make_groups(const Program& program, bool fuse = true);
+std::vector<Group> make_groups(const Program& program, Fusion fusion = Fusion::kAll);
 
 std::string to_string(const Program& program, const std::vector<Group>& groups);
 

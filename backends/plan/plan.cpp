@@ -30,7 +30,7 @@ class PlanBuilder {
   }
 
   Plan run() {
-    const std::vector<Group> groups = make_groups(program(), options_.fuse);
+    const std::vector<Group> groups = make_groups(program(), options_.fusion);
     if (debug_level() >= kDebugGroups) debug_print("-- groups\n" + to_string(program(), groups));
     for (const Group& group : groups) prepare(group);
     std::vector<size_t> scratch_bytes;
@@ -133,31 +133,35 @@ Plan restore_plan(PlanImage image) {
   return PlanBuilder(std::move(image.program), {}, place).run();
 }
 
-void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines,
-              Exchange* exchange) {
-  const auto resolve = [&](const Place& place) { return slots[static_cast<size_t>(place.slot)] + place.offset; };
-  auto* const pointers = reinterpret_cast<std::byte**>(slots[0] + plan.pointers_offset);
-  const PlanStep* running = nullptr;
+void PlanRun::run(const PlanStep& step) const {
+  const ScopedSpan span(SpanKind::kKernel, step.kernel.name, {.bytes = step.bytes, .flops = step.flops});
+  auto* const pointers = reinterpret_cast<std::byte**>(slots_[0] + plan_.pointers_offset);
+  std::byte** end = pointers;
+  for (const Place& place : step.operands) *end++ = resolve(place);
+  std::byte** const results = end;
+  for (const Place& place : step.results) *end++ = resolve(place);
   try {
-    for (const PlanStep& step : plan.steps) {
-      running = &step;
-      const ScopedSpan span(SpanKind::kKernel, step.kernel.name, {.bytes = step.bytes, .flops = step.flops});
-      std::byte** end = pointers;
-      for (const Place& place : step.operands) *end++ = resolve(place);
-      std::byte** const results = end;
-      for (const Place& place : step.results) *end++ = resolve(place);
-      step.kernel.run(step.kernel.params.get(), {.operands = {pointers, results},
-                                                 .results = {results, end},
-                                                 .scratch = resolve(step.scratch),
-                                                 .pool = pool,
-                                                 .exchange = exchange,
-                                                 .line = exchange ? &mark_of(plan, step, lines) : nullptr});
-    }
+    step.kernel.run(step.kernel.params.get(), {.operands = {pointers, results},
+                                               .results = {results, end},
+                                               .scratch = resolve(step.scratch),
+                                               .pool = pool_,
+                                               .exchange = exchange_,
+                                               .line = exchange_ ? &mark_of(plan_, step, lines_) : nullptr});
   } catch (const Error& error) {
     if (error.where().known()) throw;
-    throw Error(error.kind(), error.message(), mark_of(plan, *running, lines));
+    throw Error(error.kind(), error.message(), mark_of(plan_, step, lines_));
   }
-  for (const StateCopy& copy : plan.copies) std::memcpy(resolve(copy.to), resolve(copy.from), copy.bytes);
+}
+
+void PlanRun::update_states() const {
+  for (const StateCopy& copy : plan_.copies) std::memcpy(resolve(copy.to), resolve(copy.from), copy.bytes);
+}
+
+void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines,
+              Exchange* exchange) {
+  const PlanRun under_way(plan, slots, pool, lines, exchange);
+  for (const PlanStep& step : plan.steps) under_way.run(step);
+  under_way.update_states();
 }
 
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines) {

@@ -11,6 +11,7 @@
 #include "backends/graph/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/kernel.h"
+#include "backends/plan/fusion.h"
 #include "backends/plan/storage.h"
 
 namespace runner::backends {
@@ -47,7 +48,7 @@ inline constexpr KernelSource kReferenceKernels{prepare_reference_kernel, prepar
 
 struct PlanOptions {
   bool optimise = true;  // fold and cse; what no output needs is never computed
-  bool fuse = true;
+  Fusion fusion = Fusion::kAll;
   bool reuse = true;  // values share arena bytes, results overwrite operands and states
   KernelSource kernels = kFastKernels;
 };
@@ -64,10 +65,32 @@ struct PlanImage {
 // Plan on this machine, and as build_plan().
 Plan restore_plan(PlanImage image);
 
-// Runs every step.  `slots[0]` is an arena of plan.arena_bytes, 64-byte aligned; `slots[1 + i]` the buffer of input i.
-// An Error of a kernel that names no place is rethrown with the source line of its node: that of `lines` (of another
-// recording of the same Program) where given.  The contents of states are undefined then.  `exchange`: with the other
-// replicas; null: there are none.
+// A Plan under way: its steps run one by one, in order.  `slots[0]` is an arena of plan.arena_bytes, 64-byte aligned;
+// `slots[1 + i]` the buffer of input i.  `lines`: of another recording of the same Program, where given; `exchange`:
+// with the other replicas; null: there are none.  All must outlive it.
+class PlanRun {
+ public:
+  PlanRun(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
+          Exchange* exchange = nullptr)
+      : plan_(plan), slots_(slots), pool_(pool), lines_(lines), exchange_(exchange) {}
+
+  // An Error of a kernel that names no place is rethrown with the source line of its node.  The contents of states are
+  // undefined then.
+  void run(const PlanStep& step) const;
+  // Behind the last step: states whose new values could not be written in place get them.
+  void update_states() const;
+
+ private:
+  std::byte* resolve(const Place& place) const { return slots_[static_cast<size_t>(place.slot)] + place.offset; }
+
+  const Plan& plan_;
+  const std::span<std::byte* const> slots_;
+  WorkerPool& pool_;
+  const SourceLines* const lines_;
+  Exchange* const exchange_;
+};
+
+// From its first step to its end; throws as PlanRun::run().
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
               Exchange* exchange = nullptr);
 

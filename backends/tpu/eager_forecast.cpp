@@ -36,7 +36,7 @@ std::string exhausted_text(const EagerStep& step, size_t op, const GraphForecast
 
 GraphPrediction prediction_of(const EagerStep& step, const Hardware& hardware) {
   const Program program = legalise(step.tensors);
-  const std::vector<Group> groups = make_groups(program, /*fuse=*/false);
+  const std::vector<Group> groups = make_groups(program, Fusion::kNone);
   const DeviceProgram device{.program = program, .groups = groups, .inputs = {}, .types = hardware.types};
   const StepTime time = predict_step(device, trace_tensors(device), hardware.machine);
   GraphPrediction prediction{.flops = time.cost.flops,

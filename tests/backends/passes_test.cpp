@@ -150,8 +150,8 @@ TEST(Passes, LegalisedConstantsMayBeConditionsAndComparedWithEachOther) {
   WorkerPool pool(1);
   const Inputs inputs = {HostTensor(type, [](int64_t) { return 2.5; })};
   for (const bool optimised : {false, true})
-    for (const bool fused : {false, true}) {
-      const Results results = run_plan_once(program, inputs, {.optimise = optimised, .fuse = fused}, pool);
+    for (const Fusion fusion : {Fusion::kNone, Fusion::kAll}) {
+      const Results results = run_plan_once(program, inputs, {.optimise = optimised, .fusion = fusion}, pool);
       EXPECT_EQ(results.outputs[0][0], 3.5);
       for (size_t i = 1; i < 4; ++i) EXPECT_EQ(results.outputs[i][0], 1) << i;
     }

@@ -85,9 +85,10 @@ class Properties {
     const Way ways[] = {{"plan", {}, &one_},
                         {"plan on three threads", {}, &three_},
                         {"not optimised", {.optimise = false}, &one_},
-                        {"not fused", {.fuse = false}, &one_},
+                        {"not fused", {.fusion = Fusion::kNone}, &one_},
+                        {"flat parts fused", {.fusion = Fusion::kFlat}, &one_},
                         {"not reused", {.reuse = false}, &one_},
-                        {"as recorded", {.optimise = false, .fuse = false, .reuse = false}, &one_}};
+                        {"as recorded", {.optimise = false, .fusion = Fusion::kNone, .reuse = false}, &one_}};
     for (const Way& way : ways) {
       const Results results = run_plan_once(random.program, random.inputs, way.options, *way.pool);
       if (const std::string fault = difference(way.name, results, expected_); !fault.empty()) return fault;
@@ -117,8 +118,8 @@ class Properties {
   // Groups hold every computed node once, in an order that computes operands first, and are of one shape.
   std::string groups(const RandomProgram& random) {
     const Program program = legalise(optimise(random.program));
-    for (const bool fuse : {true, false}) {
-      const std::vector<Group> groups = make_groups(program, fuse);
+    for (const Fusion fusion : {Fusion::kAll, Fusion::kFlat, Fusion::kNone}) {
+      const std::vector<Group> groups = make_groups(program, fusion);
       std::vector<int> step_of(static_cast<size_t>(program.size()), -1);
       for (size_t g = 0; g < groups.size(); ++g)
         for (const ValueId id : groups[g].nodes) {

@@ -1,10 +1,12 @@
 #include "runner/train/loop/session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <utility>
 
 #include "backends/cpu/cpu_device.h"
+#include "backends/gpu/gpu_device.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/step/tpu_rules.h"
 #include "schema/error.h"
@@ -51,14 +53,21 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
 }
 
 // Its workers take no signals.
-std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, bool is_main) {
+std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, int rank) {
   const store::SignalsBlocked blocked;
+  if (recipe.backend == schema::Backend::kGpu)
+    return backends::gpu::make_gpu_device(
+        {.index = rank,
+         .threads = threads_of(recipe),
+         .own_thread = has_core_for_device(recipe),
+         .launch_blocking = recipe.gpu.launch_blocking,
+         .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
   if (recipe.backend == schema::Backend::kTpu)
     return backends::tpu::make_tpu_device(
         {.threads = threads_of(recipe),
          .hardware = hardware_of(recipe),
          .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
-         .keeps_account = is_main,
+         .keeps_account = rank == 0,
          .own_thread = has_core_for_device(recipe),
          .waits_at_cuts = recipe.tpu.sync_wait,
          .eager = recipe.tpu.eager,
@@ -93,7 +102,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(make_device(recipe, ranks_ == nullptr || ranks_->rank() == 0)),
+      device(make_device(recipe, ranks_ == nullptr ? 0 : ranks_->rank())),
       tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),

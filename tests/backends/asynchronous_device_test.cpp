@@ -1,11 +1,12 @@
-// The backend contract holds for a device that works on a thread of its own: the same bits as the cpu device, errors
+// The backend contract holds for devices that work while the host goes on: the same bits as the cpu device, errors
 // that surface later at the line of their op, and memory that lives as long as the device needs it.
-#include "tests/backends/support/op_by_op_device.h"
 
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
+#include "backends/gpu/gpu_device.h"
 #include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/op_by_op_device.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -22,13 +23,36 @@ Results train(Device& device, const MlpOptions& options, int steps) {
   return session.results();
 }
 
-TEST(OpByOpDevice, TrainsWithTheBitsOfTheCpuDevice) {
+struct Kind {
+  const char* name;
+  std::unique_ptr<Device> (*make)();
+  const char* note;  // of its errors
+};
+
+class AsynchronousDevice : public ::testing::TestWithParam<Kind> {
+ protected:
+  const std::unique_ptr<Device> device_ = GetParam().make();
+  const std::string note_ = GetParam().note;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, AsynchronousDevice,
+    ::testing::Values(Kind{"OpByOp", []() -> std::unique_ptr<Device> { return std::make_unique<OpByOpDevice>(); }, ""},
+                      Kind{"Gpu", []() -> std::unique_ptr<Device> { return gpu::make_gpu_device({.index = 3}); },
+                           "\n  note: on gpu 3"},
+                      Kind{"GpuOnTheHostsThread",
+                           []() -> std::unique_ptr<Device> {
+                             return gpu::make_gpu_device({.threads = 2, .own_thread = false});
+                           },
+                           "\n  note: on gpu 0"}),
+    [](const auto& kind) { return std::string(kind.param.name); });
+
+TEST_P(AsynchronousDevice, TrainsWithTheBitsOfTheCpuDevice) {
   const MlpOptions cases[] = {{},
                               {.batch = 5, .widths = {7, 12, 9, 3}, .layer_norm = true, .dropout = 0.25},
                               {.batch = 16, .widths = {10, 33, 5}, .product_dtype = DType::kBf16}};
   const auto cpu = make_cpu_device(1);
-  OpByOpDevice device;
-  for (const MlpOptions& options : cases) EXPECT_EQ(train(*cpu, options, 5), train(device, options, 5));
+  for (const MlpOptions& options : cases) EXPECT_EQ(train(*cpu, options, 5), train(*device_, options, 5));
 }
 
 // y = table[ids], with the line of the op.
@@ -60,35 +84,34 @@ std::string message_of(const std::function<void()>& call) {
 
 constexpr const char* kOutOfRange = "lookup.lua:8: embedding: index 5 at position 0 is out of range: there are 3";
 
-TEST(OpByOpDevice, ErrorSurfacesWhereTheCallerWaits) {
-  OpByOpDevice device;
+TEST_P(AsynchronousDevice, ErrorSurfacesWhereTheCallerWaits) {
   Lookup bad(5), good(1);
   for (int way = 0; way < 4; ++way) {
-    Session session(device, bad.program, bad.inputs);
+    Session session(*device_, bad.program, bad.inputs);
     const Ticket ticket = session.submit();  // returns although the op will fail
-    Session behind(device, good.program, good.inputs);
+    Session behind(*device_, good.program, good.inputs);
     behind.submit();
     EXPECT_EQ(message_of([&] {
-                if (way == 0) device.synchronize();
-                if (way == 1) device.wait(ticket);
+                if (way == 0) device_->synchronize();
+                if (way == 1) device_->wait(ticket);
                 if (way == 2) session.output(0);
                 if (way == 3) session.results();
               }),
-              kOutOfRange);
-    device.synchronize();  // thrown once; the device works on
-    Session after(device, good.program, good.inputs);
+              kOutOfRange + note_);
+    device_->synchronize();  // thrown once; the device works on
+    Session after(*device_, good.program, good.inputs);
     after.submit();
     EXPECT_EQ(after.output(0).values(), (std::vector<double>{2, 3, 2, 3}));
   }
 }
 
-TEST(OpByOpDevice, CpuDeviceNamesTheSameLine) {
+TEST(AsynchronousDevices, NameTheLinesThatTheCpuDeviceNames) {
   const auto device = make_cpu_device(1);
   Lookup bad(5);
   EXPECT_EQ(message_of([&] { Session(*device, bad.program, bad.inputs).submit(); }), kOutOfRange);
 }
 
-TEST(OpByOpDevice, ErrorsNameTheLinesOfTheRecordingAtHand) {
+TEST_P(AsynchronousDevice, ErrorsNameTheLinesOfTheRecordingAtHand) {
   Lookup recorded(5);
   Program moved;  // the same Program from other lines
   moved.set_mark({"other.lua", 1, 0});
@@ -100,9 +123,8 @@ TEST(OpByOpDevice, ErrorsNameTheLinesOfTheRecordingAtHand) {
   moved.output("table", ops::add(table, 1.0).id, 0);
   ASSERT_TRUE(moved.same_structure(recorded.program));
 
-  OpByOpDevice launched;
   const auto cpu = make_cpu_device(1);
-  for (Device* device : {static_cast<Device*>(&launched), cpu.get()}) {
+  for (Device* device : {device_.get(), cpu.get()}) {
     const auto executable = device->compile(recorded.program);
     const auto state = device->allocate(recorded.inputs[0].bytes.size());
     Buffer* states[] = {state.get()};
@@ -111,14 +133,14 @@ TEST(OpByOpDevice, ErrorsNameTheLinesOfTheRecordingAtHand) {
                 device->submit(*executable, {.states = states, .batch = batch, .scalars = {}, .lines = &moved.lines()});
                 device->synchronize();
               }),
-              "other.lua:2: embedding: index 5 at position 0 is out of range: there are 3");
+              "other.lua:2: embedding: index 5 at position 0 is out of range: there are 3" +
+                  (device == cpu.get() ? "" : note_));
   }
 }
 
-TEST(OpByOpDevice, SubmissionsTakeEffectInOrder) {
-  OpByOpDevice device;
+TEST_P(AsynchronousDevice, SubmissionsTakeEffectInOrder) {
   Lookup good(1);
-  Session session(device, good.program, good.inputs);
+  Session session(*device_, good.program, good.inputs);
   Ticket last = 0;
   for (int i = 0; i < 50; ++i) {
     const Ticket ticket = session.submit();
@@ -130,18 +152,17 @@ TEST(OpByOpDevice, SubmissionsTakeEffectInOrder) {
   EXPECT_EQ(results.states[0].values(), (std::vector<double>{50, 51, 52, 53, 54, 55}));
 }
 
-TEST(OpByOpDevice, BuffersMayBeLetGoWhileWorkForThemIsQueued) {
-  OpByOpDevice device;
+TEST_P(AsynchronousDevice, BuffersMayBeLetGoWhileWorkForThemIsQueued) {
   Program program;
   const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{1000}})};
   program.output("x", ops::exp(x).id, 0);
-  const auto executable = device.compile(program);
+  const auto executable = device_->compile(program);
   for (int i = 0; i < 20; ++i) {
-    const auto state = device.allocate(4000);
+    const auto state = device_->allocate(4000);
     Buffer* states[] = {state.get()};
-    device.submit(*executable, {.states = states, .batch = {}, .scalars = {}});
+    device_->submit(*executable, {.states = states, .batch = {}, .scalars = {}});
   }
-  device.synchronize();
+  device_->synchronize();
 }
 
 }  // namespace

@@ -1,0 +1,55 @@
+// The commands of one stream, from the host that launches them to whoever does them.
+//
+// Thread safety: one thread pushes, one at a time pops; what the first has written before a push, the second sees.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace runner::backends::gpu {
+
+class Event;
+class Launchable;
+
+struct Command {
+  enum class Kind : uint8_t { kLaunch, kRecord, kWait };
+  Kind kind;
+  int32_t index = 0;  // of the launch
+  Launchable* launched = nullptr;
+  Event* event = nullptr;  // that is recorded, or waited for
+  uint64_t count = 0;      // that it has reached then
+};
+
+class CommandRing {
+ public:
+  static constexpr size_t kCapacity = 4096;  // a power of two
+  CommandRing() : commands_(kCapacity) {}
+
+  bool is_full() const {
+    return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) == kCapacity;
+  }
+  // It must not be full.
+  void push(const Command& command) {
+    const uint64_t tail = tail_.load(std::memory_order_relaxed);
+    commands_[tail % kCapacity] = command;
+    tail_.store(tail + 1, std::memory_order_release);
+  }
+
+  // The command that is next; null: there is none.
+  const Command* front() const {
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    return head == tail_.load(std::memory_order_acquire) ? nullptr : &commands_[head % kCapacity];
+  }
+  void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+
+  bool is_empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire); }
+
+ private:
+  std::vector<Command> commands_;
+  alignas(64) std::atomic<uint64_t> head_{0};  // popped so far
+  alignas(64) std::atomic<uint64_t> tail_{0};  // pushed so far
+};
+
+}  // namespace runner::backends::gpu

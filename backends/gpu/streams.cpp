@@ -1,0 +1,218 @@
+#include "backends/gpu/streams.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/runtime/spans.h"
+#include "backends/runtime/spin.h"
+#include "schema/error.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Longer than what lies between two small steps.
+constexpr auto kLinger = std::chrono::microseconds(50);
+constexpr int kSpinsPerLook = 64;  // at the clock
+// A host that waits looks this often whether the device does anything at all.
+constexpr auto kNap = std::chrono::milliseconds(50);
+
+// Whether the bell rings within a short while.
+bool rings_soon(const Bell& bell, uint32_t heard) {
+  const auto begin = Clock::now();
+  do {
+    for (int spin = 0; spin < kSpinsPerLook; ++spin) {
+      if (bell.has_rung_since(heard)) return true;
+      spin_pause();
+    }
+  } while (Clock::now() - begin < kLinger);
+  return false;
+}
+
+}  // namespace
+
+std::string_view name_of(StreamKind stream) {
+  constexpr std::array<std::string_view, kStreamCount> kNames = {"communication", "copy in", "copy out", "compute"};
+  return kNames[static_cast<size_t>(stream)];
+}
+
+Streams::Streams(const Options& options) : options_(options) {
+  if (!options_.own_thread) return;
+  thread_ = std::thread([this, recorder = RecordingThread::recorder()] {
+    const RecordingThread recording(recorder, options_.name);
+    work();
+  });
+}
+
+Streams::~Streams() {
+  stops_.store(true);
+  bell_.ring();
+  if (thread_.joinable()) thread_.join();
+}
+
+// ---- the host's side ----
+
+void Streams::launch(StreamKind stream, Launchable& what, int32_t index) {
+  push(stream, {.kind = Command::Kind::kLaunch, .index = index, .launched = &what});
+  ++launches_;
+}
+
+uint64_t Streams::record(StreamKind stream, Event& event) {
+  RUN_CHECK(&event.device_ == this, ErrorKind::kRun, "an event of {} cannot be recorded in a stream of {}",
+            event.device_.name(), name());
+  const uint64_t count = ++event.recorded_;
+  push(stream, {.kind = Command::Kind::kRecord, .event = &event, .count = count});
+  bell_.ring();
+  return count;
+}
+
+void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
+  if (event.has_reached(count)) return;
+  if (&event.device_ != this) {
+    const std::lock_guard lock(event.mutex_);
+    if (std::ranges::find(event.listeners_, this) == event.listeners_.end()) event.listeners_.push_back(this);
+  }
+  push(stream, {.kind = Command::Kind::kWait, .event = &event, .count = count});
+}
+
+void Streams::push(StreamKind stream, const Command& command) {
+  CommandRing& ring = rings_[static_cast<size_t>(stream)];
+  if (ring.is_full()) wait_until([&] { return !ring.is_full(); });
+  ring.push(command);
+}
+
+void Streams::finish(const Event& event, uint64_t count) {
+  RUN_CHECK(&event.device_ == this, ErrorKind::kRun, "the host cannot wait for an event of {} at {}",
+            event.device_.name(), name());
+  wait_until([&] { return event.has_reached(count); });
+}
+
+void Streams::finish() {
+  wait_until([this] { return are_empty(); });
+}
+
+void Streams::synchronize(const Event& event, uint64_t count) {
+  finish(event, count);
+  throw_error();
+}
+
+void Streams::synchronize() {
+  finish();
+  throw_error();
+}
+
+bool Streams::are_empty() const {
+  return std::ranges::all_of(rings_, &CommandRing::is_empty);
+}
+
+// Whoever finds nobody at work does it.
+template <class Done>
+void Streams::wait_until(const Done& done) {
+  uint64_t seen = progress_.load();
+  auto since = Clock::now();
+  while (!done()) {
+    const uint32_t heard = bell_.heard();
+    if (drive(done) && done()) return;
+    if (done() || rings_soon(bell_, heard)) continue;
+    bell_.sleep(heard, kNap);
+    if (const uint64_t progress = progress_.load(); progress != seen) {
+      seen = progress;
+      since = Clock::now();
+    } else if (Clock::now() - since > options_.patience && !done()) {
+      give_up();
+    }
+  }
+}
+
+// What stands behind the failed launch is left out before the device is ready again.
+void Streams::throw_error() {
+  if (!is_poisoned_.load(std::memory_order_acquire)) return;
+  finish();
+  const std::exception_ptr error = std::exchange(error_, nullptr);
+  is_poisoned_.store(false, std::memory_order_release);
+  std::rethrow_exception(error);
+}
+
+void Streams::give_up() {
+  Launchable* const at = at_.load(std::memory_order_acquire);
+  fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(),
+       at != nullptr ? fmt::format("it is at {}", at->describe(at_index_.load())) : "it waits for another device");
+}
+
+// ---- the device's side ----
+
+// Whoever has found nothing to do, or somebody at it, looks again if the bell has rung since before that.
+template <class Done>
+bool Streams::drive(const Done& done) {
+  if (is_driven_.exchange(true, std::memory_order_acquire)) return false;
+  const uint64_t before = progress_.load(std::memory_order_relaxed);
+  while (!done() && !stops_.load(std::memory_order_relaxed) && do_next()) {
+  }
+  const bool has_done_some = progress_.load(std::memory_order_relaxed) != before;
+  is_driven_.store(false, std::memory_order_release);
+  if (has_done_some) bell_.ring();
+  return true;
+}
+
+bool Streams::do_next() {
+  for (CommandRing& ring : rings_) {
+    const Command* const next = ring.front();
+    if (next == nullptr) continue;
+    const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
+    if (next->kind == Command::Kind::kWait && !next->event->has_reached(next->count) && !poisoned) continue;
+    perform(*next);
+    ring.pop();
+    progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+void Streams::perform(const Command& command) {
+  switch (command.kind) {
+    case Command::Kind::kWait: return;
+    case Command::Kind::kRecord: {
+      Event& event = *command.event;
+      if (!event.has_reached(command.count)) event.reached_.store(command.count, std::memory_order_release);
+      const std::lock_guard lock(event.mutex_);
+      for (Streams* const listener : event.listeners_) listener->bell_.ring();
+      return;
+    }
+    case Command::Kind::kLaunch:
+      if (is_poisoned_.load(std::memory_order_relaxed)) return;
+      at_index_.store(command.index, std::memory_order_relaxed);
+      at_.store(command.launched, std::memory_order_release);
+      try {
+        command.launched->launch(command.index);
+      } catch (...) {
+        poison();
+      }
+      at_.store(nullptr, std::memory_order_release);
+  }
+}
+
+// An error that is none of ours is one of the device.
+void Streams::poison() {
+  try {
+    throw;
+  } catch (Error& error) {
+    error.note(fmt::format("on {}", name()));
+    error_ = std::current_exception();
+  } catch (const std::exception& error) {
+    error_ = std::make_exception_ptr(Error(ErrorKind::kRun, fmt::format("{} has failed: {}", name(), error.what())));
+  }
+  is_poisoned_.store(true, std::memory_order_release);
+}
+
+void Streams::work() {
+  while (!stops_.load()) {
+    const uint32_t heard = bell_.heard();
+    drive([] { return false; });
+    if (!rings_soon(bell_, heard)) bell_.sleep(heard);
+  }
+}
+
+}  // namespace runner::backends::gpu

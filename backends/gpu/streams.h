@@ -1,0 +1,137 @@
+// The streams of one emulated GPU, and who does what is in them.
+//
+// A stream is a queue of commands: launches, events to record, events to wait for.  Each begins when the one before it
+// has ended; between two commands the device looks at its other streams, so that copies and reductions go on beside
+// kernels.  A thread of the device's own does all that; a host that waits, and finds nobody at work, does it itself,
+// since handing over costs more than most kernels.
+//
+// Errors: a launch that throws poisons the device.  What stands behind it, in every stream, is left out, while events
+// fire, so that nobody hangs; the next call that waits throws the error, once, and the device is ready again.
+// Thread safety: one thread at a time, the host, calls it.  Streams of other devices may wait for its events.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/gpu/command_ring.h"
+#include "backends/runtime/bell.h"
+
+namespace runner::backends::gpu {
+
+// In the order in which the device looks at them: what others wait for comes first.
+enum class StreamKind : uint8_t { kCommunication, kCopyIn, kCopyOut, kCompute };
+inline constexpr size_t kStreamCount = 4;
+std::string_view name_of(StreamKind stream);
+
+// What can be launched, by the number of a part of it.
+class Launchable {
+ public:
+  virtual ~Launchable() = default;
+  virtual void launch(int32_t index) = 0;
+  // For who asks what a device is at: "matmul at hook.lua:12".
+  virtual std::string describe(int32_t index) const = 0;
+};
+
+class Streams;
+
+// A mark in a stream, as often as it is recorded: it reaches a count when that recording, or a later one, is behind all
+// that its stream did before.  It must outlive the commands that name it.
+class Event {
+ public:
+  // Of a device, whose streams alone record it.
+  explicit Event(Streams& device) : device_(device) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  bool has_reached(uint64_t count) const { return reached_.load(std::memory_order_acquire) >= count; }
+  // How often it has been recorded; for the device's host.
+  uint64_t recorded() const { return recorded_; }
+
+ private:
+  friend class Streams;
+
+  Streams& device_;
+  uint64_t recorded_ = 0;
+  std::atomic<uint64_t> reached_{0};
+  std::mutex mutex_;                 // guards what follows
+  std::vector<Streams*> listeners_;  // other devices that wait for it
+};
+
+class Streams {
+ public:
+  struct Options {
+    std::string name = "gpu 0";  // of the device, for messages and traces
+    // Its thread works while the host goes on; else who waits does all.
+    bool own_thread = true;
+    // The host gives up where the device has done nothing for so long.
+    std::chrono::milliseconds patience = std::chrono::minutes(10);
+  };
+  explicit Streams(const Options& options);
+  // What has not begun is dropped.
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  const std::string& name() const { return options_.name; }
+
+  // Each returns at once, but where the stream is full.  What they name must live until the command is done.  The
+  // device begins with them when an event is recorded behind them, or the host waits.
+  void launch(StreamKind stream, Launchable& what, int32_t index);
+  // Returns the count that the event has then.  Throws Error(kRun) for an event of another device.
+  uint64_t record(StreamKind stream, Event& event);
+  // The stream goes on when the event, of any device, has reached `count`.
+  void wait(StreamKind stream, Event& event, uint64_t count);
+
+  // Returns when the event, of this device, has reached `count`, or all streams are empty.  Throws Error(kRun) where
+  // the device does not answer.
+  void finish(const Event& event, uint64_t count);
+  void finish();
+  // The same, and throws the error of a launch.
+  void synchronize(const Event& event, uint64_t count);
+  void synchronize();
+
+  uint64_t launches() const { return launches_; }  // so far
+  // Whether nobody is at a launch.
+  bool is_idle() const { return at_.load() == nullptr; }
+
+ private:
+  void push(StreamKind stream, const Command& command);
+  bool are_empty() const;
+
+  // Does commands until `done`, or none can begin.  False: somebody else is at it.
+  template <class Done>
+  bool drive(const Done& done);
+  bool do_next();
+  void perform(const Command& command);
+  void poison();
+  template <class Done>
+  void wait_until(const Done& done);
+  void work();
+  void throw_error();
+  [[noreturn]] void give_up();
+
+  const Options options_;
+  std::array<CommandRing, kStreamCount> rings_;
+  uint64_t launches_ = 0;
+
+  std::atomic<bool> is_driven_{false};
+  std::atomic<bool> is_poisoned_{false};
+  std::exception_ptr error_;              // written by who drives, before is_poisoned_
+  std::atomic<uint64_t> progress_{0};     // commands done
+  std::atomic<Launchable*> at_{nullptr};  // what is under way
+  std::atomic<int32_t> at_index_{0};
+
+  Bell bell_;
+  std::atomic<bool> stops_{false};
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace runner::backends::gpu

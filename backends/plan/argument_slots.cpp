@@ -1,0 +1,40 @@
+#include "backends/plan/argument_slots.h"
+
+#include <algorithm>
+
+#include "backends/runtime/host_buffer.h"
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+
+ArgumentSlots::ArgumentSlots(const Program& program) : program_(program) {
+  const auto is_scalar = [](const Input& input) { return input.kind == InputKind::kScalar; };
+  scalars_.resize(static_cast<size_t>(std::ranges::count_if(program.inputs(), is_scalar)));
+  slots_.resize(program.inputs().size() + 1);
+}
+
+std::span<std::byte* const> ArgumentSlots::bind(std::byte* arena, const Arguments& arguments) {
+  size_t state = 0, batch = 0, scalar = 0, slot = 0;
+  slots_[slot++] = arena;
+  for (const Input& input : program_.inputs()) {
+    switch (input.kind) {
+      case InputKind::kState: slots_[slot++] = static_cast<HostBuffer*>(arguments.states[state++])->data(); break;
+      case InputKind::kBatch: slots_[slot++] = const_cast<std::byte*>(arguments.batch[batch++]); break;
+      case InputKind::kScalar:
+        slots_[slot++] = store_scalar(scalar, program_.type(input.value).dtype, arguments.scalars[scalar]);
+        ++scalar;
+        break;
+    }
+  }
+  RUN_ASSERT(state == arguments.states.size() && batch == arguments.batch.size() && scalar == arguments.scalars.size());
+  return slots_;
+}
+
+std::byte* ArgumentSlots::store_scalar(size_t index, DType dtype, double value) {
+  auto* to = reinterpret_cast<std::byte*>(&scalars_[index]);
+  store_element(dtype, value, to);
+  return to;
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,31 @@
+// The arguments of a Plan's execution, as the pointers that it runs on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/graph/program.h"
+
+namespace runner::backends {
+
+class ArgumentSlots {
+ public:
+  // Of a Program, which must outlive it.
+  explicit ArgumentSlots(const Program& program);
+
+  // The slots of PlanRun.  States are HostBuffers, in whose memory the Plan works, as it does in that of the batch;
+  // numbers are copied, and stay until they are bound again.
+  std::span<std::byte* const> bind(std::byte* arena, const Arguments& arguments);
+
+ private:
+  std::byte* store_scalar(size_t index, DType dtype, double value);
+
+  const Program& program_;
+  std::vector<int64_t> scalars_;  // eight bytes each, whatever the dtype
+  std::vector<std::byte*> slots_;
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,17 @@
+// Sleeping in the kernel on a word that threads, or processes that share memory, change.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace runner::backends {
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free, "the kernel sees nothing but the word itself");
+
+// Sleeps while `word` is `value`, until someone wakes it, at most so long; may also return for no reason.
+void sleep_on(const std::atomic<uint32_t>& word, uint32_t value, std::optional<std::chrono::nanoseconds> most = {});
+void wake_sleepers(std::atomic<uint32_t>& word);
+
+}  // namespace runner::backends

@@ -1,0 +1,32 @@
+// Memory of a device that computes in the memory of the host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "backends/backend.h"
+#include "backends/runtime/arena.h"
+
+namespace runner::backends {
+
+class HostBuffer : public Buffer {
+ public:
+  HostBuffer(std::shared_ptr<std::byte> memory, size_t bytes) : memory_(std::move(memory)), bytes_(bytes) {}
+
+  size_t bytes() const override { return bytes_; }
+  std::byte* data() const { return memory_.get(); }
+  const std::shared_ptr<std::byte>& memory() const { return memory_; }
+
+ private:
+  const std::shared_ptr<std::byte> memory_;
+  const size_t bytes_;
+};
+
+// Zeroed.  Throws as Arena.
+inline std::shared_ptr<std::byte> zeroed_memory(size_t bytes) {
+  auto arena = std::make_shared<Arena>(bytes);
+  return {arena, arena->data()};
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,232 @@
+// Streams of an emulated GPU: order in each, waits between them, errors that void what is behind them, and a host that
+// neither hangs nor is told twice.
+#include <functional>
+#include <random>
+#include <semaphore>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/gpu/streams.h"
+#include "schema/error.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+// Launches that do what a test says, and tell in which order.
+struct Recorder : Launchable {
+  std::function<void(int32_t)> what = [](int32_t) {};
+  std::vector<int32_t> done;
+
+  void launch(int32_t index) override {
+    what(index);
+    done.push_back(index);
+  }
+  std::string describe(int32_t index) const override { return fmt::format("work {}", index); }
+};
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class GpuStreams : public ::testing::TestWithParam<bool> {
+ protected:
+  Streams::Options options() const { return {.name = "gpu 2", .own_thread = GetParam()}; }
+};
+INSTANTIATE_TEST_SUITE_P(OwnThread, GpuStreams, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "Yes" : "No"; });
+
+TEST_P(GpuStreams, DoWhatIsInOneInOrder) {
+  Recorder work;
+  Streams streams(options());
+  std::vector<int32_t> wanted;
+  for (int32_t i = 0; i < 10000; ++i) {  // more than fit
+    streams.launch(StreamKind::kCompute, work, i);
+    wanted.push_back(i);
+  }
+  streams.synchronize();
+  EXPECT_EQ(work.done, wanted);
+  EXPECT_EQ(streams.launches(), 10000u);
+}
+
+TEST_P(GpuStreams, WaitForEachOther) {
+  Recorder work;
+  Streams streams(options());
+  Event copied(streams), computed(streams);
+  for (int32_t i = 0; i < 100; ++i) {
+    // The kernel is launched first, and the copy done first.
+    streams.wait(StreamKind::kCompute, copied, copied.recorded() + 1);
+    streams.launch(StreamKind::kCompute, work, 3 * i + 1);
+    streams.launch(StreamKind::kCopyIn, work, 3 * i);
+    streams.record(StreamKind::kCopyIn, copied);
+    streams.wait(StreamKind::kCopyOut, computed, streams.record(StreamKind::kCompute, computed));
+    streams.launch(StreamKind::kCopyOut, work, 3 * i + 2);
+    streams.wait(StreamKind::kCopyIn, computed, computed.recorded());
+  }
+  streams.synchronize();
+  ASSERT_EQ(work.done.size(), 300u);
+  std::vector<size_t> at(300);
+  for (size_t i = 0; i < 300; ++i) at[static_cast<size_t>(work.done[i])] = i;
+  for (size_t i = 0; i < 300; i += 3) {
+    EXPECT_LT(at[i], at[i + 1]);
+    EXPECT_LT(at[i + 1], at[i + 2]);
+    if (i > 0) {
+      EXPECT_LT(at[i - 2], at[i]);
+    }
+  }
+}
+
+TEST_P(GpuStreams, ReturnFromTheHostsWaitWhereTheEventIsReachedThoughMoreIsLaunched) {
+  std::binary_semaphore gate(0);
+  Recorder first, second;
+  second.what = [&](int32_t) { gate.acquire(); };
+  Streams streams(options());
+  Event event(streams);
+  streams.launch(StreamKind::kCompute, first, 0);
+  const uint64_t reached = streams.record(StreamKind::kCompute, event);
+  streams.launch(StreamKind::kCompute, second, 1);
+  streams.synchronize(event, reached);
+  EXPECT_EQ(first.done, std::vector<int32_t>{0});
+  gate.release();
+  streams.synchronize();
+  EXPECT_EQ(second.done, std::vector<int32_t>{1});
+}
+
+TEST_P(GpuStreams, LeaveOutWhatIsBehindAnErrorOfAnyStreamAndTellOnce) {
+  Recorder bad, good;
+  bad.what = [](int32_t) { throw Error(ErrorKind::kRun, "log of -1", {"hook.lua", 4, 0}); };
+  Streams streams(options());
+  Event event(streams);
+  streams.launch(StreamKind::kCompute, good, 0);
+  streams.launch(StreamKind::kCompute, bad, 1);
+  const uint64_t failed = streams.record(StreamKind::kCompute, event);
+  streams.launch(StreamKind::kCompute, good, 2);
+  streams.wait(StreamKind::kCopyOut, event, failed);
+  streams.launch(StreamKind::kCopyOut, good, 3);
+  EXPECT_EQ(error_of([&] { streams.synchronize(event, failed); }), "hook.lua:4: log of -1\n  note: on gpu 2");
+  EXPECT_EQ(good.done, std::vector<int32_t>{0});
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "no error");
+  streams.launch(StreamKind::kCompute, good, 4);
+  streams.synchronize();
+  EXPECT_EQ(good.done, (std::vector<int32_t>{0, 4}));
+}
+
+TEST_P(GpuStreams, TellOfErrorsThatAreNoneOfOurs) {
+  Recorder bad;
+  bad.what = [](int32_t) { throw std::bad_alloc(); };
+  Streams streams(options());
+  streams.launch(StreamKind::kCompute, bad, 0);
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "gpu 2 has failed: std::bad_alloc");
+}
+
+TEST_P(GpuStreams, RefuseEventsOfOtherDevices) {
+  Streams streams(options()), other({.name = "gpu 5", .own_thread = GetParam()});
+  Event event(other);
+  EXPECT_EQ(error_of([&] { streams.record(StreamKind::kCompute, event); }),
+            "an event of gpu 5 cannot be recorded in a stream of gpu 2");
+  EXPECT_EQ(error_of([&] { streams.synchronize(event, 1); }), "the host cannot wait for an event of gpu 5 at gpu 2");
+}
+
+TEST_P(GpuStreams, DropWhatHasNotBegunAtTheEnd) {
+  Recorder work;
+  {
+    Streams streams(options()), other(options());
+    Event never(other);
+    streams.wait(StreamKind::kCompute, never, 1);
+    streams.launch(StreamKind::kCompute, work, 0);
+  }
+  EXPECT_TRUE(work.done.empty());
+}
+
+TEST(GpuStreamsOfDevices, WaitForEventsOfOthers) {
+  Recorder first, second;
+  Streams one({.name = "gpu 0"}), two({.name = "gpu 1"});
+  Event ready(one);
+  for (int32_t i = 0; i < 1000; ++i) {
+    two.wait(StreamKind::kCommunication, ready, static_cast<uint64_t>(i) + 1);
+    two.launch(StreamKind::kCommunication, second, i);
+  }
+  for (int32_t i = 0; i < 1000; ++i) {
+    first.what = [&](int32_t index) { EXPECT_LE(static_cast<int32_t>(second.done.size()), index); };
+    one.launch(StreamKind::kCompute, first, i);
+    one.record(StreamKind::kCompute, ready);
+    one.synchronize();
+  }
+  two.synchronize();
+  EXPECT_EQ(second.done.size(), 1000u);
+}
+
+TEST(GpuStreamsOfDevices, GiveUpOnOneThatDoesNotAnswer) {
+  std::binary_semaphore gate(0);
+  Recorder work;
+  work.what = [&](int32_t) { gate.acquire(); };
+  Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
+  Event event(streams);
+  streams.launch(StreamKind::kCompute, work, 7);
+  const uint64_t end = streams.record(StreamKind::kCompute, event);
+  while (streams.is_idle()) std::this_thread::yield();  // else the host would do it
+  EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), "gpu 1 has not answered for 100 ms; it is at work 7");
+  gate.release();
+  streams.synchronize();
+}
+
+TEST(GpuStreamsOfDevices, GiveUpOnADeviceThatNeverRecords) {
+  Streams one({.name = "gpu 0"}), two({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
+  Event never(one);
+  two.wait(StreamKind::kCommunication, never, 1);
+  EXPECT_EQ(error_of([&] { two.synchronize(); }), "gpu 1 has not answered for 100 ms; it waits for another device");
+}
+
+// Random launches, records and waits on three devices, with hosts that wait now and then: nothing is lost, done twice
+// or done before what it waits for.
+TEST(GpuStreamsOfDevices, KeepOrderUnderRandomLaunches) {
+  constexpr int kDevices = 3, kSteps = 3000;
+  struct Host {
+    std::unique_ptr<Streams> streams;
+    std::unique_ptr<Event> event;
+    std::atomic<uint64_t> recorded{0};
+    std::array<Recorder, kStreamCount> work;
+  };
+  std::array<Host, kDevices> hosts;
+  for (size_t d = 0; d < kDevices; ++d) {
+    hosts[d].streams = std::make_unique<Streams>(Streams::Options{.name = fmt::format("gpu {}", d)});
+    hosts[d].event = std::make_unique<Event>(*hosts[d].streams);
+  }
+  const auto drive = [&](size_t d) {
+    std::mt19937 random(static_cast<uint32_t>(d));
+    Host& host = hosts[d];
+    std::array<int32_t, kStreamCount> launched{};
+    for (int step = 0; step < kSteps; ++step) {
+      const size_t stream = random() % kStreamCount;
+      const auto kind = static_cast<StreamKind>(stream);
+      switch (random() % 8) {
+        case 0: host.recorded.store(host.streams->record(kind, *host.event)); break;
+        case 1: {  // of a count that is recorded: else two could wait for each other
+          Host& other = hosts[random() % kDevices];
+          host.streams->wait(kind, *other.event, other.recorded.load());
+          break;
+        }
+        case 2:
+          if (random() % 16 == 0) host.streams->synchronize();
+          break;
+        default: host.streams->launch(kind, host.work[stream], launched[stream]++);
+      }
+    }
+    host.streams->synchronize();
+    for (size_t stream = 0; stream < kStreamCount; ++stream) {
+      ASSERT_EQ(host.work[stream].done.size(), static_cast<size_t>(launched[stream]));
+      for (int32_t i = 0; i < launched[stream]; ++i) EXPECT_EQ(host.work[stream].done[static_cast<size_t>(i)], i);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < kDevices; ++d) threads.emplace_back(drive, d);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu
