@@ -12,7 +12,7 @@ bool is_later(const Field& field, const Settings& settings) {
   switch (field.later) {
     case Later::kNo: return false;
     case Later::kAlways: return true;
-    case Later::kTpu: return settings.text("backend") == "tpu";
+    case Later::kGpu: return settings.text("backend") == "gpu";
   }
   return false;
 }

@@ -28,8 +28,8 @@ enum class FieldType : uint8_t {
   kFree,
 };
 
-// kAlways: only the default works yet.  kTpu: the same with backend: tpu; elsewhere the value is of no use.
-enum class Later : uint8_t { kNo, kAlways, kTpu };
+// kAlways: only the default works yet.  kGpu: the same with backend: gpu; elsewhere the value is of no use.
+enum class Later : uint8_t { kNo, kAlways, kGpu };
 
 // How a resumed run may change a field.
 enum class OnResume : uint8_t { kFixed, kAny, kLarger };

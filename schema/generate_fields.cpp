@@ -140,7 +140,7 @@ class Generator {
   std::string choices(const Row& row) {
     std::set<std::string> later;
     YAML::Node names = row.node["later"];
-    if (names && names.IsMap()) names = names["tpu"];
+    if (names && names.IsMap()) names = names["gpu"];
     if (names && names.IsSequence()) {
       for (const std::string& name : names_of(names)) later.insert(name);
     }
@@ -158,10 +158,10 @@ class Generator {
     const YAML::Node& node = row.node["later"];
     if (!node) return "Later::kNo";
     if (node.IsSequence()) return "Later::kAlways";
-    if (node.IsMap()) return "Later::kTpu";
+    if (node.IsMap()) return "Later::kGpu";
     const std::string name = node.as<std::string>();
     if (name == "true") return "Later::kAlways";
-    if (name == "tpu") return "Later::kTpu";
+    if (name == "gpu") return "Later::kGpu";
     refuse(row, "unknown later " + name);
   }
 

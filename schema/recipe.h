@@ -262,10 +262,15 @@ enum class MatmulPrecision { kDefault, kHigh, kHighest };
 enum class Rounding { kPerOp, kFused };
 enum class StartMethod { kFork, kSpawn };
 
-// The emulated TPU.
+// The emulated GPUs.
+struct GpuSpec {
+  bool launch_blocking = false;  // the host waits for each kernel
+};
+
 // Whose rules an emulated TPU follows.
 enum class TpuDialect { kXla2, kXla17, kClean };
 
+// The emulated TPU.
 struct TpuSpec {
   TpuGeneration generation = TpuGeneration::kV3;
   TpuDialect dialect = TpuDialect::kXla2;
@@ -314,6 +319,7 @@ struct Recipe {
   ScalerSpec scaler;
   CommSpec comm;
   std::optional<ProfileSpec> profile;
+  GpuSpec gpu;
   TpuSpec tpu;
   std::optional<int64_t> cpu_memory;  // cpu: {memory}; bytes for tensors of each process
 };

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "backends/plan/argument_slots.h"
+#include "backends/cpu/argument_slots.h"
+#include "backends/cpu/host_buffer.h"
 #include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/cpu_features.h"
-#include "backends/runtime/host_buffer.h"
 #include "backends/runtime/spans.h"
 #include "schema/error.h"
 

@@ -46,9 +46,6 @@ class StagedBatch : public Launchable {
   void launch(int32_t index) override;
   std::string describe(int32_t) const override { return "a copy of a batch"; }
 
-  size_t bytes() const { return memory_.bytes(); }
-  void release() { memory_ = Arena(); }
-
  private:
   Arena memory_;
   std::vector<const std::byte*> from_, staged_;  // by input

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/host_buffer.h"
 #include "backends/gpu/copies.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/streams.h"
 #include "backends/runtime/arena.h"
-#include "backends/runtime/host_buffer.h"
 #include "backends/runtime/worker_pool.h"
 #include "schema/error.h"
 
@@ -92,15 +92,11 @@ class EmulatedGpu : public GpuDevice {
     streams_.synchronize();
   }
 
-  size_t temporary_bytes() const override {
-    size_t bytes = arena_.bytes();
-    for (const InFlight& slot : in_flight_) bytes += slot.batch.bytes();
-    return bytes;
-  }
+  // Copies of batches are not among it, as batches on the host are not.
+  size_t temporary_bytes() const override { return arena_.bytes(); }
   void release_temporary() override {
     finish();
     arena_ = Arena();
-    for (InFlight& slot : in_flight_) slot.batch.release();
   }
 
  private:

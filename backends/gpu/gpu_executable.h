@@ -8,8 +8,8 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/cpu/argument_slots.h"
 #include "backends/gpu/streams.h"
-#include "backends/plan/argument_slots.h"
 #include "backends/plan/plan.h"
 
 namespace runner::backends::gpu {

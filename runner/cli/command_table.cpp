@@ -131,7 +131,7 @@ constexpr Argument kGc[] = {
 constexpr Argument kSelftest[] = {
     {"[ID ...]", "", "only scenarios whose ids begin so, such as data or state/resume; default: all", &Options::words,
      Kind::kScenario},
-    {"--backend", "cpu|tpu", "only on this one; default: on all that work", &Options::backend}};
+    {"--backend", "cpu|gpu|tpu", "only on this one; default: on all that work", &Options::backend}};
 constexpr Argument kCompletion[] = {
     {"SHELL", "bash|zsh|fish|words", "the shell; words is what the scripts ask for", &Options::topic},
     {"[WORD ...]", "", "with words: the command line so far, behind --", &Options::words}};

@@ -6,8 +6,9 @@ namespace runner::cli::scenarios {
 namespace {
 
 // One process where a scenario says nothing, and the bits of the CPU.
-const std::array<Backend, 2> kBackends{
-    {{"cpu", {"backend=cpu"}}, {"tpu", {"backend=tpu", "num_processes=1", "tpu.matmul_precision=highest"}}}};
+const std::array<Backend, 3> kBackends{{{"cpu", {"backend=cpu"}},
+                                        {"gpu", {"backend=gpu"}},
+                                        {"tpu", {"backend=tpu", "num_processes=1", "tpu.matmul_precision=highest"}}}};
 
 }  // namespace
 

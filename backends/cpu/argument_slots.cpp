@@ -1,8 +1,8 @@
-#include "backends/plan/argument_slots.h"
+#include "backends/cpu/argument_slots.h"
 
 #include <algorithm>
 
-#include "backends/runtime/host_buffer.h"
+#include "backends/cpu/host_buffer.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 

@@ -1,0 +1,105 @@
+// The recipes of the tree on all backends: emulated GPUs, and in fp32 an emulated TPU whose products are exact, give
+// the cpu's bits, and each goes on from the states of the others.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/command.h"
+
+namespace runner::cli::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kQuiet = "tpu.matmul_precision=highest --quiet 2>/dev/null >&2";
+
+class BackendParity : public ::testing::Test {
+ protected:
+  BackendParity() { fs::create_symlink(RUNNER_SOURCE_DIR "/recipes", folder_.path() / "recipes"); }
+
+  std::string out_of(const std::string& command) const {
+    const Result result = run_command("set -e; " + command, folder_.path());
+    EXPECT_EQ(result.exit_code, 0) << command << '\n' << result.err;
+    return result.out;
+  }
+
+  // A recipe's run of so many epochs, by the name NAME.
+  void train(const std::string& recipe, const std::string& name, const std::string& keys) const {
+    out_of(fmt::format("runner exec recipes/{}.yaml name={} {} {}", recipe, name, keys, kQuiet));
+  }
+
+  // What a run has come to: all points of its loss, and the weights.
+  std::string loss_of(const std::string& name) const {
+    return out_of(fmt::format("runner metrics {} train/loss --json | grep -o '\"points\".*'", name));
+  }
+  std::string weights_of(const std::string& name) const {
+    out_of(fmt::format("runner export {0} --model {0}.safetensors 2>/dev/null", name));
+    return read_text(folder_.path() / (name + ".safetensors"));
+  }
+
+  const Folder folder_;
+};
+
+TEST_F(BackendParity, RecipesGiveTheBitsOfTheCpu) {
+  std::vector<std::string> recipes;
+  for (const auto& entry : fs::directory_iterator(RUNNER_SOURCE_DIR "/recipes"))
+    if (entry.path().extension() == ".yaml") recipes.push_back(entry.path().stem());
+  ASSERT_GE(recipes.size(), 6u);
+  for (const std::string& recipe : recipes) {
+    SCOPED_TRACE(recipe);
+    for (const char* backend : {"cpu", "gpu", "tpu"})
+      train(recipe, recipe + backend,
+            fmt::format("backend={} num_processes=1 train.epochs=1 mixed_precision=no", backend));
+    EXPECT_GT(loss_of(recipe + "cpu").size(), 20u);
+    EXPECT_GT(weights_of(recipe + "cpu").size(), 100u);
+    for (const char* backend : {"gpu", "tpu"}) {
+      EXPECT_EQ(loss_of(recipe + "cpu"), loss_of(recipe + backend)) << backend;
+      EXPECT_TRUE(weights_of(recipe + "cpu") == weights_of(recipe + backend)) << backend;
+    }
+  }
+}
+
+TEST_F(BackendParity, GpusGiveTheBitsOfAsManyProcesses) {
+  const char* const settings[] = {"num_processes=8",
+                                  "num_processes=2 gradient_accumulation_steps=3",
+                                  "num_processes=3 train.clip_grad_norm=0.5 split_batches=true data.batch_size=48",
+                                  "num_processes=2 mixed_precision=fp16",
+                                  "num_processes=2 mixed_precision=bf16 comm.hook=bf16",
+                                  "num_processes=2 'train.local_sgd.every=4 steps'",
+                                  "num_processes=1 mixed_precision=fp16 gradient_accumulation_steps=2",
+                                  "num_processes=2 gpu.launch_blocking=true"};
+  int number = 0;
+  for (const char* setting : settings) {
+    SCOPED_TRACE(setting);
+    const std::string name = fmt::format("run{}", ++number);
+    for (const char* backend : {"cpu", "gpu"})
+      train("digits", name + backend, fmt::format("backend={} train.epochs=2 {}", backend, setting));
+    EXPECT_GT(loss_of(name + "cpu").size(), 20u);
+    EXPECT_EQ(loss_of(name + "cpu"), loss_of(name + "gpu"));
+    EXPECT_TRUE(weights_of(name + "cpu") == weights_of(name + "gpu"));
+  }
+}
+
+// (The end of a run is a point of its loss, which the whole run may not have.)
+TEST_F(BackendParity, EachBackendGoesOnFromTheStatesOfTheOther) {
+  for (const char* recipe : {"wine", "regression"})
+    for (const int replicas : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} with {} replicas", recipe, replicas));
+      const std::string processes = fmt::format("num_processes={}", replicas);
+      const std::string whole = fmt::format("{}{}", recipe, replicas);
+      train(recipe, whole, fmt::format("backend=cpu {} train.epochs=2", processes));
+      for (const auto& [first, second] :
+           {std::pair{"cpu", "tpu"}, std::pair{"tpu", "cpu"}, std::pair{"gpu", "cpu"}, std::pair{"tpu", "gpu"}}) {
+        const std::string name = whole + first;
+        train(recipe, name, fmt::format("backend={} {} train.epochs=1", first, processes));
+        out_of(fmt::format("runner resume {} backend={} train.epochs=2 --quiet 2>/dev/null >&2", name, second));
+        EXPECT_TRUE(weights_of(name) == weights_of(whole)) << first;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace runner::cli::testing
