@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/batch_growth.h"
 #include "backends/tpu/hbm_report.h"
 
 namespace runner::backends::tpu {
@@ -13,14 +14,6 @@ namespace {
 constexpr int64_t kNarrowAxis = 4, kLeastBytes = int64_t{1} << 20;
 constexpr double kLeastExpansion = 8;
 constexpr size_t kMostTexts = 3;
-
-// The size of a batch: the first axis of the first batch input.  None: there is no batch.
-std::optional<int64_t> batch_of(const Program& program) {
-  for (const Input& input : program.inputs())
-    if (input.kind == InputKind::kBatch && program.type(input.value).shape.rank() > 0)
-      return program.type(input.value).shape[0];
-  return std::nullopt;
-}
 
 // The axes in the order in which the tensor is smallest, the last one most minor: "f32[4,100]" of (100, 4).
 std::string reordered_text(const TensorType& type, const Layout& layout) {
@@ -46,7 +39,7 @@ Advice swap_axes(const DeviceProgram& device, const HbmPlan& plan) {
 }
 
 Advice halve_batch(const DeviceProgram& device, const HbmPlan& plan) {
-  const std::optional<int64_t> batch = batch_of(device.program);
+  const std::optional<int64_t> batch = batch_size_of(device.program);
   if (!batch || *batch < 2) return {};
   const std::vector<char> grows = grows_with_batch(device.program);
   int64_t bytes = plan.prefetched;
@@ -71,48 +64,14 @@ Advice shrink_model(const DeviceProgram& device, const HbmPlan& plan) {
           states / 2};
 }
 
-// Does what `id` computes sum over the samples of operands that grow?
-bool sums_over_samples(const Program& program, ValueId id, const std::vector<char>& grows) {
-  const auto grown = [&](size_t i) { return grows[static_cast<size_t>(program.operands(id)[i])] != 0; };
-  switch (program.node(id).op) {
-    case Op::kMatmul: return program.type(id).shape.rank() == 2 && grown(0) && grown(1);
-    case Op::kSum:
-    case Op::kReduceMax:
-    case Op::kReduceMin:
-    case Op::kArgMax: return !program.attrs(id).empty() && program.attrs(id)[0] == 0;
-    case Op::kLayerNormGradGamma:
-    case Op::kEmbeddingGrad: return true;
-    default: return false;
-  }
-}
-
 }  // namespace
 
-std::vector<char> grows_with_batch(const Program& program) {
-  std::vector<char> grows(static_cast<size_t>(program.size()), 0);
-  const std::optional<int64_t> batch = batch_of(program);
-  if (!batch) return grows;
-  for (const Input& input : program.inputs()) {
-    const Shape& shape = program.type(input.value).shape;
-    grows[static_cast<size_t>(input.value)] = input.kind == InputKind::kBatch && shape.rank() > 0 && shape[0] == *batch;
-  }
-  for (ValueId id = 0; id < program.size(); ++id) {
-    const std::span<const ValueId> operands = program.operands(id);
-    const bool reads = std::any_of(operands.begin(), operands.end(),
-                                   [&](ValueId operand) { return grows[static_cast<size_t>(operand)] != 0; });
-    if (reads && !sums_over_samples(program, id, grows)) grows[static_cast<size_t>(id)] = 1;
-  }
-  return grows;
-}
-
 Advice first_thing_to_change(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
-  const Advice all[] = {swap_axes(device, plan), halve_batch(device, plan), use_bf16(device, options, plan),
-                        shrink_model(device, plan)};
+  Advice all[] = {swap_axes(device, plan), halve_batch(device, plan), use_bf16(device, options, plan),
+                  shrink_model(device, plan)};
   const int64_t excess = plan.used() - plan.usable();
-  for (const Advice& advice : all)
-    if (advice.saving >= excess && advice.saving > 0) return advice;
-  return *std::max_element(std::begin(all), std::end(all),
-                           [](const Advice& a, const Advice& b) { return a.saving < b.saving; });
+  for (Advice& advice : all) advice.suffices = advice.saving >= excess && advice.saving > 0;
+  return first_that_suffices(all);
 }
 
 std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmPlan& plan) {

@@ -1,6 +1,7 @@
 // Texts of memory plans, what to change first, and padding that a swap of axes saves.
 #include <gtest/gtest.h>
 
+#include "backends/graph/batch_growth.h"
 #include "backends/graph/ops.h"
 #include "backends/graph/print.h"
 #include "backends/graph/views.h"
