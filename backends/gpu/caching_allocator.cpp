@@ -1,0 +1,299 @@
+#include "backends/gpu/caching_allocator.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include "backends/gpu/size_text.h"
+#include "backends/tensor/rounding.h"
+#include "schema/error.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+int32_t pool_number(int64_t bytes, StreamId stream) {
+  return 2 * stream + (bytes <= kLargestSmall ? 0 : 1);
+}
+
+bool leaves_block(const Block& block, int64_t rest) {
+  return block.is_small() ? rest >= kLeastBlock : rest > kLargestSmall;
+}
+
+Extent extent_of(const Block& block) {
+  return {block.address, block.bytes, block.pool, block.previous == kNoBlock, block.allocated};
+}
+
+}  // namespace
+
+int64_t block_bytes(int64_t bytes) {
+  return round_up(bytes, kLeastBlock);
+}
+
+int64_t segment_bytes(int64_t bytes) {
+  if (bytes <= kLargestSmall) return kSmallSegment;
+  return bytes < kLeastWhole ? kMediumSegment : round_up(bytes, kSegmentStep);
+}
+
+CachingAllocator::CachingAllocator(int64_t limit) : limit_(limit) {
+  RUN_CHECK(
+      limit >= kSmallSegment, ErrorKind::kRecipe,
+      "a gpu with {} bytes of memory has no room for a segment of {}, the least that its allocator takes at once; "
+      "gpu.memory says how much it has",
+      limit, size_text(kSmallSegment));
+}
+
+BlockId CachingAllocator::allocate(int64_t requested, StreamId stream, OwnerId owner) {
+  RUN_ASSERT(requested > 0 && stream >= 0);
+  const int64_t bytes = block_bytes(std::min(requested, limit_ + 1));  // more is refused, too
+  const int32_t pool = pool_number(bytes, stream);
+  if (static_cast<size_t>(pool) >= pools_.size()) pools_.resize(static_cast<size_t>(pool) + 1);
+  BlockId id = best_fit(pool, bytes);
+  if (id == kNoBlock) id = take_segment(pool, bytes);
+  if (id == kNoBlock) {
+    ++statistics_.retries;
+    empty_cache();
+    id = take_segment(pool, bytes);
+  }
+  if (id == kNoBlock) {
+    ++statistics_.ooms;
+    return kNoBlock;
+  }
+  hand_out(id, bytes, requested, owner);
+  return id;
+}
+
+BlockId CachingAllocator::best_fit(int32_t pool, int64_t bytes) const {
+  const Pool& free = pools_[static_cast<size_t>(pool)];
+  const auto too_small =
+      std::partition_point(free.begin(), free.end(), [&](const FreeBlock& block) { return block.bytes >= bytes; });
+  return too_small == free.begin() ? kNoBlock : std::prev(too_small)->id;
+}
+
+// A free block that is a new segment.
+BlockId CachingAllocator::take_segment(int32_t pool, int64_t bytes) {
+  const int64_t size = segment_bytes(bytes);
+  if (size > limit_ - statistics_.all.reserved_bytes.current) return kNoBlock;
+  int64_t address = 0;
+  auto behind = segments_.begin();
+  for (; behind != segments_.end() && behind->address - address < size; ++behind)
+    address = behind->address + behind->bytes;
+  const BlockId id = new_block({.address = address, .bytes = size, .pool = pool});
+  segments_.insert(behind, {address, size, id});
+  insert(free_block(id));
+  add(at(id), &PoolStatistics::segments, 1);
+  add(at(id), &PoolStatistics::reserved_bytes, size);
+  return id;
+}
+
+void CachingAllocator::hand_out(BlockId id, int64_t bytes, int64_t requested, OwnerId owner) {
+  int64_t split_blocks = 0, split_bytes = 0;
+  if (at(id).is_split()) {
+    --split_blocks;
+    split_bytes -= at(id).bytes;
+  }
+  const int64_t rest = at(id).bytes - bytes;
+  const FreeBlock whole = free_block(id);
+  if (leaves_block(at(id), rest)) {
+    replace(whole, free_block(split(id, bytes)));
+    ++split_blocks;
+    split_bytes += rest;
+  } else {
+    remove(whole);
+  }
+  Block& block = at(id);
+  block.allocated = true;
+  block.requested = requested;
+  block.owner = owner;
+  add(block, &PoolStatistics::blocks, 1);
+  add(block, &PoolStatistics::allocated_bytes, block.bytes);
+  add(block, &PoolStatistics::requested_bytes, requested);
+  add(block, &PoolStatistics::split_blocks, split_blocks);
+  add(block, &PoolStatistics::split_bytes, split_bytes);
+}
+
+void CachingAllocator::free(BlockId id) {
+  RUN_ASSERT(at(id).allocated);
+  at(id).allocated = false;
+  add(at(id), &PoolStatistics::blocks, -1);
+  add(at(id), &PoolStatistics::allocated_bytes, -at(id).bytes);
+  add(at(id), &PoolStatistics::requested_bytes, -at(id).requested);
+  int64_t split_blocks = 0, split_bytes = 0;
+  const auto is_free = [&](BlockId neighbour) { return neighbour != kNoBlock && !at(neighbour).allocated; };
+  std::optional<FreeBlock> absorbed;
+  if (is_free(at(id).next)) {
+    absorbed = free_block(at(id).next);
+    --split_blocks;
+    split_bytes -= absorbed->bytes;
+    merge(id, absorbed->id);
+  }
+  if (is_free(at(id).previous)) {
+    if (absorbed) remove(*absorbed);
+    absorbed = free_block(at(id).previous);
+    --split_blocks;
+    split_bytes -= absorbed->bytes;
+    id = absorbed->id;
+    merge(id, at(id).next);
+  }
+  absorbed ? replace(*absorbed, free_block(id)) : insert(free_block(id));
+  if (at(id).is_split()) {
+    ++split_blocks;
+    split_bytes += at(id).bytes;
+  }
+  add(at(id), &PoolStatistics::split_blocks, split_blocks);
+  add(at(id), &PoolStatistics::split_bytes, split_bytes);
+}
+
+void CachingAllocator::empty_cache() {
+  std::erase_if(segments_, [this](const Segment& segment) {
+    const Block& block = at(segment.first);
+    if (block.allocated || block.is_split()) return false;
+    remove(free_block(segment.first));
+    add(block, &PoolStatistics::segments, -1);
+    add(block, &PoolStatistics::reserved_bytes, -segment.bytes);
+    unused_.push_back(segment.first);
+    return true;
+  });
+}
+
+BlockId CachingAllocator::new_block(const Block& block) {
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+    return static_cast<BlockId>(blocks_.size() - 1);
+  }
+  const BlockId id = unused_.back();
+  unused_.pop_back();
+  at(id) = block;
+  return id;
+}
+
+// Cuts what is behind the first `bytes` off, as a block of its own.
+BlockId CachingAllocator::split(BlockId id, int64_t bytes) {
+  const Block whole = at(id);
+  const BlockId rest = new_block({.address = whole.address + bytes,
+                                  .bytes = whole.bytes - bytes,
+                                  .pool = whole.pool,
+                                  .previous = id,
+                                  .next = whole.next});
+  if (whole.next != kNoBlock) at(whole.next).previous = rest;
+  at(id).next = rest;
+  at(id).bytes = bytes;
+  return rest;
+}
+
+// Makes the block behind `id` part of it.
+void CachingAllocator::merge(BlockId id, BlockId next) {
+  at(id).bytes += at(next).bytes;
+  at(id).next = at(next).next;
+  if (at(id).next != kNoBlock) at(at(id).next).previous = id;
+  unused_.push_back(next);
+}
+
+void CachingAllocator::insert(const FreeBlock& free) {
+  Pool& pool = pool_of(free);
+  pool.insert(std::lower_bound(pool.begin(), pool.end(), free), free);
+}
+
+void CachingAllocator::remove(const FreeBlock& free) {
+  Pool& pool = pool_of(free);
+  pool.erase(std::lower_bound(pool.begin(), pool.end(), free));
+}
+
+// Moves only what lies between the two places.
+void CachingAllocator::replace(const FreeBlock& old, const FreeBlock& now) {
+  Pool& pool = pool_of(old);
+  const auto from = std::lower_bound(pool.begin(), pool.end(), old);
+  if (now < old) {
+    const auto to = std::lower_bound(pool.begin(), from, now);
+    std::move_backward(to, from, from + 1);
+    *to = now;
+  } else {
+    const auto to = std::lower_bound(from + 1, pool.end(), now) - 1;
+    std::move(from + 1, to + 1, from);
+    *to = now;
+  }
+}
+
+void CachingAllocator::add(const Block& block, Statistic PoolStatistics::*statistic, int64_t change) {
+  PoolStatistics& pool = block.is_small() ? statistics_.small : statistics_.large;
+  (statistics_.all.*statistic).add(change);
+  (pool.*statistic).add(change);
+}
+
+int64_t CachingAllocator::largest_free(int64_t bytes, StreamId stream) const {
+  const auto pool = static_cast<size_t>(pool_number(bytes, stream));
+  return pool >= pools_.size() || pools_[pool].empty() ? 0 : pools_[pool].front().bytes;
+}
+
+std::vector<BlockId> CachingAllocator::allocated() const {
+  std::vector<BlockId> ids;
+  for (const Segment& segment : segments_)
+    for (BlockId id = segment.first; id != kNoBlock; id = block(id).next)
+      if (block(id).allocated) ids.push_back(id);
+  return ids;
+}
+
+std::vector<OwnerUse> CachingAllocator::uses() const {
+  std::map<OwnerId, OwnerUse> by_owner;
+  for (const BlockId id : allocated()) {
+    OwnerUse& use = by_owner[block(id).owner];
+    use = {block(id).owner, use.bytes + block(id).bytes, use.blocks + 1};
+  }
+  std::vector<OwnerUse> uses;
+  for (const auto& [owner, use] : by_owner) uses.push_back(use);
+  std::ranges::stable_sort(uses, std::greater(), &OwnerUse::bytes);
+  return uses;
+}
+
+void CachingAllocator::reset_peaks() {
+  for_each_statistic(statistics_, statistics_, [](Statistic& ours, const Statistic&) { ours.peak = ours.current; });
+}
+
+void CachingAllocator::raise_peaks(const MemoryStatistics& least) {
+  for_each_statistic(statistics_, least,
+                     [](Statistic& ours, const Statistic& other) { ours.peak = std::max(ours.peak, other.peak); });
+}
+
+void CachingAllocator::copy_layout(std::vector<Extent>& to) const {
+  to.clear();
+  for (const Segment& segment : segments_)
+    for (BlockId id = segment.first; id != kNoBlock; id = block(id).next) to.push_back(extent_of(block(id)));
+}
+
+bool CachingAllocator::has_layout(std::span<const Extent> layout) const {
+  if (layout.size() != blocks_.size() - unused_.size()) return false;
+  auto extent = layout.begin();
+  for (const Segment& segment : segments_)
+    for (BlockId id = segment.first; id != kNoBlock; id = block(id).next)
+      if (extent_of(block(id)) != *extent++) return false;
+  return true;
+}
+
+BlockId CachingAllocator::place(int64_t address, int64_t bytes, int64_t requested, OwnerId owner) {
+  const auto starts_behind = [](int64_t place, const Segment& segment) { return place < segment.address; };
+  BlockId id = std::prev(std::upper_bound(segments_.begin(), segments_.end(), address, starts_behind))->first;
+  while (at(id).address + at(id).bytes <= address) id = at(id).next;
+  RUN_ASSERT(!at(id).allocated && address + bytes <= at(id).address + at(id).bytes);
+  remove(free_block(id));
+  if (const int64_t before = address - at(id).address; before > 0) {
+    const BlockId behind = split(id, before);
+    insert(free_block(id));
+    id = behind;
+  }
+  if (at(id).bytes > bytes) insert(free_block(split(id, bytes)));
+  at(id).allocated = true;
+  at(id).requested = requested;
+  at(id).owner = owner;
+  return id;
+}
+
+void CachingAllocator::count(const MemoryStatistics& change) {
+  for_each_statistic(statistics_, change, [](Statistic& ours, const Statistic& more) {
+    ours.peak = std::max(ours.peak, ours.current + more.peak);
+    ours.current += more.current;
+    ours.total += more.total;
+  });
+}
+
+}  // namespace runner::backends::gpu
