@@ -97,6 +97,8 @@ class PlanBuilder {
       PlanStep& step = plan_.steps[g];
       for (const ValueId id : operands_[g]) step.operands.push_back(place_of(id));
       for (const ValueId id : groups[g].results) step.results.push_back(place_of(id));
+      step.operand_values = std::move(operands_[g]);
+      step.result_values = groups[g].results;
       step.scratch = storage.scratch[g];
       plan_.flops += step.flops;
       plan_.bytes += step.bytes;

@@ -20,6 +20,7 @@ struct PlanStep {
   Kernel kernel;
   std::vector<Place> operands;
   std::vector<Place> results;
+  std::vector<ValueId> operand_values, result_values;  // what lies there
   Place scratch;
   ValueId node = kNoValue;  // the last node of the group
   int64_t flops = 0;

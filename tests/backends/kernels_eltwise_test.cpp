@@ -171,16 +171,16 @@ TEST(Eltwise, IntegersWrapAround) {
 
 // ---- random groups -------------------------------------------------------------------------------------------------
 
-struct Case {
+struct GroupCase {
   EltwiseGroup group;
   std::vector<TestTensor> operands;
 };
 
 // A straight-line group over inputs of any strides; `compute` decides the dtypes in it.
-Case random_case(uint64_t seed, Compute compute) {
+GroupCase random_case(uint64_t seed, Compute compute) {
   std::mt19937_64 rng(seed);
   const auto pick = [&](auto values) { return values[rng() % values.size()]; };
-  Case c{
+  GroupCase c{
       .group =
           {.shape = Shape(pick(std::vector<std::vector<int64_t>>{
                {1}, {5}, {1000}, {4099}, {32, 10}, {7, 300}, {3, 2000}, {2, 3, 4, 5}, {1, 6, 1, 11}, {40, 1}, {0, 3}})),
@@ -254,7 +254,7 @@ Case random_case(uint64_t seed, Compute compute) {
 }
 
 // The same group with one kernel for each instruction and every intermediate result stored.
-std::vector<TestTensor> run_unfused(const Case& c) {
+std::vector<TestTensor> run_unfused(const GroupCase& c) {
   const EltwiseGroup& group = c.group;
   std::vector<TestTensor> values;
   const size_t first = group.inputs.size() + group.constants.size();
@@ -293,7 +293,7 @@ INSTANTIATE_TEST_SUITE_P(Computes, RandomGroups, ::testing::Values(Compute::kF32
 
 TEST_P(RandomGroups, FusedEqualsUnfusedBitForBit) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const Case c = random_case(seed, GetParam());
+    const GroupCase c = random_case(seed, GetParam());
     const auto fused = run_kernel(prepare_eltwise(c.group), c.operands, result_types(c.group));
     const auto unfused = run_unfused(c);
     for (size_t k = 0; k < fused.size(); ++k)
@@ -304,7 +304,7 @@ TEST_P(RandomGroups, FusedEqualsUnfusedBitForBit) {
 
 TEST_P(RandomGroups, AgreeWithTheReference) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    Case c = random_case(seed, GetParam());
+    GroupCase c = random_case(seed, GetParam());
     // One instruction: errors of longer groups grow without bound.
     c.group.code.resize(1);
     c.group.outputs = {static_cast<int16_t>(c.group.inputs.size() + c.group.constants.size())};
@@ -316,7 +316,7 @@ TEST_P(RandomGroups, AgreeWithTheReference) {
 
 TEST_P(RandomGroups, GiveTheSameBitsOnAnyIsaAndThreadCount) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    Case c = random_case(seed, GetParam());
+    GroupCase c = random_case(seed, GetParam());
     std::vector<TestTensor> first;
     EveryIsa isas;
     isas.run([&](Isa isa) {
@@ -383,7 +383,7 @@ TEST(Eltwise, AResultMayTakeTheBufferOfAnInput) {
 TEST_P(RandomGroups, GiveTheSameBitsInPlace) {
   int shared = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const Case c = random_case(seed, GetParam());
+    const GroupCase c = random_case(seed, GetParam());
     const auto types = result_types(c.group);
     const Kernel kernel = prepare_eltwise(c.group);
     const auto want = run_kernel(kernel, c.operands, types);

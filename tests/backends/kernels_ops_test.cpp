@@ -12,7 +12,7 @@
 namespace runner::backends {
 namespace {
 
-struct Case {
+struct KernelCase {
   Op op;
   std::vector<TensorType> operands;
   std::vector<int64_t> attrs;
@@ -21,18 +21,18 @@ struct Case {
   TensorType requested{};
 };
 
-TensorType result_type(const Case& c) {
+TensorType result_type(const KernelCase& c) {
   return row_of(c.op).infer({c.operands, c.attrs, c.requested});
 }
 
-std::string text(const Case& c) {
+std::string text(const KernelCase& c) {
   std::string result = fmt::format("{}", name_of(c.op));
   for (const TensorType& type : c.operands) result += " " + type.to_string();
   return result + fmt::format(" [{}]", fmt::join(c.attrs, ", "));
 }
 
 // Labels, ids and indices in range; everything else random.
-std::vector<TestTensor> operands_of(const Case& c) {
+std::vector<TestTensor> operands_of(const KernelCase& c) {
   std::vector<TestTensor> tensors;
   for (size_t k = 0; k < c.operands.size(); ++k) tensors.push_back(random_tensor(c.operands[k], k + 1, 2.0));
   const auto indices = [&](size_t k, int64_t size) {
@@ -62,7 +62,7 @@ std::vector<TestTensor> operands_of(const Case& c) {
   return tensors;
 }
 
-void check(const Case& c) {
+void check(const KernelCase& c) {
   const TensorType result = result_type(c);
   const KernelRequest request{c.op, c.operands, c.attrs, result};
   const std::vector<TestTensor> operands = operands_of(c);
@@ -278,7 +278,7 @@ TEST(KernelOps, DropoutMaskKeepsTheRightShare) {
 
 // ---- errors --------------------------------------------------------------------------------------------------------
 
-std::string error_of(const Case& c, const std::vector<TestTensor>& operands) {
+std::string error_of(const KernelCase& c, const std::vector<TestTensor>& operands) {
   const TensorType result = result_type(c);
   try {
     run_kernel(prepare_kernel({c.op, c.operands, c.attrs, result}), operands, std::span(&result, 1), 2);

@@ -1,0 +1,12 @@
+// The Plan of a Program whose operations are launched one by one.
+#pragma once
+
+#include "backends/plan/plan.h"
+
+namespace runner::backends::testing {
+
+inline Plan launched_plan(const Program& program) {
+  return build_plan(program, {.fusion = Fusion::kFlat});
+}
+
+}  // namespace runner::backends::testing
