@@ -6,6 +6,7 @@
 #include "schema/metric_names.h"
 #include "schema/recipe_build.h"
 #include "schema/suggest.h"
+#include "schema/tpu_boards.h"
 
 namespace runner::schema {
 namespace {
@@ -34,6 +35,7 @@ class Checker {
     check_kept_states();
     check_local_sgd();
     check_transfer_threads();
+    check_board();
   }
 
  private:
@@ -303,6 +305,20 @@ class Checker {
     if (settings_.integer("data.prefetch") == 0) refuse("data.prefetch: 0", "no batch is made ahead");
     if (settings_.is_true("data.stream"))
       refuse("data.stream: true", "the samples of a stream are read one after the other");
+  }
+
+  // A replica is a device of one host's board.
+  void check_board() {
+    const auto generation = settings_.text("tpu.generation");
+    const std::optional<int64_t> processes = settings_.integer("num_processes");
+    if (settings_.text("backend") != "tpu" || !generation || !processes) return;
+    const int devices = devices_on_board(*generation);
+    if (*processes <= devices) return;
+    const bool written = settings_.is_written("num_processes");
+    fault(ErrorId::kConflictingKeys, written ? "num_processes" : "tpu.generation",
+          fmt::format("num_processes is {}{}, but a board of TPU {} has {} devices", *processes,
+                      written ? "" : " unless written", *generation, devices),
+          fmt::format("take {} or fewer, or another tpu.generation", devices));
   }
 
   void check_warmup() {

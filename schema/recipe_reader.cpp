@@ -23,7 +23,7 @@ std::vector<Leaf> leaves_of(std::vector<Setting> settings, const Report& report)
   std::vector<Leaf> leaves;
   leaves.reserve(settings.size());
   for (Setting& s : settings) {
-    leaves.push_back({std::move(s.path), s.field, std::move(s.value), s.origin, report.mark(s.place)});
+    leaves.push_back({std::move(s.path), s.field, std::move(s.value), s.origin, report.mark(s.place), s.place});
   }
   return leaves;
 }
@@ -52,6 +52,7 @@ ReadResult read_source(int source, std::span<const std::string> overrides, Repor
   result.recipe = build_recipe(settings, result.folder);
   result.leaves = leaves_of(std::move(settings.values), report);
   result.sections = leaves_of(std::move(settings.sections), report);
+  result.texts = std::move(report);
   return result;
 }
 
@@ -61,13 +62,21 @@ const Leaf* ReadResult::find(std::string_view path) const {
   return find_leaf(leaves, path);
 }
 
-SourceMark ReadResult::mark_of(std::string_view path) const {
+Place ReadResult::place_of(std::string_view path) const {
   const Leaf* leaf = find(path);
   for (; leaf == nullptr && !path.empty(); leaf = find_leaf(sections, path)) {
     const size_t dot = path.rfind('.');
     path = path.substr(0, dot == std::string_view::npos ? 0 : dot);
   }
-  return leaf != nullptr ? leaf->mark : SourceMark{file, 1, 1};
+  return leaf != nullptr ? leaf->place : Place{};
+}
+
+SourceMark ReadResult::mark_of(std::string_view path) const {
+  return texts.mark(place_of(path));
+}
+
+Diagnostic ReadResult::fault(ErrorId id, std::string_view path, std::string_view message) const {
+  return texts.diagnostic(id, place_of(path), path, message);
 }
 
 const Field* ReadResult::field_of(std::string_view path) const {

@@ -24,6 +24,7 @@ struct Leaf {
   Value value;         // lengths as "10 steps", sizes in bytes, paths relative to the recipe's folder
   OriginKind origin;
   SourceMark mark;  // of the value; of a default: of the section that holds it
+  Place place;      // the same in the texts
 };
 
 struct ReadResult {
@@ -39,11 +40,14 @@ struct ReadResult {
   std::vector<Include> includes;  // in the order read; a file that is included twice is there twice
 
   std::vector<Leaf> sections;  // that exist, sorted by path; without values
+  Report texts;                // all that it was read from
 
   // Null if the field has no value.
   const Leaf* find(std::string_view path) const;
   // Where a value is written, for messages about it: its own mark, else that of the nearest section, else line 1.
   SourceMark mark_of(std::string_view path) const;
+  // What turns out to be wrong with a value when more is known than the recipe, there.
+  Diagnostic fault(ErrorId id, std::string_view path, std::string_view message) const;
   // The row of the field table that applies to a path, such as "optimizer.groups[0].lr": the one whose conditions hold,
   // else the first; null if there is no such field.
   const Field* field_of(std::string_view path) const;
@@ -51,6 +55,9 @@ struct ReadResult {
   bool holds(std::span<const Condition> conditions) const;
   // What the field would be if it were not written; null for nothing.
   Value default_of(const Field& field) const;
+
+ private:
+  Place place_of(std::string_view path) const;
 };
 
 // Reads and checks a recipe.  Throws RecipeError with every fault, unreadable files included.

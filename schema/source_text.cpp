@@ -90,11 +90,16 @@ SourceMark Report::mark(const Place& place) const {
   return {source(place.source).name(), place.line, place.column};
 }
 
-void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
-                 std::string_view hint) {
+Diagnostic Report::diagnostic(ErrorId id, const Place& place, std::string_view key, std::string_view message,
+                              std::string_view hint) const {
   const std::string line = showable(source(place.source).line(place.line));
   const int width = std::clamp(place.width, 1, std::max(1, count_characters(line) - place.column + 1));
-  found_.push_back({place, {id, mark(place), width, showable(key), showable(message), showable(hint), line}});
+  return {id, mark(place), width, showable(key), showable(message), showable(hint), line};
+}
+
+void Report::add(ErrorId id, const Place& place, std::string_view key, std::string_view message,
+                 std::string_view hint) {
+  found_.push_back({place, diagnostic(id, place, key, message, hint)});
 }
 
 std::vector<Diagnostic> Report::take() {

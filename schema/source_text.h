@@ -65,7 +65,9 @@ class Report {
   int source_count() const { return static_cast<int>(sources_.size()); }
   SourceMark mark(const Place& place) const;
 
-  // Texts may hold bytes of the recipe: what cannot be shown is replaced.
+  // A fault with its line.  Texts may hold bytes of the recipe: what cannot be shown is replaced.
+  Diagnostic diagnostic(ErrorId id, const Place& place, std::string_view key, std::string_view message,
+                        std::string_view hint = "") const;
   void add(ErrorId id, const Place& place, std::string_view key, std::string_view message, std::string_view hint = "");
   bool empty() const { return found_.empty(); }
   // All faults, by source, line and column; faults at one place stay in the order they were found.

@@ -29,7 +29,6 @@ struct GenerationRow {
   double link_rate;        // bytes a second over a link to the next chip, one way
   double host_rate;        // bytes a second from the host
   int devices_per_chip;
-  int devices_on_board;     // replicas that one host's board takes at most: 8 on a v3-8
   double efficiency;        // roofline over measured time of training steps
   std::string_view origin;  // of the efficiency
 

@@ -1,5 +1,6 @@
 #include "runner/cli/commands/commands.h"
-#include "runner/cli/recipe_faults.h"
+#include "runner/cli/hook_faults.h"
+#include "runner/lua/hook_file.h"
 #include "runner/report/error_text.h"
 #include "schema/recipe_warnings.h"
 
@@ -7,9 +8,7 @@ namespace runner::cli {
 
 int check(const Options& options, report::Output& out) {
   const schema::ReadResult recipe = schema::read_recipe(options.recipe, options.overrides);
-  std::vector<schema::Diagnostic> faults = hook_faults(recipe);
-  for (schema::Diagnostic& fault : device_faults(recipe)) faults.push_back(std::move(fault));
-  if (!faults.empty()) throw schema::RecipeError(std::move(faults));
+  usable_hooks(recipe, lua::hooks_maker())(recipe.recipe);
   for (const std::string& text : schema::recipe_warnings(recipe)) {
     out.talk(report::warning_text(text, out.talk_color()));
   }

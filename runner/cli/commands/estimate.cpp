@@ -3,6 +3,7 @@
 #include <array>
 
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
 #include "runner/train/loop/session.h"
 #include "schema/recipe_reader.h"
@@ -31,7 +32,7 @@ train::MemoryEstimate estimate_in(const schema::Recipe& recipe, schema::Precisio
 int estimate(const Options& options, report::Output& out) {
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
   const schema::Recipe& recipe = read.recipe;
-  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(recipe);
+  const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(recipe);
   const train::Session session(recipe, hooks.get());
   std::vector<report::PrecisionEstimate> estimates;
   for (const Choice& choice : kChoices) {

@@ -3,8 +3,8 @@
 
 #include "runner/cli/access.h"
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/hook_faults.h"
 #include "runner/cli/interrupt.h"
-#include "runner/cli/recipe_faults.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/recorded_sources.h"
 #include "runner/cli/replica.h"
@@ -174,7 +174,7 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
        .fork = beginning.fork,
        .longer = beginning.longer,
        .may_begin_again = beginning.may_begin_again,
-       .make_hooks = lua::hooks_maker(beginning.hook),
+       .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(beginning.hook)),
        .observer = observer,
        .summary = report::run_document,
        .metrics_document = report::xla::metrics_document,
@@ -227,7 +227,6 @@ train::RunResult train_with_restarts(Attempt attempt, const Options& options, tr
 }
 
 int run_and_report(Attempt attempt, const Options& options, report::Output& out) {
-  check_device(attempt.recipe);
   train::RunResult result;
   {
     Interrupt interrupt(out.live());

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "runner/cli/commands/commands.h"
-#include "runner/cli/recipe_faults.h"
+#include "runner/cli/hook_faults.h"
 #include "runner/data/order.h"
 #include "runner/lua/hook_file.h"
 #include "runner/report/error_text.h"
@@ -62,8 +62,7 @@ std::optional<train::RunForecast> forecast_of(const train::Session& session) {
 int plan(const Options& options, report::Output& out) {
   check_options(options);
   const schema::ReadResult read = schema::read_recipe(options.recipe, options.overrides);
-  check_device(read);
-  const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(read.recipe);
+  const std::unique_ptr<train::Hooks> hooks = usable_hooks(read, lua::hooks_maker())(read.recipe);
   // Before what takes memory by the sample: data in parts, an order.
   const int64_t known = data::known_samples(read.recipe.data).value_or(0);
   if (known > 0 && options.batches) epochs_to_print(options, data::DataPlan(data::train_plan(read.recipe, known)));

@@ -1,6 +1,7 @@
 #include "runner/train/states/verify_resume.h"
 
 #include "runner/cli/commands/commands.h"
+#include "runner/cli/hook_faults.h"
 #include "runner/cli/recipe_record.h"
 #include "runner/cli/replica.h"
 #include "runner/cli/scratch_folder.h"
@@ -24,7 +25,7 @@ int verify_resume(const Options& options, report::Output& out) {
       .params = params_of(recipe),
       .folder = folder.path(),
       .kills = options.kills,
-      .make_hooks = lua::hooks_maker(),
+      .make_hooks = usable_hooks(recipe, lua::hooks_maker()),
       .job = std::move(job),
       .follow = follower({}),
       .summary = report::run_document,

@@ -43,7 +43,6 @@ constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::M
 
 backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
   const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
-  if (const auto fault = board_fault(recipe)) fail(ErrorKind::kRecipe, "{}", *fault);
   return {.machine = {.generation = generation_of(recipe),
                       .replicas = static_cast<int>(recipe.num_processes),
                       .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},

@@ -1,7 +1,5 @@
 #include "runner/train/step/tpu_rules.h"
 
-#include <fmt/format.h>
-
 namespace runner::train {
 
 using backends::tpu::DeviceTypes;
@@ -21,16 +19,6 @@ DeviceTypes device_types_of(const schema::Recipe& recipe) {
   if (recipe.mixed_precision == schema::Precision::kBf16)
     return recipe.downcast_bf16 ? backends::tpu::kDowncastBf16Types : backends::tpu::kBf16Types;
   return dialect_of(recipe) == Dialect::kXla17 ? DeviceTypes{.f64 = backends::DType::kF32} : backends::tpu::kFullTypes;
-}
-
-std::optional<std::string> board_fault(const schema::Recipe& recipe) {
-  if (recipe.backend != schema::Backend::kTpu) return std::nullopt;
-  const backends::tpu::GenerationRow& row = backends::tpu::row_of(generation_of(recipe));
-  if (recipe.num_processes <= row.devices_on_board) return std::nullopt;
-  return fmt::format(
-      "num_processes is {} (8 unless written), but a board of TPU {} has {} devices; take no more, or another "
-      "tpu.generation",
-      recipe.num_processes, row.name, row.devices_on_board);
 }
 
 backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe) {

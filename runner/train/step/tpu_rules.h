@@ -1,9 +1,5 @@
-// What a recipe says of the emulated TPU: whether there is such a board, the types of its numbers, and which of them
-// decide what recompiles.
+// What a recipe says of the emulated TPU: the types of its numbers, and which of them decide what recompiles.
 #pragma once
-
-#include <optional>
-#include <string>
 
 #include "backends/tpu/dialect.h"
 #include "backends/tpu/generation.h"
@@ -14,8 +10,6 @@ namespace runner::train {
 backends::tpu::Generation generation_of(const schema::Recipe& recipe);
 backends::tpu::Dialect dialect_of(const schema::Recipe& recipe);
 backends::tpu::DeviceTypes device_types_of(const schema::Recipe& recipe);
-// Why no board has as many devices as it has replicas; none: one has, or it is for another backend.
-std::optional<std::string> board_fault(const schema::Recipe& recipe);
 backends::tpu::ScalarRules scalar_rules_of(const schema::Recipe& recipe);
 
 }  // namespace runner::train
