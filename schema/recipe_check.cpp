@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/field_value.h"
 #include "schema/field_words.h"
 #include "schema/metric_names.h"
 #include "schema/recipe_build.h"
@@ -36,6 +37,8 @@ class Checker {
     check_local_sgd();
     check_transfer_threads();
     check_board();
+    check_loader_queue();
+    check_matmul_precision();
   }
 
  private:
@@ -319,6 +322,33 @@ class Checker {
           fmt::format("num_processes is {}{}, but a board of TPU {} has {} devices", *processes,
                       written ? "" : " unless written", *generation, devices),
           fmt::format("take {} or fewer, or another tpu.generation", devices));
+  }
+
+  bool changes_default(std::string_view path) const {
+    const Setting* setting = settings_.find(path);
+    return setting != nullptr && setting->origin != OriginKind::kDefault &&
+           read_default(*setting->field, setting->field->defaults.back()) != setting->value;
+  }
+
+  void check_loader_queue() {
+    constexpr std::string_view kQueue = "tpu.loader_prefetch_size";
+    if (settings_.text("backend") != "tpu" || settings_.integer("data.prefetch") != 0 || !changes_default(kQueue))
+      return;
+    fault(ErrorId::kIgnoredOption, kQueue, fmt::format("{} is ignored with data.prefetch: 0", kQueue),
+          fmt::format("remove {}, or data.prefetch: 0", kQueue));
+  }
+
+  // One pass has all digits of bf16 and fp16; a hook's f64 stays f32 with downcast_bf16, and so does what it computes
+  // outside autocast.
+  void check_matmul_precision() {
+    constexpr std::string_view kPrecision = "tpu.matmul_precision";
+    const auto mixed = settings_.text("mixed_precision");
+    if (settings_.text("backend") != "tpu" || !mixed || *mixed == "no" || !changes_default(kPrecision)) return;
+    if (has("hooks") && (*mixed == "fp16" || settings_.is_true("downcast_bf16"))) return;
+    fault(
+        ErrorId::kIgnoredOption, kPrecision,
+        fmt::format("{} is ignored with mixed_precision: {}, whose products are exact in one pass", kPrecision, *mixed),
+        fmt::format("remove {}, or mixed_precision", kPrecision));
   }
 
   void check_warmup() {

@@ -54,8 +54,9 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const bool larger = field.on_resume == OnResume::kLarger;
     d.message = fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
                             text_of(was), text_of(is));
-    d.hint = fmt::format("start a new run instead: runner exec RECIPE {}={}", path,
-                         is != nullptr ? display_text(is->value) : "null");
+    d.hint =
+        fmt::format("`runner fork RUN {0}={1}` goes on from its state in a run of its own, runner exec begins anew",
+                    path, is != nullptr ? display_text(is->value) : "null");
   }
   return diagnostics;
 }

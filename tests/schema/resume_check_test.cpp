@@ -22,7 +22,8 @@ std::string refused(const std::vector<std::string>& overrides) {
 TEST(ResumeCheck, WhatMayChange) {
   EXPECT_EQ(refused({}), "");
   EXPECT_EQ(refused({"log.every=1 step", "checkpoint.every=1 epoch", "checkpoint.keep_last=2",
-                     "checkpoint.keep_best={metric: eval/loss}", "train.epochs=4", "num_processes=1", "backend=cpu"}),
+                     "checkpoint.keep_best={metric: eval/loss}", "train.epochs=4", "num_processes=1", "backend=cpu",
+                     "tpu.host_to_device_transfer_threads=4"}),
             "");
   // Where the data are found; what they are, a fingerprint holds.
   EXPECT_EQ(refused({"data.train.path=moved/d.csv", "model.init_from=w.safetensors"}), "");
@@ -51,22 +52,26 @@ TEST(ResumeCheck, AnotherBackend) {
 }
 
 TEST(ResumeCheck, WhatMayNot) {
-  EXPECT_EQ(refused({"optimizer.lr=0.5", "seed=1"}),
-            "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 [resume-change]\n"
-            "hint: start a new run instead: runner exec RECIPE optimizer.lr=0.5\n"
-            "command line:2:6: error: seed cannot change when a run is resumed: 0 -> 1 [resume-change]\n"
-            "hint: start a new run instead: runner exec RECIPE seed=1\n");
-  EXPECT_EQ(refused({"train.epochs=2"}),
-            "command line:1:14: error: train.epochs can only grow when a run is resumed: 3 -> 2 [resume-change]\n"
-            "hint: start a new run instead: runner exec RECIPE train.epochs=2\n");
+  EXPECT_EQ(
+      refused({"optimizer.lr=0.5", "seed=1"}),
+      "command line:1:14: error: optimizer.lr cannot change when a run is resumed: 0.001 -> 0.5 [resume-change]\n"
+      "hint: `runner fork RUN optimizer.lr=0.5` goes on from its state in a run of its own, runner exec begins anew\n"
+      "command line:2:6: error: seed cannot change when a run is resumed: 0 -> 1 [resume-change]\n"
+      "hint: `runner fork RUN seed=1` goes on from its state in a run of its own, runner exec begins anew\n");
+  EXPECT_EQ(
+      refused({"train.epochs=2"}),
+      "command line:1:14: error: train.epochs can only grow when a run is resumed: 3 -> 2 [resume-change]\n"
+      "hint: `runner fork RUN train.epochs=2` goes on from its state in a run of its own, runner exec begins anew\n");
   EXPECT_EQ(refused({"train.clip_grad_norm=1"}),
             "command line:1:22: error: train.clip_grad_norm cannot change when a run is resumed: not set -> 1 "
             "[resume-change]\n"
-            "hint: start a new run instead: runner exec RECIPE train.clip_grad_norm=1\n");
-  EXPECT_EQ(refused({"train.steps=10"}),  // which takes train.epochs back
-            "command line:1:13: error: train.steps can only grow when a run is resumed: not set -> 10 [resume-change]\n"
-            "hint: start a new run instead: runner exec RECIPE train.steps=10\n");
-  EXPECT_NE(refused({"data.split=null", "eval.every=null"}).find("runner exec RECIPE data.split.eval=null\n"),
+            "hint: `runner fork RUN train.clip_grad_norm=1` goes on from its state in a run of its own, runner exec "
+            "begins anew\n");
+  EXPECT_EQ(
+      refused({"train.steps=10"}),  // which takes train.epochs back
+      "command line:1:13: error: train.steps can only grow when a run is resumed: not set -> 10 [resume-change]\n"
+      "hint: `runner fork RUN train.steps=10` goes on from its state in a run of its own, runner exec begins anew\n");
+  EXPECT_NE(refused({"data.split=null", "eval.every=null"}).find("`runner fork RUN data.split.eval=null`"),
             std::string::npos);
   EXPECT_NE(refused({"data.train.label=x"}), "");
 }
