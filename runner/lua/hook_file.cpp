@@ -316,24 +316,25 @@ class LuaHooks : public train::Hooks {
   // A call of a step that may be replayed: what would be another value in the next one is refused.
   class ReplayedCall {
    public:
-    explicit ReplayedCall(LuaHooks& hooks) : hooks_(hooks), drawn_(hooks.runtime_.random_draws()) {
+    explicit ReplayedCall(LuaHooks& hooks) : hooks_(hooks) {
       hooks_.accelerator_.is_replayed = hooks_.traces_once();
+      if (hooks_.traces_once()) hooks_.runtime_.set_random_source(refuse_random);
     }
-    ~ReplayedCall() { hooks_.accelerator_.is_replayed = false; }
+    ~ReplayedCall() {
+      hooks_.accelerator_.is_replayed = false;
+      hooks_.runtime_.set_random_source({});
+    }
     ReplayedCall(const ReplayedCall&) = delete;
     ReplayedCall& operator=(const ReplayedCall&) = delete;
 
-    // Random tensors draw once, and are drawn again.
-    void check() const {
-      const uint64_t own = hooks_.recording_.has_streams();
-      RUN_CHECK(!hooks_.accelerator_.is_replayed || hooks_.runtime_.random_draws() == drawn_ + own, ErrorKind::kRun,
-                "math.random in a step that is traced once (tpu.trace_once): the steps behind it would go on with the "
-                "same numbers; use nn.rand, or leave tpu.trace_once out");
+   private:
+    [[noreturn]] static uint64_t refuse_random() {
+      fail(ErrorKind::kRun,
+           "math.random in a step that is traced once (tpu.trace_once): the steps behind it would go on with the same "
+           "numbers; use nn.rand, or leave tpu.trace_once out");
     }
 
-   private:
     LuaHooks& hooks_;
-    const uint64_t drawn_;
   };
 
   std::function<std::vector<double>(Value)> reader_of(const StepInputs& inputs) const {
@@ -350,7 +351,6 @@ class LuaHooks : public train::Hooks {
     recording_.set_precision();
     const ReplayedCall call(*this);
     call_step("training_step", inputs);
-    call.check();
     return take_losses(runtime_.state(), inputs);
   }
 
@@ -359,7 +359,6 @@ class LuaHooks : public train::Hooks {
     recording_.set_precision();
     const ReplayedCall call(*this);
     call_step("evaluation_step", inputs);
-    call.check();
     return take_predictions(runtime_.state(), inputs);
   }
 
