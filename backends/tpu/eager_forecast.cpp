@@ -4,27 +4,64 @@
 
 #include <fmt/format.h>
 
+#include "backends/graph/batch_growth.h"
 #include "backends/graph/passes/passes.h"
 #include "backends/graph/print.h"
 #include "backends/plan/fusion.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_ops.h"
+#include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
 
 namespace runner::backends::tpu {
 namespace {
 
+// Every number is an input.
+EagerStep step_of(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware) {
+  const auto scalars = std::ranges::count(graph.program->inputs(), InputKind::kScalar, &Input::kind);
+  return eager_step(graph, BakedNumbers(static_cast<size_t>(scalars)), state_tensors, hardware);
+}
+
+// The operation at which most is used.
+size_t fullest_of(const EagerMemory& memory) {
+  size_t fullest = 0;
+  for (size_t i = 1; i < memory.moments.size(); ++i)
+    if (memory.used(i) > memory.used(fullest)) fullest = i;
+  return fullest;
+}
+
+int64_t used_in_bf16(const GraphIdentity& graph, const StateTensors& state_tensors, Hardware hardware) {
+  hardware.types = kBf16Types;
+  const EagerMemory memory = step_of(graph, state_tensors, hardware).memory;
+  return memory.used(fullest_of(memory));
+}
+
+// As one graph it may fit, which another graph of the window need not.
+std::string advice_for(const EagerStep& step, const GraphForecast& traced, const GraphIdentity& graph,
+                       const StateTensors& state_tensors, const Hardware& hardware) {
+  const EagerMemory& memory = step.memory;
+  if (traced.exhausted.empty())
+    return fmt::format("leave out tpu.eager: traced, this is one graph, which takes {}",
+                       size_text(traced.prediction.hbm_bytes - memory.reserved));
+  const size_t fullest = fullest_of(memory);
+  const EagerMoment& moment = memory.moments[fullest];
+  const bool is_narrow = hardware.types.f32 != DType::kF32;
+  const Advice advice =
+      change_of({.excess = memory.used(fullest) - memory.usable,
+                 .batch = batch_size_of(step.tensors),
+                 .with_batch = moment.with_batch + memory.prefetched,
+                 .with_model = moment.padded - moment.with_batch,
+                 .saved_by_bf16 = is_narrow ? 0 : memory.used(fullest) - used_in_bf16(graph, state_tensors, hardware)});
+  return fmt::format("{} (saves about {}); as one graph, without tpu.eager, it takes too much, too", advice.text,
+                     size_text(advice.saving));
+}
+
 // The words of PyTorch/XLA where a buffer cannot be had as the program runs.
-std::string exhausted_text(const EagerStep& step, size_t op, const GraphForecast& traced) {
+std::string exhausted_text(const EagerStep& step, size_t op, const std::string& advice) {
   const EagerMemory& memory = step.memory;
   const ValueId node = step.cuts[op].node;
   const int64_t result = memory.moments[op].result, free = memory.usable - memory.used(op) + result;
   const SourceMark& line = step.tensors.mark_of(node);
-  const std::string advice =
-      traced.exhausted.empty()
-          ? fmt::format("leave out tpu.eager: traced, this is one graph, which takes {}",
-                        size_text(traced.prediction.hbm_bytes - memory.reserved))
-          : "make data.batch_size smaller; as one graph, without tpu.eager, it takes too much, too";
   return fmt::format(
       "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate {}. That was not possible. There are "
       "{} free.; (0x0x0_HBM0)\n\nThe operation is \"{}\"{}; beside its result {} of tensors are live then, {} of "
@@ -53,19 +90,14 @@ GraphPrediction prediction_of(const EagerStep& step, const Hardware& hardware) {
   return prediction;
 }
 
-// Every number is an input.
-EagerStep step_of(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware) {
-  const auto scalars = std::ranges::count(graph.program->inputs(), InputKind::kScalar, &Input::kind);
-  return eager_step(graph, BakedNumbers(static_cast<size_t>(scalars)), state_tensors, hardware);
-}
-
 }  // namespace
 
 GraphForecast eager_forecast(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware) {
   GraphForecast forecast = LoweredGraph(graph, state_tensors).forecast(hardware);
   const EagerStep step = step_of(graph, state_tensors, hardware);
   const std::optional<size_t> beyond = first_beyond_memory(step);
-  forecast.exhausted = beyond ? exhausted_text(step, *beyond, forecast) : "";
+  const auto advice = [&] { return advice_for(step, forecast, graph, state_tensors, hardware); };
+  forecast.exhausted = beyond ? exhausted_text(step, *beyond, advice()) : "";
   forecast.prediction = prediction_of(step, hardware);
   return forecast;
 }
@@ -78,7 +110,9 @@ GraphForecast check_eager_memory(const GraphIdentity& graph, const StateTensors&
   GraphForecast traced = lowered.forecast(hardware);
   const std::optional<size_t> beyond = first_beyond_memory(step);
   if (!beyond) return traced;
-  OutOfMemory error(exhausted_text(step, *beyond, traced), step.memory.used(*beyond), step.memory.usable);
+  const std::string advice = advice_for(step, traced, graph, state_tensors, hardware);
+  OutOfMemory error(exhausted_text(step, *beyond, advice), step.memory.used(fullest_of(step.memory)),
+                    step.memory.usable);
   error.locate(step.tensors.mark_of(step.cuts[*beyond].node));
   throw error;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/graph/batch_growth.h"
 #include "backends/tpu/hbm.h"
 
 namespace runner::backends::tpu {
@@ -10,7 +11,11 @@ namespace {
 class Walk {
  public:
   Walk(const Program& tensors, const std::vector<CutOp>& ops, const DeviceTypes& types)
-      : tensors_(tensors), ops_(ops), types_(types), dies_at_(static_cast<size_t>(tensors.size()), -1) {}
+      : tensors_(tensors),
+        ops_(ops),
+        types_(types),
+        grows_(grows_with_batch(tensors)),
+        dies_at_(static_cast<size_t>(tensors.size()), -1) {}
 
   std::vector<EagerMoment> run() {
     find_ends();
@@ -33,7 +38,9 @@ class Walk {
 
  private:
   void add(EagerMoment& moment, ValueId id, int64_t sign) const {
-    moment.padded += sign * bytes_of(id);
+    const int64_t bytes = sign * bytes_of(id);
+    moment.padded += bytes;
+    if (grows_[static_cast<size_t>(id)]) moment.with_batch += bytes;
     moment.unpadded += sign * static_cast<int64_t>(types_.of(tensors_.type(id)).bytes());
   }
 
@@ -68,6 +75,7 @@ class Walk {
   const Program& tensors_;
   const std::vector<CutOp>& ops_;
   const DeviceTypes types_;
+  const std::vector<char> grows_;            // by value: with the batch
   std::vector<int> dies_at_;                 // by value: the last operation that reads or makes it
   std::vector<std::vector<ValueId>> dying_;  // by operation
 };

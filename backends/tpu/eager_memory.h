@@ -15,6 +15,7 @@ namespace runner::backends::tpu {
 struct EagerMoment {
   int64_t result = 0;                // padded bytes of what the operation computes
   int64_t unpadded = 0, padded = 0;  // of the tensors while it runs, its result included
+  int64_t with_batch = 0;            // of the padded: as it grows with the batch
 };
 
 struct EagerMemory {

@@ -1,7 +1,6 @@
 #include "backends/tpu/hbm_advice.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -38,40 +37,64 @@ Advice swap_axes(const DeviceProgram& device, const HbmPlan& plan) {
   return best;
 }
 
-Advice halve_batch(const DeviceProgram& device, const HbmPlan& plan) {
-  const std::optional<int64_t> batch = batch_size_of(device.program);
-  if (!batch || *batch < 2) return {};
-  const std::vector<char> grows = grows_with_batch(device.program);
-  int64_t bytes = plan.prefetched;
-  for (const HbmBuffer& buffer : largest_at_peak(plan, plan.buffers.size()))
-    if (grows[static_cast<size_t>(buffer.tensor.value)]) bytes += buffer.padded();
-  return {fmt::format("halve the batch size, {} to {}", *batch, *batch / 2), bytes / 2};
+Advice halve_batch(const Shortage& shortage) {
+  const int64_t batch = shortage.batch.value_or(1);
+  if (batch < 2) return {};
+  return {fmt::format("halve the batch size, {} to {}", batch, batch / 2), shortage.with_batch / 2};
 }
 
-Advice use_bf16(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
-  if (device.types.f32 != DType::kF32) return {};
+// Halved as often as it needs.
+Advice shrink_batch(const Shortage& shortage) {
+  const int64_t batch = shortage.batch.value_or(1);
+  int64_t now = batch;
+  const auto saving = [&] { return shortage.with_batch - shortage.with_batch / batch * now; };
+  while (now > 1 && saving() < shortage.excess) now /= 2;
+  return {fmt::format("a batch size of {} for {}", now, batch), saving()};
+}
+
+Advice shrink_model(const Shortage& shortage) {
+  if (shortage.with_model == 0) return {};
+  const int64_t left = std::max<int64_t>(shortage.with_model - shortage.excess, 0);
+  const int64_t percent = std::max<int64_t>(100 * left / shortage.with_model, 1);
+  return {fmt::format("a model of {}% of the size: its weights, and what grows with them, take {}", percent,
+                      size_text(shortage.with_model)),
+          shortage.with_model * (100 - percent) / 100};
+}
+
+int64_t saved_by_bf16(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
+  if (device.types.f32 != DType::kF32) return 0;
   const DeviceProgram narrow{device.program, device.groups, device.inputs, kBf16Types};
-  return {"mixed_precision: bf16", plan.used() - plan_hbm(narrow, options).used()};
+  return plan.used() - plan_hbm(narrow, options).used();
 }
 
-// To half of its states.
-Advice shrink_model(const DeviceProgram& device, const HbmPlan& plan) {
-  int64_t states = 0;
-  for (const HbmBuffer& buffer : plan.buffers)
-    for (const Input& input : device.program.inputs())
-      if (input.kind == InputKind::kState && input.value == buffer.tensor.value) states += buffer.padded();
-  return {fmt::format("a model of half the size: its weights and optimizer state alone take {}", size_text(states)),
-          states / 2};
+Shortage shortage_of(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
+  const std::vector<char> grows = grows_with_batch(device.program);
+  Shortage shortage{.excess = plan.used() - plan.usable(),
+                    .batch = batch_size_of(device.program),
+                    .with_batch = plan.prefetched,
+                    .saved_by_bf16 = saved_by_bf16(device, options, plan)};
+  for (const HbmBuffer& buffer : largest_at_peak(plan, plan.buffers.size()))
+    (grows[static_cast<size_t>(buffer.tensor.value)] ? shortage.with_batch : shortage.with_model) += buffer.padded();
+  return shortage;
 }
 
 }  // namespace
 
+Advice change_of(const Shortage& shortage) {
+  Advice all[] = {halve_batch(shortage),
+                  {"mixed_precision: bf16", shortage.saved_by_bf16},
+                  shrink_batch(shortage),
+                  shrink_model(shortage)};
+  for (Advice& advice : all) advice.suffices = advice.saving >= shortage.excess && advice.saving > 0;
+  Advice best = first_that_suffices(all);
+  if (!best.suffices) best.text += ", which alone is not enough";
+  return best;
+}
+
 Advice first_thing_to_change(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
-  Advice all[] = {swap_axes(device, plan), halve_batch(device, plan), use_bf16(device, options, plan),
-                  shrink_model(device, plan)};
-  const int64_t excess = plan.used() - plan.usable();
-  for (Advice& advice : all) advice.suffices = advice.saving >= excess && advice.saving > 0;
-  return first_that_suffices(all);
+  const Shortage shortage = shortage_of(device, options, plan);
+  const Advice swapped = swap_axes(device, plan);
+  return swapped.saving > 0 && swapped.saving >= shortage.excess ? swapped : change_of(shortage);
 }
 
 std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmPlan& plan) {

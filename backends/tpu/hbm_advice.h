@@ -1,6 +1,8 @@
 // What to change where memory is short or wasted, with the bytes that it saves.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +12,19 @@
 
 namespace runner::backends::tpu {
 
-// The change that costs least among those after which the Program fits; the one that saves most if none suffices.  In
-// order: swap the axes of the tensor with most padding, halve the batch, mixed_precision bf16, a smaller model.
+// What is used beyond what there is, and what of it a change would take away, in bytes.
+struct Shortage {
+  int64_t excess = 0;
+  std::optional<int64_t> batch = {};       // samples; none: there is no batch
+  int64_t with_batch = 0, with_model = 0;  // of what is used: as it grows with the one or the other
+  int64_t saved_by_bf16 = 0;
+};
+
+// The change that costs least among those that suffice; if none does, the one that saves most, and that it is not
+// enough.  In order: halve the batch, mixed_precision bf16, a smaller batch, a smaller model.
+Advice change_of(const Shortage& shortage);
+
+// The same of a Program.  Before all others: swap the axes of the tensor with most padding.
 Advice first_thing_to_change(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan);
 
 struct PaddingFault {

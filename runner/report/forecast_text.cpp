@@ -24,11 +24,13 @@ std::string forecast_text(const train::RunForecast& forecast, backends::tpu::Gen
                {"PREDICTED", Align::kRight}});
   for (const train::NamedForecast& each : forecast.graphs) {
     const backends::tpu::GraphPrediction& graph = each.graph.prediction;
-    const Color fits = each.graph.exhausted.empty() ? Color::kNone : Color::kRed;
+    const bool fits = each.graph.exhausted.empty();
+    const int64_t beyond = graph.hbm_bytes - row.hbm_bytes;
     table.add({each.name,
                bytes_text(graph.unpadded_bytes),
                bytes_text(graph.padded_bytes),
-               {bytes_text(graph.hbm_bytes), fits},
+               {bytes_text(graph.hbm_bytes) + (fits ? "" : fmt::format(", {} too much", bytes_text(beyond))),
+                fits ? Color::kNone : Color::kRed},
                bytes_text(row.hbm_bytes),
                predicted_text(graph.least_seconds, graph.most_seconds)});
   }
@@ -57,13 +59,30 @@ json::Value forecast_json(const train::RunForecast& forecast, backends::tpu::Gen
                       {"unknown", json::or_null(forecast.unknown)}};
 }
 
+namespace {
+
+// The whole error of the graph that lacks most memory, and the names of the others that lack some.
+std::vector<std::string> exhausted_texts(const train::RunForecast& forecast) {
+  std::vector<const train::NamedForecast*> beyond;
+  for (const train::NamedForecast& each : forecast.graphs)
+    if (!each.graph.exhausted.empty()) beyond.push_back(&each);
+  const auto bytes = [](const train::NamedForecast* each) { return each->graph.prediction.hbm_bytes; };
+  const auto worst = std::ranges::max_element(beyond, {}, bytes);
+  std::vector<std::string> texts;
+  for (const train::NamedForecast* each : beyond)
+    if (each != *worst) texts.push_back(fmt::format("{} does not fit, either", each->name));
+  if (!beyond.empty()) texts.push_back(fmt::format("{}: {}", (*worst)->name, (*worst)->graph.exhausted));
+  return texts;
+}
+
+}  // namespace
+
 std::vector<std::string> forecast_warnings(const train::RunForecast& forecast) {
   std::vector<std::string> warnings;
   for (const train::NamedForecast& each : forecast.graphs)
     for (const std::string& text : each.graph.padding)
       if (std::ranges::find(warnings, text) == warnings.end()) warnings.push_back(text);
-  for (const train::NamedForecast& each : forecast.graphs)
-    if (!each.graph.exhausted.empty()) warnings.push_back(fmt::format("{}: {}", each.name, each.graph.exhausted));
+  for (std::string& text : exhausted_texts(forecast)) warnings.push_back(std::move(text));
   return warnings;
 }
 

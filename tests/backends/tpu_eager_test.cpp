@@ -275,6 +275,29 @@ TEST_F(EagerTpu, ABudgetCountsOperations) {
   }
 }
 
+// A state and what is computed of it: the batch of a MiB is not what is too large.
+TEST_F(EagerTpu, WeightsBeyondTheMemoryAreNotBlamedOnTheBatch) {
+  const auto advice_in = [&](int64_t rows, tpu::DeviceTypes types) {
+    Program program;
+    const Value w{&program, program.input(InputKind::kState, "w", {DType::kF32, Shape{rows, 32768}})};
+    const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{8, 32768}})};
+    program.output("w", ops::mul(ops::add(w, w), 3.0).id, 0);
+    program.output("sum", ops::sum(ops::exp(w)).id);
+    program.output("batch", ops::sum(x).id);
+    make({.hardware = {.machine = {.generation = tpu::Generation::kV2}, .types = types}});
+    device_->set_state_tensors({{{"w", {DType::kF32, Shape{rows, 32768}}}}});
+    const std::string text = device_->forecast(program).exhausted;
+    return text.substr(text.rfind("First thing"));
+  };
+  // Three times 4.5 GiB in f32, of 7.48; three times 6 GiB in bf16, of which 7.48 are 41.5 %.
+  EXPECT_EQ(advice_in(36864, tpu::kFullTypes),
+            "First thing to change: mixed_precision: bf16 (saves about 6.75G); as one graph, without tpu.eager, it "
+            "takes too much, too");
+  EXPECT_EQ(advice_in(98304, tpu::kBf16Types),
+            "First thing to change: a model of 41% of the size: its weights, and what grows with them, take 18.00G "
+            "(saves about 10.62G); as one graph, without tpu.eager, it takes too much, too");
+}
+
 TEST_F(EagerTpu, AnOperationBeyondTheMemoryIsNamedBeforeAnythingRuns) {
   Program program;
   program.input(InputKind::kState, "w", {DType::kF32, Shape{8}});

@@ -170,11 +170,36 @@ TEST(TpuHbmAdvice, HalvesTheBatch) {
   EXPECT_EQ(advice.saving, int64_t{9} << 29);
 }
 
-TEST(TpuHbmAdvice, PrefersWhatSavesMostWhereNothingSuffices) {
-  // Three times 32 GiB: half, of either kind, is too much.  Both save 48 GiB but for the parameters.
+TEST(TpuHbmAdvice, HalvesTheBatchAsOftenAsItNeeds) {
+  // Three times 32 GiB: half, of either kind, is too much; a sixteenth is 6 GiB.
   const Advice advice = advice_for(activations(8 << 20, 1024), Generation::kV2);
-  EXPECT_EQ(advice.text, "mixed_precision: bf16");
-  EXPECT_GE(advice.saving, int64_t{48} << 30);
+  EXPECT_EQ(advice.text, "a batch size of 524288 for 8388608");
+  EXPECT_EQ(advice.saving, int64_t{90} << 30);
+}
+
+TEST(TpuHbmAdvice, TakesTheCheapestThatSuffices) {
+  const struct {
+    Shortage shortage;
+    const char* text;
+    int64_t saving;
+  } rows[] = {
+      {{10'000, 8, 24'000, 0, 12'000}, "halve the batch size, 8 to 4", 12'000},
+      {{11'000, 1, 24'000, 30'000, 12'000}, "mixed_precision: bf16", 12'000},
+      {{11'000, std::nullopt, 0, 30'000, 12'000}, "mixed_precision: bf16", 12'000},
+      {{20'000, 8, 24'000, 0, 12'000}, "a batch size of 1 for 8", 21'000},
+      {{50'000, 8, 24'000, 200'000, 40'000},
+       "a model of 75% of the size: its weights, and what grows with them, take 195.3K",
+       50'000},
+      {{50'000, 1, 60'000, 40'000, 10'000},
+       "a model of 1% of the size: its weights, and what grows with them, take 39.1K, which alone is not enough",
+       39'600},
+      {{50'000, 2, 60'000, 0, 0}, "halve the batch size, 2 to 1, which alone is not enough", 30'000},
+  };
+  for (const auto& [shortage, text, saving] : rows) {
+    const Advice advice = change_of(shortage);
+    EXPECT_EQ(advice.text, text);
+    EXPECT_EQ(advice.saving, saving) << text;
+  }
 }
 
 TEST(TpuHbmAdvice, NarrowsTypesOrTheModel) {
@@ -194,8 +219,8 @@ TEST(TpuHbmAdvice, NarrowsTypesOrTheModel) {
   const OnTpu graph(larger, {}, kBf16Types);
   const HbmOptions options{.generation = Generation::kV2};
   const Advice advice = first_thing_to_change(graph.device(), options, plan_hbm(graph.device(), options));
-  EXPECT_EQ(advice.text, "a model of half the size: its weights and optimizer state alone take 12.00G");
-  EXPECT_EQ(advice.saving, int64_t{6} << 30);
+  EXPECT_EQ(advice.text, "a model of 62% of the size: its weights, and what grows with them, take 12.00G");
+  EXPECT_EQ(advice.saving, (int64_t{12} << 30) * 38 / 100);
 }
 
 // Of a training step: activations, their gradients, losses and masks grow, parameters, their gradients, moments and

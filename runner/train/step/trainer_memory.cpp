@@ -1,8 +1,10 @@
 // The memory of a Trainer: what its steps need beside its arrays, and whether the device has so much.
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/step/step_completion.h"
 #include "runner/train/step/trainer.h"
@@ -29,8 +31,19 @@ void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_ba
     device_.compile_graph(arrays, arrays);
     return;
   }
-  for (const WindowStep& kind : steps_of_windows(plan)) training_step(kind.shape, nullptr, kind.closes_window);
-  if (evaluation_batch > 0 && !builder_.varies(false)) temporary_bytes_of_evaluation(evaluation_batch);
+  std::optional<backends::OutOfMemory> worst;
+  const auto look_at = [&](const auto& make) {
+    try {
+      make();
+    } catch (const backends::OutOfMemory& error) {
+      if (!worst || error.bytes() > worst->bytes()) worst = error;
+    }
+  };
+  for (const WindowStep& kind : steps_of_windows(plan))
+    look_at([&] { training_step(kind.shape, nullptr, kind.closes_window); });
+  if (evaluation_batch > 0 && !builder_.varies(false))
+    look_at([&] { temporary_bytes_of_evaluation(evaluation_batch); });
+  if (worst) throw backends::OutOfMemory(*worst);
 }
 
 // A hook, for values of tensors.
