@@ -82,6 +82,35 @@ TEST(XlaAnalysis, ChecksCountsThatMoveTogether) {
   EXPECT_FALSE(analysis_of(report_with({time("CompileTime", 10)}, {})).cadence.compiles_per_step());
 }
 
+TEST(XlaAnalysis, KnowsEagerMode) {
+  const auto eager = [](int64_t compiles) {
+    return report_with({steady("EagerOpCompileTime", compiles, 1e6, 1), steady("EagerOpExecuteTime", 3600, 1e5, 1)},
+                       {{"CachedCompile", 0, 3600 - compiles},
+                        {"CreateCompileHandles", 0, compiles},
+                        {"MarkStep", 0, 36},
+                        {"UncachedCompile", 0, compiles}});
+  };
+  const Analysis analysis = analysis_of(eager(97));
+  EXPECT_EQ(analysis.cadence.executions, 3600);
+  EXPECT_EQ(analysis.cadence.compile_ns, 97e6);
+  EXPECT_EQ(analysis.verdict.pace, Pace::kUnknown);
+  EXPECT_EQ(analysis.verdict.text,
+            "operations run one by one: what would pace the training as one graph, this does not tell");
+  ASSERT_EQ(analysis.findings.size(), 1U);
+  EXPECT_EQ(analysis.findings[0].id, "eager-mode");
+  EXPECT_EQ(analysis.findings[0].text,
+            "3600 operations in 36 steps, 100 a step, run one by one, which took 0.36 s; 97 kinds of them compiled, "
+            "which took 97.0 ms");
+  ASSERT_EQ(analysis.identities.size(), 3U);
+  EXPECT_EQ(analysis.identities[0].text, "CachedCompile + UncachedCompile = EagerOpExecuteTime samples");
+  for (const Identity& identity : analysis.identities) EXPECT_TRUE(identity.holds) << identity.text;
+  // One that is eager in a part alone has graphs, too.
+  MetricsReport both = eager(97);
+  both.metrics.push_back(steady("ExecuteTime", 36, 1e6, 1));
+  EXPECT_EQ(analysis_of(both).cadence.executions, 36);
+  EXPECT_EQ(found_in(both), Ids{"many-compiles"});
+}
+
 // A device that needs d for a graph and a host that needs h for a step: a step takes the longer one, and the host waits
 // for what the device needs more.
 TEST(XlaAnalysis, TellsWhatPaces) {

@@ -45,6 +45,8 @@ std::optional<double> sum_of(const MetricsReport& report, Names names) {
 
 // The names of releases 1 and 2.
 constexpr std::string_view kExecutions[] = {"ExecuteTime", "ExecuteReplicatedTime", "ExecuteParallelTime"};
+// Of graphs of one operation each, in eager mode.
+constexpr std::string_view kEagerExecutions = "EagerOpExecuteTime", kEagerCompiles = "EagerOpCompileTime";
 constexpr std::string_view kDownloads[] = {"TransferFromDeviceTime", "TransferFromServerTime"};
 
 // Rates of fewer executions say little: the first of them ran before the time that they are spread over.
@@ -61,10 +63,14 @@ std::string took_text(std::optional<double> ns) {
 
 // ---- steps and times -----------------------------------------------------------------------------------------------
 
+bool is_eager(const MetricsReport& report) {
+  return report.samples(kEagerExecutions) > 0 && samples_of(report, kExecutions) == 0;
+}
+
 // What is never counted is not printed: that nothing was compiled is known only where every execution found its graph.
 std::optional<int64_t> compiles_of(const MetricsReport& report, int64_t executions) {
-  const int64_t compiles = std::max(
-      {report.samples("CompileTime"), report.counter("UncachedCompile"), report.counter("CreateCompileHandles")});
+  const int64_t compiles = std::max({report.samples("CompileTime"), report.samples(kEagerCompiles),
+                                     report.counter("UncachedCompile"), report.counter("CreateCompileHandles")});
   if (compiles > 0) return compiles;
   const int64_t found = report.counter("CachedCompile") + report.counter("PersistentCacheHit");
   return found > 0 && found >= executions ? std::optional<int64_t>(0) : std::nullopt;
@@ -72,10 +78,12 @@ std::optional<int64_t> compiles_of(const MetricsReport& report, int64_t executio
 
 Cadence cadence_of(const MetricsReport& report) {
   Cadence cadence;
-  cadence.executions = samples_of(report, kExecutions);
-  cadence.execute_ns = sum_of(report, kExecutions);
+  cadence.is_eager = is_eager(report);
+  const Names executions = cadence.is_eager ? Names(&kEagerExecutions, 1) : Names(kExecutions);
+  cadence.executions = samples_of(report, executions);
+  cadence.execute_ns = sum_of(report, executions);
   cadence.compiles = compiles_of(report, cadence.executions);
-  cadence.compile_ns = sum_of(report, std::array{std::string_view("CompileTime")});
+  cadence.compile_ns = sum_of(report, std::array{cadence.is_eager ? kEagerCompiles : std::string_view("CompileTime")});
   cadence.steps_are_marked = report.counter("MarkStep") > 0;
   cadence.steps = cadence.steps_are_marked ? report.counter("MarkStep") : cadence.executions;
   const ReportMetric* const execute = report.metric("ExecuteTime");
@@ -98,24 +106,28 @@ Identity equality(std::string text, int64_t left, int64_t right, std::string lef
 
 std::vector<Identity> identities_of(const MetricsReport& report) {
   std::vector<Identity> all;
-  const int64_t compiles = report.samples("CompileTime"), executions = report.samples("ExecuteTime");
+  const bool eager = is_eager(report);
+  const std::string_view compiled = eager ? kEagerCompiles : "CompileTime";
+  const std::string_view executed = eager ? kEagerExecutions : "ExecuteTime";
+  const int64_t compiles = report.samples(compiled), executions = report.samples(executed);
   const int64_t cached = report.counter("CachedCompile"), uncached = report.counter("UncachedCompile");
   const int64_t handles = report.counter("CreateCompileHandles"), waits = report.samples("DeviceLockWait");
   // A report that was copied in part may lack UncachedCompile, which CompileTime counts, too.
   if (cached > 0 && executions > 0) {
     const int64_t misses = uncached > 0 ? uncached : compiles;
-    all.push_back(equality(fmt::format("CachedCompile + {} = ExecuteTime samples",
-                                       uncached > 0 ? "UncachedCompile" : "CompileTime samples"),
-                           cached + misses, executions, fmt::format("{} + {}", cached, misses)));
+    all.push_back(
+        equality(fmt::format("CachedCompile + {} = {} samples",
+                             uncached > 0 ? "UncachedCompile" : fmt::format("{} samples", compiled), executed),
+                 cached + misses, executions, fmt::format("{} + {}", cached, misses)));
   }
   if (compiles > 0 && uncached > 0)
-    all.push_back(equality("CompileTime samples = UncachedCompile", compiles, uncached));
+    all.push_back(equality(fmt::format("{} samples = UncachedCompile", compiled), compiles, uncached));
   if (compiles > 0 && handles > 0) {
-    all.push_back(equality("CompileTime samples = CreateCompileHandles", compiles, handles));
+    all.push_back(equality(fmt::format("{} samples = CreateCompileHandles", compiled), compiles, handles));
   }
   if (waits > 0 && executions > 0) {
     const bool holds = waits >= executions;
-    all.push_back({"DeviceLockWait samples ≥ ExecuteTime samples",
+    all.push_back({fmt::format("DeviceLockWait samples ≥ {} samples", executed),
                    fmt::format("{} {} {}", waits, holds ? "≥" : "<", executions), holds});
   }
   return all;
@@ -139,6 +151,8 @@ Verdict verdict_of(const MetricsReport& report, const Cadence& cadence) {
                         "more of training",
                         seconds_text(*cadence.compile_ns), seconds_text(*cadence.execute_ns))};
   }
+  if (cadence.is_eager)
+    return {Pace::kUnknown, "operations run one by one: what would pace the training as one graph, this does not tell"};
   const auto wait = percentile_of(report.metric("DeviceLockWait"), 50);
   if (!cadence.period_ns || !wait) {
     return {Pace::kUnknown,
@@ -178,7 +192,7 @@ std::string often_text(std::string_view what, int64_t count, const Cadence& cade
 }
 
 void find_many_compiles(const MetricsReport&, const Cadence& cadence, std::vector<Finding>& findings) {
-  if (!cadence.compiles || !is_often(*cadence.compiles, cadence, kManyPerStep)) return;
+  if (cadence.is_eager || !cadence.compiles || !is_often(*cadence.compiles, cadence, kManyPerStep)) return;
   findings.push_back(
       {"many-compiles",
        fmt::format("{}{}: the graph keeps changing", often_text("compiles", *cadence.compiles, cadence, kManyPerStep),
@@ -187,9 +201,27 @@ void find_many_compiles(const MetricsReport&, const Cadence& cadence, std::vecto
        "changing numbers out of the graph, or in tensors; log at every step or in a step closure"});
 }
 
+// Each kind of operation is compiled once, most of them in the first step.
+void find_eager_mode(const MetricsReport&, const Cadence& cadence, std::vector<Finding>& findings) {
+  if (!cadence.is_eager) return;
+  const std::string each =
+      cadence.steps_are_marked
+          ? fmt::format(" in {}, {:.0f} a step,", count_text(cadence.steps, "step"),
+                        static_cast<double>(cadence.executions) / static_cast<double>(cadence.steps))
+          : "";
+  findings.push_back(
+      {"eager-mode",
+       fmt::format("{}{} run one by one{}; {} of them compiled{}", count_text(cadence.executions, "operation"), each,
+                   took_text(cadence.execute_ns), count_text(cadence.compiles.value_or(0), "kind"),
+                   took_text(cadence.compile_ns)),
+       "leave eager mode out (torch_xla.experimental.eager_mode, or tpu.eager): as one graph a step is compiled whole, "
+       "its operations are fused, and the host waits for it once"});
+}
+
 // A read in the middle of a step makes two graphs of it, and so more executions than steps; one behind a step, as a
 // step closure makes it, only waits.
 std::string reads_text(const Cadence& cadence) {
+  if (cadence.is_eager) return "each waits for the device";
   if (!cadence.steps_are_marked || cadence.executions == 0)
     return "each waits for the device, and one in the middle of a step cuts its graph";
   if (cadence.executions > cadence.steps) {
@@ -264,7 +296,8 @@ void find_evictions(const MetricsReport& report, const Cadence& cadence, std::ve
 }
 
 constexpr void (*kFindings[])(const MetricsReport&, const Cadence&, std::vector<Finding>&) = {
-    find_many_compiles, find_many_reads, find_long_compiles, find_long_executions, find_fallbacks, find_evictions};
+    find_eager_mode,      find_many_compiles, find_many_reads, find_long_compiles,
+    find_long_executions, find_fallbacks,     find_evictions};
 
 }  // namespace
 
@@ -300,6 +333,7 @@ json::Object analysis_json(const Analysis& analysis) {
       {"steps", cadence.steps},
       {"steps_are", cadence.steps_are_marked ? "MarkStep" : "executions"},
       {"executions", cadence.executions},
+      {"executions_are", cadence.is_eager ? "operations" : "graphs"},
       {"compiles", cadence.compiles ? json::Value(*cadence.compiles) : json::Value()},
       {"compiles_per_step", number(cadence.compiles_per_step())},
       {"period", number(cadence.period_ns)},

@@ -19,6 +19,7 @@ struct Cadence {
   int64_t steps = 0;
   bool steps_are_marked = false;  // by MarkStep; else they are executions
   int64_t executions = 0;
+  bool is_eager = false;                         // an execution is that of one operation
   std::optional<int64_t> compiles;               // none: nothing in the report counts them
   std::optional<double> compile_ns, execute_ns;  // all of them; none: a sum could not be read
   // Of the last executions; none where there were fewer than ten, or the report has no rate of them.
@@ -62,8 +63,8 @@ struct Analysis {
 
 Analysis analysis_of(const MetricsReport& report);
 
-// {"steps", "steps_are", "executions", "compiles", "compiles_per_step", "period", "running", "waiting", "pace",
-// "verdict", "identities", "findings"}: times in nanoseconds.
+// {"steps", "steps_are", "executions", "executions_are", "compiles", "compiles_per_step", "period", "running",
+// "waiting", "pace", "verdict", "identities", "findings"}: times in nanoseconds.
 json::Object analysis_json(const Analysis& analysis);
 
 }  // namespace runner::report::xla
