@@ -70,7 +70,7 @@ std::vector<std::string> exhausted_texts(const train::RunForecast& forecast) {
   const auto worst = std::ranges::max_element(beyond, {}, bytes);
   std::vector<std::string> texts;
   for (const train::NamedForecast* each : beyond)
-    if (each != *worst) texts.push_back(fmt::format("{} does not fit, either", each->name));
+    if (each != *worst) texts.push_back(fmt::format("{} does not fit", each->name));
   if (!beyond.empty()) texts.push_back(fmt::format("{}: {}", (*worst)->name, (*worst)->graph.exhausted));
   return texts;
 }

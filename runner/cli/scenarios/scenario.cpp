@@ -8,7 +8,7 @@ namespace {
 // One process where a scenario says nothing, and the bits of the CPU.
 const std::array<Backend, 3> kBackends{{{"cpu", {"backend=cpu"}},
                                         {"gpu", {"backend=gpu"}},
-                                        {"tpu", {"backend=tpu", "num_processes=1", "tpu.matmul_precision=highest"}}}};
+                                        {"tpu", {"backend=tpu", "num_processes=1"}, {"tpu.matmul_precision=highest"}}}};
 
 }  // namespace
 

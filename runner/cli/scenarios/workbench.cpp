@@ -131,6 +131,9 @@ Words Workbench::on_backend(const Words& words) const {
   if (std::ranges::find(kBegins, words.front()) == std::end(kBegins)) return words;
   Words settings{words[0], words[1]};
   settings.insert(settings.end(), backend_.settings.begin(), backend_.settings.end());
+  const auto is_precision = [](const std::string& word) { return word.starts_with("mixed_precision="); };
+  if (std::ranges::none_of(words, is_precision))
+    settings.insert(settings.end(), backend_.in_f32.begin(), backend_.in_f32.end());
   return with(std::move(settings), {words.begin() + 2, words.end()});
 }
 

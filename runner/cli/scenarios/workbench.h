@@ -35,6 +35,7 @@ inline std::string processes(int count) {
 struct Backend {
   std::string_view name;
   std::vector<std::string_view> settings;
+  std::vector<std::string_view> in_f32 = {};  // and where a scenario says nothing of mixed precision
 };
 
 class Workbench {
