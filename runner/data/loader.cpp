@@ -225,8 +225,9 @@ struct Loader::Ring {
   void count_taken(int64_t ready) {
     if (spec.use == nullptr) return;
     ++spec.use->batches;
-    spec.use->ready += std::exchange(waited, false) ? 0 : ready;
-    spec.use->ahead = ahead;
+    // Small batches are more in the ring than were asked for.
+    spec.use->ready += std::exchange(waited, false) ? 0 : std::min(ready, spec.prefetch);
+    spec.use->ahead = spec.prefetch;
   }
 
   // The lock orders the notification after the other side's check of its condition.

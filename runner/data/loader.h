@@ -61,8 +61,8 @@ struct Batch {
 // How the consumer of loaders has been served.
 struct InputUse {
   int64_t batches = 0;  // that it has taken
-  int64_t ready = 0;    // that were ready each time when it asked, added up
-  int64_t ahead = 0;    // the most that can be
+  int64_t ready = 0;    // that were ready each time when it asked, added up; no more than `ahead` of each
+  int64_t ahead = 0;    // that the recipe asks for
   int64_t wait_ns = 0;  // for a batch; without a thread, to make it
 
   double mean_ready() const { return batches > 0 ? static_cast<double>(ready) / static_cast<double>(batches) : 0; }

@@ -102,6 +102,7 @@ TEST_F(LoaderTest, CountsHowItsConsumerIsServed) {
   }));
   threaded.next();
   EXPECT_EQ(served.batches, 1);
+  EXPECT_EQ(served.ahead, 2) << "although there is room for more";
   EXPECT_EQ(served.ready, 0) << "it had to wait";
   EXPECT_GT(served.wait_ns, 0);
   const int64_t waited = served.wait_ns;
