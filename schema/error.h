@@ -4,6 +4,7 @@
 // stop and no stack, and is tested verbatim.  Each kind fixes the exit code of the process.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -42,9 +43,10 @@ class Error : public std::exception {
   // The same without the place.
   std::string_view text() const { return std::string_view(what_).substr(place_.size()); }
 
-  // The run that it is about, for whoever reads a document instead of the message.  Empty: none.
+  // The run that it is about, for whoever reads a document instead of the message.  Empty and 0: not known.
   struct Run {
-    std::string id, name;
+    std::string id, name, backend;
+    int64_t num_processes = 0;
   };
   const Run& run() const { return run_; }
   void set_run(Run run) { run_ = std::move(run); }

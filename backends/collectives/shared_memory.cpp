@@ -16,8 +16,10 @@ namespace runner::backends {
 namespace {
 
 [[noreturn]] void no_memory(size_t bytes, int error) {
-  fail(ErrorKind::kRun, "cannot share {} bytes of memory between processes: {}; fewer processes need less", bytes,
-       std::strerror(error));
+  const bool is_limited = error == EFBIG;  // by setrlimit(2), as files are
+  fail(
+      ErrorKind::kRun, "cannot share {} bytes of memory between replicas: {}; {}", bytes, std::strerror(error),
+      is_limited ? "raise the limit on the size of files, which holds for it (ulimit -f)" : "fewer replicas need less");
 }
 
 // Takes the pages at once: one that is missing later would end whoever touches it.

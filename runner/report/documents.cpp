@@ -260,6 +260,8 @@ std::string failed_run_document(const Error& error) {
   result.status = store::RunStatus::kFailed;
   result.run = error.run().id;
   result.name = error.run().name;
+  result.backend = error.run().backend;
+  if (error.run().num_processes > 0) result.num_processes = error.run().num_processes;
   return failed(run_json(result), error);
 }
 

@@ -82,6 +82,8 @@ std::string session_text(const train::Session& session, int width, bool color) {
 
   Facts facts;
   add_lines(facts, data::plan_text(session.plan));
+  if (session.own_step && session.plan.repeats_per_epoch() > 0)
+    facts.add("", "but the hook's training_step gets none, where a replica has samples: else one");
   facts.add("data", data_text(session.data));
   facts.add("model", weights);
   facts.add("memory", fmt::format("{} for weights, optimizer and gradients kept between steps",

@@ -537,8 +537,8 @@ TEST(Collectives, SharedMemoryThatTheSystemHasNotIsAnError) {
     const SharedMemory memory(bytes);
     ADD_FAILURE() << bytes << " bytes";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between processes: Cannot allocate memory; "
-                                           "fewer processes need less",
+    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between replicas: Cannot allocate memory; "
+                                           "fewer replicas need less",
                                            bytes));
   }
 }

@@ -157,6 +157,20 @@ Attempt attempt_to_resume(const store::RunDetails& details, const std::vector<st
 
 // ---- training ------------------------------------------------------------------------------------------------------
 
+// Errors of `work`, which may be of before the run, tell in their document what was to run.
+template <class Work>
+auto about_recipe(const schema::ReadResult& recipe, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    error.set_run({.id = {},
+                   .name = {},
+                   .backend = schema::display_text(recipe.find("backend")->value),
+                   .num_processes = recipe.recipe.num_processes});
+    throw;
+  }
+}
+
 train::RunResult train_attempt(Attempt attempt, const Options& options, train::Observer& observer,
                                const std::atomic<int>& stop) {
   const schema::Recipe& recipe = attempt.recipe.recipe;
@@ -164,28 +178,29 @@ train::RunResult train_attempt(Attempt attempt, const Options& options, train::O
   std::vector<std::string> warnings = schema::recipe_warnings(attempt.recipe);
   warnings.insert(warnings.end(), beginning.warnings.begin(), beginning.warnings.end());
   std::string job = replica_job(recipe, attempt.record.resolved_json, beginning.hook);
-  return run_to_its_end(
-      {.recipe = recipe,
-       .record = std::move(attempt.record),
-       .params = std::move(attempt.params),
-       .warnings = std::move(warnings),
-       .store = store_path(options),
-       .resume = beginning.resume,
-       .fork = beginning.fork,
-       .longer = beginning.longer,
-       .may_begin_again = beginning.may_begin_again,
-       .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(beginning.hook)),
-       .observer = observer,
-       .summary = report::run_document,
-       .metrics_document = report::xla::metrics_document,
-       .stop = stop,
-       .binary_version = version(),
-       .build_id = build_id(),
-       .provenance = report::provenance_at_start(beginning.includes),
-       .complete_provenance =
-           [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
-       .job = std::move(job),
-       .follow = follower(beginning.hook)});
+  const train::RunRequest request{
+      .recipe = recipe,
+      .record = std::move(attempt.record),
+      .params = std::move(attempt.params),
+      .warnings = std::move(warnings),
+      .store = store_path(options),
+      .resume = beginning.resume,
+      .fork = beginning.fork,
+      .longer = beginning.longer,
+      .may_begin_again = beginning.may_begin_again,
+      .make_hooks = usable_hooks(attempt.recipe, lua::hooks_maker(beginning.hook)),
+      .observer = observer,
+      .summary = report::run_document,
+      .metrics_document = report::xla::metrics_document,
+      .stop = stop,
+      .binary_version = version(),
+      .build_id = build_id(),
+      .provenance = report::provenance_at_start(beginning.includes),
+      .complete_provenance =
+          [&](store::Provenance& provenance) { report::add_git_state(provenance, beginning.folder); },
+      .job = std::move(job),
+      .follow = follower(beginning.hook)};
+  return about_recipe(attempt.recipe, [&] { return run_to_its_end(request); });
 }
 
 // Errors of `work` tell in their document which run they are about.
@@ -194,7 +209,10 @@ auto about_run(const store::RunRow& run, Work work) {
   try {
     return work();
   } catch (Error& error) {
-    error.set_run({run.uid, run.name});
+    Error::Run about = error.run();
+    about.id = run.uid;
+    about.name = run.name;
+    error.set_run(std::move(about));
     throw;
   }
 }

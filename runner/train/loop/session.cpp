@@ -106,6 +106,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),
+      own_step(has(hooks, HookEntry::kTrainingStep)),
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);

@@ -36,6 +36,7 @@ struct Session {
   optim::LrSchedule schedule;
 
   const bool own_loop;  // the hook has an entry train
+  const bool own_step;  // the hook has an entry training_step
   backends::Collectives* const ranks;
   int64_t rank() const { return ranks != nullptr ? ranks->rank() : 0; }
   // The plan of what is left of an epoch where the plan of `position` begins.

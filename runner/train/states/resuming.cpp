@@ -26,7 +26,8 @@ Resumed load_newest(store::Store& store, const store::RunRow& run, Trainer& trai
     }
   }
   if (newest) throw Error(*newest).note("no state of the run can be used");
-  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from", run.uid);
+  store::check_not_running(store, run.id, "resume");  // it may save one yet
+  fail(ErrorKind::kNotFound, "run {} has no complete state to resume from; runner exec begins anew", run.uid);
 }
 
 // Whether a schedule that no length is given for ends with the run.
