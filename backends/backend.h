@@ -41,6 +41,27 @@ class Executable {
 // Names a submission.  Tickets of a device grow by one.
 using Ticket = uint64_t;
 
+// A mark in the work of a device with streams, counted each time that it is recorded.  Submissions to any device of the
+// process may wait for it, and keep it.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// When an event is recorded: when these bytes of a state have their new contents; no state: when all is done.
+struct Signal {
+  Event* event;
+  int32_t state = -1;
+  size_t begin = 0, end = 0;
+};
+struct EventCount {
+  Event* event;
+  uint64_t count;
+};
+
+// Of a device with streams: submissions to one take effect in order, beside those to the other.
+enum class StreamRole : uint8_t { kCompute, kCommunication };
+
 // One argument for each input of the Program, by kind, each list in the order of the inputs.
 struct Arguments {
   std::span<Buffer* const> states;          // apart from each other; updated where the Program has an output for them
@@ -62,6 +83,10 @@ struct Arguments {
   // With the other replicas, for Programs with collectives; null: there are none.  Must live until wait(ticket)
   // returns.
   Exchange* exchange = nullptr;
+  // For a device with streams; elsewhere there must be none of these.
+  StreamRole stream = StreamRole::kCompute;
+  std::span<const EventCount> after = {};  // it begins
+  std::span<const Signal> signals = {};
 };
 
 // The name of the one output of a Program that computes what the user's code reads.
@@ -105,6 +130,11 @@ class Device {
   // Whether the host may gain by going on while what it has submitted is under way.
   virtual bool runs_beside_host() const { return false; }
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
+  // The next two are for a device with streams.
+  virtual bool has_streams() const { return false; }
+  virtual std::shared_ptr<Event> make_event() { return nullptr; }
+  // Records an event of the device behind all that has been submitted to its compute stream.
+  virtual void record(Event& event) { static_cast<void>(event); }
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to the device.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;

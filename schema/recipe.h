@@ -264,7 +264,8 @@ enum class StartMethod { kFork, kSpawn };
 
 // The emulated GPUs.
 struct GpuSpec {
-  bool launch_blocking = false;  // the host waits for each kernel
+  bool launch_blocking = false;                 // the host waits for each kernel
+  int64_t bucket_cap = int64_t{25} * 1024 * 1024;  // bytes of gradients that are reduced together
 };
 
 // Whose rules an emulated TPU follows.

@@ -6,11 +6,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
+
+#include "backends/gpu/event.h"
 
 namespace runner::backends::gpu {
 
-class Event;
 class Launchable;
 
 struct Command {
@@ -18,8 +21,8 @@ struct Command {
   Kind kind;
   int32_t index = 0;  // of the launch
   Launchable* launched = nullptr;
-  Event* event = nullptr;  // that is recorded, or waited for
-  uint64_t count = 0;      // that it has reached then
+  std::shared_ptr<Event> event = {};  // that is recorded, or waited for
+  uint64_t count = 0;                 // that it has reached then
 };
 
 class CommandRing {
@@ -31,9 +34,9 @@ class CommandRing {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) == kCapacity;
   }
   // It must not be full.
-  void push(const Command& command) {
+  void push(Command command) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
-    commands_[tail % kCapacity] = command;
+    commands_[tail % kCapacity] = std::move(command);
     tail_.store(tail + 1, std::memory_order_release);
   }
 
@@ -42,7 +45,11 @@ class CommandRing {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     return head == tail_.load(std::memory_order_acquire) ? nullptr : &commands_[head % kCapacity];
   }
-  void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void pop() {
+    const uint64_t head = head_.load(std::memory_order_relaxed);
+    commands_[head % kCapacity].event.reset();
+    head_.store(head + 1, std::memory_order_release);
+  }
 
   bool is_empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire); }
 

@@ -5,7 +5,7 @@
 
 namespace runner::backends::gpu {
 
-std::span<const std::byte* const> StagedBatch::stage(const Program& program, std::span<const std::byte* const> batch) {
+void StagedBatch::stage(const Program& program, std::span<const std::byte* const> batch) {
   from_.assign(batch.begin(), batch.end());
   bytes_.clear();
   size_t total = 0;
@@ -25,7 +25,6 @@ std::span<const std::byte* const> StagedBatch::stage(const Program& program, std
     staged_.push_back(memory_.data() + offset);
     offset += aligned(bytes);
   }
-  return staged_;
 }
 
 void StagedBatch::launch(int32_t index) {

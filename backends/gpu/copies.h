@@ -39,8 +39,10 @@ class Copy : public Launchable {
 // The batch of a submission in the memory of the device.
 class StagedBatch : public Launchable {
  public:
-  // Where the device will have it: of the inputs of a Program, from the host's memory.  What was there is lost.
-  std::span<const std::byte* const> stage(const Program& program, std::span<const std::byte* const> batch);
+  // Makes room for the batch inputs of a Program; launches copy them from the host's memory.  What was there is lost.
+  void stage(const Program& program, std::span<const std::byte* const> batch);
+  // Where the device has them then.
+  std::span<const std::byte* const> staged() const { return staged_; }
   int32_t launches() const { return static_cast<int32_t>(staged_.size()); }
 
   void launch(int32_t index) override;

@@ -1,6 +1,5 @@
 #include "backends/gpu/gpu_device.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -23,7 +22,7 @@ struct InFlight {
   StagedBatch batch;
   std::shared_ptr<GpuExecutable> executable;
   std::vector<std::shared_ptr<std::byte>> states;
-  Ticket ticket = 0;
+  uint64_t end = 0;  // that Lane::done reaches then
 
   void let_go() {
     executable.reset();
@@ -31,7 +30,20 @@ struct InFlight {
   }
 };
 
-// The temporary memory of all executables is one arena, since the compute stream does one after the other.
+// A stream that takes submissions.  The temporary memory of all executables is one arena, since it does one after the
+// other.
+struct Lane {
+  Lane(const std::string& device, StreamKind kind_, size_t most_in_flight)
+      : kind(kind_), done(std::make_shared<Event>(device)), in_flight(most_in_flight) {}
+
+  InFlight& next() { return in_flight[done->recorded() % in_flight.size()]; }
+
+  const StreamKind kind;
+  const std::shared_ptr<Event> done;
+  Arena arena;
+  std::vector<InFlight> in_flight;
+};
+
 class EmulatedGpu : public GpuDevice {
  public:
   explicit EmulatedGpu(const GpuOptions& options)
@@ -52,13 +64,13 @@ class EmulatedGpu : public GpuDevice {
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());
     upload_.set(source.data(), {static_cast<HostBuffer&>(buffer).data() + offset, source.size()});
-    streams_.finish(copied_in_, copy(StreamKind::kCopyIn, upload_, copied_in_));
+    streams_.finish(*copied_in_, copy(StreamKind::kCopyIn, upload_, *copied_in_));
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     RUN_ASSERT(offset + target.size() <= buffer.bytes());
     download_.set(static_cast<const HostBuffer&>(buffer).data() + offset, target);
-    streams_.synchronize(copied_out_, copy(StreamKind::kCopyOut, download_, copied_out_));
+    streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override {
@@ -67,14 +79,25 @@ class EmulatedGpu : public GpuDevice {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
-    streams_.finish(computed_, ready.newest);
-    reserve(ready.arena_bytes());
-    InFlight& slot = in_flight_[computed_.recorded() % in_flight_.size()];
-    streams_.finish(computed_, slot.ticket);
+    const bool computes = arguments.stream == StreamRole::kCompute;
+    Lane& lane = computes ? compute_ : communication_;
+    streams_.finish(*lane.done, ready.newest);
+    reserve(lane, ready.arena_bytes());
+    InFlight& slot = lane.next();
+    streams_.finish(*lane.done, slot.end);
     take(slot, ready, arguments);
-    launch(ready);
-    return slot.ticket = ready.newest = streams_.record(StreamKind::kCompute, computed_);
+    for (const EventCount& awaited : arguments.after)
+      streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
+    upload(lane, slot);
+    bind(lane, slot, ready, arguments);
+    launch(lane, ready, arguments.signals);
+    slot.end = ready.newest = streams_.record(lane.kind, *lane.done);
+    return computes ? slot.end : 0;
   }
+
+  bool has_streams() const override { return true; }
+  std::shared_ptr<backends::Event> make_event() override { return std::make_shared<Event>(name_); }
+  void record(backends::Event& event) override { streams_.record(compute_.kind, static_cast<Event&>(event)); }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();
@@ -82,70 +105,87 @@ class EmulatedGpu : public GpuDevice {
     RUN_ASSERT(output.state < 0 && target.size() == plan.program.type(output.value).bytes());
     const Place& place = plan.outputs[static_cast<size_t>(index)];
     RUN_ASSERT(place.slot == 0);
-    download_.set(arena_.data() + place.offset, target);
-    streams_.synchronize(copied_out_, copy(StreamKind::kCopyOut, download_, copied_out_));
+    download_.set(compute_.arena.data() + place.offset, target);
+    streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
 
-  void wait(Ticket ticket) override { streams_.synchronize(computed_, ticket); }
+  void wait(Ticket ticket) override { streams_.synchronize(*compute_.done, ticket); }
   void synchronize() override {
     finish();
     streams_.synchronize();
   }
 
   // Copies of batches are not among it, as batches on the host are not.
-  size_t temporary_bytes() const override { return arena_.bytes(); }
+  size_t temporary_bytes() const override { return compute_.arena.bytes() + communication_.arena.bytes(); }
   void release_temporary() override {
     finish();
-    arena_ = Arena();
+    for (Lane* const lane : {&compute_, &communication_}) lane->arena = Arena();
   }
 
  private:
-  void reserve(size_t bytes) {
-    if (bytes <= arena_.bytes()) return;
-    finish();
-    arena_ = {};  // before another is taken: the system may not have room for both
-    arena_ = Arena(bytes);
+  void reserve(Lane& lane, size_t bytes) {
+    if (bytes <= lane.arena.bytes()) return;
+    streams_.finish(*lane.done, lane.done->recorded());
+    lane.arena = {};  // before another is taken: the system may not have room for both
+    lane.arena = Arena(bytes);
   }
 
-  // The batch goes to the device beside what it computes; the kernels wait for it.
-  void take(InFlight& slot, GpuExecutable& ready, const Arguments& arguments) {
-    Arguments bound = arguments;
-    bound.batch = slot.batch.stage(ready.plan().program, arguments.batch);
+  static void take(InFlight& slot, GpuExecutable& ready, const Arguments& arguments) {
     slot.executable = ready.shared_from_this();
     slot.states.clear();
     for (const Buffer* const state : arguments.states)
       slot.states.push_back(static_cast<const HostBuffer*>(state)->memory());
-    for (int32_t i = 0; i < slot.batch.launches(); ++i) streams_.launch(StreamKind::kCopyIn, slot.batch, i);
-    streams_.wait(StreamKind::kCompute, copied_in_, streams_.record(StreamKind::kCopyIn, copied_in_));
-    ready.bind(arena_.data(), bound, pool_);
+    slot.batch.stage(ready.plan().program, arguments.batch);
   }
 
-  void launch(GpuExecutable& ready) {
+  // The batch goes to the device beside what it computes; the kernels wait for it.
+  void upload(Lane& lane, InFlight& slot) {
+    if (slot.batch.launches() == 0) return;
+    for (int32_t i = 0; i < slot.batch.launches(); ++i) streams_.launch(StreamKind::kCopyIn, slot.batch, i);
+    streams_.wait(lane.kind, *copied_in_, streams_.record(StreamKind::kCopyIn, *copied_in_));
+  }
+
+  void bind(Lane& lane, InFlight& slot, GpuExecutable& ready, const Arguments& arguments) {
+    Arguments bound = arguments;
+    bound.batch = slot.batch.staged();
+    ready.bind(lane.arena.data(), bound, pool_);
+  }
+
+  void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals) {
+    const std::span<const int32_t> last_writes = ready.last_writes(signals);
+    const auto record_behind = [&](int32_t launch) {
+      for (size_t i = 0; i < signals.size(); ++i)
+        if (last_writes[i] == launch) streams_.record(lane.kind, static_cast<Event&>(*signals[i].event));
+    };
+    record_behind(GpuExecutable::kBeforeAll);
     for (int32_t i = 0; i < ready.launches(); ++i) {
-      streams_.launch(StreamKind::kCompute, ready, i);
+      streams_.launch(lane.kind, ready, i);
       if (options_.launch_blocking) streams_.synchronize();
+      record_behind(i);
     }
   }
 
   // Behind all that is computed; returns what `copied` reaches then.
   uint64_t copy(StreamKind stream, Copy& copy, Event& copied) {
-    streams_.wait(stream, computed_, computed_.recorded());
+    streams_.wait(stream, *compute_.done, compute_.done->recorded());
     streams_.launch(stream, copy, 0);
     return streams_.record(stream, copied);
   }
 
   void finish() {
     streams_.finish();
-    for (InFlight& slot : in_flight_) slot.let_go();
+    for (Lane* const lane : {&compute_, &communication_})
+      for (InFlight& slot : lane->in_flight) slot.let_go();
   }
 
   const GpuOptions options_;
   const std::string name_;
   WorkerPool pool_;
-  Arena arena_;
-  std::array<InFlight, 2> in_flight_;
   Copy upload_{"upload"}, download_{"download"};
-  Event computed_{streams_}, copied_in_{streams_}, copied_out_{streams_};
+  Lane compute_{name_, StreamKind::kCompute, 2};
+  Lane communication_{name_, StreamKind::kCommunication, 16};
+  const std::shared_ptr<Event> copied_in_ = std::make_shared<Event>(name_),
+                               copied_out_ = std::make_shared<Event>(name_);
   Streams streams_;  // last: its thread uses all of the above
 };
 

@@ -11,6 +11,7 @@
 #include "backends/cpu/argument_slots.h"
 #include "backends/gpu/streams.h"
 #include "backends/plan/plan.h"
+#include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {
 
@@ -29,14 +30,25 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
   void launch(int32_t index) override;
   std::string describe(int32_t index) const override;
+  // Behind which launches events are to be recorded.  Valid until the next call.
+  static constexpr int32_t kBeforeAll = -1;
+  std::span<const int32_t> last_writes(std::span<const Signal> signals);
 
   Ticket newest = 0;  // of its submissions
 
  private:
+  void begin_span();
+  // The launch that touches any of these bytes last; kBeforeAll: none does.
+  int32_t last_write(int32_t state, size_t begin, size_t end) const;
+
   const Plan plan_;
   ArgumentSlots slots_;
   std::optional<PlanRun> run_;
   const SourceLines* lines_ = nullptr;
+  std::string_view name_;
+  SpanKind kind_{};
+  std::optional<ScopedSpan> span_;  // from the first launch to the last
+  std::vector<int32_t> last_writes_;
 };
 
 }  // namespace runner::backends::gpu

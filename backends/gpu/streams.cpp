@@ -39,17 +39,16 @@ std::string_view name_of(StreamKind stream) {
   return kNames[static_cast<size_t>(stream)];
 }
 
-Streams::Streams(const Options& options) : options_(options) {
-  if (!options_.own_thread) return;
-  thread_ = std::thread([this, recorder = RecordingThread::recorder()] {
-    const RecordingThread recording(recorder, options_.name);
-    work();
-  });
+// A stream has a track in traces, whoever does what is in it.
+Streams::Streams(const Options& options) : options_(options), recorder_(RecordingThread::recorder()) {
+  for (size_t i = 0; i < kStreamCount && recorder_ != nullptr; ++i)
+    tracks_[i] = recorder_->add_thread(fmt::format("{} {}", name(), name_of(static_cast<StreamKind>(i))));
+  if (options_.own_thread) thread_ = std::thread([this] { work(); });
 }
 
 Streams::~Streams() {
   stops_.store(true);
-  bell_.ring();
+  bell_->ring();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -61,32 +60,29 @@ void Streams::launch(StreamKind stream, Launchable& what, int32_t index) {
 }
 
 uint64_t Streams::record(StreamKind stream, Event& event) {
-  RUN_CHECK(&event.device_ == this, ErrorKind::kRun, "an event of {} cannot be recorded in a stream of {}",
-            event.device_.name(), name());
-  const uint64_t count = ++event.recorded_;
-  push(stream, {.kind = Command::Kind::kRecord, .event = &event, .count = count});
-  bell_.ring();
+  RUN_CHECK(event.device() == name(), ErrorKind::kRun, "an event of {} cannot be recorded in a stream of {}",
+            event.device(), name());
+  const uint64_t count = event.count_recording();
+  push(stream, {.kind = Command::Kind::kRecord, .event = event.shared_from_this(), .count = count});
+  bell_->ring();
   return count;
 }
 
 void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
   if (event.has_reached(count)) return;
-  if (&event.device_ != this) {
-    const std::lock_guard lock(event.mutex_);
-    if (std::ranges::find(event.listeners_, this) == event.listeners_.end()) event.listeners_.push_back(this);
-  }
-  push(stream, {.kind = Command::Kind::kWait, .event = &event, .count = count});
+  if (event.device() != name()) event.add_listener(bell_);
+  push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
 }
 
-void Streams::push(StreamKind stream, const Command& command) {
+void Streams::push(StreamKind stream, Command command) {
   CommandRing& ring = rings_[static_cast<size_t>(stream)];
   if (ring.is_full()) wait_until([&] { return !ring.is_full(); });
-  ring.push(command);
+  ring.push(std::move(command));
 }
 
 void Streams::finish(const Event& event, uint64_t count) {
-  RUN_CHECK(&event.device_ == this, ErrorKind::kRun, "the host cannot wait for an event of {} at {}",
-            event.device_.name(), name());
+  RUN_CHECK(event.device() == name(), ErrorKind::kRun, "the host cannot wait for an event of {} at {}", event.device(),
+            name());
   wait_until([&] { return event.has_reached(count); });
 }
 
@@ -114,10 +110,10 @@ void Streams::wait_until(const Done& done) {
   uint64_t seen = progress_.load();
   auto since = Clock::now();
   while (!done()) {
-    const uint32_t heard = bell_.heard();
+    const uint32_t heard = bell_->heard();
     if (drive(done) && done()) return;
-    if (done() || rings_soon(bell_, heard)) continue;
-    bell_.sleep(heard, kNap);
+    if (done() || rings_soon(*bell_, heard)) continue;
+    bell_->sleep(heard, kNap);
     if (const uint64_t progress = progress_.load(); progress != seen) {
       seen = progress;
       since = Clock::now();
@@ -153,17 +149,18 @@ bool Streams::drive(const Done& done) {
   }
   const bool has_done_some = progress_.load(std::memory_order_relaxed) != before;
   is_driven_.store(false, std::memory_order_release);
-  if (has_done_some) bell_.ring();
+  if (has_done_some) bell_->ring();
   return true;
 }
 
 bool Streams::do_next() {
-  for (CommandRing& ring : rings_) {
+  for (size_t stream = 0; stream < kStreamCount; ++stream) {
+    CommandRing& ring = rings_[stream];
     const Command* const next = ring.front();
     if (next == nullptr) continue;
     const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
     if (next->kind == Command::Kind::kWait && !next->event->has_reached(next->count) && !poisoned) continue;
-    perform(*next);
+    perform(static_cast<StreamKind>(stream), *next);
     ring.pop();
     progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
@@ -171,27 +168,27 @@ bool Streams::do_next() {
   return false;
 }
 
-void Streams::perform(const Command& command) {
+void Streams::perform(StreamKind stream, const Command& command) {
   switch (command.kind) {
     case Command::Kind::kWait: return;
-    case Command::Kind::kRecord: {
-      Event& event = *command.event;
-      if (!event.has_reached(command.count)) event.reached_.store(command.count, std::memory_order_release);
-      const std::lock_guard lock(event.mutex_);
-      for (Streams* const listener : event.listeners_) listener->bell_.ring();
-      return;
-    }
+    case Command::Kind::kRecord: return command.event->reach(command.count);
     case Command::Kind::kLaunch:
       if (is_poisoned_.load(std::memory_order_relaxed)) return;
-      at_index_.store(command.index, std::memory_order_relaxed);
-      at_.store(command.launched, std::memory_order_release);
-      try {
-        command.launched->launch(command.index);
-      } catch (...) {
-        poison();
-      }
-      at_.store(nullptr, std::memory_order_release);
+      if (recorder_ == nullptr || !recorder_->is_recording()) return launch_now(command);
+      const RecordingThread track(*recorder_, tracks_[static_cast<size_t>(stream)]);
+      launch_now(command);
   }
+}
+
+void Streams::launch_now(const Command& command) {
+  at_index_.store(command.index, std::memory_order_relaxed);
+  at_.store(command.launched, std::memory_order_release);
+  try {
+    command.launched->launch(command.index);
+  } catch (...) {
+    poison();
+  }
+  at_.store(nullptr, std::memory_order_release);
 }
 
 // An error that is none of ours is one of the device.
@@ -209,9 +206,9 @@ void Streams::poison() {
 
 void Streams::work() {
   while (!stops_.load()) {
-    const uint32_t heard = bell_.heard();
+    const uint32_t heard = bell_->heard();
     drive([] { return false; });
-    if (!rings_soon(bell_, heard)) bell_.sleep(heard);
+    if (!rings_soon(*bell_, heard)) bell_->sleep(heard);
   }
 }
 

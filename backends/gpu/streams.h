@@ -16,13 +16,12 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "backends/gpu/command_ring.h"
 #include "backends/runtime/bell.h"
+#include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {
 
@@ -38,31 +37,6 @@ class Launchable {
   virtual void launch(int32_t index) = 0;
   // For who asks what a device is at: "matmul at hook.lua:12".
   virtual std::string describe(int32_t index) const = 0;
-};
-
-class Streams;
-
-// A mark in a stream, as often as it is recorded: it reaches a count when that recording, or a later one, is behind all
-// that its stream did before.  It must outlive the commands that name it.
-class Event {
- public:
-  // Of a device, whose streams alone record it.
-  explicit Event(Streams& device) : device_(device) {}
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  bool has_reached(uint64_t count) const { return reached_.load(std::memory_order_acquire) >= count; }
-  // How often it has been recorded; for the device's host.
-  uint64_t recorded() const { return recorded_; }
-
- private:
-  friend class Streams;
-
-  Streams& device_;
-  uint64_t recorded_ = 0;
-  std::atomic<uint64_t> reached_{0};
-  std::mutex mutex_;                 // guards what follows
-  std::vector<Streams*> listeners_;  // other devices that wait for it
 };
 
 class Streams {
@@ -103,14 +77,15 @@ class Streams {
   bool is_idle() const { return at_.load() == nullptr; }
 
  private:
-  void push(StreamKind stream, const Command& command);
+  void push(StreamKind stream, Command command);
   bool are_empty() const;
 
   // Does commands until `done`, or none can begin.  False: somebody else is at it.
   template <class Done>
   bool drive(const Done& done);
   bool do_next();
-  void perform(const Command& command);
+  void perform(StreamKind stream, const Command& command);
+  void launch_now(const Command& command);
   void poison();
   template <class Done>
   void wait_until(const Done& done);
@@ -121,6 +96,8 @@ class Streams {
   const Options options_;
   std::array<CommandRing, kStreamCount> rings_;
   uint64_t launches_ = 0;
+  SpanRecorder* const recorder_;  // null: nobody traces
+  std::array<int, kStreamCount> tracks_{};
 
   std::atomic<bool> is_driven_{false};
   std::atomic<bool> is_poisoned_{false};
@@ -129,7 +106,7 @@ class Streams {
   std::atomic<Launchable*> at_{nullptr};  // what is under way
   std::atomic<int32_t> at_index_{0};
 
-  Bell bell_;
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();  // events of others keep it
   std::atomic<bool> stops_{false};
   std::thread thread_;  // last: it uses all of the above
 };

@@ -83,6 +83,8 @@ class SpanRecorder {
 class RecordingThread {
  public:
   RecordingThread(SpanRecorder* recorder, std::string name);
+  // As one that add_thread() has numbered.
+  RecordingThread(SpanRecorder& recorder, int thread) : before_(here_) { here_ = {&recorder, thread}; }
   ~RecordingThread();
   RecordingThread(const RecordingThread&) = delete;
   RecordingThread& operator=(const RecordingThread&) = delete;

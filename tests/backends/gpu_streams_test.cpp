@@ -34,6 +34,10 @@ std::string error_of(const std::function<void()>& call) {
   return "no error";
 }
 
+std::shared_ptr<Event> event_of(const std::string& device) {
+  return std::make_shared<Event>(device);
+}
+
 class GpuStreams : public ::testing::TestWithParam<bool> {
  protected:
   Streams::Options options() const { return {.name = "gpu 2", .own_thread = GetParam()}; }
@@ -57,7 +61,8 @@ TEST_P(GpuStreams, DoWhatIsInOneInOrder) {
 TEST_P(GpuStreams, WaitForEachOther) {
   Recorder work;
   Streams streams(options());
-  Event copied(streams), computed(streams);
+  const auto copied_event = event_of("gpu 2"), computed_event = event_of("gpu 2");
+  Event &copied = *copied_event, &computed = *computed_event;
   for (int32_t i = 0; i < 100; ++i) {
     // The kernel is launched first, and the copy done first.
     streams.wait(StreamKind::kCompute, copied, copied.recorded() + 1);
@@ -86,7 +91,8 @@ TEST_P(GpuStreams, ReturnFromTheHostsWaitWhereTheEventIsReachedThoughMoreIsLaunc
   Recorder first, second;
   second.what = [&](int32_t) { gate.acquire(); };
   Streams streams(options());
-  Event event(streams);
+  const auto event_event = event_of(streams.name());
+  Event& event = *event_event;
   streams.launch(StreamKind::kCompute, first, 0);
   const uint64_t reached = streams.record(StreamKind::kCompute, event);
   streams.launch(StreamKind::kCompute, second, 1);
@@ -101,7 +107,8 @@ TEST_P(GpuStreams, LeaveOutWhatIsBehindAnErrorOfAnyStreamAndTellOnce) {
   Recorder bad, good;
   bad.what = [](int32_t) { throw Error(ErrorKind::kRun, "log of -1", {"hook.lua", 4, 0}); };
   Streams streams(options());
-  Event event(streams);
+  const auto event_event = event_of(streams.name());
+  Event& event = *event_event;
   streams.launch(StreamKind::kCompute, good, 0);
   streams.launch(StreamKind::kCompute, bad, 1);
   const uint64_t failed = streams.record(StreamKind::kCompute, event);
@@ -126,7 +133,8 @@ TEST_P(GpuStreams, TellOfErrorsThatAreNoneOfOurs) {
 
 TEST_P(GpuStreams, RefuseEventsOfOtherDevices) {
   Streams streams(options()), other({.name = "gpu 5", .own_thread = GetParam()});
-  Event event(other);
+  const auto event_event = event_of(other.name());
+  Event& event = *event_event;
   EXPECT_EQ(error_of([&] { streams.record(StreamKind::kCompute, event); }),
             "an event of gpu 5 cannot be recorded in a stream of gpu 2");
   EXPECT_EQ(error_of([&] { streams.synchronize(event, 1); }), "the host cannot wait for an event of gpu 5 at gpu 2");
@@ -136,7 +144,8 @@ TEST_P(GpuStreams, DropWhatHasNotBegunAtTheEnd) {
   Recorder work;
   {
     Streams streams(options()), other(options());
-    Event never(other);
+    const auto never_event = event_of(other.name());
+    Event& never = *never_event;
     streams.wait(StreamKind::kCompute, never, 1);
     streams.launch(StreamKind::kCompute, work, 0);
   }
@@ -146,7 +155,8 @@ TEST_P(GpuStreams, DropWhatHasNotBegunAtTheEnd) {
 TEST(GpuStreamsOfDevices, WaitForEventsOfOthers) {
   Recorder first, second;
   Streams one({.name = "gpu 0"}), two({.name = "gpu 1"});
-  Event ready(one);
+  const auto ready_event = event_of(one.name());
+  Event& ready = *ready_event;
   for (int32_t i = 0; i < 1000; ++i) {
     two.wait(StreamKind::kCommunication, ready, static_cast<uint64_t>(i) + 1);
     two.launch(StreamKind::kCommunication, second, i);
@@ -166,7 +176,8 @@ TEST(GpuStreamsOfDevices, GiveUpOnOneThatDoesNotAnswer) {
   Recorder work;
   work.what = [&](int32_t) { gate.acquire(); };
   Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
-  Event event(streams);
+  const auto event_event = event_of(streams.name());
+  Event& event = *event_event;
   streams.launch(StreamKind::kCompute, work, 7);
   const uint64_t end = streams.record(StreamKind::kCompute, event);
   while (streams.is_idle()) std::this_thread::yield();  // else the host would do it
@@ -177,7 +188,8 @@ TEST(GpuStreamsOfDevices, GiveUpOnOneThatDoesNotAnswer) {
 
 TEST(GpuStreamsOfDevices, GiveUpOnADeviceThatNeverRecords) {
   Streams one({.name = "gpu 0"}), two({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
-  Event never(one);
+  const auto never_event = event_of(one.name());
+  Event& never = *never_event;
   two.wait(StreamKind::kCommunication, never, 1);
   EXPECT_EQ(error_of([&] { two.synchronize(); }), "gpu 1 has not answered for 100 ms; it waits for another device");
 }
@@ -188,14 +200,14 @@ TEST(GpuStreamsOfDevices, KeepOrderUnderRandomLaunches) {
   constexpr int kDevices = 3, kSteps = 3000;
   struct Host {
     std::unique_ptr<Streams> streams;
-    std::unique_ptr<Event> event;
+    std::shared_ptr<Event> event;
     std::atomic<uint64_t> recorded{0};
     std::array<Recorder, kStreamCount> work;
   };
   std::array<Host, kDevices> hosts;
   for (size_t d = 0; d < kDevices; ++d) {
     hosts[d].streams = std::make_unique<Streams>(Streams::Options{.name = fmt::format("gpu {}", d)});
-    hosts[d].event = std::make_unique<Event>(*hosts[d].streams);
+    hosts[d].event = event_of(hosts[d].streams->name());
   }
   const auto drive = [&](size_t d) {
     std::mt19937 random(static_cast<uint32_t>(d));

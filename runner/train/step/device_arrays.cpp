@@ -34,6 +34,8 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device,
 void DeviceArrays::allocate() {
   if (shares_) {
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
+    if (device_.has_streams() && may_reduce_in_buckets(builder_.recipe()))
+      reducer_.emplace(builder_, *shares_, shared, device_, *ranks_);
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
   } else {
@@ -164,6 +166,17 @@ std::span<backends::Buffer* const> DeviceArrays::states_of_window(bool reads_mes
   if (reads_messages)
     for (const auto& message : messages_->of_all_ranks()) joined_states_.push_back(message.get());
   return joined_states_;
+}
+
+std::span<backends::Buffer* const> DeviceArrays::states_of_summed_window() {
+  joined_states_ = window_states_;
+  for (const auto& sum : reducer_->sums()) joined_states_.push_back(sum.get());
+  return joined_states_;
+}
+
+std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::messages_of_all(const MessageLayout* message) const {
+  if (message == nullptr) return {};
+  return messages_->of_all_ranks();
 }
 
 void DeviceArrays::declare_rounded_weights(backends::Program& step) const {

@@ -17,6 +17,7 @@
 #include "backends/collectives/collectives.h"
 #include "runner/nn/initial_weights.h"
 #include "runner/train/loop/memory_use.h"
+#include "runner/train/step/bucket_reducer.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/messages.h"
@@ -43,6 +44,12 @@ class DeviceArrays {
   // second before such a batch, called by all replicas together.
   const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
   const MessageLayout* begin_batch(int64_t largest) { return messages_ ? messages_->begin_batch(largest) : nullptr; }
+
+  // Where gradients are added up while they are computed, behind allocate(); null: elsewhere they are at the window's
+  // end.
+  BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
+  // Behind the reducer's signals.
+  void reduce(const MessageLayout* message) { reducer_->reduce(message, messages_of_all(message)); }
 
   // ---- contents ----
 
@@ -83,6 +90,8 @@ class DeviceArrays {
   std::span<backends::Buffer* const> states() const { return states_; }
   std::span<backends::Buffer* const> states_of_step(bool sends_message);
   std::span<backends::Buffer* const> states_of_window(bool reads_messages);
+  // Where the reducer has added up all gradients.
+  std::span<backends::Buffer* const> states_of_summed_window();
   // Declares the last of them, as a training step has them: the rounded weights, where there are such.
   void declare_rounded_weights(backends::Program& step) const;
 
@@ -101,6 +110,7 @@ class DeviceArrays {
   std::optional<int64_t> memory_left() const;
 
  private:
+  std::span<const std::shared_ptr<backends::Buffer>> messages_of_all(const MessageLayout* message) const;
   bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
   bool is_local() const;
   void write_initial_values();
@@ -118,6 +128,7 @@ class DeviceArrays {
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // SharedArrays
   std::vector<backends::Buffer*> states_, window_states_;                  // the same
   std::optional<Messages> messages_;
+  std::optional<BucketReducer> reducer_;
   std::optional<RoundedWeights> rounded_;
   std::vector<backends::Buffer*> joined_states_;  // those of an execution, with messages and rounded weights
   std::vector<Held> gradients_;                   // by flat buffer

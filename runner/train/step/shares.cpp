@@ -68,6 +68,7 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, back
     return device.wrap(common.of(rank, static_cast<size_t>(first) * sizeof(float)), window_type(array, shares).bytes());
   };
   for (const DeviceArray& array : layout.arrays()) {
+    shared.rows.emplace_back();
     if (!is_common(array) && !is_read_by_all(array)) {
       shared.arrays.push_back(device.allocate(array.type.bytes()));
       shared.window.push_back(shared.arrays.back());
@@ -76,7 +77,9 @@ SharedArrays share_arrays(const DeviceLayout& layout, const Shares& shares, back
     const SharedRows common = allocate(array, ranks);
     shared.arrays.push_back(device.wrap(common.of(ranks.rank()), array.type.bytes()));
     shared.window.push_back(share_of(array, common, ranks.rank()));
-    if (is_read_by_all(array)) read_by_all.emplace_back(&array, common);
+    if (!is_read_by_all(array)) continue;
+    shared.rows.back() = common;
+    read_by_all.emplace_back(&array, common);
   }
   for (const auto& [array, common] : read_by_all)
     for (int rank = 0; rank < ranks.size(); ++rank)

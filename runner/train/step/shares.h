@@ -60,6 +60,8 @@ struct SharedArrays {
   // As complete_window() declares its states: those of the layout, of trained buffers the share alone, then what the
   // other replicas have added up.
   std::vector<std::shared_ptr<backends::Buffer>> window;
+  // By array of the layout: those of all replicas, where all read them.
+  std::vector<SharedRows> rows;
 };
 
 // Whether replicas have one array together, or each has its own, which all read.

@@ -74,8 +74,8 @@ class StepCompletion {
     return std::move(program_);
   }
 
-  Program of_window(const Shares& shares) {
-    add_up_replicas(shares, /*ends_window=*/true);
+  Program of_window(const Shares& shares, bool are_summed) {
+    add_up_replicas(shares, /*ends_window=*/true, are_summed);
     scale_gradients();
     update_all();
     arrays_.output(program_);
@@ -125,7 +125,7 @@ class StepCompletion {
 
   // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
   // PowerSGD compresses the sum of a window, once.
-  void add_up_replicas(const Shares& shares, bool ends_window) {
+  void add_up_replicas(const Shares& shares, bool ends_window, bool are_summed = false) {
     is_share_ = true;
     gradients_.resize(parameters_.buffers().size());
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // of a buffer, by rank
@@ -144,7 +144,7 @@ class StepCompletion {
       } else if (array.role == Role::kUse) {
         reached_.resize(gradients_.size());
         reached_[static_cast<size_t>(array.buffer)] = reached_by_any(by_rank);
-      } else if (shares.of(array.buffer).count > 0 && message_.elements == 0) {
+      } else if (shares.of(array.buffer).count > 0 && message_.elements == 0 && !are_summed) {
         gradients.emplace_back(array.buffer, std::move(by_rank));
         of_rank_0_.emplace_back(array.buffer, of_rank_0);
       }
@@ -154,6 +154,14 @@ class StepCompletion {
     for (auto& [buffer, by_rank] : gradients)
       gradients_[static_cast<size_t>(buffer)] = sum_of_gradients(buffer, by_rank);
     if (message_.elements > 0) add_up_messages(shares);
+    if (are_summed) take_sums(shares);
+  }
+
+  void take_sums(const Shares& shares) {
+    for (int32_t b = 0; b < std::ssize(gradients_); ++b)
+      if (const int64_t count = shares.of(b).count; count > 0)
+        gradients_[static_cast<size_t>(b)] =
+            value(program_.input(backends::InputKind::kState, "sums", {DType::kF32, backends::Shape{count}}));
   }
 
   void add_up_messages(const Shares& shares) {
@@ -379,13 +387,13 @@ StepBuilder::Completed step_graph(const StepBuilder& builder, const StepBuilder:
 }
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
-                        const MessageLayout& message) {
+                        const MessageLayout& message, bool are_summed) {
   Program program = builder.begin_window(shares);
   size_t first_scalar = 0;
   while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
     ++first_scalar;
   StepCompletion completion(builder, std::move(program), first_scalar, message);
-  return ends_window ? completion.of_window(shares) : completion.of_part(shares);
+  return ends_window ? completion.of_window(shares, are_summed) : completion.of_part(shares);
 }
 
 }  // namespace runner::train

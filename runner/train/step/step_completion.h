@@ -71,8 +71,10 @@ inline constexpr int kPartSum = 0;
 // complete_step() does behind the accumulation of a window's last batch; outputs as there, without metrics.  Before its
 // end the sum of all takes the place of rank 0's, who goes on from it, and the others begin anew: so what has been
 // added up is one set of arrays, whatever the number of replicas, and a sum is a left fold from its first batch on.
-// `message`: they are in the messages of all ranks, which are states behind all others.
+// `message`: they are in the messages of all ranks, which are states behind all others.  `are_summed`: instead the
+// states behind all others are this rank's shares of the sums, one for each buffer that it has a share of; at the end
+// of a window.
 backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true,
-                                  const MessageLayout& message = {});
+                                  const MessageLayout& message = {}, bool are_summed = false);
 
 }  // namespace runner::train

@@ -202,6 +202,13 @@ class Trainer {
     const MessageLayout* message = nullptr;  // in which gradients travel; null: in their arrays
     bool operator==(const StepKind&) const = default;
   };
+  // Of replicas: inside a window, or at its end.
+  struct Meeting {
+    bool ends_window = false;
+    bool are_summed = false;                 // the gradients, in buckets
+    const MessageLayout* message = nullptr;  // that they read; null: none
+    auto operator<=>(const Meeting&) const = default;
+  };
   struct HeldStep {
     StepKind kind;
     SharedStep step;
@@ -218,6 +225,7 @@ class Trainer {
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
   SharedStep run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
   // Waits for what is under way, and reads what it has left for the host.  What has failed is kept.
@@ -238,8 +246,8 @@ class Trainer {
   SharedStep make_step(const StepKind& kind, const data::Batch* batch);
   SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
   SharedStep forward_step(const data::Batch& batch, bool labelled, bool first = true);
-  // `message`: as of StepKind.
-  const SharedStep& meeting_step(bool ends_window, const MessageLayout* message);
+  const SharedStep& meeting_step(const Meeting& kind);
+  Meeting end_of_window(const MessageLayout* message);
   SharedStep compile_training_step(const StepKind& kind);
   SharedStep compile_forward_step(const StepKind& kind);
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
@@ -294,8 +302,7 @@ class Trainer {
   // That of a hook is made anew for each step, in one of two, while the device works on the other.
   std::array<StepBuilder::Recorded, 2> recordings_;
   StepBuilder::Recorded* recorded_ = recordings_.data();
-  // Of replicas: inside a window, and at its end; by the messages that they read.
-  std::map<std::pair<bool, const MessageLayout*>, SharedStep> meeting_steps_;
+  std::map<Meeting, SharedStep> meeting_steps_;
   int64_t replayed_ = 0;
 };
 

@@ -62,6 +62,7 @@ SharedStep Trainer::run_part(const data::Batch& part, bool last) {
   backends::Arguments arguments =
       this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
+  if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
   const TrainingBatch batch{marks_.training_batches(), part.position.epoch};
   const backends::Ticket ticket = in_batch(batch, [&] {
     return executor_.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
@@ -73,15 +74,22 @@ SharedStep Trainer::run_part(const data::Batch& part, bool last) {
 
 SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
   run_batches(loader, rates, window);
+  if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
+  const Meeting meeting = window.done ? end_of_window(message_) : Meeting{.message = message_};
+  if (meeting.are_summed) reduce_in_buckets();
   settle();
   pending_.throw_failure();
-  if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
   if (builder_.varies(true))
     for (const auto& [name, sum] : merged(std::exchange(batch_metrics_, {}), *ranks_, executor_.site("metrics")))
       metrics_[name] += sum;
-  const SharedStep& step = meeting_step(window.done, message_);
+  const SharedStep& step = meeting_step(meeting);
   backends::Arguments end = arguments_.of_window_end();
-  end.states = arrays_.states_of_window(message_ != nullptr);
+  if (meeting.are_summed) {
+    end.states = arrays_.states_of_summed_window();
+    end.after = arrays_.reducer()->reduced();
+  } else {
+    end.states = arrays_.states_of_window(message_ != nullptr);
+  }
   executor_.begin_exchange(/*again=*/false);
   ranks_->barrier(executor_.site("gradients"));
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
@@ -92,18 +100,29 @@ SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates
   return step;
 }
 
+// Begins while the device is at work on the window's last batch.
+void Trainer::reduce_in_buckets() {
+  if (!arrays_.reducer()->has_signalled()) arrays_.reducer()->signal_all(message_);
+  arrays_.reduce(message_);
+}
+
 void Trainer::keep_sum_of_part(const CompiledStep& part) {
   std::array<double, 2> sums{};
   device_.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
   arrays_.write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
 }
 
-const SharedStep& Trainer::meeting_step(bool ends_window, const MessageLayout* message) {
-  SharedStep& step = meeting_steps_[{ends_window, message}];
+Trainer::Meeting Trainer::end_of_window(const MessageLayout* message) {
+  const bool are_summed = arrays_.reducer() != nullptr;
+  return {.ends_window = true, .are_summed = are_summed, .message = are_summed ? nullptr : message};
+}
+
+const SharedStep& Trainer::meeting_step(const Meeting& kind) {
+  SharedStep& step = meeting_steps_[kind];
   if (!step) {
     const MessageLayout none;
-    const backends::Program end =
-        complete_window(builder_, *arrays_.shares(), ends_window, message != nullptr ? *message : none);
+    const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
+                                                  kind.message != nullptr ? *kind.message : none, kind.are_summed);
     step = compiled_step(device_.compile(end));
   }
   return step;

@@ -1,0 +1,54 @@
+// A mark in a stream, counted each time that it is recorded: it reaches a count when that recording, or a later one, is
+// behind all that its stream did before.
+//
+// Thread safety: the host of its device records it; any thread may ask whether it has been reached.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/runtime/bell.h"
+
+namespace runner::backends::gpu {
+
+class Event : public backends::Event, public std::enable_shared_from_this<Event> {
+ public:
+  // Of the device of that name, whose streams alone record it.
+  explicit Event(std::string device) : device_(std::move(device)) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  const std::string& device() const { return device_; }
+  bool has_reached(uint64_t count) const { return reached_.load(std::memory_order_acquire) >= count; }
+
+  // How often it has been recorded; for the device's host.
+  uint64_t recorded() const { return recorded_; }
+  uint64_t count_recording() { return ++recorded_; }
+
+  // The device comes by it, and tells others that wait.
+  void reach(uint64_t count) {
+    if (!has_reached(count)) reached_.store(count, std::memory_order_release);
+    const std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<Bell>& listener : listeners_) listener->ring();
+  }
+  // Rings from now on; the same may be added again.
+  void add_listener(const std::shared_ptr<Bell>& bell) {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(listeners_, bell) == listeners_.end()) listeners_.push_back(bell);
+  }
+
+ private:
+  const std::string device_;
+  uint64_t recorded_ = 0;
+  std::atomic<uint64_t> reached_{0};
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::shared_ptr<Bell>> listeners_;
+};
+
+}  // namespace runner::backends::gpu

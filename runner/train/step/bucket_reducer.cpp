@@ -1,0 +1,213 @@
+#include "runner/train/step/bucket_reducer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/buckets.h"
+#include "backends/tensor/rounding.h"
+
+namespace runner::train {
+namespace {
+
+using backends::DType;
+using backends::EventCount;
+using backends::InputKind;
+using backends::Program;
+using backends::Shape;
+using backends::Signal;
+using backends::TensorType;
+
+constexpr int64_t kLine = 16;  // floats of a cache line
+
+TensorType floats(int64_t count) {
+  return {DType::kF32, Shape{count}};
+}
+
+size_t bytes_of(int64_t floats) {
+  return static_cast<size_t>(floats) * sizeof(float);
+}
+
+Value declare(Program& program, const std::string& name, int64_t count) {
+  return {&program, program.input(InputKind::kState, name, floats(count))};
+}
+
+// What each rank does of its own, handed to the others, which are threads of this process.
+std::vector<std::shared_ptr<backends::Event>> exchanged(const std::vector<std::shared_ptr<backends::Event>>& own,
+                                                        backends::Collectives& ranks) {
+  using Pointer = const std::shared_ptr<backends::Event>*;
+  static_assert(sizeof(Pointer) == sizeof(int64_t));
+  const TensorType type{DType::kI64, Shape{ranks.size()}};
+  const std::shared_ptr<std::byte> board = ranks.share(type, {"events"});
+  const std::span<Pointer> pointers(reinterpret_cast<Pointer*>(board.get()), static_cast<size_t>(ranks.size()));
+  pointers[static_cast<size_t>(ranks.rank())] = own.data();
+  ranks.barrier({"events"});
+  std::vector<std::shared_ptr<backends::Event>> all;
+  for (const Pointer events : pointers) all.insert(all.end(), events, events + own.size());
+  ranks.barrier({"events"});
+  return all;
+}
+
+}  // namespace
+
+bool may_reduce_in_buckets(const schema::Recipe& recipe) {
+  return recipe.comm.hook == schema::CommHook::kNone;
+}
+
+BucketReducer::BucketReducer(const StepBuilder& builder, const Shares& shares, const SharedArrays& arrays,
+                             backends::Device& device, backends::Collectives& ranks)
+    : builder_(builder),
+      parameters_(builder.model().parameters),
+      device_(device),
+      ranks_(ranks),
+      gradients_(parameters_.buffers().size()),
+      sums_(parameters_.buffers().size()) {
+  std::vector<nn::ParameterId> trained;
+  std::vector<int64_t> bytes;
+  for (nn::ParameterId id = 0; id < std::ssize(parameters_.parameters()); ++id) {
+    if (parameters_.buffers()[static_cast<size_t>(parameters_[id].buffer)].group < 0) continue;
+    trained.push_back(id);
+    bytes.push_back(static_cast<int64_t>(bytes_of(parameters_[id].elements())));
+  }
+  for (const auto& bucket : backends::gpu::gradient_buckets(bytes, builder.recipe().gpu.bucket_cap))
+    buckets_.emplace_back(trained.begin() + bucket.first, trained.begin() + bucket.end);
+  signalled_.resize(buckets_.size());
+  for (const DeviceArray& array : builder.layout().arrays()) {
+    if (array.role != Role::kGradients) continue;
+    const auto b = static_cast<size_t>(array.buffer);
+    gradients_[b] = arrays.rows[static_cast<size_t>(builder.layout().find(array.role, array.buffer))];
+    sums_[b] = {ranks.share(array.type, {"sums"}), 0};
+    const Shares::Range& share = shares.of(array.buffer);
+    if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
+  }
+  exchange_events();
+}
+
+void BucketReducer::exchange_events() {
+  std::vector<std::shared_ptr<backends::Event>> own(buckets_.size());
+  std::ranges::generate(own, [this] { return device_.make_event(); });
+  ready_ = exchanged(own, ranks_);
+  done_ = exchanged({device_.make_event()}, ranks_);
+}
+
+std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows, int rank, const Piece& piece) const {
+  return device_.wrap(rows.of(rank, bytes_of(piece.first)), bytes_of(piece.count));
+}
+
+// Neighbours in a buffer are one piece.
+std::vector<BucketReducer::Piece> BucketReducer::pieces_of(const Bucket& bucket) const {
+  std::vector<Piece> pieces;
+  for (const nn::ParameterId id : bucket) {
+    const nn::Parameter& parameter = parameters_[id];
+    if (!pieces.empty() && pieces.back().buffer == parameter.buffer &&
+        pieces.back().first + pieces.back().count <= parameter.offset)
+      pieces.back().count = parameter.offset + parameter.elements() - pieces.back().first;
+    else
+      pieces.push_back({parameter.buffer, parameter.offset, parameter.elements()});
+  }
+  return pieces;
+}
+
+// Of each piece whole cache lines, about as many for each rank.
+std::vector<BucketReducer::Piece> BucketReducer::slices_of(const Bucket& bucket) const {
+  std::vector<Piece> slices;
+  for (const Piece& piece : pieces_of(bucket)) {
+    const auto [first, end] = backends::part_of(piece.count, kLine, ranks_.rank(), ranks_.size());
+    if (end > first) slices.push_back({piece.buffer, piece.first + first, end - first});
+  }
+  return slices;
+}
+
+std::span<const Signal> BucketReducer::signals(const MessageLayout* message) {
+  std::vector<Reduction>& reductions = reductions_[message];
+  if (reductions.empty())
+    for (const Bucket& bucket : buckets_) reductions.push_back(make_reduction(bucket, message));
+  signals_.clear();
+  for (size_t b = 0; b < buckets_.size(); ++b) add_signals(b, message);
+  has_signalled_ = true;
+  return signals_;
+}
+
+void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
+  backends::Event* const event = ready_[static_cast<size_t>(ranks_.rank()) * buckets_.size() + bucket].get();
+  const auto add = [&](int32_t state, int64_t first, int64_t count) {
+    signals_.push_back({event, state, bytes_of(first), bytes_of(first + count)});
+    ++signalled_[bucket];
+  };
+  if (message == nullptr) {
+    for (const Piece& piece : pieces_of(buckets_[bucket]))
+      add(builder_.layout().find(Role::kGradients, piece.buffer), piece.first, piece.count);
+    return;
+  }
+  const auto state = static_cast<int32_t>(builder_.layout().arrays().size());
+  for (size_t p = 0; p < message->parts.size(); ++p) {
+    const MessagePart& part = message->parts[p];
+    if (std::ranges::find(buckets_[bucket], part.parameter) == buckets_[bucket].end()) continue;
+    const int64_t end = p + 1 < message->parts.size() ? message->parts[p + 1].offset : message->elements;
+    add(state, part.offset, end - part.offset);
+  }
+}
+
+void BucketReducer::signal_all(const MessageLayout* message) {
+  for (const Signal& signal : signals(message)) device_.record(*signal.event);
+}
+
+void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {
+  const std::vector<Reduction>& reductions = reductions_.at(message);
+  const auto ranks = static_cast<size_t>(ranks_.size());
+  backends::Event* const done = done_[static_cast<size_t>(ranks_.rank())].get();
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    std::vector<EventCount> after;
+    for (size_t rank = 0; rank < ranks; ++rank)
+      after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
+    std::vector<backends::Buffer*> states;
+    if (message != nullptr)
+      for (const auto& buffer : messages) states.push_back(buffer.get());
+    for (const auto& buffer : reductions[b].own) states.push_back(buffer.get());
+    const Signal end{.event = done};
+    const bool is_last = b + 1 == buckets_.size();
+    device_.submit(*reductions[b].step->executable, {.states = states,
+                                                     .batch = {},
+                                                     .scalars = {},
+                                                     .name = "all-reduce",
+                                                     .span = backends::SpanKind::kCollective,
+                                                     .stream = backends::StreamRole::kCommunication,
+                                                     .after = after,
+                                                     .signals = std::span(&end, is_last ? 1 : 0)});
+  }
+  has_signalled_ = false;
+  ++windows_;
+  reduced_.clear();
+  for (const auto& event : done_) reduced_.push_back({event.get(), windows_});
+}
+
+BucketReducer::Reduction BucketReducer::make_reduction(const Bucket& bucket, const MessageLayout* message) const {
+  Program program;
+  std::vector<Value> messages;
+  if (message != nullptr)
+    for (int rank = 0; rank < ranks_.size(); ++rank)
+      messages.push_back(declare(program, fmt::format("message of rank {}", rank), message->elements));
+  Reduction reduction;
+  for (const Piece& slice : slices_of(bucket)) {
+    Value sum;
+    if (message != nullptr) {
+      sum = sum_of_messages(messages, *message, parameters_, slice.buffer, {slice.first, slice.count});
+    } else {
+      std::vector<Value> by_rank;
+      for (int rank = 0; rank < ranks_.size(); ++rank) {
+        by_rank.push_back(declare(program, fmt::format("gradients of rank {}", rank), slice.count));
+        reduction.own.push_back(part_of(gradients_[static_cast<size_t>(slice.buffer)], rank, slice));
+      }
+      sum = left_fold(by_rank);
+    }
+    const auto state = static_cast<int32_t>(program.inputs().size());
+    declare(program, "sums", slice.count);
+    reduction.own.push_back(part_of(sums_[static_cast<size_t>(slice.buffer)], 0, slice));
+    program.output("sums", sum.id, state);
+  }
+  reduction.step = compiled_step(device_.compile(program));
+  return reduction;
+}
+
+}  // namespace runner::train

@@ -1,0 +1,88 @@
+// Gradients that replicas add up while they still compute: in buckets, as DistributedDataParallel has them.
+//
+// A device with streams tells when the gradients of a bucket are ready.  The communication stream of each replica waits
+// for those of all, and adds up a slice of the bucket for everyone: the left fold over ranks, to the bit, wherever the
+// bucket and its slices end.  Behind it stand the sums of all, in one array that all replicas have together, from which
+// each updates its share of the weights.  Not thread-safe; each replica has one, and all make the same calls.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/collectives/collectives.h"
+#include "runner/train/step/executor.h"
+#include "runner/train/step/gradient_message.h"
+#include "runner/train/step/shares.h"
+#include "runner/train/step/step_builder.h"
+
+namespace runner::train {
+
+// Whether they may be added up before the window's end is known: what is rounded or compressed on its way depends on
+// the sum of all weights.
+bool may_reduce_in_buckets(const schema::Recipe& recipe);
+
+class BucketReducer {
+ public:
+  // `arrays`: of all ranks, which all must have made.  Called by all together.  All arguments must outlive it.
+  BucketReducer(const StepBuilder& builder, const Shares& shares, const SharedArrays& arrays, backends::Device& device,
+                backends::Collectives& ranks);
+
+  // What the step that ends a window, and leaves its gradients in their arrays or in a message (null: in their arrays),
+  // is to signal.
+  std::span<const backends::Signal> signals(const MessageLayout* message);
+  // For a replica whose gradients of this window are there, without such a step.
+  void signal_all(const MessageLayout* message);
+  // Behind either: adds them up.  `messages`: of all ranks, where gradients travel so.
+  void reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages);
+
+  // Whether what ends the window has told, or will tell.
+  bool has_signalled() const { return has_signalled_; }
+
+  // What an update comes after; valid until the next call of reduce().
+  std::span<const backends::EventCount> reduced() const { return reduced_; }
+  // Of each flat buffer that this rank has a share of, in order, its share of the sums: the states of an update behind
+  // all others.
+  std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
+
+ private:
+  // A part of a flat buffer, in elements.
+  struct Piece {
+    int32_t buffer;
+    int64_t first, count;
+  };
+  using Bucket = std::vector<nn::ParameterId>;
+  // What this rank adds up of a bucket.
+  struct Reduction {
+    SharedStep step;
+    std::vector<std::shared_ptr<backends::Buffer>> own;  // states behind the messages
+  };
+
+  std::vector<Piece> pieces_of(const Bucket& bucket) const;
+  std::vector<Piece> slices_of(const Bucket& bucket) const;
+  void exchange_events();
+  void add_signals(size_t bucket, const MessageLayout* message);
+  Reduction make_reduction(const Bucket& bucket, const MessageLayout* message) const;
+  std::shared_ptr<backends::Buffer> part_of(const SharedRows& rows, int rank, const Piece& piece) const;
+
+  const StepBuilder& builder_;
+  const nn::ParameterSet& parameters_;
+  backends::Device& device_;
+  backends::Collectives& ranks_;
+  std::vector<Bucket> buckets_;               // in the order in which they are reduced
+  std::vector<SharedRows> gradients_, sums_;  // by flat buffer
+  std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
+  std::vector<std::shared_ptr<backends::Event>> ready_;  // by rank and bucket
+  std::vector<std::shared_ptr<backends::Event>> done_;   // by rank
+  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;
+  std::vector<uint64_t> signalled_;  // by bucket: so far, by each rank
+  bool has_signalled_ = false;
+  uint64_t windows_ = 0;
+  std::vector<backends::Signal> signals_;
+  std::vector<backends::EventCount> reduced_;
+};
+
+}  // namespace runner::train

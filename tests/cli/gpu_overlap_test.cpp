@@ -1,0 +1,61 @@
+// What a trace of emulated GPUs shows on the real clock: gradients are added up while others are still computed.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/command.h"
+
+namespace runner::cli::testing {
+namespace {
+
+constexpr const char* kRecipe = R"(schema_version: 1
+model: {type: mlp, hidden: [512, 512]}
+data:
+  train: {format: synthetic, samples: 4096, features: [256], classes: 10}
+  batch_size: 256
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1}
+backend: gpu
+num_processes: 2
+profile: {active: 8, repeat: 1}
+)";
+
+struct Span {
+  int rank;
+  double begin, end;  // microseconds
+  bool is_inside(const Span& other) const { return rank == other.rank && other.begin <= begin && end <= other.end; }
+};
+
+std::vector<Span> spans(const nlohmann::json& trace, const std::string& name) {
+  std::vector<Span> found;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("name") != name) continue;
+    const double begin = event.at("ts");
+    found.push_back({event.at("pid"), begin, begin + event.at("dur").get<double>()});
+  }
+  return found;
+}
+
+// A replica that is the last to have the gradients of a bucket adds up its slice before it goes on, but where its host
+// has been late; the last bucket comes with the end of backward.
+TEST(GpuOverlap, BucketsAreReducedInsideBackward) {
+  const Folder folder;
+  write_text(folder.path() / "r.yaml", kRecipe);
+  const Result result = run_command(
+      "runner exec r.yaml gpu.bucket_cap='512 KiB' name=traced --quiet >&2 && runner trace traced", folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json trace = nlohmann::json::parse(result.out);
+  const std::vector<Span> reductions = spans(trace, "all-reduce"), backwards = spans(trace, "forward, backward");
+  ASSERT_EQ(backwards.size(), 16u);   // 8 windows of 2 replicas
+  ASSERT_EQ(reductions.size(), 32u);  // of 2 buckets
+  int overlapped = 0;
+  for (const Span& reduction : reductions)
+    for (const Span& backward : backwards) overlapped += reduction.is_inside(backward);
+  EXPECT_GE(overlapped, 2);
+}
+
+}  // namespace
+}  // namespace runner::cli::testing
