@@ -55,10 +55,11 @@ bool may_reduce_in_buckets(const schema::Recipe& recipe) {
   return recipe.comm.hook == schema::CommHook::kNone;
 }
 
-BucketReducer::BucketReducer(const StepBuilder& builder, const Shares& shares, const SharedArrays& arrays,
-                             backends::Device& device, backends::Collectives& ranks)
+BucketReducer::BucketReducer(const StepBuilder& builder, const Shares& shares, backends::Device& device,
+                             backends::Collectives& ranks)
     : builder_(builder),
       parameters_(builder.model().parameters),
+      shares_(shares),
       device_(device),
       ranks_(ranks),
       gradients_(parameters_.buffers().size()),
@@ -73,12 +74,16 @@ BucketReducer::BucketReducer(const StepBuilder& builder, const Shares& shares, c
   for (const auto& bucket : backends::gpu::gradient_buckets(bytes, builder.recipe().gpu.bucket_cap))
     buckets_.emplace_back(trained.begin() + bucket.first, trained.begin() + bucket.end);
   signalled_.resize(buckets_.size());
-  for (const DeviceArray& array : builder.layout().arrays()) {
+}
+
+void BucketReducer::allocate(const SharedArrays& arrays) {
+  for (size_t i = 0; i < arrays.rows.size(); ++i) {
+    const DeviceArray& array = builder_.layout().arrays()[i];
     if (array.role != Role::kGradients) continue;
     const auto b = static_cast<size_t>(array.buffer);
-    gradients_[b] = arrays.rows[static_cast<size_t>(builder.layout().find(array.role, array.buffer))];
-    sums_[b] = {ranks.share(array.type, {"sums"}), 0};
-    const Shares::Range& share = shares.of(array.buffer);
+    gradients_[b] = arrays.rows[i];
+    sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
+    const Shares::Range& share = shares_.of(array.buffer);
     if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }
   exchange_events();
@@ -120,9 +125,9 @@ std::vector<BucketReducer::Piece> BucketReducer::slices_of(const Bucket& bucket)
 }
 
 std::span<const Signal> BucketReducer::signals(const MessageLayout* message) {
-  std::vector<Reduction>& reductions = reductions_[message];
-  if (reductions.empty())
-    for (const Bucket& bucket : buckets_) reductions.push_back(make_reduction(bucket, message));
+  std::vector<Reduction>& reductions = reductions_of(message);
+  for (size_t b = 0; b < buckets_.size(); ++b)
+    if (reductions[b].states.empty()) reductions[b].states = states_of(buckets_[b], message);
   signals_.clear();
   for (size_t b = 0; b < buckets_.size(); ++b) add_signals(b, message);
   has_signalled_ = true;
@@ -164,7 +169,7 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
     std::vector<backends::Buffer*> states;
     if (message != nullptr)
       for (const auto& buffer : messages) states.push_back(buffer.get());
-    for (const auto& buffer : reductions[b].own) states.push_back(buffer.get());
+    for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
     const Signal end{.event = done};
     const bool is_last = b + 1 == buckets_.size();
     device_.submit(*reductions[b].step->executable, {.states = states,
@@ -182,32 +187,51 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
   for (const auto& event : done_) reduced_.push_back({event.get(), windows_});
 }
 
-BucketReducer::Reduction BucketReducer::make_reduction(const Bucket& bucket, const MessageLayout* message) const {
+size_t BucketReducer::temporary_bytes(const MessageLayout* message) {
+  size_t most = 0;
+  for (const Reduction& reduction : reductions_of(message))
+    most = std::max(most, reduction.step->executable->arena_bytes());
+  return most;
+}
+
+std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
+  std::vector<Reduction>& reductions = reductions_[message];
+  if (reductions.empty())
+    for (const Bucket& bucket : buckets_)
+      reductions.push_back({compiled_step(device_.compile(program_of(bucket, message))), {}});
+  return reductions;
+}
+
+// Its states are the messages of all ranks, or for each slice the gradients of all, and the sums of each slice.
+Program BucketReducer::program_of(const Bucket& bucket, const MessageLayout* message) const {
   Program program;
   std::vector<Value> messages;
   if (message != nullptr)
     for (int rank = 0; rank < ranks_.size(); ++rank)
       messages.push_back(declare(program, fmt::format("message of rank {}", rank), message->elements));
-  Reduction reduction;
   for (const Piece& slice : slices_of(bucket)) {
-    Value sum;
-    if (message != nullptr) {
-      sum = sum_of_messages(messages, *message, parameters_, slice.buffer, {slice.first, slice.count});
-    } else {
-      std::vector<Value> by_rank;
-      for (int rank = 0; rank < ranks_.size(); ++rank) {
-        by_rank.push_back(declare(program, fmt::format("gradients of rank {}", rank), slice.count));
-        reduction.own.push_back(part_of(gradients_[static_cast<size_t>(slice.buffer)], rank, slice));
-      }
-      sum = left_fold(by_rank);
-    }
-    const auto state = static_cast<int32_t>(program.inputs().size());
+    std::vector<Value> gradients;
+    for (int rank = 0; rank < ranks_.size() && message == nullptr; ++rank)
+      gradients.push_back(declare(program, fmt::format("gradients of rank {}", rank), slice.count));
+    const auto sums = static_cast<int32_t>(program.inputs().size());
     declare(program, "sums", slice.count);
-    reduction.own.push_back(part_of(sums_[static_cast<size_t>(slice.buffer)], 0, slice));
-    program.output("sums", sum.id, state);
+    const Value sum = message != nullptr
+                          ? sum_of_messages(messages, *message, parameters_, slice.buffer, {slice.first, slice.count})
+                          : left_fold(gradients);
+    program.output("sums", sum.id, sums);
   }
-  reduction.step = compiled_step(device_.compile(program));
-  return reduction;
+  return program;
+}
+
+std::vector<std::shared_ptr<backends::Buffer>> BucketReducer::states_of(const Bucket& bucket,
+                                                                        const MessageLayout* message) const {
+  std::vector<std::shared_ptr<backends::Buffer>> states;
+  for (const Piece& slice : slices_of(bucket)) {
+    for (int rank = 0; rank < ranks_.size() && message == nullptr; ++rank)
+      states.push_back(part_of(gradients_[static_cast<size_t>(slice.buffer)], rank, slice));
+    states.push_back(part_of(sums_[static_cast<size_t>(slice.buffer)], 0, slice));
+  }
+  return states;
 }
 
 }  // namespace runner::train

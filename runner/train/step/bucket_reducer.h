@@ -27,9 +27,14 @@ bool may_reduce_in_buckets(const schema::Recipe& recipe);
 
 class BucketReducer {
  public:
-  // `arrays`: of all ranks, which all must have made.  Called by all together.  All arguments must outlive it.
-  BucketReducer(const StepBuilder& builder, const Shares& shares, const SharedArrays& arrays, backends::Device& device,
+  // Without memory yet.  All arguments must outlive it.
+  BucketReducer(const StepBuilder& builder, const Shares& shares, backends::Device& device,
                 backends::Collectives& ranks);
+  // Called by all together, behind the arrays of all.
+  void allocate(const SharedArrays& arrays);
+
+  // What reductions need beside arrays, with gradients as of signals().
+  size_t temporary_bytes(const MessageLayout* message);
 
   // What the step that ends a window, and leaves its gradients in their arrays or in a message (null: in their arrays),
   // is to signal.
@@ -58,27 +63,30 @@ class BucketReducer {
   // What this rank adds up of a bucket.
   struct Reduction {
     SharedStep step;
-    std::vector<std::shared_ptr<backends::Buffer>> own;  // states behind the messages
+    std::vector<std::shared_ptr<backends::Buffer>> states;  // behind the messages, from the first submission on
   };
 
+  std::vector<Reduction>& reductions_of(const MessageLayout* message);
+  backends::Program program_of(const Bucket& bucket, const MessageLayout* message) const;
+  std::vector<std::shared_ptr<backends::Buffer>> states_of(const Bucket& bucket, const MessageLayout* message) const;
   std::vector<Piece> pieces_of(const Bucket& bucket) const;
   std::vector<Piece> slices_of(const Bucket& bucket) const;
   void exchange_events();
   void add_signals(size_t bucket, const MessageLayout* message);
-  Reduction make_reduction(const Bucket& bucket, const MessageLayout* message) const;
   std::shared_ptr<backends::Buffer> part_of(const SharedRows& rows, int rank, const Piece& piece) const;
 
   const StepBuilder& builder_;
   const nn::ParameterSet& parameters_;
+  const Shares& shares_;
   backends::Device& device_;
   backends::Collectives& ranks_;
   std::vector<Bucket> buckets_;               // in the order in which they are reduced
   std::vector<SharedRows> gradients_, sums_;  // by flat buffer
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
-  std::vector<std::shared_ptr<backends::Event>> ready_;  // by rank and bucket
-  std::vector<std::shared_ptr<backends::Event>> done_;   // by rank
-  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;
-  std::vector<uint64_t> signalled_;  // by bucket: so far, by each rank
+  std::vector<std::shared_ptr<backends::Event>> ready_;                // by rank and bucket
+  std::vector<std::shared_ptr<backends::Event>> done_;                 // by rank
+  std::map<const MessageLayout*, std::vector<Reduction>> reductions_;  // by bucket
+  std::vector<uint64_t> signalled_;                                    // by bucket: so far, by each rank
   bool has_signalled_ = false;
   uint64_t windows_ = 0;
   std::vector<backends::Signal> signals_;

@@ -29,13 +29,14 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device,
       gradients_(parameters_.buffers().size()) {
   if (one_copy) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   if (one_copy && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
+  if (one_copy && device.has_streams() && may_reduce_in_buckets(builder.recipe()))
+    reducer_.emplace(builder, *shares_, device, *ranks);
 }
 
 void DeviceArrays::allocate() {
   if (shares_) {
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
-    if (device_.has_streams() && may_reduce_in_buckets(builder_.recipe()))
-      reducer_.emplace(builder_, *shares_, shared, device_, *ranks_);
+    if (reducer_) reducer_->allocate(shared);
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
   } else {
@@ -208,6 +209,10 @@ MemoryUse DeviceArrays::memory() const {
                     : array.role == Role::kGradients ? use.gradients
                                                      : use.other;
     kind += bytes;
+    if (reducer_ && array.role == Role::kGradients) {  // their sums, in which all replicas have a part
+      use.other += bytes;
+      use.common += bytes;
+    }
     if (shares_ && is_common(array)) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {
       use.other += bytes / 2;

@@ -45,7 +45,7 @@ class DeviceArrays {
   const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
   const MessageLayout* begin_batch(int64_t largest) { return messages_ ? messages_->begin_batch(largest) : nullptr; }
 
-  // Where gradients are added up while they are computed, behind allocate(); null: elsewhere they are at the window's
+  // Where gradients are added up while they are computed; null: elsewhere they are at the window's
   // end.
   BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
   // Behind the reducer's signals.

@@ -80,6 +80,7 @@ int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
     const SharedStep update = meeting_step(end_of_window(arrays_.message(plan.max_batch())));
     most = std::max(most, update->executable->arena_bytes());
   }
+  if (arrays_.reducer() != nullptr) most += arrays_.reducer()->temporary_bytes(arrays_.message(plan.max_batch()));
   return static_cast<int64_t>(most);
 }
 
