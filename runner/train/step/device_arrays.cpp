@@ -210,7 +210,7 @@ MemoryUse DeviceArrays::memory() const {
                                                      : use.other;
     kind += bytes;
     if (reducer_ && array.role == Role::kGradients) {  // their sums, in which all replicas have a part
-      use.other += bytes;
+      use.gradients += bytes;
       use.common += bytes;
     }
     if (shares_ && is_common(array)) use.common += bytes;
