@@ -34,11 +34,6 @@ bool rings_soon(const Bell& bell, uint32_t heard) {
 
 }  // namespace
 
-std::string_view name_of(StreamKind stream) {
-  constexpr std::array<std::string_view, kStreamCount> kNames = {"communication", "copy in", "copy out", "compute"};
-  return kNames[static_cast<size_t>(stream)];
-}
-
 // A stream has a track in traces, whoever does what is in it.
 Streams::Streams(const Options& options) : options_(options), recorder_(RecordingThread::recorder()) {
   for (size_t i = 0; i < kStreamCount && recorder_ != nullptr; ++i)

@@ -20,15 +20,11 @@
 #include <thread>
 
 #include "backends/gpu/command_ring.h"
+#include "backends/gpu/stream_kind.h"
 #include "backends/runtime/bell.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends::gpu {
-
-// In the order in which the device looks at them: what others wait for comes first.
-enum class StreamKind : uint8_t { kCommunication, kCopyIn, kCopyOut, kCompute };
-inline constexpr size_t kStreamCount = 4;
-std::string_view name_of(StreamKind stream);
 
 // What can be launched, by the number of a part of it.
 class Launchable {

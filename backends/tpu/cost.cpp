@@ -1,6 +1,6 @@
 #include "backends/tpu/cost.h"
 
-#include <algorithm>
+#include "backends/graph/traffic.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -124,29 +124,9 @@ class Counter {
   }
 
   int64_t node_bytes(ValueId id) const {
-    const Node& node = program_.node(id);
-    const std::span<const ValueId> operands = program_.operands(id);
-    switch (node.op) {
-      case Op::kInput:
-      case Op::kReshape:
-      case Op::kDetach: return 0;
-      case Op::kConstant: return tensors_.pieces[static_cast<size_t>(id)].empty() ? 0 : bytes(id);  // a broadcast
-      case Op::kSlice: return 2 * bytes(id);
-      case Op::kGather:
-      case Op::kEmbedding: return 2 * bytes(id) + bytes(operands[1]);
-      case Op::kScatterAdd: return 3 * bytes(operands[2]) + bytes(operands[1]);
-      case Op::kEmbeddingGrad: return 3 * bytes(operands[1]) + bytes(operands[0]) + bytes(id);  // zeros first
-      case Op::kDropoutMask:
-      case Op::kRandomUniform:
-      case Op::kRandomNormal: return bytes(id);
-      default: break;
-    }
-    int64_t sum = bytes(id);
-    for (size_t i = 0; i < operands.size(); ++i)
-      if (std::find(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(i), operands[i]) ==
-          operands.begin() + static_cast<std::ptrdiff_t>(i))
-        sum += bytes(operands[i]);
-    return sum;
+    const bool broadcast = tensors_.pieces[static_cast<size_t>(id)].empty();
+    if (program_.node(id).op == Op::kConstant) return broadcast ? 0 : bytes(id);
+    return touched_bytes(program_, id, [this](ValueId value) { return bytes(value); });
   }
 
   const Program& program_;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/collectives/ring.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::backends::tpu {
@@ -105,8 +106,7 @@ double all_reduce_seconds(int64_t bytes, int replicas, Generation generation) {
   const int chips = ceil_div(replicas, row.devices_per_chip);
   // Two devices of a chip: each reads both and writes the sum.
   const double on_chip = row.devices_per_chip > 1 ? 3 * size / row.hbm_rate : 0;
-  const double share = 2.0 * (chips - 1) / chips;
-  return on_chip + share * size / (2 * row.link_rate) + 2 * (chips - 1) * kHopSeconds;
+  return on_chip + ring_all_reduce_seconds(size, chips, 2 * row.link_rate, kHopSeconds);
 }
 
 StepTime predict_step(const DeviceProgram& device, const DeviceTensors& tensors, const Machine& machine) {

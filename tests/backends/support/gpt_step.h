@@ -10,6 +10,8 @@ namespace runner::backends::testing {
 
 struct GptOptions {
   int64_t batch = 2, length = 8, width = 16, heads = 2, layers = 2, vocabulary = 11;
+  // As under autocast: of products and what lies between them; norms, softmax, losses and sums of blocks are f32.
+  DType product_dtype = DType::kF32;
 };
 
 class GptStep {
@@ -50,10 +52,10 @@ class GptStep {
     const Value table = take({o_.vocabulary, d}), positions = take({o_.length, d});
     Value x = ops::add(ops::embedding(table, ids), positions);
     for (int64_t layer = 0; layer < o_.layers; ++layer) {
-      x = ops::add(x, attention(norm(x)));
-      x = ops::add(x, mlp(norm(x)));
+      x = ops::add(x, full(attention(norm(x))));
+      x = ops::add(x, full(mlp(norm(x))));
     }
-    const Value logits = ops::matmul(norm(x), table, false, true);
+    const Value logits = full(ops::matmul(narrow(norm(x)), narrow(table), false, true));
     losses_ = ops::cross_entropy(ops::reshape(logits, {o_.batch * o_.length, o_.vocabulary}), ops::flatten(labels));
     program_.output("loss", ops::mean(losses_).id);
     update(m, v, rate);
@@ -70,13 +72,16 @@ class GptStep {
     return parameters_.back();
   }
 
+  Value narrow(Value x) { return ops::cast(x, o_.product_dtype); }
+  Value full(Value x) { return ops::cast(x, DType::kF32); }
+
   Value norm(Value x) {
     const Value gamma = take({o_.width}), beta = take({o_.width});
     return ops::layer_norm(x, ops::add(gamma, 1.0), beta);
   }
   Value linear(Value x, int64_t in, int64_t out) {
     const Value weight = take({out, in}), bias = take({out});
-    return ops::add(ops::matmul(x, weight, false, true), bias);
+    return ops::add(ops::matmul(narrow(x), narrow(weight), false, true), narrow(bias));
   }
   Value mlp(Value x) { return linear(ops::gelu(linear(x, o_.width, 4 * o_.width)), 4 * o_.width, o_.width); }
 
@@ -94,7 +99,7 @@ class GptStep {
     const double scale = 1 / std::sqrt(static_cast<double>(head_width));
     Value scores = ops::mul(ops::matmul(q, k, false, true), scale);
     scores = ops::where(future(), ops::full_like(scores, -1e9), scores);
-    const Value mixed = ops::transpose(ops::matmul(ops::softmax(scores), v), 1, 2);
+    const Value mixed = ops::transpose(ops::matmul(narrow(ops::softmax(full(scores))), v), 1, 2);
     return linear(ops::reshape(mixed, {o_.batch, o_.length, o_.width}), o_.width, o_.width);
   }
 

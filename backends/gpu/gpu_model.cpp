@@ -1,0 +1,102 @@
+#include "backends/gpu/gpu_model.h"
+
+#include <array>
+
+namespace runner::backends::gpu {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr double kTera = 1e12, kGiga = 1e9;
+
+// memory_rate, product_flops: NVIDIA's datasheets and architecture papers: A100 (SXM4; GA100), H100 (SXM5; GH100), L4
+// and RTX 4090 (Ada), T4 (TU104).  Where they print tensor rates with sparsity, half of that stands here.  GeForce
+// cards multiply f16 at half their rate when they add in f32, as PyTorch has them do.  f64 is that of the tensor cores
+// where there are any for it. capacity_bytes: "GPU 0 has a total capacity of 39.49 GiB" in PyTorch's messages on such
+// cards; drivers differ by some hundred MiB. link_rate, host_rate: what NCCL counts on (topo.h, tuning.cc), not what
+// vendors print, which no transfer reaches: 20 GB/s for each of 12 NVLinks of A100 (at most 235), 20.6 for each of 18
+// of H100; 12 GB/s for 16 lanes of PCIe 3, twice that for each generation since.
+constexpr FlopRates kGa100{
+    .f64 = 19.5 * kTera, .f32 = 19.5 * kTera, .tf32 = 156 * kTera, .f16 = 312 * kTera, .bf16 = 312 * kTera};
+constexpr FlopRates kGh100{
+    .f64 = 66.9 * kTera, .f32 = 66.9 * kTera, .tf32 = 494.7 * kTera, .f16 = 989.4 * kTera, .bf16 = 989.4 * kTera};
+constexpr double kPcie3 = 12 * kGiga, kPcie4 = 2 * kPcie3, kPcie5 = 2 * kPcie4;
+constexpr double kTwelveLinks = 235 * kGiga, kEighteenLinks = 370.8 * kGiga;
+
+constexpr std::array<GpuModelRow, kGpuModelCount> kRows{{
+    {.name = "a100-40g",
+     .memory_bytes = 40 * kGiB,
+     .capacity_bytes = 40441 * kMiB,
+     .memory_rate = 1555 * kGiga,
+     .product_flops = kGa100,
+     .link = GpuLink::kNvlink,
+     .link_rate = kTwelveLinks,
+     .host_rate = kPcie4},
+    {.name = "a100-80g",
+     .memory_bytes = 80 * kGiB,
+     .capacity_bytes = 81050 * kMiB,
+     .memory_rate = 2039 * kGiga,
+     .product_flops = kGa100,
+     .link = GpuLink::kNvlink,
+     .link_rate = kTwelveLinks,
+     .host_rate = kPcie4},
+    {.name = "h100",
+     .memory_bytes = 80 * kGiB,
+     .capacity_bytes = 81009 * kMiB,
+     .memory_rate = 3350 * kGiga,
+     .product_flops = kGh100,
+     .link = GpuLink::kNvlink,
+     .link_rate = kEighteenLinks,
+     .host_rate = kPcie5},
+    {.name = "l4",
+     .memory_bytes = 24 * kGiB,
+     .capacity_bytes = 22559 * kMiB,
+     .memory_rate = 300 * kGiga,
+     .product_flops =
+         {.f64 = 0.473 * kTera, .f32 = 30.3 * kTera, .tf32 = 60 * kTera, .f16 = 121 * kTera, .bf16 = 121 * kTera},
+     .link = GpuLink::kPcie,
+     .link_rate = kPcie4,
+     .host_rate = kPcie4},
+    {.name = "t4",
+     .memory_bytes = 16 * kGiB,
+     .capacity_bytes = 14909 * kMiB,
+     .memory_rate = 320 * kGiga,
+     .product_flops = {.f64 = 0.254 * kTera, .f32 = 8.1 * kTera, .tf32 = 0, .f16 = 65 * kTera, .bf16 = 0},
+     .link = GpuLink::kPcie,
+     .link_rate = kPcie3,
+     .host_rate = kPcie3},
+    {.name = "rtx4090",
+     .memory_bytes = 24 * kGiB,
+     .capacity_bytes = 24207 * kMiB,
+     .memory_rate = 1008 * kGiga,
+     .product_flops =
+         {.f64 = 1.29 * kTera, .f32 = 82.6 * kTera, .tf32 = 82.6 * kTera, .f16 = 165.2 * kTera, .bf16 = 165.2 * kTera},
+     .link = GpuLink::kPcie,
+     .link_rate = kPcie4,
+     .host_rate = kPcie4},
+}};
+
+}  // namespace
+
+const GpuModelRow& row_of(GpuModel model) {
+  return kRows[static_cast<size_t>(model)];
+}
+
+std::optional<GpuModel> gpu_model_of(std::string_view name) {
+  for (size_t i = 0; i < kRows.size(); ++i)
+    if (kRows[i].name == name) return static_cast<GpuModel>(i);
+  return std::nullopt;
+}
+
+double product_flops(const GpuModelRow& row, DType operands, bool allow_tf32) {
+  const FlopRates& rates = row.product_flops;
+  const auto where_it_can = [&](double rate) { return rate > 0 ? rate : rates.f32; };
+  switch (operands) {
+    case DType::kF64: return rates.f64;
+    case DType::kF16: return where_it_can(rates.f16);
+    case DType::kBf16: return where_it_can(rates.bf16);
+    default: return allow_tf32 ? where_it_can(rates.tf32) : rates.f32;
+  }
+}
+
+}  // namespace runner::backends::gpu

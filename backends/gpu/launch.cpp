@@ -1,0 +1,123 @@
+#include "backends/gpu/launch.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "backends/collectives/ring.h"
+#include "backends/graph/traffic.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+// How NCCL sends over a ring: the time to begin, that of each hop, and the part of a link's rate that it reaches.
+// tuning.cc: baseLatencies, hwLatencies, and the refinements of ncclTopoTuneModel(), which has LL128 on NVLinks only.
+struct Protocol {
+  double begin_seconds;
+  double nvlink_hop_seconds, pcie_hop_seconds;
+  double nvlink_share, pcie_share;
+};
+constexpr std::array<Protocol, 3> kProtocols{{
+    {6.6e-6, 0.6e-6, 1.0e-6, 0.25, 0.25},  // LL
+    {14.0e-6, 1.9e-6, 2.5e-6, 0.92, 0},    // LL128
+    {8.4e-6, 3.4e-6, 5.7e-6, 1, 1},        // Simple
+}};
+
+double all_reduce_seconds(int64_t bytes, int gpus, const GpuModelRow& row) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Protocol& protocol : kProtocols) {
+    const bool nvlink = row.link == GpuLink::kNvlink;
+    const double share = nvlink ? protocol.nvlink_share : protocol.pcie_share;
+    if (share == 0) continue;
+    const double hop = nvlink ? protocol.nvlink_hop_seconds : protocol.pcie_hop_seconds;
+    least = std::min(least, protocol.begin_seconds +
+                                ring_all_reduce_seconds(static_cast<double>(bytes), gpus, row.link_rate * share, hop));
+  }
+  return least;
+}
+
+LaunchClass class_of(OpClass cls) {
+  switch (cls) {
+    case OpClass::kMatmul: return LaunchClass::kMatmul;
+    case OpClass::kReduce: return LaunchClass::kReduce;
+    case OpClass::kRow: return LaunchClass::kRow;
+    case OpClass::kIndex: return LaunchClass::kIndex;
+    case OpClass::kRandom: return LaunchClass::kRandom;
+    case OpClass::kCollective: return LaunchClass::kCollective;
+    case OpClass::kElementwise: return LaunchClass::kElementwise;
+    case OpClass::kLeaf:  // a constant that a kernel reads as a tensor
+    case OpClass::kLayout: return LaunchClass::kLayout;
+  }
+  return LaunchClass::kElementwise;
+}
+
+// In place, or by a copy at the plan's end.
+bool updates_state(const Plan& plan, const PlanStep& step) {
+  const std::span<const Output> outputs = plan.program.outputs();
+  return std::any_of(step.results.begin(), step.results.end(), [](const Place& place) { return place.slot > 0; }) ||
+         std::any_of(outputs.begin(), outputs.end(),
+                     [&](const Output& output) { return output.state >= 0 && output.value == step.node; });
+}
+
+// Products at the rate of their operands, everything else as f32, or f64 where it is that.
+double flop_rate(const Program& program, ValueId id, const GpuMachine& machine) {
+  const GpuModelRow& row = row_of(machine.model);
+  if (program.node(id).op == Op::kMatmul)
+    return product_flops(row, program.type(program.operands(id)[0]).dtype, machine.allow_tf32);
+  return program.type(id).dtype == DType::kF64 ? row.product_flops.f64 : row.product_flops.f32;
+}
+
+Picoseconds longest(double seconds, double other) {
+  return std::max(to_picoseconds(std::max(seconds, other)), kShortestKernel);
+}
+
+}  // namespace
+
+std::string_view name_of(LaunchClass cls) {
+  constexpr std::string_view kNames[kLaunchClassCount] = {"matmul", "elementwise", "reduce",    "row",  "index",
+                                                          "random", "layout",      "optimizer", "copy", "collective"};
+  return kNames[static_cast<int>(cls)];
+}
+
+Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machine) {
+  const GpuModelRow& row = row_of(machine.model);
+  const Program& program = plan.program;
+  const auto bytes_of = [&](ValueId id) { return static_cast<int64_t>(program.type(id).bytes()); };
+  Launch launch{.cls = class_of(row_of(program.node(step.node).op).cls), .name = step.kernel.name};
+  if (launch.cls == LaunchClass::kCollective) {
+    launch.duration = all_reduce(bytes_of(step.node), machine).duration;
+    return launch;
+  }
+  const bool is_loop = launch.cls == LaunchClass::kElementwise;
+  if (is_loop && updates_state(plan, step)) launch.cls = LaunchClass::kOptimizer;
+  const double rate = flop_rate(program, step.node, machine);
+  const double computing = static_cast<double>(step.flops) / rate;
+  // A loop over several nodes reads and writes what stands in its step; one node touches what its op does.
+  const int64_t bytes = is_loop ? step.bytes : touched_bytes(program, step.node, bytes_of);
+  launch.duration = longest(computing, static_cast<double>(bytes) / row.memory_rate);
+  launch.at_peak = to_picoseconds(computing);
+  return launch;
+}
+
+std::vector<Launch> launches_of(const Plan& plan, const GpuMachine& machine) {
+  std::vector<Launch> launches;
+  launches.reserve(plan.steps.size() + plan.copies.size());
+  for (const PlanStep& step : plan.steps) launches.push_back(launch_of(plan, step, machine));
+  for (const StateCopy& copy : plan.copies) {
+    const double seconds = 2 * static_cast<double>(copy.bytes) / row_of(machine.model).memory_rate;
+    launches.push_back({.cls = LaunchClass::kOptimizer, .duration = longest(seconds, 0), .name = "copy of a state"});
+  }
+  return launches;
+}
+
+Launch host_copy(int64_t bytes, const GpuMachine& machine) {
+  const double seconds = static_cast<double>(bytes) / row_of(machine.model).host_rate;
+  return {.cls = LaunchClass::kCopy, .duration = longest(seconds, 0), .name = "copy"};
+}
+
+Launch all_reduce(int64_t bytes, const GpuMachine& machine) {
+  const double seconds = machine.gpus > 1 ? all_reduce_seconds(bytes, machine.gpus, row_of(machine.model)) : 0;
+  return {.cls = LaunchClass::kCollective, .duration = longest(seconds, 0), .name = "all_reduce"};
+}
+
+}  // namespace runner::backends::gpu

@@ -1,0 +1,116 @@
+#include "backends/gpu/timeline.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backends/runtime/debug.h"
+#include "schema/error.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+template <class Times>
+void add(Times& to, const Times& more) {
+  for (size_t i = 0; i < to.size(); ++i) to[i] += more[i];
+}
+
+}  // namespace
+
+Picoseconds StreamTime::total() const {
+  return std::accumulate(waited.begin(), waited.end(), busy + unfed);
+}
+
+StreamTime& StreamTime::operator+=(const StreamTime& other) {
+  busy += other.busy;
+  unfed += other.unfed;
+  add(waited, other.waited);
+  return *this;
+}
+
+PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
+  elapsed += other.elapsed;
+  add(streams, other.streams);
+  add(classes, other.classes);
+  host_issuing += other.host_issuing;
+  host_working += other.host_working;
+  add(host_waited, other.host_waited);
+  at_peak += other.at_peak;
+  launches += other.launches;
+  return *this;
+}
+
+double PredictedTime::share(Picoseconds part) const {
+  return elapsed == 0 ? 0 : static_cast<double>(part) / static_cast<double>(elapsed);
+}
+
+// The stream idles until the host's command is there.
+void Timeline::feed(StreamKind stream) {
+  Picoseconds& clock = clocks_[static_cast<size_t>(stream)];
+  if (arrival() <= clock) return;
+  time_.streams[static_cast<size_t>(stream)].unfed += arrival() - clock;
+  clock = arrival();
+}
+
+void Timeline::launch(StreamKind stream, const Launch& launch) {
+  if (!replaying_) {
+    host_ += times_.eager;
+    time_.host_issuing += times_.eager;
+  }
+  feed(stream);
+  Picoseconds& clock = clocks_[static_cast<size_t>(stream)];
+  const Picoseconds begin = clock;
+  clock += launch.duration;
+  time_.streams[static_cast<size_t>(stream)].busy += launch.duration;
+  time_.classes[static_cast<size_t>(launch.cls)] += launch.duration;
+  time_.at_peak += launch.at_peak;
+  ++time_.launches;
+  if (spans_ != nullptr) spans_->push_back({stream, launch.cls, launch.name, begin, clock});
+}
+
+void Timeline::wait(StreamKind stream, const PredictedEvent& event) {
+  feed(stream);
+  Picoseconds& clock = clocks_[static_cast<size_t>(stream)];
+  if (event.at <= clock) return;
+  time_.streams[static_cast<size_t>(stream)].waited[static_cast<size_t>(event.stream)] += event.at - clock;
+  clock = event.at;
+}
+
+void Timeline::begin_replay() {
+  RUN_ASSERT(!replaying_);
+  replaying_ = true;
+  host_ += times_.replay;
+  time_.host_issuing += times_.replay;
+}
+
+void Timeline::end_replay() {
+  RUN_ASSERT(replaying_);
+  replaying_ = false;
+}
+
+void Timeline::work(Picoseconds duration) {
+  RUN_ASSERT(!replaying_ && duration >= 0);
+  host_ += duration;
+  time_.host_working += duration;
+}
+
+void Timeline::synchronize(const PredictedEvent& event) {
+  RUN_ASSERT(!replaying_);
+  if (event.at <= host_) return;
+  time_.host_waited[static_cast<size_t>(event.stream)] += event.at - host_;
+  host_ = event.at;
+}
+
+Picoseconds Timeline::done() const {
+  return std::max(host_, *std::max_element(clocks_.begin(), clocks_.end()));
+}
+
+PredictedTime Timeline::take() {
+  const Picoseconds now = done();
+  PredictedTime time = time_;
+  time.elapsed = now - taken_;
+  time_ = {};
+  taken_ = now;
+  return time;
+}
+
+}  // namespace runner::backends::gpu

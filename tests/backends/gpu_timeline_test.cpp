@@ -1,0 +1,309 @@
+// The predicted clock against timelines worked out by hand, and what holds of any.
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "backends/gpu/timeline.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+constexpr StreamKind kCompute = StreamKind::kCompute, kCopyIn = StreamKind::kCopyIn, kCopyOut = StreamKind::kCopyOut,
+                     kCommunication = StreamKind::kCommunication;
+constexpr StreamKind kAllStreams[] = {kCommunication, kCopyIn, kCopyOut, kCompute};
+
+// A host that takes 10 to launch, 15 for a graph, and 5 until the launch is there.
+constexpr LaunchTimes kSlowHost{.eager = 10, .replay = 15, .arrival = 5};
+constexpr LaunchTimes kNoHost{.eager = 0, .replay = 0, .arrival = 0};
+
+Launch kernel(Picoseconds duration, LaunchClass cls = LaunchClass::kMatmul) {
+  return {.cls = cls, .duration = duration, .at_peak = duration / 2, .name = "kernel"};
+}
+
+// Launched at 10, 20, 30; there 5 later; each done before the next is there: the device waits for the host.
+TEST(GpuTimeline, SmallKernelsWaitForTheHost) {
+  Timeline timeline(kSlowHost);
+  for (int i = 0; i < 3; ++i) timeline.launch(kCompute, kernel(4));
+  EXPECT_EQ(timeline.host(), 30);
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 39);  // 35 + 4
+  EXPECT_EQ(time.of(kCompute).busy, 12);
+  EXPECT_EQ(time.of(kCompute).unfed, 15 + 6 + 6);
+  EXPECT_EQ(time.host_issuing, 30);
+  EXPECT_DOUBLE_EQ(time.host_bound_share(), 27.0 / 39);
+  EXPECT_DOUBLE_EQ(time.peak_share(), 6.0 / 39);
+  EXPECT_EQ(time.launches, 3);
+}
+
+// The first is there at 15 and runs until 115; the others wait behind it.
+TEST(GpuTimeline, LargeKernelsHideTheHost) {
+  Timeline timeline(kSlowHost);
+  for (int i = 0; i < 3; ++i) timeline.launch(kCompute, kernel(100));
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 315);
+  EXPECT_EQ(time.of(kCompute).unfed, 15);
+  EXPECT_EQ(time.host_issuing, 30);
+}
+
+// One launch of 15 for all, there at 20.
+TEST(GpuTimeline, AGraphIsLaunchedOnce) {
+  Timeline timeline(kSlowHost);
+  timeline.begin_replay();
+  for (int i = 0; i < 3; ++i) timeline.launch(kCompute, kernel(4));
+  timeline.end_replay();
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 32);
+  EXPECT_EQ(time.host_issuing, 15);
+  EXPECT_EQ(time.of(kCompute).unfed, 20);
+  EXPECT_EQ(time.launches, 3);
+}
+
+// Batches are copied in 30, used in 50: the first is waited for, the second comes beside the first one's kernels.
+TEST(GpuTimeline, CopiesRunBesideKernels) {
+  Timeline timeline(kNoHost);
+  for (int batch = 0; batch < 2; ++batch) {
+    timeline.launch(kCopyIn, kernel(30, LaunchClass::kCopy));
+    timeline.wait(kCompute, timeline.record(kCopyIn));
+    timeline.launch(kCompute, kernel(50));
+  }
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 130);
+  EXPECT_EQ(time.exposed_copies(), 30);
+  EXPECT_EQ(time.of(kCopyIn).busy, 60);
+  EXPECT_EQ(time.of(LaunchClass::kCopy), 60);
+  EXPECT_EQ(time.of(LaunchClass::kMatmul), 100);
+}
+
+// Copies of 80 bound kernels of 50: from 80 to 130, and from 160 to 210.
+TEST(GpuTimeline, SlowCopiesAreExposed) {
+  Timeline timeline(kNoHost);
+  for (int batch = 0; batch < 2; ++batch) {
+    timeline.launch(kCopyIn, kernel(80, LaunchClass::kCopy));
+    timeline.wait(kCompute, timeline.record(kCopyIn));
+    timeline.launch(kCompute, kernel(50));
+  }
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 210);
+  EXPECT_EQ(time.exposed_copies(), 80 + 30);
+}
+
+// Backward in three parts of 40, of which each has a bucket; then an update of 10.
+PredictedTime backward_with_buckets(Picoseconds reduction) {
+  Timeline timeline(kNoHost);
+  for (int part = 0; part < 3; ++part) {
+    timeline.launch(kCompute, kernel(40));
+    timeline.wait(kCommunication, timeline.record(kCompute));
+    timeline.launch(kCommunication, kernel(reduction, LaunchClass::kCollective));
+  }
+  timeline.wait(kCompute, timeline.record(kCommunication));
+  timeline.launch(kCompute, kernel(10, LaunchClass::kOptimizer));
+  return timeline.take();
+}
+
+TEST(GpuTimeline, ReductionsOverlapWithBackward) {
+  // At 40, 80 and 120, each done before the next: only the last is exposed.
+  const PredictedTime fast = backward_with_buckets(30);
+  EXPECT_EQ(fast.elapsed, 120 + 30 + 10);
+  EXPECT_EQ(fast.exposed_communication(), 30);
+  EXPECT_EQ(fast.of(kCommunication).busy, 90);
+  EXPECT_EQ(fast.of(kCommunication).waited[static_cast<size_t>(kCompute)], 40 + 10 + 10);
+  // From 40 on without a gap: 40 + 3 · 70.
+  const PredictedTime slow = backward_with_buckets(70);
+  EXPECT_EQ(slow.elapsed, 250 + 10);
+  EXPECT_EQ(slow.exposed_communication(), 250 - 120);
+  EXPECT_EQ(slow.of(kCommunication).waited[static_cast<size_t>(kCompute)], 40);
+}
+
+// Rings over A100: 25 MiB over two take 126.8 us, over eight 251.2 us; the kernels before them 1 ms.
+TEST(GpuTimeline, RingsOfTwoAndEight) {
+  for (const int gpus : {2, 8}) {
+    Timeline timeline;
+    timeline.launch(kCompute, kernel(to_picoseconds(1e-3)));
+    timeline.wait(kCommunication, timeline.record(kCompute));
+    const Launch ring = all_reduce(25 << 20, {.gpus = gpus});
+    timeline.launch(kCommunication, ring);
+    timeline.wait(kCompute, timeline.record(kCommunication));
+    const PredictedTime time = timeline.take();
+    EXPECT_EQ(time.elapsed, to_picoseconds(10e-6 + 1e-3) + ring.duration);
+    EXPECT_EQ(time.exposed_communication(), ring.duration);
+    EXPECT_NEAR(to_seconds(ring.duration), gpus == 2 ? 126.8e-6 : 251.2e-6, 0.1e-6);
+  }
+}
+
+// An event that is past, or of a stream's own, costs nothing; one that is to come, until then.
+TEST(GpuTimeline, EventsAreWaitedForOnce) {
+  Timeline timeline(kNoHost);
+  timeline.launch(kCopyOut, kernel(20));
+  const PredictedEvent early = timeline.record(kCopyOut);
+  timeline.launch(kCopyOut, kernel(30));
+  const PredictedEvent late = timeline.record(kCopyOut);
+  timeline.wait(kCopyOut, late);
+  timeline.wait(kCompute, late);
+  timeline.wait(kCompute, early);
+  timeline.wait(kCompute, late);
+  timeline.launch(kCompute, kernel(5));
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 55);
+  EXPECT_EQ(time.of(kCompute).waited[static_cast<size_t>(kCopyOut)], 50);
+}
+
+// The host reads at 15 + 100 and goes on: what it launches at 125 is there at 130.
+TEST(GpuTimeline, AHostThatWaitsLeavesAGap) {
+  Timeline timeline(kSlowHost);
+  timeline.launch(kCompute, kernel(100));
+  timeline.synchronize(kCompute);
+  EXPECT_EQ(timeline.host(), 115);
+  timeline.synchronize(kCompute);
+  timeline.launch(kCompute, kernel(100));
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 230);
+  EXPECT_EQ(time.host_waited_for(kCompute), 105);
+  EXPECT_EQ(time.of(kCompute).unfed, 15 + 15);
+}
+
+TEST(GpuTimeline, WorkOfTheHostDelaysLaunches) {
+  Timeline timeline(kSlowHost);
+  timeline.work(1000);
+  timeline.launch(kCompute, kernel(1));
+  const PredictedTime time = timeline.take();
+  EXPECT_EQ(time.elapsed, 1016);
+  EXPECT_EQ(time.host_working, 1000);
+  EXPECT_EQ(time.of(kCompute).unfed, 1015);
+}
+
+TEST(GpuTimeline, SpansAreLaunchesOnTheClock) {
+  Timeline timeline(kSlowHost);
+  std::vector<PredictedSpan> spans;
+  timeline.launch(kCompute, kernel(1));
+  timeline.record_spans(&spans);
+  timeline.launch(kCompute, kernel(50));
+  timeline.launch(kCopyIn, kernel(7, LaunchClass::kCopy));
+  timeline.record_spans(nullptr);
+  timeline.launch(kCompute, kernel(1));
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0].begin, 25);
+  EXPECT_EQ(spans[0].end, 75);
+  EXPECT_EQ(spans[0].name, "kernel");
+  EXPECT_EQ(spans[1].stream, kCopyIn);
+  EXPECT_EQ(spans[1].cls, LaunchClass::kCopy);
+  EXPECT_EQ(spans[1].begin, 35);
+  EXPECT_EQ(spans[1].end, 42);
+}
+
+// ---- any timeline --------------------------------------------------------------------------------------------------
+
+struct Call {
+  enum class Kind : uint8_t { kLaunch, kWait, kReplay, kWork, kSynchronize } kind;
+  StreamKind stream, other;
+  Picoseconds duration;
+};
+
+std::vector<Call> random_calls(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto any_stream = [&] { return kAllStreams[random() % std::size(kAllStreams)]; };
+  std::vector<Call> calls;
+  for (int i = 0; i < 40; ++i) {
+    const auto draw = random() % 20;
+    const Call::Kind kind = draw < 11   ? Call::Kind::kLaunch
+                            : draw < 16 ? Call::Kind::kWait
+                            : draw < 17 ? Call::Kind::kReplay
+                            : draw < 18 ? Call::Kind::kWork
+                                        : Call::Kind::kSynchronize;
+    calls.push_back({kind, any_stream(), any_stream(), static_cast<Picoseconds>(random() % 60)});
+  }
+  return calls;
+}
+
+void run(Timeline& timeline, const Call& call) {
+  switch (call.kind) {
+    case Call::Kind::kLaunch: timeline.launch(call.stream, kernel(call.duration)); break;
+    case Call::Kind::kWait: timeline.wait(call.stream, timeline.record(call.other)); break;
+    case Call::Kind::kReplay:
+      timeline.begin_replay();
+      timeline.launch(call.stream, kernel(call.duration));
+      timeline.launch(call.other, kernel(1));
+      timeline.end_replay();
+      break;
+    case Call::Kind::kWork: timeline.work(call.duration); break;
+    case Call::Kind::kSynchronize: timeline.synchronize(call.stream); break;
+  }
+}
+
+TEST(GpuTimeline, EveryPicosecondHasOneCause) {
+  for (uint32_t seed = 1; seed <= 500; ++seed) {
+    Timeline timeline(kSlowHost);
+    Picoseconds before = 0, arrivals = 0;
+    for (const Call& call : random_calls(seed)) {
+      run(timeline, call);
+      ASSERT_GE(timeline.done(), before) << seed;
+      before = timeline.done();
+      ++arrivals;
+    }
+    const Picoseconds host = timeline.host(), done = timeline.done();
+    PerStream<Picoseconds> clocks{};
+    for (const StreamKind stream : kAllStreams) clocks[static_cast<size_t>(stream)] = timeline.record(stream).at;
+    const PredictedTime time = timeline.take();
+    ASSERT_EQ(time.elapsed, done);
+    const Picoseconds waited = std::accumulate(time.host_waited.begin(), time.host_waited.end(), Picoseconds{0});
+    ASSERT_EQ(time.host_issuing + time.host_working + waited, host) << seed;
+    Picoseconds busy = 0;
+    for (const StreamKind stream : kAllStreams) {
+      const StreamTime& of = time.of(stream);
+      ASSERT_EQ(of.total(), clocks[static_cast<size_t>(stream)]) << seed;
+      ASSERT_GE(time.elapsed, of.busy) << seed;
+      busy += of.busy;
+    }
+    // As if nothing overlapped, and each command travelled by itself.
+    ASSERT_LE(time.elapsed, busy + time.host_issuing + time.host_working + arrivals * kSlowHost.arrival) << seed;
+    ASSERT_EQ(std::accumulate(time.classes.begin(), time.classes.end(), Picoseconds{0}), busy) << seed;
+  }
+}
+
+// Longer kernels and more of them end no sooner.
+TEST(GpuTimeline, MoreWorkTakesNoLessTime) {
+  for (uint32_t seed = 1; seed <= 300; ++seed) {
+    const std::vector<Call> calls = random_calls(seed);
+    Timeline less(kSlowHost), more(kSlowHost);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      run(less, calls[i]);
+      Call longer = calls[i];
+      longer.duration += static_cast<Picoseconds>((seed + i) % 7);
+      run(more, longer);
+      if ((seed + i) % 5 == 0) more.launch(longer.other, kernel(3));
+      for (const StreamKind stream : kAllStreams) ASSERT_GE(more.record(stream).at, less.record(stream).at) << seed;
+      ASSERT_GE(more.done(), less.done()) << seed;
+    }
+  }
+}
+
+// A step that begins when all is done takes the same time whenever it comes, and sums are those of the whole.
+TEST(GpuTimeline, EqualStepsTakeEquallyLong) {
+  const std::vector<Call> calls = random_calls(7);
+  Timeline parts(kSlowHost), whole(kSlowHost);
+  const auto step = [&](Timeline& timeline) {
+    for (const Call& call : calls) run(timeline, call);
+    for (const StreamKind stream : kAllStreams) timeline.synchronize(stream);
+  };
+  step(parts);
+  step(whole);
+  PredictedTime sum = parts.take();
+  Picoseconds second = 0;
+  for (int i = 0; i < 1000; ++i) {
+    step(parts);
+    step(whole);
+    const PredictedTime time = parts.take();
+    if (i == 0) second = time.elapsed;
+    ASSERT_EQ(time.elapsed, second);
+    sum += time;
+  }
+  const PredictedTime all = whole.take();
+  EXPECT_EQ(sum.elapsed, all.elapsed);
+  EXPECT_EQ(sum.launches, all.launches);
+  EXPECT_EQ(sum.at_peak, all.at_peak);
+  for (const StreamKind stream : kAllStreams) EXPECT_EQ(sum.of(stream).total(), all.of(stream).total());
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu
