@@ -9,8 +9,8 @@ namespace runner::train {
 bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder) {
   const bool is_rounded = recipe.backend == schema::Backend::kTpu &&
                           (recipe.mixed_precision != schema::Precision::kNo || recipe.downcast_bf16);
-  return recipe.gradient_accumulation_steps == 1 && !recipe.train.auto_batch_size &&
-         recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) && !is_rounded && !builder.varies(true);
+  return !recipe.train.auto_batch_size && recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) &&
+         !is_rounded && !builder.varies(true);
 }
 
 Messages::Messages(const StepBuilder& builder, backends::Device& device, backends::Collectives& ranks)

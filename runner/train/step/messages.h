@@ -14,7 +14,8 @@
 
 namespace runner::train {
 
-// Whether gradients may travel so: behind each batch, as they are, of a step that is the same for each batch.
+// Whether gradients may travel so where a window is one batch, which hooks decide while it trains: as they are, of a
+// step that is the same for each batch.
 bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder);
 
 class Messages {
@@ -26,7 +27,8 @@ class Messages {
   // their arrays.
   const MessageLayout* layout(int64_t largest);
   // The same for the next batch, called by all replicas together: there is room for it.  A message takes at most half
-  // of the gradients that it stands for, whose arrays are never touched then: so nobody counts its memory.
+  // of the gradients that it stands for, whose arrays are untouched as long as windows are of one batch: so nobody
+  // counts its memory.
   const MessageLayout* begin_batch(int64_t largest);
 
   // The state of a step that sends one, and those of a window's end where all are read.

@@ -205,7 +205,7 @@ void Trainer::note_unused(const std::string& names) {
 }
 
 SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* batch, bool closes_window) {
-  const MessageLayout* const message = batch != nullptr ? message_ : arrays_.message(shape.batch);
+  const MessageLayout* const message = batch != nullptr ? message_ : this->message(shape.batch);
   return step_of({.training = true,
                   .labelled = true,
                   .shape = shape,

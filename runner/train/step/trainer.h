@@ -230,6 +230,9 @@ class Trainer {
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
   // Waits for what is under way, and reads what it has left for the host.  What has failed is kept.
   void settle() { pending_.settle(steps_alone() ? metrics_ : batch_metrics_); }
+  // Gradients of several batches add up in their arrays.
+  bool sends_messages() const { return accumulation_ == 1; }
+  const MessageLayout* message(int64_t largest) { return sends_messages() ? arrays_.message(largest) : nullptr; }
   // Whether this process makes a step from its own batches alone.
   bool steps_alone() const { return ranks_ == nullptr || is_local(); }
   bool sums_behind(const TrainingWindow& window) const;

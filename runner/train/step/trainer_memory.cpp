@@ -17,7 +17,7 @@ void Trainer::prepare(const StepShape& shape) {
     executor_.check_memory("forward, backward",
                            *training_step(kind, nullptr, shape.last && !steps_alone())->executable);
   if (!arrays_.shares()) return;
-  const SharedStep update = meeting_step(end_of_window(arrays_.message(shape.batch)));
+  const SharedStep update = meeting_step(end_of_window(message(shape.batch)));
   executor_.check_memory("update", *update->executable, backends::SpanKind::kOptimizer);
 }
 
@@ -77,10 +77,10 @@ int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
   for (const WindowStep& kind : steps_of_windows(plan))
     most = std::max(most, training_step(kind.shape, nullptr, kind.closes_window)->executable->arena_bytes());
   if (arrays_.shares()) {
-    const SharedStep update = meeting_step(end_of_window(arrays_.message(plan.max_batch())));
+    const SharedStep update = meeting_step(end_of_window(message(plan.max_batch())));
     most = std::max(most, update->executable->arena_bytes());
   }
-  if (arrays_.reducer() != nullptr) most += arrays_.reducer()->temporary_bytes(arrays_.message(plan.max_batch()));
+  if (arrays_.reducer() != nullptr) most += arrays_.reducer()->temporary_bytes(message(plan.max_batch()));
   return static_cast<int64_t>(most);
 }
 

@@ -32,7 +32,7 @@ SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, 
     marks_.begin_batch(/*training=*/true);
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
-    message_ = arrays_.begin_batch(batch.largest);
+    message_ = sends_messages() ? arrays_.begin_batch(batch.largest) : nullptr;
     if (window.done && clock_) clock_->begin_window(rates);
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
