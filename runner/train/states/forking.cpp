@@ -56,9 +56,19 @@ std::string difference(const char* section, const std::string& before, const std
                      data::difference(data::Fingerprint::parse(before), data::Fingerprint::parse(now)));
 }
 
+// A hook of the parent's may have changed the length of windows, which one of the child's goes on with.
+std::optional<std::string> windows_without_hook(const RunState& state, const schema::Recipe& after) {
+  const int64_t is = after.gradient_accumulation_steps;
+  if (!after.hooks.empty() || state.accumulation == 0) return std::nullopt;
+  for (const int64_t was : {state.accumulation, state.next_accumulation})
+    if (was != is) return changed("gradient_accumulation_steps", was, is);
+  return std::nullopt;
+}
+
 // Why the child begins with the first epoch; nothing where it goes on at the parent's next batch.
 std::optional<std::string> reason_to_begin(const ForkRequest& request, const RunState& state, Session& session) {
   if (auto why = other_windows(request.before, session.recipe)) return why;
+  if (auto why = windows_without_hook(state, session.recipe)) return why;
   if (state.window.batches > 0 && session.own_loop)
     return "the state is of the inside of a step, and a loop of a hook's begins with whole ones";
   if (state.train_data == session.train_fingerprint()) return std::nullopt;
