@@ -98,6 +98,7 @@ enum class HostEvent : uint8_t {
   kScalarRead,  // of a value out of what is under way
   kFigureRead,  // of what is done so far
   kStateUse,    // the states are read, as for a checkpoint, or written
+  kRecording,   // it begins anew: of what it has had the device compute for reads, nothing belongs to what comes
 };
 
 class Device {

@@ -29,10 +29,15 @@ Error::Error(ErrorKind kind, std::string message, SourceMark where)
 
 Error& Error::locate(const SourceMark& where) {
   if (where_.known() || !where.known()) return *this;
-  if (where_.file.empty()) {
-    place_ = where.to_string() + ": ";
-    what_.insert(0, place_);
-  }
+  if (where_.file.empty()) return relocate(where);
+  where_ = where;
+  return *this;
+}
+
+Error& Error::relocate(const SourceMark& where) {
+  what_.erase(0, place_.size());
+  place_ = where.known() ? where.to_string() + ": " : "";
+  what_.insert(0, place_);
   where_ = where;
   return *this;
 }

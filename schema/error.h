@@ -55,6 +55,8 @@ class Error : public std::exception {
   Error& note(std::string_view text);
   // Says where, if nothing has yet.
   Error& locate(const SourceMark& where);
+  // Says where, in place of what has been said.
+  Error& relocate(const SourceMark& where);
 
  private:
   ErrorKind kind_;

@@ -32,12 +32,14 @@ void insert_graphs(Database& database, const RunHandle& run, int64_t no, std::sp
                                          "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "
                                          "?22, ?23, ?24)",
                                          kColumns));
+  static const GraphTexts kNone;
   for (const GraphRow& graph : graphs) {
+    const GraphTexts& texts = graph.texts ? *graph.texts : kNone;
     insert
         .bind(run.id, run.attempt, ++no, graph.key, graph.first_step, graph.cause, graph.file, graph.line, graph.nodes,
               graph.inputs, graph.outputs, graph.donated, graph.compile_ns, graph.executions, graph.hbm_bytes,
               graph.flops, graph.bytes, graph.unpadded_bytes, graph.padded_bytes, graph.least_ns, graph.most_ns,
-              graph.formula, graph.texts->ir, graph.texts->hlo)
+              graph.formula, texts.ir, texts.hlo)
         .run();
   }
 }
@@ -55,8 +57,8 @@ GraphRow graph_in(const Statement& row, bool texts) {
     *number = row.int64(column++);
   graph.formula = row.text(column++);
   if (texts) {
-    const std::string ir = row.text(column++);
-    graph.texts = std::make_shared<const GraphTexts>(GraphTexts{ir, row.text(column)});
+    GraphTexts kept{.ir = row.text(column), .hlo = row.text(column + 1)};
+    if (!kept.ir.empty()) graph.texts = std::make_shared<const GraphTexts>(std::move(kept));
   }
   return graph;
 }

@@ -30,7 +30,7 @@ struct GraphRow {
   int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors at the peak
   int64_t least_ns = 0, most_ns = 0;             // predicted
   std::string formula;
-  std::shared_ptr<const GraphTexts> texts = {};  // null: they were not asked for
+  std::shared_ptr<const GraphTexts> texts = {};  // null: they were not asked for, or not kept
 };
 
 struct DeviceAccount {
@@ -39,7 +39,7 @@ struct DeviceAccount {
   std::string metrics_json;
 };
 
-// Inside a transaction.  What the attempt had before are the first graphs of `account`.
+// Inside a transaction.  What the attempt had before are the first graphs of `account`; texts that were written stay.
 void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account);
 
 // By attempt; none for attempts on other devices.  `texts`: with IR and HLO.

@@ -82,8 +82,9 @@ ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<cons
             .attr_count = static_cast<uint32_t>(attrs.size())};
   try {
     node.type = row.infer({types, attrs, requested});
-  } catch (const Error& error) {
-    throw Error(error.kind(), error.message(), mark());
+  } catch (Error& error) {
+    error.locate(mark());
+    throw;
   }
   node.origin = made_from_ ? *made_from_ : lines_.add(mark_);
   operand_pool_.insert(operand_pool_.end(), operands.begin(), operands.end());

@@ -70,8 +70,9 @@ class PlanBuilder {
     const std::vector<TensorType> types = operand_types(id);
     try {
       return options_.kernels.node({program().node(id).op, types, program().attrs(id), program().type(id)});
-    } catch (const Error& error) {
-      throw Error(error.kind(), error.message(), program().mark_of(id));
+    } catch (Error& error) {
+      error.locate(program().mark_of(id));
+      throw;
     }
   }
 
@@ -149,9 +150,9 @@ void PlanRun::run(const PlanStep& step) const {
                                                .pool = pool_,
                                                .exchange = exchange_,
                                                .line = exchange_ ? &mark_of(plan_, step, lines_) : nullptr});
-  } catch (const Error& error) {
-    if (error.where().known()) throw;
-    throw Error(error.kind(), error.message(), mark_of(plan_, step, lines_));
+  } catch (Error& error) {
+    error.locate(mark_of(plan_, step, lines_));
+    throw;
   }
 }
 

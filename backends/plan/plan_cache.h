@@ -2,7 +2,8 @@
 //
 // A step that is found skips differentiation, passes and compilation.  A hit is verified against the recorded Program,
 // never trusted to the hash.  Source lines are not compared: submit with the lines of the recording at hand
-// (Arguments::lines).  Beyond its capacity the step that was used longest ago is forgotten.  Not thread-safe.
+// (Arguments::lines).  Beyond its capacity, in steps or in nodes, the step that was used longest ago is forgotten.  Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,12 @@ inline uint64_t plan_key(const Program& recorded) {
 template <class Compiled, uint64_t (*key_of)(const Program&) = plan_key>
 class PlanCache {
  public:
-  explicit PlanCache(size_t capacity = 1024) : capacity_(capacity) {}
+  struct Capacity {
+    size_t steps = 1024;
+    int64_t nodes = 500'000;  // of what was recorded
+  };
+  PlanCache() : PlanCache(Capacity()) {}
+  explicit PlanCache(const Capacity& capacity) : capacity_(capacity) {}
 
   // The compiled step, or what `make()` returns, kept from now on; it stays where it is until it is forgotten.
   template <class Make>
@@ -60,7 +66,8 @@ class PlanCache {
     const ScopedSpan span(SpanKind::kCompile, "compile", {.what = name});
     used_.push_front({key, std::make_shared<const Program>(recorded), step, make()});
     entries_.emplace(key, used_.begin());
-    if (used_.size() > capacity_) forget_oldest();
+    nodes_ += recorded.size();
+    while (used_.size() > 1 && (used_.size() > capacity_.steps || nodes_ > capacity_.nodes)) forget_oldest();
     return used_.front().compiled;
   }
 
@@ -82,10 +89,12 @@ class PlanCache {
     const auto oldest = std::prev(used_.end());
     const auto [first, last] = entries_.equal_range(oldest->key);
     entries_.erase(std::find_if(first, last, [&](const auto& each) { return each.second == oldest; }));
+    nodes_ -= oldest->recorded->size();
     used_.pop_back();
   }
 
-  const size_t capacity_;
+  const Capacity capacity_;
+  int64_t nodes_ = 0;
   Used used_;  // the newest first
   std::unordered_multimap<uint64_t, typename Used::iterator> entries_;
   PlanCacheCounters counters_;

@@ -60,7 +60,11 @@ class EagerExecutable : public Executable {
 };
 
 // Executables of operations, by what they are.
-using OperationCache = PlanCache<std::shared_ptr<Executable>>;
+struct CompiledOperation {
+  std::shared_ptr<Executable> executable;
+  int64_t compile_ns;
+};
+using OperationCache = PlanCache<CompiledOperation>;
 
 // Views, and what stands for its operand, are read where they are, unless they are results.
 std::vector<char> read_in_place(const Program& program) {
@@ -78,7 +82,7 @@ class Maker {
       : program_(program),
         host_(host),
         cache_(cache),
-        ops_(cut_into_ops(program, read_in_place(program))),
+        ops_(cut_into_ops(program, read_in_place(program), TensorInputs::kAsDeclared)),
         end_(static_cast<int>(ops_.size())),
         homes_(static_cast<size_t>(program.size())),
         op_of_(homes_.size(), -1),
@@ -156,7 +160,7 @@ class Maker {
     add_operation(program, {output.value}, from, home(state_of(output)));
   }
 
-  // `result` of `program` goes to `target`, which may be that of an operand.  Returns what it took to compile.
+  // `result` of `program` goes to `target`, which may be that of an operand.  Returns what its kind took to compile.
   int64_t add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result, const Home& target) {
     Operation operation;
     int32_t to = -1;  // which of its inputs
@@ -171,15 +175,14 @@ class Maker {
       program.input(InputKind::kState, "result", program.type(result));
     }
     program.output("result", result, to);
-    int64_t compile_ns = 0;
-    operation.executable = cache_.find_or_make(program, {}, [&] {
+    const CompiledOperation& compiled = cache_.find_or_make(program, {}, [&] {
       const int64_t begin = monotonic_ns();
       std::shared_ptr<Executable> made = host_.compile(program);
-      compile_ns = monotonic_ns() - begin;
-      return made;
+      return CompiledOperation{std::move(made), monotonic_ns() - begin};
     });
+    operation.executable = compiled.executable;
     made_->operations.push_back(std::move(operation));
-    return compile_ns;
+    return compiled.compile_ns;
   }
 
   static void bind(Operation& operation, const Home& home) {
@@ -230,6 +233,7 @@ class EagerHost : public Device {
     if (!arguments.name.empty())
       span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
     bind(ready);
+    for (OpTimes& times : ready.times) times.has_run = false;
     for (size_t i = 0; i < ready.operations.size(); ++i) {
       if (i >= ready.times.size()) {
         run(ready, ready.operations[i], arguments, {});
@@ -240,6 +244,7 @@ class EagerHost : public Device {
       const int64_t begin = monotonic_ns();
       run(ready, ready.operations[i], arguments, lines.at(times.origin));
       times.run_ns = monotonic_ns() - begin;
+      times.has_run = true;
     }
     return ++ticket_;
   }
@@ -294,9 +299,9 @@ class EagerHost : public Device {
     }
     try {
       host_->submit(*operation.executable, own);
-    } catch (const Error& error) {
-      if (operation.meets) throw;
-      throw Error(error.kind(), error.message(), line);
+    } catch (Error& error) {
+      if (!operation.meets) error.relocate(line);  // which another recording may have compiled
+      throw;
     }
   }
 

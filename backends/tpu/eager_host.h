@@ -18,8 +18,10 @@ namespace runner::backends::tpu {
 struct OpTimes {
   Op op;
   Origin origin;
-  int64_t compile_ns = 0;  // 0: another of the same kind had been compiled
-  int64_t run_ns = 0;      // in the newest submission
+  int64_t compile_ns = 0;  // that the first of its kind took
+  // In the newest submission.
+  int64_t run_ns = 0;
+  bool has_run = false;
 };
 
 std::unique_ptr<Device> make_eager_host(std::unique_ptr<Device> host);

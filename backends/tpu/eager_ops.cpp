@@ -93,7 +93,7 @@ EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, co
                  .ops = ops_that_make(graph.absent, state_tensors),
                  .uploads = {}};
   const size_t first = step.ops.size();
-  step.cuts = cut_into_ops(step.tensors, parts_of_readers(step.tensors));
+  step.cuts = cut_into_ops(step.tensors, parts_of_readers(step.tensors), TensorInputs::kAlike);
   const NumberTexts texts(*graph.program, numbers);
   for (CutOp& cut : step.cuts) {
     step.ops.push_back(op_of(std::exchange(cut.program, {}), step.tensors.node(cut.node).origin));
@@ -140,6 +140,10 @@ int64_t ns_of(const EagerOp& op, std::span<const OpTimes> host, int64_t OpTimes:
   int64_t ns = 0;
   for (const size_t h : op.hosts) ns += host[h].*figure;
   return ns / static_cast<int64_t>(op.shared_by);
+}
+
+bool has_run(const EagerOp& op, std::span<const OpTimes> host) {
+  return std::ranges::all_of(op.hosts, [&](size_t h) { return host[h].has_run; });
 }
 
 std::optional<size_t> first_beyond_memory(const EagerStep& step) {

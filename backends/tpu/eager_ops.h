@@ -47,6 +47,8 @@ EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, co
 void match(EagerStep& step, std::span<const OpTimes> host);
 // A sum over those; `figure`: of each.
 int64_t ns_of(const EagerOp& op, std::span<const OpTimes> host, int64_t OpTimes::*figure);
+// Whether the newest submission came to what stands for it, and was done with it.
+bool has_run(const EagerOp& op, std::span<const OpTimes> host);
 
 // Where an operation does not fit, as of a device that allocates when it runs: the first that does not.
 std::optional<size_t> first_beyond_memory(const EagerStep& step);

@@ -74,4 +74,9 @@ struct Graph {
   int64_t executions = 0;
 };
 
+// Neither taken from a store nor refused by tpu.max_graphs.
+inline bool was_compiled(const Graph& graph) {
+  return graph.kind != MissKind::kStored && graph.compile_ns > 0;
+}
+
 }  // namespace runner::backends::tpu

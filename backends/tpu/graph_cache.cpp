@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "schema/error.h"
-
 namespace runner::backends::tpu {
 namespace {
 
@@ -55,11 +53,37 @@ Graph& GraphCache::add(Graph graph) {
     graph.cause = std::move(cause.text);
     graph.line = std::move(cause.line);
   }
-  compiled_.push_back(std::move(graph));
-  used_.push_front(&compiled_.back());
-  entries_.emplace(used_.front()->key, used_.begin());
-  if (used_.size() > capacity_) forget_oldest();
-  return compiled_.back();
+  Graph& kept = compiled_.emplace_back(std::move(graph));
+  used_.push_front(&kept);
+  entries_.emplace(kept.key, used_.begin());
+  nodes_ += kept.identity.program->size();
+  while (used_.size() > 1 && (used_.size() > capacity_.graphs || nodes_ > capacity_.nodes)) forget_oldest();
+  if (kept.tensors != nullptr) limit_shown(kept);
+  return kept;
+}
+
+// The first graphs have their tensors for good, the others until there are enough newer ones.
+void GraphCache::limit_shown(Graph& newest) {
+  const auto is_full = [this](const Shown& shown) {
+    return shown.graphs.size() > capacity_.shown_graphs || shown.nodes > capacity_.shown_nodes;
+  };
+  const auto add = [&](Shown& shown) {
+    shown.graphs.push_back(&newest);
+    shown.nodes += newest.tensors->size();
+  };
+  if (newest_.graphs.empty()) {
+    add(first_);
+    if (!is_full(first_)) return;
+    first_.graphs.pop_back();
+    first_.nodes -= newest.tensors->size();
+  }
+  add(newest_);
+  while (is_full(newest_) && newest_.graphs.size() > 1) {
+    Graph& oldest = *newest_.graphs.front();
+    newest_.graphs.pop_front();
+    newest_.nodes -= oldest.tensors->size();
+    oldest.tensors = nullptr;
+  }
 }
 
 void GraphCache::forget_oldest() {
@@ -67,16 +91,9 @@ void GraphCache::forget_oldest() {
   const auto [first, last] = entries_.equal_range(oldest->key);
   entries_.erase(std::find_if(first, last, [&](const auto& each) { return *each.second == oldest; }));
   used_.pop_back();
+  nodes_ -= oldest->identity.program->size();
   forgotten_.insert(oldest->key);
   oldest->identity = {};
-}
-
-void check_budget(const Graph& newest, int64_t graphs, std::optional<int64_t> max_graphs) {
-  if (!max_graphs || graphs <= *max_graphs) return;
-  throw Error(ErrorKind::kRun,
-              fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, graphs,
-                          *max_graphs, newest.cause),
-              newest.line);
 }
 
 }  // namespace runner::backends::tpu

@@ -2,8 +2,9 @@
 //
 // The key covers the traced Program, roots included, which numbers are baked into it or equal (scalar_signature.h), and
 // which states it makes itself because they do not exist yet.  What is found is compared, never trusted to the key.
-// Beyond its capacity the graph that was used longest ago is forgotten, and compiled again when it comes back; what is
-// shown of it stays.  Not thread-safe.
+// Beyond its capacity, in graphs or in nodes, the graph that was used longest ago is forgotten, and compiled again when
+// it comes back.  What a table says of a graph stays; its tensors, which its texts are made of, stay with the first and
+// the newest graphs.  Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -22,7 +23,14 @@ GraphKey key_of(const GraphIdentity& identity);
 class GraphCache {
  public:
   // `rules`: by which the signatures of the graphs were made, for causes.
-  explicit GraphCache(const ScalarRules& rules = {}, size_t capacity = 2048) : rules_(rules), capacity_(capacity) {}
+  struct Capacity {
+    size_t graphs = 2048;
+    int64_t nodes = 500'000;
+    size_t shown_graphs = 64;       // of the first, and of the newest
+    int64_t shown_nodes = 100'000;  // of either
+  };
+  explicit GraphCache(const ScalarRules& rules = {}) : GraphCache(rules, Capacity()) {}
+  GraphCache(const ScalarRules& rules, const Capacity& capacity) : rules_(rules), capacity_(capacity) {}
 
   // Null: it must be compiled.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
@@ -38,20 +46,23 @@ class GraphCache {
 
  private:
   void forget_oldest();
+  void limit_shown(Graph& newest);
 
   struct KeyHash {
     size_t operator()(const GraphKey& key) const { return key.lo; }
   };
 
   const ScalarRules rules_;
-  const size_t capacity_;
+  const Capacity capacity_;
+  int64_t nodes_ = 0;  // of those that are found
   std::deque<Graph> compiled_;
+  struct Shown {
+    std::deque<Graph*> graphs;
+    int64_t nodes = 0;
+  } first_, newest_;        // that have tensors; in order
   std::list<Graph*> used_;  // the newest first
   std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
   std::unordered_set<GraphKey, KeyHash> forgotten_;
 };
-
-// Throws Error(kRun) with the cause of the newest where so many have been compiled; none: any number may be.
-void check_budget(const Graph& newest, int64_t graphs, std::optional<int64_t> max_graphs);
 
 }  // namespace runner::backends::tpu

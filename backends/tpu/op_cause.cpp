@@ -36,12 +36,19 @@ std::string type_cause(std::string_view name, const Program& before, const Progr
   return gives == gave ? "" : fmt::format("{} gives {}, and gave {}", name, gives, gave);
 }
 
-// An operand of the operation: a number that is part of it, one that is an input, or a tensor.
+// An operand of the operation: a number that is part of it, one that is an input, a tensor, or one that is repeated.
 std::string operand_text(const Program& op, ValueId id) {
-  if (op.node(id).op == Op::kExpand) id = op.operands(id)[0];
-  if (op.node(id).op == Op::kConstant) return fmt::format("the number {:.6g}", op.constant_value(id));
-  const auto input = std::ranges::find(op.inputs(), id, &Input::value);
-  return input != op.inputs().end() && input->kind == InputKind::kScalar ? input->name : "a tensor";
+  const bool is_expanded = op.node(id).op == Op::kExpand;
+  const ValueId from = is_expanded ? op.operands(id)[0] : id;
+  if (op.node(from).op == Op::kConstant) return fmt::format("the number {:.6g}", op.constant_value(from));
+  const auto input = std::ranges::find(op.inputs(), from, &Input::value);
+  if (input != op.inputs().end() && input->kind == InputKind::kScalar) return input->name;
+  return is_expanded ? fmt::format("a tensor of {} repeated", op.type(from)) : "a tensor";
+}
+
+// An operation may take one twice.
+std::string inputs_text(const Program& op) {
+  return op.inputs().size() == 1 ? "1 tensor" : fmt::format("{} tensors", op.inputs().size());
 }
 
 std::string operand_cause(std::string_view name, const Program& before, const Program& now) {
@@ -50,8 +57,9 @@ std::string operand_cause(std::string_view name, const Program& before, const Pr
     const std::string was = operand_text(before, were[i]), is = operand_text(now, are[i]);
     if (is != was) return fmt::format("{} takes {}, and took {}", name, is, was);
   }
-  return fmt::format("{} has other attributes: \"{}\", and was \"{}\"", name, to_string(now, last(now)),
-                     to_string(before, last(before)));
+  const std::string was = attributes_text(before, last(before)), is = attributes_text(now, last(now));
+  if (is != was) return fmt::format("{} has {}, and had {}", name, is, was);
+  return fmt::format("{} works on {}, and worked on {}", name, inputs_text(now), inputs_text(before));
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace {
 
 class Cutter {
  public:
-  Cutter(const Program& from, const std::vector<char>& is_part, ValueId node) : from_(from), is_part_(is_part) {
+  Cutter(const Program& from, const std::vector<char>& is_part, TensorInputs tensors, ValueId node)
+      : from_(from), is_part_(is_part), tensors_(tensors) {
     op_.node = node;
     op_.program.set_mark(from.mark_of(node));
   }
@@ -32,16 +33,18 @@ class Cutter {
     return op_.program.record(from_.node(id).op, operands, from_.attrs(id), from_.type(id));
   }
 
-  // A result of another operation is a tensor on the device, as a state is.
   ValueId input(ValueId id) {
     op_.operands.push_back(id);
     const auto declared = std::ranges::find(from_.inputs(), id, &Input::value);
-    if (declared == from_.inputs().end()) return op_.program.input(InputKind::kState, "tensor", from_.type(id));
-    return op_.program.input(declared->kind, declared->name, from_.type(id));
+    const bool is_input = declared != from_.inputs().end();
+    if (is_input && (declared->kind == InputKind::kScalar || tensors_ == TensorInputs::kAsDeclared))
+      return op_.program.input(declared->kind, declared->name, from_.type(id));
+    return op_.program.input(InputKind::kState, "tensor", from_.type(id));
   }
 
   const Program& from_;
   const std::vector<char>& is_part_;
+  const TensorInputs tensors_;
   CutOp op_;
   std::map<ValueId, ValueId> values_;
 };
@@ -67,11 +70,11 @@ std::vector<char> parts_of_readers(const Program& program) {
   return is_part;
 }
 
-std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part) {
+std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors) {
   std::vector<CutOp> ops;
   for (ValueId id = 0; id < program.size(); ++id)
     if (program.node(id).op != Op::kInput && !is_part[static_cast<size_t>(id)])
-      ops.push_back(Cutter(program, is_part, id).run());
+      ops.push_back(Cutter(program, is_part, tensors, id).run());
   return ops;
 }
 

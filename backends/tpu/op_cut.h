@@ -1,6 +1,7 @@
 // A Program cut into operations, each a Program of its own: what runs alone where nothing is traced (tpu.eager).
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "backends/graph/program.h"
@@ -16,7 +17,13 @@ struct CutOp {
 // By node: constants, and broadcasts that element-wise operations alone read.  They are part of what reads them.
 std::vector<char> parts_of_readers(const Program& program);
 
+// How an operation takes a tensor that is an input of the Program.
+enum class TensorInputs : uint8_t {
+  kAsDeclared,  // of the batch or a state, as it is handed over
+  kAlike,       // as a state, which a result of another operation is as well: it is on the device
+};
+
 // All but inputs and what is part of readers, in the order of the nodes.
-std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part);
+std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors);
 
 }  // namespace runner::backends::tpu

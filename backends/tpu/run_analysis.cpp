@@ -21,8 +21,7 @@ class Analysis {
  public:
   Analysis(const std::deque<Graph>& graphs, const RunFigures& figures) : graphs_(graphs), figures_(figures) {
     for (const Graph& graph : graphs)
-      if (graph.kind != MissKind::kStored && graph.compile_ns > 0)  // nor one that tpu.max_graphs has refused
-        compiled_.push_back(&graph);
+      if (was_compiled(graph)) compiled_.push_back(&graph);
   }
 
   std::vector<std::string> run() {
@@ -123,9 +122,9 @@ std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int6
       "tpu.eager",
       of_batch(static_cast<double>(figures.operations)), graphs.size(), of_batch(figures.seconds) * 1e3,
       of_batch(figures.traced_seconds) * 1e3)};
-  if (const Graph& newest = graphs.back(); newest.first_step > 1)
+  if (const Graph* const newest = figures.newest; newest != nullptr && newest->first_step > 1)
     texts.push_back(fmt::format("operations were still compiled at training batch {}, the newest: {}{}",
-                                newest.first_step, newest.cause, place_of(newest.line)));
+                                newest->first_step, newest->cause, place_of(newest->line)));
   return texts;
 }
 

@@ -24,6 +24,7 @@ std::vector<std::string> analysis_of(const std::deque<Graph>& graphs, const RunF
 struct EagerFigures {
   int64_t operations = 0;
   double seconds = 0, traced_seconds = 0;  // that they are predicted to take at least, one by one and as graphs
+  const Graph* newest = nullptr;           // that was compiled; null: none
 };
 std::vector<std::string> eager_analysis_of(const std::deque<Graph>& graphs, int64_t batches,
                                            const EagerFigures& figures);

@@ -80,6 +80,8 @@ void SubmissionSlot::copy(const Arguments& arguments) {
   arguments_.states = states_;
   arguments_.batch = batch_;
   arguments_.scalars = scalars_;
+  arguments_.traced = {};  // which the host does not look at
+  arguments_.absent = {};
 }
 
 void SubmissionSlot::run(const Arguments& arguments) {

@@ -1,23 +1,16 @@
 #include "backends/tpu/tpu_device.h"
 
 #include <algorithm>
-#include <functional>
-#include <iterator>
-#include <limits>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/needed.h"
-#include "backends/graph/passes/passes.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
 #include "backends/tpu/eager_account.h"
 #include "backends/tpu/eager_forecast.h"
 #include "backends/tpu/eager_host.h"
-#include "backends/tpu/graph_cache.h"
+#include "backends/tpu/graph_account.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/pending_trace.h"
 #include "backends/tpu/persistent_cache.h"
@@ -25,113 +18,11 @@
 #include "backends/tpu/run_analysis.h"
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tensor_graph.h"
-#include "schema/error.h"
+#include "backends/tpu/tpu_executable.h"
+#include "backends/tpu/warning_list.h"
 
 namespace runner::backends::tpu {
 namespace {
-
-// What it took to have something that the host runs.
-struct Making {
-  int64_t ns = 0;
-  bool compiled = false;             // not all of it was in the store
-  std::vector<std::string> damages;  // since the store had these damaged
-
-  void add(const Making& other) {
-    ns += other.ns;
-    compiled |= other.compiled;
-    damages.insert(damages.end(), other.damages.begin(), other.damages.end());
-  }
-};
-
-// Of nodes that outputs are computed from, in order.
-std::vector<Origin> live_origins(const Program& program) {
-  const std::vector<char> needed = needed_by_outputs(program);
-  std::vector<Origin> origins;
-  for (ValueId id = 0; id < program.size(); ++id)
-    if (needed[static_cast<size_t>(id)]) origins.push_back(program.node(id).origin);
-  std::ranges::sort(origins);
-  return origins;
-}
-
-// Of inputs that no node takes.
-std::vector<Origin> idle_inputs(const Program& program) {
-  std::vector<char> taken(static_cast<size_t>(program.size()), 0);
-  for (ValueId id = 0; id < program.size(); ++id)
-    for (const ValueId operand : program.operands(id)) taken[static_cast<size_t>(operand)] = 1;
-  std::vector<Origin> idle;
-  for (const Input& input : program.inputs())
-    if (taken[static_cast<size_t>(input.value)] == 0) idle.push_back(program.node(input.value).origin);
-  return idle;
-}
-
-// By scalar of a graph: which of the Program's it is; none: it is not among these.
-std::vector<std::optional<size_t>> scalars_taken(const Program& graph, const Program& program) {
-  std::vector<Origin> scalars;
-  for (const Input& input : program.inputs())
-    if (input.kind == InputKind::kScalar) scalars.push_back(program.node(input.value).origin);
-  std::vector<std::optional<size_t>> taken;
-  for (const Input& input : graph.inputs()) {
-    if (input.kind != InputKind::kScalar) continue;
-    const auto found = std::ranges::find(scalars, graph.node(input.value).origin);
-    taken.push_back(found == scalars.end() ? std::nullopt
-                                           : std::optional(static_cast<size_t>(found - scalars.begin())));
-  }
-  return taken;
-}
-
-// What the host computes, and the graph that it counts as; none: it is the engine's own affair.
-class TpuExecutable : public Executable {
- public:
-  explicit TpuExecutable(std::shared_ptr<Executable> host) : host_(std::move(host)) {}
-  TpuExecutable(std::shared_ptr<Executable> host, const Making& making, const Program& program, const Program& graph)
-      : host_(std::move(host)),
-        making_(making),
-        graph_(std::make_shared<const Program>(live_part(graph))),
-        states_(states_read(*graph_)),
-        origins_(live_origins(*graph_)),
-        idle_(idle_inputs(graph)),
-        scalars_(scalars_taken(*graph_, program)) {}
-
-  size_t arena_bytes() const override { return host_->arena_bytes(); }
-  int64_t flops() const override { return host_->flops(); }
-  int64_t bytes() const override { return host_->bytes(); }
-
-  const std::shared_ptr<Executable>& host() const { return host_; }
-  bool is_graph() const { return graph_ != nullptr; }
-  // Asked once, when it first runs.
-  Making take_making() { return std::exchange(making_, {}); }
-
-  std::shared_ptr<const Program> graph() const { return graph_; }
-  const std::vector<int32_t>& states() const { return states_; }  // that the graph reads
-  // Whether a result takes a number: one that stands in a node of it, or in no Program.
-  bool takes(const TracedScalar& scalar) const {
-    return scalar.origin == kNoOrigin || std::ranges::binary_search(origins_, scalar.origin);
-  }
-  // Whether the user's code hands it over: a rule of a hook may leave the rate alone.
-  bool hands_over(const TracedScalar& scalar) const {
-    return scalar.origin == kNoOrigin || std::ranges::find(idle_, scalar.origin) == idle_.end();
-  }
-  // By scalar of the graph its value; NaN: it is not known.
-  std::vector<double> scalars(std::span<const double> values) const {
-    std::vector<double> taken;
-    for (const std::optional<size_t>& index : scalars_)
-      taken.push_back(index ? values[*index] : std::numeric_limits<double>::quiet_NaN());
-    return taken;
-  }
-
-  // Of a device that runs operations one by one.
-  EagerAccount::Seen seen;
-  double traced_seconds = 0;  // that the graph is predicted to take at least
-
- private:
-  const std::shared_ptr<Executable> host_;
-  Making making_;
-  const std::shared_ptr<const Program> graph_;
-  const std::vector<int32_t> states_;
-  const std::vector<Origin> origins_;  // live_origins()
-  const std::vector<Origin> idle_;
-  const std::vector<std::optional<size_t>> scalars_;  // scalars_taken()
-};
 
 // Beyond these a trace that is not cut deserves a word, and is cut.
 constexpr int64_t kLongTrace = 100;  // batches
@@ -143,23 +34,6 @@ constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 struct Uncut {
   int64_t batch = 0, batches = 0;  // of training: the first, and how many
   Making making;
-};
-
-// Tells of a compilation, also of one that fails.
-class ToldCompilation {
- public:
-  // `listener`: null, or who is told.
-  ToldCompilation(CompileListener* listener, std::function<std::string()> what) : listener_(listener) {
-    if (listener_ != nullptr) listener_->begun(std::move(what));
-  }
-  ~ToldCompilation() {
-    if (listener_ != nullptr) listener_->ended();
-  }
-  ToldCompilation(const ToldCompilation&) = delete;
-  ToldCompilation& operator=(const ToldCompilation&) = delete;
-
- private:
-  CompileListener* const listener_;
 };
 
 class EmulatedTpu : public TpuDevice {
@@ -198,12 +72,12 @@ class EmulatedTpu : public TpuDevice {
 
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
     if (!options_.keeps_account) return compile(program);
-    for (std::string& text : range_warnings(graph, options_.hardware.types)) add_warning(std::move(text));
+    warnings_.add(range_warnings(graph, options_.hardware.types));
     if (options_.eager) return compiled_eagerly(program, graph);
     const int64_t begin = monotonic_ns();
     PersistentCache::Found<PersistentCache::LoadedExecutable> found = stored_.find(program, graph, state_tensors_);
     if (!found.entry) return compiled_graph(program, graph, found.damage);
-    for (std::string& text : found.entry->warnings) add_warning(std::move(text));
+    warnings_.add(std::move(found.entry->warnings));
     const Making making{.ns = monotonic_ns() - begin, .compiled = false, .damages = {}};
     return std::make_shared<TpuExecutable>(std::move(found.entry->host), making, program, graph);
   }
@@ -234,7 +108,7 @@ class EmulatedTpu : public TpuDevice {
     if (identity.program != ready.graph()) identity.batches = batches_until(arguments.step);
     Graph& graph = graph_of(std::move(identity), arguments.step, ready.take_making());
     slot_->lock();
-    count_launch(graph);
+    launch(graph);
     return begin(ready, arguments, SubmissionSlot::Counts::kWhole);
   }
 
@@ -248,11 +122,16 @@ class EmulatedTpu : public TpuDevice {
   }
 
   void note(HostEvent event, int64_t times) override {
-    if (event == HostEvent::kStepMark) metrics_.count(Counter::kMarkStep, times);
-    if (event == HostEvent::kScalarRead || event == HostEvent::kFigureRead)
-      metrics_.count(Counter::kLocalScalarDense, times);
-    if (event == HostEvent::kScalarRead) scalar_reads_ += times;
-    if (event != HostEvent::kScalarRead) cut();
+    switch (event) {
+      case HostEvent::kStepMark: metrics_.count(Counter::kMarkStep, times); return cut();
+      case HostEvent::kScalarRead:
+        metrics_.count(Counter::kLocalScalarDense, times);
+        scalar_reads_ += times;
+        return;
+      case HostEvent::kFigureRead: metrics_.count(Counter::kLocalScalarDense, times); return cut();
+      case HostEvent::kStateUse: return cut();
+      case HostEvent::kRecording: return operations_.begin_recording();
+    }
   }
 
   void wait(Ticket) override { slot_->lock(); }
@@ -269,27 +148,23 @@ class EmulatedTpu : public TpuDevice {
   StateTensors set_state_tensors(StateTensors tensors) override {
     return std::exchange(state_tensors_, std::move(tensors));
   }
-  const std::deque<Graph>& graphs() const override { return cache_.compiled(); }
+  const std::deque<Graph>& graphs() const override { return graphs_.cache().compiled(); }
   MetricsSnapshot metrics() const override {
     slot_->finish();
     return metrics_.snapshot();
   }
   std::vector<std::string> analysis() const override {
-    if (options_.eager) return eager_analysis_of(cache_.compiled(), batches_, account_.figures());
-    return analysis_of(cache_.compiled(), {.batches = batches_, .reads = scalar_reads_});
+    if (options_.eager) return eager_analysis_of(graphs_.cache().compiled(), batches_, operations_.figures());
+    return analysis_of(graphs_.cache().compiled(), {.batches = batches_, .reads = scalar_reads_});
   }
   void set_listener(CompileListener& listener) override { listener_ = &listener; }
-  std::vector<std::string> take_warnings() override { return std::exchange(warnings_, {}); }
+  std::vector<std::string> take_warnings() override { return warnings_.take(); }
 
  private:
   // What the host computes, so that it has the device's numbers.
   Program in_numbers_of_device(const Program& program) const {
     const Program typed = with_device_types(program, options_.hardware.types, options_.hardware.rounding);
     return with_matmul_precision(typed, options_.hardware.machine.precision);
-  }
-
-  void add_warning(std::string text) {
-    if (given_.insert(text).second) warnings_.push_back(std::move(text));
   }
 
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
@@ -305,14 +180,15 @@ class EmulatedTpu : public TpuDevice {
     Making making{.ns = monotonic_ns() - begin, .compiled = true, .damages = {}};
     if (!damage.empty()) making.damages.push_back(damage);
     if (stored_.is_on()) stored_.keep(program, graph, state_tensors_, {image_of(*host), warnings});
-    for (std::string& text : warnings) add_warning(std::move(text));
+    warnings_.add(std::move(warnings));
     return std::make_shared<TpuExecutable>(std::move(host), making, program, graph);
   }
 
   std::shared_ptr<Executable> compiled_eagerly(const Program& program, const Program& graph) {
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
+    const ToldCompilation told(listener_, [&] { return fmt::format("the operations of {} nodes", graph.size()); });
     GraphForecast traced = check_eager_memory(identity, state_tensors_, options_.hardware);
-    for (std::string& text : traced.padding) add_warning(std::move(text));
+    warnings_.add(std::move(traced.padding));
     const auto made =
         std::make_shared<TpuExecutable>(host_->compile(in_numbers_of_device(program)), Making(), program, graph);
     made->traced_seconds = traced.prediction.least_seconds;
@@ -321,40 +197,39 @@ class EmulatedTpu : public TpuDevice {
 
   Ticket submit_eagerly(TpuExecutable& executable, const Arguments& arguments) {
     slot_->wait();
-    account_.begin(identity_of(executable, arguments), executable.scalars(arguments.scalars), state_tensors_,
-                   executable.seen, op_times(*executable.host()),
-                   {.step = arguments.step, .reads = arguments.reads, .traced_seconds = executable.traced_seconds});
-    const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kNothing);
-    account_.end(op_times(*executable.host()));
-    return ticket;
+    const std::span<const OpTimes> host = op_times(*executable.host());
+    operations_.begin(identity_of(executable, arguments), executable.scalars(arguments), state_tensors_,
+                      executable.seen, host,
+                      {.step = arguments.step, .reads = arguments.reads, .traced_seconds = executable.traced_seconds});
+    try {
+      const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kNothing);
+      operations_.end(host);
+      return ticket;
+    } catch (const Error&) {
+      operations_.end(host);
+      throw;
+    }
   }
 
   void tell_of_damage(const std::string& damage, const GraphKey& graph) {
-    add_warning(fmt::format("tpu.persistent_cache: {}; graph {} is compiled anew", damage, graph.to_string()));
+    warnings_.add(fmt::format("tpu.persistent_cache: {}; graph {} is compiled anew", damage, graph.to_string()));
   }
 
   std::string what_of(const GraphIdentity& graph) const {
-    const MissCause cause = cache_.cause_of(graph);
+    const MissCause cause = graphs_.cache().cause_of(graph);
     const std::string place = cause.line.known() ? fmt::format(" ({})", cause.line.to_string()) : "";
     return fmt::format("a graph of {} nodes: {}{}", graph.program->size(), cause.text, place);
   }
 
   GraphIdentity identity_of(const TpuExecutable& executable, const Arguments& arguments) const {
-    GraphIdentity identity{executable.graph(), {}, {}, {}};
-    std::ranges::copy_if(arguments.traced, std::back_inserter(identity.scalars),
-                         [&](const TracedScalar& scalar) { return executable.takes(scalar); });
-    identity.signature = signature_of(identity.scalars, rules_);
-    if (options_.dialect != Dialect::kClean)
-      std::ranges::set_intersection(arguments.absent, executable.states(), std::back_inserter(identity.absent));
+    GraphIdentity identity = executable.identity(arguments, rules_);
+    if (options_.dialect == Dialect::kClean) identity.absent.clear();
     return identity;
   }
 
-  void count_launch(Graph& graph) {
-    count(graph.work, metrics_);
-    metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
+  void launch(Graph& graph) {
     slot_->count_lock_wait();
-    metrics_.count(Counter::kExecuteComputation);
-    ++graph.executions;
+    graphs_.launch(graph);
   }
 
   Ticket begin(const TpuExecutable& executable, const Arguments& arguments, SubmissionSlot::Counts counts) {
@@ -381,7 +256,7 @@ class EmulatedTpu : public TpuDevice {
 
   void cut_what_is_too_long() {
     if (!std::exchange(warned_of_length_, true)) {
-      add_warning(fmt::format(
+      warnings_.add(fmt::format(
           "the graph of batches {} to {} has {} nodes, and is cut behind them: no graph grows beyond {} nodes; {}",
           uncut_.batch, uncut_.batch + uncut_.batches - 1, pending_.nodes(), kMostNodes,
           options_.batches_between_cuts > 0 ? "lower tpu.batches_per_execution" : kHowToCut));
@@ -392,7 +267,7 @@ class EmulatedTpu : public TpuDevice {
 
   void warn_of_growth() {
     if (options_.batches_between_cuts > 0 || std::exchange(warned_of_growth_, true)) return;
-    add_warning(
+    warnings_.add(
         fmt::format("{} batches from {} on were traced without a cut, and the graph has {} nodes: it grows until "
                     "a step is marked; {}",
                     uncut_.batches, uncut_.batch, pending_.nodes(), kHowToCut));
@@ -404,63 +279,38 @@ class EmulatedTpu : public TpuDevice {
     const Uncut parts = std::exchange(uncut_, {});
     GraphIdentity whole = pending_.take();
     whole.batches = parts.batches;
-    count_launch(graph_of(std::move(whole), parts.batch, parts.making));
+    launch(graph_of(std::move(whole), parts.batch, parts.making));
     slot_->end_parts();
   }
 
   Graph& graph_of(GraphIdentity identity, int64_t step, const Making& making) {
     const GraphKey key = key_of(identity);
     for (const std::string& damage : making.damages) tell_of_damage(damage, key);
-    if (Graph* const known = cache_.find(key, identity)) {
-      metrics_.count(Counter::kCachedCompile);
-      return *known;
-    }
-    for (std::string& text : range_warnings_of_numbers(identity, options_.hardware.types)) add_warning(std::move(text));
-    Graph graph;
-    graph.key = key;
-    graph.identity = std::move(identity);
-    graph.first_step = step;
-    graph.tensors = std::make_shared<const Program>(tensor_graph(graph.identity, state_tensors_));
-    graph.types = options_.hardware.types;
-    graph.size = size_of(*graph.tensors);
-    graph.work = traced_work(*graph.tensors, options_.hardware.types);
-    if (stored_.is_on() && takes_from_store(graph, making)) return cache_.add(std::move(graph));
-    metrics_.count(Counter::kUncachedCompile);
-    return compiled(std::move(graph), making.ns);
+    if (Graph* const known = graphs_.find(key, identity)) return *known;
+    warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
+    const auto tensors = std::make_shared<const Program>(tensor_graph(identity, state_tensors_));
+    Graph graph = graphs_.described(key, std::move(identity), tensors, step);
+    const int64_t begin = monotonic_ns() - making.ns;
+    if (stored_.is_on() && is_in_store(graph, making))
+      return graphs_.add_stored(std::move(graph), monotonic_ns() - begin);
+    graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
+    Graph& compiled = graphs_.add_compiled(std::move(graph), Metric::kCompileTime, begin);
+    if (stored_.is_on()) stored_.keep(compiled.identity, state_tensors_, compiled.prediction);
+    return compiled;
   }
 
-  // Counts as PyTorch/XLA does: what is found is a hit of both caches, what is damaged no miss.
-  bool takes_from_store(Graph& graph, const Making& making) {
-    const int64_t begin = monotonic_ns();
+  // Takes the prediction from there.  Counts as PyTorch/XLA does: what is damaged is no miss.
+  bool is_in_store(Graph& graph, const Making& making) {
     PersistentCache::Found<GraphPrediction> found;
     if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
     if (!found.damage.empty()) tell_of_damage(found.damage, graph.key);
-    if (!found.entry) {
-      const bool damaged = !making.damages.empty() || !found.damage.empty();
-      metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
-      return false;
+    if (found.entry) {
+      graph.prediction = std::move(*found.entry);
+      return true;
     }
-    graph.prediction = std::move(*found.entry);
-    graph.kind = MissKind::kStored;
-    graph.cause = "the persistent cache had it";
-    metrics_.count(Counter::kCachedCompile);
-    metrics_.count(Counter::kPersistentCacheHit);
-    metrics_.add(Metric::kPersistentCacheLoad, making.ns + (monotonic_ns() - begin));
-    return true;
-  }
-
-  // `host_ns`: what the host has spent on it.
-  Graph& compiled(Graph graph, int64_t host_ns) {
-    const int64_t begin = monotonic_ns();
-    graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
-    Graph& kept = cache_.add(std::move(graph));
-    check_budget(kept, metrics_.value(Counter::kUncachedCompile), options_.max_graphs);
-    metrics_.count(Counter::kCreateCompileHandles);
-    metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
-    kept.compile_ns = host_ns + (monotonic_ns() - begin);
-    metrics_.add(Metric::kCompileTime, kept.compile_ns);
-    if (stored_.is_on()) stored_.keep(kept.identity, state_tensors_, kept.prediction);
-    return kept;
+    const bool damaged = !making.damages.empty() || !found.damage.empty();
+    metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
+    return false;
   }
 
   const TpuOptions options_;
@@ -469,8 +319,8 @@ class EmulatedTpu : public TpuDevice {
   const std::unique_ptr<SubmissionSlot> slot_;
   Ticket ticket_ = 0;
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
-  GraphCache cache_{rules_};
-  EagerAccount account_{options_.hardware, rules_, cache_, metrics_, options_.max_graphs};
+  GraphAccount graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
+  EagerAccount operations_{options_.hardware, rules_, graphs_, metrics_};
   DeviceDataCache numbers_{rules_, options_.hardware.types};
   PersistentCache stored_;
   CompileListener* listener_ = nullptr;
@@ -480,8 +330,7 @@ class EmulatedTpu : public TpuDevice {
   Uncut uncut_;
   bool warned_of_growth_ = false, warned_of_length_ = false;
   StateTensors state_tensors_;
-  std::set<std::string> given_;        // as warnings, ever
-  std::vector<std::string> warnings_;  // that nobody has taken yet
+  WarningList warnings_;
 };
 
 }  // namespace

@@ -95,8 +95,9 @@ std::string text_of_state_dict(lua_State* state, lua_Integer i) {
     std::string text = plain_text(state, -1, what);
     lua_pop(state, 1);
     return text;
-  } catch (const Error& error) {
-    throw Error(error.kind(), error.message(), defined);
+  } catch (Error& error) {
+    error.locate(defined);
+    throw;
   }
 }
 

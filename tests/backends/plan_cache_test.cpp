@@ -69,7 +69,7 @@ TEST(PlanCache, KeepsNothingOfAStepThatDoesNotCompile) {
 }
 
 TEST(PlanCache, ForgetsWhatWasUsedLongestAgo) {
-  PlanCache<int> cache(/*capacity=*/2);
+  PlanCache<int> cache({.steps = 2});
   find(cache, recorded(1), {}, 1);
   find(cache, recorded(2), {}, 2);
   const std::shared_ptr<const Program> kept = cache.newest_recorded();
@@ -78,6 +78,20 @@ TEST(PlanCache, ForgetsWhatWasUsedLongestAgo) {
   EXPECT_EQ(find(cache, recorded(1), {}, 0), 1);
   EXPECT_EQ(find(cache, recorded(2), {}, 4), 4) << "compiled again";
   EXPECT_EQ(kept->size(), recorded(2).size()) << "who has it may use it";
+}
+
+TEST(PlanCache, ForgetsWhereStepsHaveTooManyNodes) {
+  const int64_t nodes = recorded(1).size();
+  PlanCache<int> cache({.nodes = 2 * nodes});
+  find(cache, recorded(1), {}, 1);
+  find(cache, recorded(2), {}, 2);
+  EXPECT_EQ(find(cache, recorded(1), {}, 0), 1);
+  find(cache, recorded(3), {}, 3);
+  EXPECT_EQ(find(cache, recorded(1), {}, 0), 1);
+  EXPECT_EQ(find(cache, recorded(2), {}, 4), 4) << "compiled again";
+  PlanCache<int> tiny({.nodes = 1});
+  find(tiny, recorded(1), {}, 1);
+  EXPECT_EQ(find(tiny, recorded(1), {}, 2), 1) << "the newest stays, whatever its size";
 }
 
 // What is compiled stays where it is while others are added.

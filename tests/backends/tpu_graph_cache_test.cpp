@@ -57,7 +57,7 @@ TEST(GraphCache, FindsWhatIsTheSame) {
 }
 
 TEST(GraphCache, ForgetsWhatWasUsedLongestAgo) {
-  GraphCache cache({}, /*capacity=*/2);
+  GraphCache cache({}, {.graphs = 2});
   cache.add(graph_of({.samples = 1}));
   cache.add(graph_of({.samples = 2}));
   EXPECT_TRUE(finds(cache, {.samples = 1}));
@@ -70,6 +70,43 @@ TEST(GraphCache, ForgetsWhatWasUsedLongestAgo) {
   const Graph& again = cache.add(graph_of({.samples = 2}));
   EXPECT_EQ(again.kind, MissKind::kForgotten);
   EXPECT_EQ(again.cause, "it had been forgotten: the cache is full");
+}
+
+TEST(GraphCache, ForgetsWhereGraphsHaveTooManyNodes) {
+  const int64_t nodes = identity_of({}).program->size();
+  GraphCache cache({}, {.nodes = 2 * nodes});
+  for (const int64_t samples : {1, 2, 3}) cache.add(graph_of({.samples = samples}));
+  EXPECT_FALSE(finds(cache, {.samples = 1}));
+  EXPECT_TRUE(finds(cache, {.samples = 2}));
+  EXPECT_TRUE(finds(cache, {.samples = 3}));
+  cache.add(graph_of({.samples = 4, .exp = true}));  // which is larger
+  EXPECT_TRUE(finds(cache, {.samples = 4, .exp = true}));
+  EXPECT_FALSE(finds(cache, {.samples = 3}));
+}
+
+// What is shown of a graph, by their number.
+std::vector<int64_t> shown_of(const GraphCache& cache) {
+  std::vector<int64_t> shown;
+  for (size_t i = 0; i < cache.compiled().size(); ++i)
+    if (cache.compiled()[i].tensors != nullptr) shown.push_back(static_cast<int64_t>(i));
+  return shown;
+}
+
+TEST(GraphCache, KeepsTheTensorsOfTheFirstAndOfTheNewestGraphs) {
+  const auto filled = [](GraphCache::Capacity capacity) {
+    GraphCache cache({}, capacity);
+    for (int64_t samples = 1; samples <= 9; ++samples) {
+      Graph graph = graph_of({.samples = samples});
+      graph.tensors = graph.identity.program;
+      cache.add(std::move(graph));
+    }
+    return shown_of(cache);
+  };
+  const int64_t nodes = identity_of({}).program->size();
+  EXPECT_EQ(filled({.shown_graphs = 2}), (std::vector<int64_t>{0, 1, 7, 8}));
+  EXPECT_EQ(filled({.shown_nodes = 3 * nodes}), (std::vector<int64_t>{0, 1, 2, 6, 7, 8}));
+  EXPECT_EQ(filled({.shown_nodes = nodes - 1}), (std::vector<int64_t>{8})) << "the newest, whatever its size";
+  EXPECT_EQ(filled({}).size(), 9u);
 }
 
 // How a graph differs from that of Wanted{}.

@@ -23,6 +23,13 @@ local function above(threshold)
   end
 end
 
+local function raised(exponent)
+  return function(model, x, y, n)
+    local logits = model(x)
+    return entropy(logits, y) + ((logits:abs() + 1) ^ exponent(n)):mean()
+  end
+end
+
 local function smoothed(smoothing)
   return function(model, x, y, n) return entropy(model(x), y, {label_smoothing = smoothing(n)}) end
 end
@@ -52,9 +59,13 @@ local steps = {
   end,
   above_fractions = above(function(n) return n / 4 end),
   above_integers = above(function(n) return n end),
-  power = function(model, x, y, n)
+  power = raised(function(n) return 2 + n % 2 end),
+  square = raised(function() return 2 end),
+  exponent_grows = raised(function(n) return 1.5 + n / 4 end),
+  peeked = function(model, x, y)
     local logits = model(x)
-    return entropy(logits, y) + ((logits:abs() + 1) ^ (2 + n % 2)):mean()
+    local _ = logits:mean():item()
+    return entropy(logits, y) + (logits * logits):mean()
   end,
   masked = function(model, x, y, n)
     local logits = model(x)

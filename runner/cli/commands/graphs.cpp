@@ -33,6 +33,12 @@ const store::GraphRow& find_graph(std::span<const store::DeviceAccount> accounts
   return *found.back();
 }
 
+const std::string& text_of(const store::GraphRow& graph, bool hlo) {
+  RUN_CHECK(graph.texts != nullptr, ErrorKind::kNotFound,
+            "the texts of graph {} were not kept: of many graphs those of the first and of the newest are", graph.key);
+  return hlo ? graph.texts->hlo : graph.texts->ir;
+}
+
 }  // namespace
 
 int graphs(const Options& options, report::Output& out) {
@@ -49,9 +55,7 @@ int graphs(const Options& options, report::Output& out) {
     if (options.json) {
       out.data(report::graphs_document(std::vector<store::DeviceAccount>{{0, {graph}, ""}}));
     } else {
-      out.data(options.ir    ? graph.texts->ir
-               : options.hlo ? graph.texts->hlo
-                             : report::graph_text(graph, out.data_color()));
+      out.data(texts ? text_of(graph, options.hlo) : report::graph_text(graph, out.data_color()));
     }
     return 0;
   }

@@ -12,6 +12,14 @@ int64_t nanoseconds(double seconds) {
   return static_cast<int64_t>(std::llround(seconds * 1e9));
 }
 
+// Null: the device has not kept what they are made of.
+std::shared_ptr<const store::GraphTexts> texts_of(const backends::tpu::Graph& graph) {
+  if (graph.tensors == nullptr) return nullptr;
+  return std::make_shared<const store::GraphTexts>(
+      store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, graph.types),
+                        .hlo = backends::tpu::hlo_text(*graph.tensors, graph.types)});
+}
+
 store::GraphRow row_of(const backends::tpu::Graph& graph) {
   return {.key = graph.key.to_string(),
           .first_step = graph.first_step,
@@ -32,9 +40,7 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
           .least_ns = nanoseconds(graph.prediction.least_seconds),
           .most_ns = nanoseconds(graph.prediction.most_seconds),
           .formula = graph.prediction.formula,
-          .texts = std::make_shared<const store::GraphTexts>(
-              store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, graph.types),
-                                .hlo = backends::tpu::hlo_text(*graph.tensors, graph.types)})};
+          .texts = texts_of(graph)};
 }
 
 }  // namespace
@@ -42,7 +48,7 @@ store::GraphRow row_of(const backends::tpu::Graph& graph) {
 GraphUse graph_use(const backends::tpu::TpuDevice& device) {
   GraphUse use;
   for (const backends::tpu::Graph& graph : device.graphs()) {
-    use.compiled += graph.kind != backends::tpu::MissKind::kStored;
+    use.compiled += was_compiled(graph);
     use.compile_seconds += static_cast<double>(graph.compile_ns) * 1e-9;
     use.executions += graph.executions;
   }
@@ -51,7 +57,10 @@ GraphUse graph_use(const backends::tpu::TpuDevice& device) {
 
 void bring_up_to_date(store::DeviceAccount& account, const backends::tpu::TpuDevice& device) {
   const std::deque<backends::tpu::Graph>& graphs = device.graphs();
-  for (size_t i = 0; i < account.graphs.size(); ++i) account.graphs[i].executions = graphs[i].executions;
+  for (size_t i = 0; i < account.graphs.size(); ++i) {
+    account.graphs[i].executions = graphs[i].executions;
+    if (graphs[i].tensors == nullptr) account.graphs[i].texts = nullptr;
+  }
   for (size_t i = account.graphs.size(); i < graphs.size(); ++i) account.graphs.push_back(row_of(graphs[i]));
 }
 

@@ -24,7 +24,10 @@ class SegmentRunner {
                 UpdateClock* clock, TracedGraphs* traced);
 
   // Before a segment begins, whose updates count as they are recorded.
-  void begin() { arguments_.find_absent_states(); }
+  void begin() {
+    device_.note(backends::HostEvent::kRecording);
+    arguments_.find_absent_states();
+  }
   // Runs a finished segment on a batch (null: it has none).
   void run(const Segment& segment, const data::Batch* batch);
   // Of the segment that has run last.

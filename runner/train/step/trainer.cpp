@@ -125,6 +125,7 @@ void Trainer::use_trace(HeldStep& held, const data::Batch* batch) {
 
 // What the device reads of a recording stays until it is done.
 void Trainer::begin_recording() {
+  device_.note(backends::HostEvent::kRecording);
   recorded_ = &recordings_[pending_.reads(recordings_[0])];
 }
 

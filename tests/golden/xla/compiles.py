@@ -188,9 +188,18 @@ def above(threshold):
     return step
 
 
-def power(f, model, x, y, n):
+def raised(exponent):
+    def step(f, model, x, y, n):
+        logits = model(x)
+        return f.cross_entropy(logits, y) + ((logits.abs() + 1) ** exponent(n)).mean()
+
+    return step
+
+
+def peeked(f, model, x, y, n):
     logits = model(x)
-    return f.cross_entropy(logits, y) + ((logits.abs() + 1) ** (2 + n % 2)).mean()
+    logits.mean().item()
+    return f.cross_entropy(logits, y) + (logits * logits).mean()
 
 
 def masked(f, model, x, y, n):
@@ -242,7 +251,10 @@ STEPS = {
     "shorter": shorter,
     "above_fractions": above(lambda n: n / 4),
     "above_integers": above(lambda n: n),
-    "power": power,
+    "power": raised(lambda n: 2 + n % 2),
+    "square": raised(lambda n: 2),
+    "exponent_grows": raised(lambda n: 1.5 + n / 4),
+    "peeked": peeked,
     "masked": masked,
     "clamped": clamped,
     "two_terms": two_terms,
@@ -321,6 +333,12 @@ CASES |= {
     "smoothing_grows_read": {"step": "smoothing_grows", "read_every": 1},
     "smoothing_falls_to_0": {"step": "smoothing_falls_to_0"},
     "smoothing_rises_to_1": {"step": "smoothing_rises_to_1"},
+}
+CASES |= {
+    # ---- exponents, and values that are read before the loss is there
+    "square": {"step": "square"},
+    "exponent_grows": {"step": "exponent_grows"},
+    "peeked": {"step": "peeked"},
 }
 DEFAULTS = {"samples": 96, "batch": 32, "epochs": 3, "optimizer": SGD, "accumulation": 1}
 

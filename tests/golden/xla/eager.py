@@ -23,6 +23,9 @@ NAMES = [
     "sgd_clip",
     "evaluate",
     "bf16",
+    "square",
+    "exponent_grows",
+    "peeked",
 ]
 MOVED = ("UncachedCompile", "CachedCompile", "CreateCompileHandles", "ExecuteComputation", "MarkStep")
 READS = ("aten::_local_scalar_dense", "DeviceDataCacheMiss")
@@ -36,7 +39,7 @@ def measure(case):
     import torch_xla
     import torch_xla.debug.metrics as metrics
     import torch_xla.distributed.parallel_loader as loaders
-    from compiles import factor
+    from compiles import STEPS, factor
     from torch import nn
 
     torch_xla.experimental.eager_mode(True)
@@ -57,12 +60,13 @@ def measure(case):
     kind = {"sgd": "SGD", "adamw": "AdamW"}[keys.pop("type")]
     optimizer = getattr(torch.optim, kind)(model.parameters(), **keys)
     samples, accumulation = case["samples"], case["accumulation"]
+    make_loss = STEPS[case["step"]] if "step" in case else lambda f, model, x, y, n: f.cross_entropy(model(x), y)
     data = torch.utils.data.TensorDataset(torch.randn(samples, 64), torch.randint(10, (samples,)))
     batches = loaders.MpDeviceLoader(torch.utils.data.DataLoader(data, case["batch"]), device)
     begin, steps, evaluations, updates = moved(), [], [], 0
     for _ in range(case["epochs"]):
         for index, (x, y) in enumerate(batches):
-            loss = nn.functional.cross_entropy(model(x), y)
+            loss = make_loss(nn.functional, model, x, y, len(steps))
             (loss / accumulation if accumulation > 1 else loss).backward()
             if (index + 1) % accumulation == 0 or index + 1 == len(batches):
                 if "clip_grad_norm" in case:

@@ -1,0 +1,66 @@
+#include "backends/tpu/graph_account.h"
+
+#include <utility>
+
+#include "backends/runtime/spans.h"
+#include "backends/tpu/tensor_graph.h"
+#include "schema/error.h"
+
+namespace runner::backends::tpu {
+
+Graph* GraphAccount::find(const GraphKey& key, const GraphIdentity& identity) {
+  Graph* const known = cache_.find(key, identity);
+  if (known != nullptr) metrics_.count(Counter::kCachedCompile);
+  return known;
+}
+
+Graph GraphAccount::described(const GraphKey& key, GraphIdentity identity, std::shared_ptr<const Program> tensors,
+                              int64_t step) const {
+  Graph graph;
+  graph.key = key;
+  graph.identity = std::move(identity);
+  graph.first_step = step;
+  graph.types = hardware_.types;
+  graph.size = size_of(*tensors);
+  graph.work = traced_work(*tensors, hardware_.types);
+  graph.tensors = std::move(tensors);
+  return graph;
+}
+
+Graph& GraphAccount::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
+  metrics_.count(Counter::kUncachedCompile);
+  Graph& kept = cache_.add(std::move(graph));
+  check_budget(kept);
+  metrics_.count(Counter::kCreateCompileHandles);
+  metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
+  kept.compile_ns = monotonic_ns() - begin_ns;
+  metrics_.add(time, kept.compile_ns);
+  return kept;
+}
+
+void GraphAccount::check_budget(const Graph& newest) const {
+  const int64_t compiled = metrics_.value(Counter::kUncachedCompile);
+  if (!max_graphs_ || compiled <= *max_graphs_) return;
+  throw Error(ErrorKind::kRun,
+              fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, compiled,
+                          *max_graphs_, newest.cause),
+              newest.line);
+}
+
+Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {
+  graph.kind = MissKind::kStored;
+  graph.cause = "the persistent cache had it";
+  metrics_.count(Counter::kCachedCompile);
+  metrics_.count(Counter::kPersistentCacheHit);
+  metrics_.add(Metric::kPersistentCacheLoad, ns);
+  return cache_.add(std::move(graph));
+}
+
+void GraphAccount::launch(Graph& graph) {
+  count(graph.work, metrics_);
+  metrics_.add(Metric::kTensorsGraphSize, graph.size.nodes);
+  metrics_.count(Counter::kExecuteComputation);
+  ++graph.executions;
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,101 @@
+#include "backends/tpu/tpu_executable.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "backends/graph/needed.h"
+#include "backends/graph/passes/passes.h"
+
+namespace runner::backends::tpu {
+namespace {
+
+std::vector<Origin> live_origins(const Program& program) {
+  const std::vector<char> needed = needed_by_outputs(program);
+  std::vector<Origin> origins;
+  for (ValueId id = 0; id < program.size(); ++id)
+    if (needed[static_cast<size_t>(id)]) origins.push_back(program.node(id).origin);
+  std::ranges::sort(origins);
+  return origins;
+}
+
+std::vector<Origin> idle_inputs(const Program& program) {
+  std::vector<char> taken(static_cast<size_t>(program.size()), 0);
+  for (ValueId id = 0; id < program.size(); ++id)
+    for (const ValueId operand : program.operands(id)) taken[static_cast<size_t>(operand)] = 1;
+  std::vector<Origin> idle;
+  for (const Input& input : program.inputs())
+    if (taken[static_cast<size_t>(input.value)] == 0) idle.push_back(program.node(input.value).origin);
+  return idle;
+}
+
+std::vector<Origin> scalars_of(const Program& program) {
+  std::vector<Origin> scalars;
+  for (const Input& input : program.inputs())
+    if (input.kind == InputKind::kScalar) scalars.push_back(program.node(input.value).origin);
+  return scalars;
+}
+
+}  // namespace
+
+void Making::add(const Making& other) {
+  ns += other.ns;
+  compiled |= other.compiled;
+  damages.insert(damages.end(), other.damages.begin(), other.damages.end());
+}
+
+TpuExecutable::TpuExecutable(std::shared_ptr<Executable> host, Making making, const Program& program,
+                             const Program& graph)
+    : host_(std::move(host)),
+      making_(std::move(making)),
+      graph_(std::make_shared<const Program>(live_part(graph))),
+      states_(states_read(*graph_)),
+      origins_(live_origins(*graph_)),
+      idle_(idle_inputs(graph)),
+      scalars_(scalar_inputs(*graph_, program)) {}
+
+std::vector<TpuExecutable::ScalarInput> TpuExecutable::scalar_inputs(const Program& graph, const Program& program) {
+  const std::vector<Origin> among = scalars_of(program);
+  std::vector<ScalarInput> inputs;
+  for (const Origin origin : scalars_of(graph)) {
+    const auto found = std::ranges::find(among, origin);
+    inputs.push_back(
+        {origin, found == among.end() ? std::nullopt : std::optional(static_cast<size_t>(found - among.begin()))});
+  }
+  return inputs;
+}
+
+// A number that stands in a node which a result is computed from, or in no Program.
+bool TpuExecutable::takes(const TracedScalar& scalar) const {
+  return scalar.origin == kNoOrigin || std::ranges::binary_search(origins_, scalar.origin);
+}
+
+bool TpuExecutable::hands_over(const TracedScalar& scalar) const {
+  return scalar.origin == kNoOrigin || std::ranges::find(idle_, scalar.origin) == idle_.end();
+}
+
+GraphIdentity TpuExecutable::identity(const Arguments& arguments, const ScalarRules& rules) const {
+  GraphIdentity identity{graph_, {}, {}, {}};
+  std::ranges::copy_if(arguments.traced, std::back_inserter(identity.scalars),
+                       [this](const TracedScalar& scalar) { return takes(scalar); });
+  identity.signature = signature_of(identity.scalars, rules);
+  std::ranges::set_intersection(arguments.absent, states_, std::back_inserter(identity.absent));
+  return identity;
+}
+
+// What the user's code does not hand over itself, as the rate of a declared optimizer, is an operand.
+std::vector<TracedScalar> TpuExecutable::scalars(const Arguments& arguments) const {
+  std::vector<TracedScalar> taken;
+  for (const ScalarInput& input : scalars_) {
+    const auto traced = std::ranges::find(arguments.traced, input.origin, &TracedScalar::origin);
+    if (traced != arguments.traced.end()) {
+      taken.push_back(*traced);
+    } else {
+      const double value = input.index ? arguments.scalars[*input.index] : std::numeric_limits<double>::quiet_NaN();
+      taken.push_back({.use = ScalarUse::kOperand, .value = value});
+    }
+  }
+  return taken;
+}
+
+}  // namespace runner::backends::tpu

@@ -1,0 +1,26 @@
+// What a device has to say that nobody has been told yet; each text is told once.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace runner::backends::tpu {
+
+class WarningList {
+ public:
+  void add(std::string text) {
+    if (told_.insert(text).second) texts_.push_back(std::move(text));
+  }
+  void add(std::vector<std::string> texts) {
+    for (std::string& text : texts) add(std::move(text));
+  }
+  std::vector<std::string> take() { return std::exchange(texts_, {}); }
+
+ private:
+  std::set<std::string> told_;  // or are to be
+  std::vector<std::string> texts_;
+};
+
+}  // namespace runner::backends::tpu
