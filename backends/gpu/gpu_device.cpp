@@ -50,7 +50,8 @@ class EmulatedGpu : public GpuDevice {
       : options_(options),
         name_(fmt::format("gpu {}", options.index)),
         pool_(options.threads),
-        streams_({.name = name_, .own_thread = options.own_thread, .patience = options.patience}) {}
+        streams_(
+            {.name = name_, .own_thread = options.own_thread, .spins = options.spins, .patience = options.patience}) {}
 
   std::string_view name() const override { return name_; }
   uint64_t launches() const override { return streams_.launches(); }

@@ -19,6 +19,7 @@ struct GpuOptions {
   int threads = 1;  // of the host, that compute
   // The device computes beside the host: the process has a core for it.
   bool own_thread = true;
+  bool spins = true;             // before it sleeps; false where devices are more than cores
   bool launch_blocking = false;  // the host waits for each launch
   std::chrono::milliseconds patience = std::chrono::minutes(10);
 };

@@ -20,18 +20,6 @@ constexpr int kSpinsPerLook = 64;  // at the clock
 // A host that waits looks this often whether the device does anything at all.
 constexpr auto kNap = std::chrono::milliseconds(50);
 
-// Whether the bell rings within a short while.
-bool rings_soon(const Bell& bell, uint32_t heard) {
-  const auto begin = Clock::now();
-  do {
-    for (int spin = 0; spin < kSpinsPerLook; ++spin) {
-      if (bell.has_rung_since(heard)) return true;
-      spin_pause();
-    }
-  } while (Clock::now() - begin < kLinger);
-  return false;
-}
-
 }  // namespace
 
 // A stream has a track in traces, whoever does what is in it.
@@ -67,6 +55,18 @@ void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
   if (event.has_reached(count)) return;
   if (event.device() != name()) event.add_listener(bell_);
   push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
+}
+
+// Whether the bell rings within a short while.
+bool Streams::rings_soon(uint32_t heard) const {
+  const auto begin = Clock::now();
+  while (options_.spins && Clock::now() - begin < kLinger) {
+    for (int spin = 0; spin < kSpinsPerLook; ++spin) {
+      if (bell_->has_rung_since(heard)) return true;
+      spin_pause();
+    }
+  }
+  return bell_->has_rung_since(heard);
 }
 
 void Streams::push(StreamKind stream, Command command) {
@@ -107,7 +107,7 @@ void Streams::wait_until(const Done& done) {
   while (!done()) {
     const uint32_t heard = bell_->heard();
     if (drive(done) && done()) return;
-    if (done() || rings_soon(*bell_, heard)) continue;
+    if (done() || rings_soon(heard)) continue;
     bell_->sleep(heard, kNap);
     if (const uint64_t progress = progress_.load(); progress != seen) {
       seen = progress;
@@ -203,7 +203,7 @@ void Streams::work() {
   while (!stops_.load()) {
     const uint32_t heard = bell_->heard();
     drive([] { return false; });
-    if (!rings_soon(*bell_, heard)) bell_->sleep(heard);
+    if (!rings_soon(heard)) bell_->sleep(heard);
   }
 }
 

@@ -41,6 +41,7 @@ class Streams {
     std::string name = "gpu 0";  // of the device, for messages and traces
     // Its thread works while the host goes on; else who waits does all.
     bool own_thread = true;
+    bool spins = true;  // before it sleeps; false where devices are more than cores
     // The host gives up where the device has done nothing for so long.
     std::chrono::milliseconds patience = std::chrono::minutes(10);
   };
@@ -85,6 +86,7 @@ class Streams {
   void poison();
   template <class Done>
   void wait_until(const Done& done);
+  bool rings_soon(uint32_t heard) const;
   void work();
   void throw_error();
   [[noreturn]] void give_up();

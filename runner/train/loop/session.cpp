@@ -59,6 +59,7 @@ std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, int 
         {.index = rank,
          .threads = threads_of(recipe),
          .own_thread = has_core_for_device(recipe),
+         .spins = recipe.num_processes <= backends::usable_cores(),
          .launch_blocking = recipe.gpu.launch_blocking,
          .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
   if (recipe.backend == schema::Backend::kTpu)
