@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(
                            "\n  note: on gpu 3"},
                       Kind{"GpuOnTheHostsThread",
                            []() -> std::unique_ptr<Device> {
-                             return gpu::make_gpu_device({.threads = 2, .own_thread = false});
+                             return gpu::make_gpu_device({.threads = 2, .own_thread = false, .spins = false});
                            },
                            "\n  note: on gpu 0"}),
     [](const auto& kind) { return std::string(kind.param.name); });
