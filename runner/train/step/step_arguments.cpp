@@ -40,14 +40,17 @@ void StepArguments::set_any_rates() {
   if (scalars_.empty()) set_rates({}, accumulation_);
 }
 
-// Of an update as torch.optim and torch.nn.utils have it.  Where the device counts, its numbers are on it.
+// Of an update as torch.optim and torch.nn.utils have it: a group without parameters traces nothing.  Where the device
+// counts, its numbers are on it.
 void StepArguments::trace_scalars(const WindowRates& rates) {
   traced_.clear();
   if (const auto limit = recipe_.train.clip_grad_norm) optim::trace_clip_grad_norm(*limit, traced_);
   if (const auto limit = recipe_.train.clip_grad_value) optim::trace_clip_grad_value(*limit, traced_);
   if (from_.clock != nullptr) return;
   size_t scalar = 0;
-  for (const OptimizerGroup& group : from_.builder.optimizers().groups) {
+  for (const nn::FlatBuffer& buffer : from_.builder.model().parameters.buffers()) {
+    if (buffer.group < 0) continue;
+    const OptimizerGroup& group = from_.builder.optimizers().groups[static_cast<size_t>(buffer.group)];
     const size_t first = traced_.size();
     optim::trace_scalars(group.rule, rates.of(group.rule), updates_of(group) + 1, traced_);
     for (size_t i = first; i < traced_.size(); ++i) from_.builder.optimizers().mark_owner(traced_[i], group);
