@@ -207,6 +207,8 @@ void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
     record_.result.fitted_batch = fitted_before(state.most_at_once, recipe_, session_.plan);
   }
   position_ = place_of(state, session_, other_batches_);
+  int64_t& batches = session_.trainer.counters.batches;
+  if (batches == 0) batches = position_.epoch * session_.plan.steps_per_epoch() + position_.step;  // an older state
   window_ = state.window;
   next_accumulation_ = state.next_accumulation > 0 ? state.next_accumulation : session_.accumulation();
   reached_ = {step(), state.reached_epoch, session_.trainer.counters.samples};

@@ -81,13 +81,13 @@ class ReplicaRun : private RunControl, private LoopHost {
   // From the next batch on.
   data::LoaderSpec loader_spec() override;
   void train();
-  void begin_window() override;
+  WindowStart begin_window() override;
+  WindowStart here() override;
 
   // A moment like the end of a window, but for the update.
   void inside_window(const TrainingWindow& window) override;
   void end_window(const TrainingWindow& window) override;
-  bool may_end_before_device(const TrainingWindow& window) override;
-  void come_back_to(const data::Position& position) override;
+  bool may_end_before_device(const TrainingWindow& window, const WindowStart& start) override;
 
   // What evaluations and hooks do behind a window, and the state that is due then.
   void finish_window(WindowEnd end, bool logged);
@@ -112,6 +112,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   const char* reason_to_save();
   RunState state();
   void save(const char* reason);
+  void save(const char* reason, const RunState& state);
 
   // From here on hooks may fail, and evaluations may be interrupted: a window of the recipe's loop is whole all the
   // same.
@@ -125,7 +126,8 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // ---- what is not finite -------------------------------------------------------------------------------------------
 
-  void not_finite(const NotFinite& found, bool untouched) override;
+  void not_finite(const NotFinite& found, const WindowStart& start, bool untouched) override;
+  RunState state_before(const WindowStart& start);
 
   // ---- what a loop asks for -----------------------------------------------------------------------------------------
 
@@ -179,7 +181,8 @@ class ReplicaRun : private RunControl, private LoopHost {
   // A loop of a hook's decides what it does; that it left out what one expects of it is worth a word.
   void tell_of_little_training(RunResult& result);
 
-  // A hook that keeps more than so many bytes in states is not asked for them behind each window.
+  // A hook that keeps more than so many bytes in states is asked for them where an epoch begins, not before each
+  // window.
   static constexpr size_t kMostHookState = 1024;
 
   const RunRequest& request_;
@@ -204,7 +207,6 @@ class ReplicaRun : private RunControl, private LoopHost {
   std::optional<std::string> other_batches_;  // to warn of, when the run is resumed
   std::optional<RunState> restored_;          // for the other replicas
   std::optional<RunState> unfinished_;        // at the end of the newest window, while hooks may fail there
-  std::string hook_before_;                   // what the hook kept at the end of a window that the device was at
   bool whole_ = true;                         // the replicas hold the same weights
   bool resumed_ = false;                      // restored_ is of this run itself
   bool stopped_by_hook_ = false;
@@ -213,6 +215,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   bool save_wanted_ = false;     // by the hook
   int64_t saves_asked_ = 0;      // by this replica's hook
   bool warned_of_unused_ = false;
+  bool hook_keeps_much_ = false;
   bool has_begun_ = false;                // the first window
   int64_t evaluated_batches_ = 0;         // that stops_evaluation() was asked about
   bool save_due_ = false;                 // behind the newest window

@@ -46,10 +46,13 @@ RunState ReplicaRun::state() {
 
 void ReplicaRun::save(const char* reason) {
   measure(&PeakMemory::training);
-  if (!record_.is_recorded_here()) return;
+  if (record_.is_recorded_here()) save(reason, state());
+}
+
+void ReplicaRun::save(const char* reason, const RunState& state) {
   record_.keep_account(session_.tpu, graphs());
   StateKeeper& states = record_.states();
-  states.save(session_.trainer, state(), reason, stays(),
+  states.save(session_.trainer, state, reason, stays(),
               window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
   measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
 }
@@ -78,16 +81,18 @@ bool ReplicaRun::stays() const {
   return save_due_ && every && save_every_.count(saved_until_) % *every == 0;
 }
 
-void ReplicaRun::not_finite(const NotFinite& found, bool untouched) {
+void ReplicaRun::not_finite(const NotFinite& found, const WindowStart& start, bool untouched) {
   if (recipe_.train.on_nan == schema::OnNan::kSkip) {
     if (++record_.result.skipped_steps == 1)
       record_.warn(fmt::format("step {} was skipped: {}{}", step() + session_.own_loop, found.what,
                                found.where.known() ? fmt::format(" ({})", found.where.to_string()) : ""));
     return;
   }
+  set_position(start.at);
+  session_.trainer.counters.batches = start.batches;
   // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
   try {
-    if (step() > 0 && untouched && whole_) save("not finite");
+    if (step() > 0 && untouched && whole_ && record_.is_recorded_here()) save("not finite", state_before(start));
   } catch (const Error&) {  // `found` says it
   }
   session_.trainer.learn();
@@ -95,6 +100,14 @@ void ReplicaRun::not_finite(const NotFinite& found, bool untouched) {
       ErrorKind::kRun,
       what_failed(found, step() + 1, session_.trainer.counters.applied > 0, has(hooks_.get(), HookEntry::kTransform)),
       found.where);
+}
+
+// The hook is further on; one that keeps much has kept what it keeps, but for its random numbers.
+RunState ReplicaRun::state_before(const WindowStart& start) {
+  if (hooks_ && !start.hook.kept) hooks_->set_drawn(start.hook.drawn);
+  RunState state = this->state();
+  if (start.hook.kept) state.hook = *start.hook.kept;
+  return state;
 }
 
 void ReplicaRun::set_position(const data::Position& position) {

@@ -74,7 +74,6 @@ data::LoaderSpec ReplicaRun::loader_spec() {
 
 void ReplicaRun::train() {
   log_->start();
-  session_.trainer.marks().set_training_batches(position_.epoch * session_.plan.steps_per_epoch() + position_.step);
   if (tracked()) hooks_->track_begin();
   on(HookEvent::kRunBegin);
   agree();
@@ -96,12 +95,26 @@ void ReplicaRun::train() {
   record_.result.exit_code = done ? 0 : exit_code(ErrorKind::kInterrupted);
 }
 
-void ReplicaRun::begin_window() {
+// Where an epoch begins, its event comes again when the run goes on from there.
+WindowStart ReplicaRun::begin_window() {
   settle();
   if (hooks_ && !std::exchange(has_begun_, true)) hooks_->check_registered();
+  WindowStart start = here();
   if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
   if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
   adopt_accumulation();
+  if (hooks_) start.hook.drawn = hooks_->drawn();
+  return start;
+}
+
+WindowStart ReplicaRun::here() {
+  WindowStart start{.at = position_, .batches = session_.trainer.counters.batches, .hook = {}};
+  if (!hooks_) return start;
+  start.hook.drawn = hooks_->drawn();
+  if (hook_keeps_much_ && !position_.begins_epoch()) return start;
+  start.hook.kept = hooks_->state();
+  hook_keeps_much_ = start.hook.kept->size() > kMostHookState;
+  return start;
 }
 
 void ReplicaRun::inside_window(const TrainingWindow& window) {
@@ -117,23 +130,13 @@ void ReplicaRun::inside_window(const TrainingWindow& window) {
   record_.collect();
 }
 
-bool ReplicaRun::may_end_before_device(const TrainingWindow& window) {
-  hook_before_.clear();
+bool ReplicaRun::may_end_before_device(const TrainingWindow& window, const WindowStart& start) {
   const Reached after{step(), window.next.epoch, session_.trainer.counters.samples};
   const bool is_read = !record_.result.first_step_seconds || records_batches_ || log_->is_due(reached_, after) ||
-                       save_every_.due(saved_until_, after) || save_wanted_ || finished() || asked_to_stop();
+                       save_every_.due(saved_until_, after) || save_wanted_ || finished() || asked_to_stop() ||
+                       next_accumulation_ != session_.accumulation();
   const bool is_seen = window.ends_epoch || tracked() || (hooks_ && hooks_->has(HookEvent::kStepEnd));
-  if (is_read || is_seen || !session_.trainer.may_learn_late()) return false;
-  if (!hooks_) return true;
-  std::string kept = hooks_->state();
-  if (kept.size() > kMostHookState) return false;
-  hook_before_ = std::move(kept);
-  return true;
-}
-
-void ReplicaRun::come_back_to(const data::Position& position) {
-  set_position(position);
-  if (hooks_ && !hook_before_.empty()) hooks_->restore(std::exchange(hook_before_, {}));
+  return !is_read && !is_seen && session_.trainer.may_learn_late() && (!hooks_ || start.hook.kept);
 }
 
 void ReplicaRun::end_window(const TrainingWindow& window) {

@@ -32,11 +32,11 @@ store::LoadedState state_of(int version, const std::string& counters) {
 using Updates = std::map<std::string, int64_t>;
 
 TEST(RunStateOf, ReadsWhatItCounts) {
-  const Counters counters = run_state_of(state_of(2, R"("scheduled": 5, "updates": {"a": 3, "b": 0},
+  const Counters counters = run_state_of(state_of(2, R"("batches": 40, "scheduled": 5, "updates": {"a": 3, "b": 0},
                                                         "update_was_skipped": true, )"),
                                          {"a", "b"})
                                 .counters;
-  EXPECT_EQ(counters, (Counters{9, 8, 100, 5, Updates{{"a", 3}, {"b", 0}}, true}));
+  EXPECT_EQ(counters, (Counters{9, 8, 100, 40, 5, Updates{{"a", 3}, {"b", 0}}, true}));
 }
 
 // Those of the first versions had none of these counters, later ones an offset, the last ones a list.
@@ -44,13 +44,13 @@ TEST(RunStateOf, ReadsOlderDocuments) {
   const auto read = [](const std::string& counters, const std::vector<std::string>& optimizers) {
     return run_state_of(state_of(1, counters), optimizers).counters;
   };
-  EXPECT_EQ(read("", {""}), (Counters{9, 8, 100, 8, Updates{{"", 8}}}));
+  EXPECT_EQ(read("", {""}), (Counters{9, 8, 100, 0, 8, Updates{{"", 8}}}));
   EXPECT_EQ(read(R"("slot_offset": 15, "updates": [], "scheduled": 0, )", {""}),
-            (Counters{9, 8, 100, 8, Updates{{"", 23}}}));
+            (Counters{9, 8, 100, 0, 8, Updates{{"", 23}}}));
   EXPECT_EQ(read(R"("slot_offset": 0, "updates": [3, 9], "scheduled": 4, )", {"a", "b"}),
-            (Counters{9, 8, 100, 4, Updates{{"a", 3}, {"b", 9}}}));
+            (Counters{9, 8, 100, 0, 4, Updates{{"a", 3}, {"b", 9}}}));
   EXPECT_EQ(read(R"("slot_offset": 0, "updates": [3, 9], "scheduled": 4, )", {""}),
-            (Counters{9, 8, 100, 4, Updates{{"", 8}}}));
+            (Counters{9, 8, 100, 0, 4, Updates{{"", 8}}}));
 }
 
 TEST(RunStateOf, RefusesWhatItDoesNotKnow) {

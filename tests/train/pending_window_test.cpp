@@ -24,9 +24,11 @@ class OutcomeDevice final : public backends::Device {
   void read_output(backends::Executable&, int index, std::span<std::byte> target) override {
     if (index == kFinite) {
       std::memcpy(target.data(), &finite, 1);
-    } else {
-      ASSERT_EQ(index, static_cast<int>(kGradNorm));
+    } else if (index == kGradNorm) {
       std::memcpy(target.data(), &norm, sizeof norm);
+    } else {  // Σ of the metric, and its weight
+      const double number = index == kGradNorm + 1 ? 6 : 2;
+      std::memcpy(target.data(), &number, sizeof number);
     }
   }
   std::shared_ptr<backends::Buffer> allocate(size_t) override { return nullptr; }
@@ -56,14 +58,10 @@ class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
     window.repeats = 3;
   }
 
+  double sum_in(const MetricSums& sums) const { return sums.contains("metric") ? sums.at("metric").sum : 0; }
   bool skips() const { return GetParam() == schema::OnNan::kSkip; }
-  void submit() { pending.set_under_way({1, step, nullptr, /*completes=*/true, {1, 0}}); }
+  void submit() { pending.set_under_way({1, step, &recorded, /*completes=*/true, {BatchPlace::Of::kTraining, 1}}); }
   void end() { pending.end(step, {.factor = 0.5, .momentum = {}, .schedule_steps = 2}, window); }
-  void settle() {
-    MetricSums metrics;
-    pending.settle(metrics);
-    EXPECT_TRUE(metrics.empty());
-  }
 
   schema::Recipe recipe;
   const Optimizers optimizers{.names = {"a", "b"}, .groups = {}, .lr = 0.1};
@@ -71,9 +69,15 @@ class PendingWindowTest : public ::testing::TestWithParam<schema::OnNan> {
       .windows = 5, .applied = 4, .samples = 60, .scheduled = 8, .updates = {{"a", 4}, {"b", 2}}, .repeats = 1};
   Counters counters = before;
   OutcomeDevice device;
+  const StepBuilder::Recorded recorded = [] {
+    StepBuilder::Recorded with_metric;
+    with_metric.metrics.push_back({"metric", 0, 0});
+    return with_metric;
+  }();
   const SharedStep step = compiled_step(std::make_shared<NoExecutable>());
   TrainingWindow window;
-  PendingWindow pending{recipe, device, optimizers, counters, /*device_counts=*/false};
+  StepMetrics metrics;
+  PendingWindow pending{recipe, device, optimizers, counters, metrics, /*device_counts=*/false};
 };
 
 TEST_P(PendingWindowTest, CountsFromItsEndOn) {
@@ -83,12 +87,13 @@ TEST_P(PendingWindowTest, CountsFromItsEndOn) {
   const Counters counted{
       .windows = 6, .applied = 5, .samples = 72, .scheduled = 10, .updates = {{"a", 5}, {"b", 3}}, .repeats = 4};
   EXPECT_EQ(counters, counted);
-  settle();
+  pending.settle();
   EXPECT_EQ(counters, counted);
   ASSERT_TRUE(pending.has_ended());
   pending.learn_end(window);
   EXPECT_TRUE(window.finite);
   EXPECT_EQ(window.grad_norm, 2.5);
+  EXPECT_EQ(sum_in(metrics.ended), 6);
   EXPECT_FALSE(pending.has_ended());
 }
 
@@ -97,7 +102,7 @@ TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
   device.norm = kNan;
   submit();
   end();
-  settle();
+  pending.settle();
   Counters counted = before;
   if (skips()) counted.windows = 6, counted.samples = 72, counted.repeats = 4;  // a window that was left out is one
   EXPECT_EQ(counters, counted);
@@ -108,13 +113,30 @@ TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
   }
   pending.learn_end(window);
   EXPECT_FALSE(window.finite);
+  EXPECT_EQ(sum_in(metrics.ended), 0);
+  EXPECT_EQ(sum_in(metrics.in_window()), 0);
+}
+
+// Its batches leave theirs before anybody knows how it ends, and others may have added up.
+TEST_P(PendingWindowTest, AllMetricsOfAWindowCountOrNone) {
+  for (const bool finite : {false, true}) {
+    device.finite = finite;
+    metrics = {.ended = {{"metric", {1, 1}}}, .window = {{"metric", {10, 1}}}, .batches = {{"metric", {20, 1}}}};
+    pending.begin();
+    submit();
+    end();
+    pending.settle();
+    EXPECT_EQ(sum_in(metrics.ended), finite ? 1 + 10 + 20 + 6 : 1);
+    EXPECT_EQ(sum_in(metrics.in_window()), 0);
+    pending.learn_end(window);
+  }
 }
 
 TEST_P(PendingWindowTest, WhatHasFailedIsTakenBackAndThrownUntilItIsForgotten) {
   device.fails = true;
   submit();
   end();
-  settle();
+  pending.settle();
   EXPECT_EQ(counters, before);
   EXPECT_FALSE(pending.has_ended());
   EXPECT_THROW(pending.check(), Error);
@@ -128,7 +150,7 @@ TEST_P(PendingWindowTest, WhatHasFailedIsTakenBackAndThrownUntilItIsForgotten) {
 TEST_P(PendingWindowTest, WhatFailsBeforeItsEndWasCountedTakesNothingBack) {
   device.fails = true;
   submit();
-  settle();
+  pending.settle();
   EXPECT_EQ(counters, before);
   EXPECT_THROW(pending.throw_failure(), Error);
 }

@@ -89,12 +89,12 @@ class LoopRun : public LoopHost, public IdleRunControl {
   bool finished() const override { return position_.epoch == session_.recipe.train.epochs; }
   bool interrupted() const override { return false; }
   void settle() override {}
-  void begin_window() override {}
-  void not_finite(const NotFinite& found, bool) override { ADD_FAILURE() << found.what; }
+  WindowStart begin_window() override { return here(); }
+  WindowStart here() override { return {.at = position_, .batches = 0, .hook = {}}; }
+  void not_finite(const NotFinite& found, const WindowStart&, bool) override { ADD_FAILURE() << found.what; }
   void inside_window(const TrainingWindow&) override {}
   void end_window(const TrainingWindow& window) override { position_ = window.next; }
-  bool may_end_before_device(const TrainingWindow&) override { return true; }
-  void come_back_to(const data::Position& position) override { position_ = position; }
+  bool may_end_before_device(const TrainingWindow&, const WindowStart&) override { return true; }
   void warn(const std::string& text) override { ADD_FAILURE() << text; }
   void point(const std::string&, double) override {}
   void save_soon(bool) override {}

@@ -57,6 +57,15 @@ Segment& CustomLoop::segment() {
   return *segment_;
 }
 
+// On the device, with the batch that is under way.
+template <class Work>
+auto CustomLoop::compute(const Work& work) {
+  if (batch() == nullptr) return work();
+  const data::Position& at = batch()->position;
+  if (eval_.batch != nullptr) return in_batch({BatchPlace::Of::kEvaluation, at.step + 1}, work);
+  return in_batch({BatchPlace::Of::kTraining, trainer_.counters.batches, at.epoch}, work);
+}
+
 void CustomLoop::begin_segment() {
   const data::Batch* const on = batch();
   const bool training = on != nullptr && eval_.batch == nullptr;
@@ -75,7 +84,7 @@ void CustomLoop::begin_segment() {
   caught_up_ = 0;
   segment_->inputs().read = [this, on](Value value) {
     count_reading();
-    return trainer_.segments().read_value(*segment_, value.id, on);
+    return compute([&] { return trainer_.segments().read_value(*segment_, value.id, on); });
   };
   hooks_.record(&segment_->inputs());
 }
@@ -93,7 +102,7 @@ void CustomLoop::count_reading() {
 HostTensor CustomLoop::read(Value value) {
   RUN_ASSERT(segment_.has_value());
   count_reading();
-  return {value.type(), trainer_.segments().read_bytes(*segment_, value.id, batch())};
+  return {value.type(), compute([&] { return trainer_.segments().read_bytes(*segment_, value.id, batch()); })};
 }
 
 // `run`: false drops what was recorded.
@@ -110,7 +119,7 @@ void CustomLoop::run_segment() {
   reached_ = segment_->reached();
   window_.losses = segment_->losses();
   if (!segment_->does_something()) return;
-  trainer_.segments().run(*segment_, batch());
+  compute([&] { trainer_.segments().run(*segment_, batch()); });
   const auto holds = [&](int output) { return output < 0 || trainer_.segments().read_output(*segment_, output) != 0; };
   const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
   // The loss scaler leaves out steps of losses that are finite.
@@ -135,7 +144,7 @@ void CustomLoop::void_window() {
   if (!not_finite_)
     not_finite_ = first_found(window_.found, "a loss, or the gradient of one", ranks_,
                               {"what is not finite", trainer_.counters.windows + 1});
-  host_.not_finite(*not_finite_, window_.untouched);
+  host_.not_finite(*not_finite_, window_.start ? *window_.start : host_.here(), window_.untouched);
 }
 
 // Whether all steps of the segment, which has run, were applied; what was counted with those that were not is taken
@@ -168,7 +177,8 @@ std::optional<CustomLoop::Rows> CustomLoop::rows() const {
 void CustomLoop::catch_up() {
   if (!segment_ || segment_->meetings() == std::exchange(caught_up_, segment_->meetings())) return;
   backends::Program& program = segment_->inputs().forward.program;
-  trainer_.segments().read_bytes(*segment_, program.constant(0, {backends::DType::kF32, {}}), batch());
+  const Value nothing{&program, program.constant(0, {backends::DType::kF32, {}})};
+  compute([&] { return trainer_.segments().read_bytes(*segment_, nothing.id, batch()); });
 }
 
 void CustomLoop::mark_step() {
@@ -219,10 +229,11 @@ std::optional<int64_t> CustomLoop::next_train_batch() {
   const bool over = host_.finished() || place().epoch != epochs_.batches;
   if (!over) {
     stop_where_interrupted();
-    if (window_.seen.batches == 0) host_.begin_window();
+    if (window_.seen.batches == 0) window_.start = host_.begin_window();
     load_training();
     if (window_.seen.batches == 0 && !train_.loader->wait([this] { return host_.interrupted(); })) stop();
     train_.batch = &train_.loader->next();
+    ++trainer_.counters.batches;
     trainer_.marks().begin_batch(/*training=*/true);
     if (window_.seen.batches == 0) window_.samples = session_.samples_of_window(train_.batch->position);
     train_.number = ++batches_;
@@ -461,6 +472,7 @@ void CustomLoop::load(std::optional<int64_t> state) {
   trainer_.segments().forget_exchanged();
   window_.losses = false;
   host_.load(state);
+  if (window_.start) window_.start->hook = host_.here().hook;
   reached_ = held_parameters();
   touched_ = {.stepped = std::vector<bool>(optimizers().size())};
   window_.rate.reset();

@@ -114,13 +114,14 @@ class CustomLoop {
   };
   // The window under way.
   struct Window {
-    TrainingWindow seen;             // in the batches that are over
-    bool losses = false;             // some are in no point yet
-    bool untouched = true;           // nothing has been updated
-    bool overflowed = false;         // the loss scaler has left a step out
-    std::optional<double> rate;      // of the newest step
-    std::optional<NotFinite> found;  // on this replica
-    int64_t samples = 0;             // of all its batches, those to come as well
+    std::optional<WindowStart> start;  // none: there is no batch
+    TrainingWindow seen;               // in the batches that are over
+    bool losses = false;               // some are in no point yet
+    bool untouched = true;             // nothing has been updated
+    bool overflowed = false;           // the loss scaler has left a step out
+    std::optional<double> rate;        // of the newest step
+    std::optional<NotFinite> found;    // on this replica
+    int64_t samples = 0;               // of all its batches, those to come as well
   };
   // What has happened to the training batch under way.
   struct Touched {
@@ -138,6 +139,8 @@ class CustomLoop {
   const data::Batch* batch() const { return current().batch; }
   const Batches& current() const { return eval_.batch != nullptr ? eval_ : train_; }
   Segment& segment();
+  template <class Work>
+  auto compute(const Work& work);
   void begin_segment();
   void count_reading();
   void end_segment(bool run = true);

@@ -6,7 +6,7 @@ namespace runner::train {
 
 void DeclaredLoop::run() {
   window_ = host_.window();
-  begun_ = {host_.position(), window_.batches};
+  begun_ = {host_.here(), window_.batches};
   data::Loader loader(session_.data.train, session_.plan, host_.loader_spec());
   try {
     while (goes_on() && loader.wait([this] { return host_.interrupted(); })) {
@@ -29,8 +29,7 @@ bool DeclaredLoop::goes_on() const {
 
 // False: the hook has changed the length of windows, and what is left of the run fills none.
 bool DeclaredLoop::begin_window() {
-  host_.begin_window();
-  begun_ = {host_.position(), 0};
+  begun_ = {host_.begin_window(), 0};
   return host_.step() < session_.scale.total_steps;
 }
 
@@ -40,7 +39,7 @@ void DeclaredLoop::keep_window() {
 }
 
 void DeclaredLoop::end_window() {
-  if (host_.may_end_before_device(window_)) {
+  if (host_.may_end_before_device(window_, begun_.start)) {
     newest_ = begun_;
   } else {
     session_.trainer.learn_end(window_);
@@ -58,14 +57,15 @@ void DeclaredLoop::learn_newest() {
 
 // Where it throws, the run ends at the beginning of the window, of which a state can be made if it was seen whole.
 void DeclaredLoop::void_window(const Begun& begun) {
-  host_.come_back_to(begun.at);
   if (!not_finite_) {
     data::LoaderSpec spec = host_.loader_spec();
+    spec.from = begun.start.at;
     spec.prefetch = 0;
+    spec.use = nullptr;  // it is no training
     data::Loader again(session_.data.train, session_.plan, spec);
-    not_finite_ = session_.trainer.explain_not_finite(again, begun.behind);
+    not_finite_ = session_.trainer.explain_not_finite(again, begun.behind, begun.start.hook);
   }
-  host_.not_finite(*not_finite_, /*untouched=*/begun.behind == 0);
+  host_.not_finite(*not_finite_, begun.start, /*untouched=*/begun.behind == 0);
 }
 
 }  // namespace runner::train

@@ -22,7 +22,7 @@ class DeclaredLoop {
  private:
   // Where this process has begun with a window, and behind how many batches of it.
   struct Begun {
-    data::Position at;
+    WindowStart start;
     int64_t behind = 0;
   };
 

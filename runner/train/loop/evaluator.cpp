@@ -155,7 +155,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
       throw Error(error).locate(line_of_step());
     }
     if (with_metrics_) gather(batch, set);
-    for (const auto& [name, sum] : evaluated_.metrics) of_hook[name] += sum;
+    add_to(of_hook, evaluated_.metrics);
   };
   each_batch(evaluate, interrupted);
   trainer_.note_figure_read();

@@ -9,10 +9,18 @@
 #include <string>
 
 #include "runner/data/loader.h"
+#include "runner/train/step/hooks.h"
 #include "runner/train/step/not_finite.h"
 #include "runner/train/step/window.h"
 
 namespace runner::train {
+
+// How things are before a window, which may turn out to be one that a run ends without.
+struct WindowStart {
+  data::Position at;
+  int64_t batches = 0;  // Counters::batches
+  HookMark hook;
+};
 
 // The run around a loop, whose class (replica_run.h) no loop knows.
 class LoopHost {
@@ -26,15 +34,15 @@ class LoopHost {
   virtual bool finished() const = 0;                 // the last step is done
   virtual bool interrupted() const = 0;              // from outside
   virtual void settle() = 0;                         // nothing belongs to the last window any more
-  virtual void begin_window() = 0;                   // settles, too
-  // A window is not finite.  Throws where that ends the run; `untouched`: nothing has been updated in it.
-  virtual void not_finite(const NotFinite& found, bool untouched) = 0;
+  virtual WindowStart begin_window() = 0;            // settles, too
+  virtual WindowStart here() = 0;  // the same of a window that another process has begun, or a hook outside of any
+  // A window is not finite.  Throws where that ends the run; `untouched`: nothing has been updated since its start.
+  virtual void not_finite(const NotFinite& found, const WindowStart& start, bool untouched) = 0;
   virtual void inside_window(const TrainingWindow& window) = 0;  // that goes on, and can be in a state
   virtual void end_window(const TrainingWindow& window) = 0;
   // Whether end_window() and what follows up to the next window's recording need nothing of what the device has made of
-  // the window; then come_back_to() brings back how things were.
-  virtual bool may_end_before_device(const TrainingWindow& window) = 0;
-  virtual void come_back_to(const data::Position& position) = 0;
+  // the window, and the start says all of how things were.
+  virtual bool may_end_before_device(const TrainingWindow& window, const WindowStart& start) = 0;
   virtual void warn(const std::string& text) = 0;
   virtual void point(const std::string& name, double value) = 0;  // at the end of the window
   virtual void save_soon(bool in_window) = 0;                     // when the window under way, or the last, is settled

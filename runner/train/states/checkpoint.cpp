@@ -77,6 +77,7 @@ Counters counters_of(const json& document, const std::vector<std::string>& optim
   Counters counters{.windows = document.at("windows"),
                     .applied = document.at("applied"),
                     .samples = document.at("samples"),
+                    .batches = document.value("batches", int64_t{0}),   // likewise
                     .repeats = document.value("repeats", int64_t{0})};  // older states have none
   if (document.at("version") == 1) {
     read_older_counters(document, optimizers, counters);
@@ -89,12 +90,13 @@ Counters counters_of(const json& document, const std::vector<std::string>& optim
 }
 
 // A digest is a number that JSON does not hold.
-json window_document(const TrainingWindow& window) {
+json window_document(const TrainingWindow& window, const StepMetrics& metrics) {
   if (window.batches == 0) return nullptr;
   return {{"batches", window.batches},
           {"samples", window.samples},
           {"repeats", window.repeats},
           {"ends_epoch", window.ends_epoch},
+          {"metrics", metrics_document(metrics.in_window())},
           {"batch_digest", fmt::format("{:x}", window.batch_digest)}};
 }
 
@@ -129,7 +131,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"batch", state.position.step},
       {"start", state.position.start},
       {"reached_epoch", state.reached_epoch},
-      {"window", window_document(state.window)},
+      {"window", window_document(state.window, state.metrics)},
       {"end_of_window", end_document(state.end)},
       {"accumulation", {state.accumulation, state.next_accumulation}},
       {"used", state.used},
@@ -139,6 +141,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
       {"windows", state.counters.windows},
       {"applied", state.counters.applied},
       {"samples", state.counters.samples},
+      {"batches", state.counters.batches},
       {"repeats", state.counters.repeats},
       {"scheduled", state.counters.scheduled},
       {"updates", updates_document(state.counters, optimizers)},
@@ -149,7 +152,7 @@ std::string run_document(const RunState& state, const std::vector<std::string>& 
         {"cooldown", state.plateau.cooldown},
         {"factor", number_text(state.plateau.factor)}}},
       {"early_stopping", {{"best", optional_text(state.patience.best)}, {"evaluations", state.patience.evaluations}}},
-      {"metrics", metrics_document(state.metrics)},
+      {"metrics", metrics_document(state.metrics.ended)},
       {"hook", state.hook},
       {"encoding", state.encoding.to_json()},
       {"train_data", state.train_data},
@@ -325,7 +328,9 @@ RunState run_state_of(const store::LoadedState& loaded, const std::vector<std::s
     state.plateau = {optional_number(plateau.at("best")), plateau.at("bad_evaluations"), plateau.at("cooldown"),
                      optional_number(plateau.at("factor")).value_or(1.0)};
     state.patience = {optional_number(early.at("best")), early.at("evaluations")};
-    state.metrics = metrics_of(document.value("metrics", json::object()));  // older states have none
+    state.metrics.ended = metrics_of(document.value("metrics", json::object()));  // older states have none
+    if (state.window.batches > 0)
+      state.metrics.window = metrics_of(document.at("window").value("metrics", json::object()));
     state.hook = document.value("hook", "");
     state.encoding = data::Encoding::from_json(document.at("encoding").get<std::string>());
     state.train_data = document.at("train_data");

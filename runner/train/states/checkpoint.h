@@ -51,8 +51,8 @@ struct RunState {
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;
-  MetricSums metrics;  // of a hook's training step since the last point
-  std::string hook;    // Hooks::state(); empty: no hook
+  StepMetrics metrics;
+  std::string hook;  // Hooks::state(); empty: no hook
   data::Encoding encoding;
   std::string train_data;  // Fingerprint::to_string()
   std::string eval_data;   // empty: none

@@ -136,7 +136,7 @@ void start_afresh(RunState& state) {
   state.accumulation = state.next_accumulation = 0;
   state.used = state.global_batch = state.extra_steps = 0;
   state.patience = {};
-  state.metrics.clear();
+  state.metrics = {};
   state.hook.clear();
 }
 

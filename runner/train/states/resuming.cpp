@@ -60,6 +60,7 @@ RunState restore_values(store::Store& store, const store::RunRow& run, std::opti
     counters.windows = now.windows;
     counters.applied = now.applied;
     counters.samples = now.samples;
+    counters.batches = now.batches;
     counters.repeats = now.repeats;
     return run_state_of(loaded, session.trainer.optimizers().names);
   }

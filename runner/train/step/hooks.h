@@ -168,6 +168,16 @@ class Hooks {
   virtual void check_registered() = 0;
 };
 
+// What a hook keeps at some moment, to do again what it did next.
+struct HookMark {
+  std::optional<std::string> kept;  // Hooks::state(); none: it keeps too much to be asked for it often
+  int64_t drawn = 0;                // Hooks::drawn()
+};
+inline void go_back_to(const HookMark& mark, Hooks& hooks) {
+  if (mark.kept) hooks.restore(*mark.kept);
+  hooks.set_drawn(mark.drawn);
+}
+
 // Whether there is a hook (null: none) with that entry.
 inline bool has(const Hooks* hooks, HookEntry entry) {
   return hooks != nullptr && hooks->has(entry);

@@ -3,7 +3,6 @@
 namespace runner::train {
 
 void LoaderMarks::begin_batch(bool training) {
-  training_batches_ += training;
   if (recipe_.tpu.auto_mark_step) mark_where_due(training);
 }
 

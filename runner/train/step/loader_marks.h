@@ -21,16 +21,11 @@ class LoaderMarks {
   // It has no more of this epoch.
   void end_batches(bool training);
 
-  // Batches of training that were given in the whole run, in its earlier processes as well.
-  int64_t training_batches() const { return training_batches_; }
-  void set_training_batches(int64_t batches) { training_batches_ = batches; }
-
  private:
   void mark_where_due(bool training);
 
   const schema::Recipe& recipe_;
   backends::Device& device_;
-  int64_t training_batches_ = 0;
   std::array<int64_t, 2> since_mark_{};  // of the loader of evaluations, and of that of training
 };
 

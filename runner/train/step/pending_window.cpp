@@ -18,17 +18,14 @@ void add_metrics(backends::Device& device, const CompiledStep& step, const StepB
   }
 }
 
-void count(const TrainingWindow& window, schema::OnNan on_nan, Counters& counters) {
-  if (!window.finite && on_nan == schema::OnNan::kStop) return;
-  ++counters.windows;
-  counters.applied += window.finite && window.applied;
-  counters.samples += window.samples;
-  counters.repeats += window.repeats;
-}
-
 PendingWindow::PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
-                             Counters& counters, bool device_counts)
-    : recipe_(recipe), device_(device), optimizers_(optimizers), counters_(counters), device_counts_(device_counts) {}
+                             Counters& counters, StepMetrics& metrics, bool device_counts)
+    : recipe_(recipe),
+      device_(device),
+      optimizers_(optimizers),
+      counters_(counters),
+      metrics_(metrics),
+      device_counts_(device_counts) {}
 
 void PendingWindow::begin() {
   step_.reset();
@@ -38,17 +35,18 @@ int PendingWindow::outcome_outputs() const {
   return kGradNorm + recipe_.train.clip_grad_norm.has_value();
 }
 
-void PendingWindow::settle(MetricSums& metrics) {
+void PendingWindow::settle() {
   if (!under_way_) return;
   const UnderWay done = *std::exchange(under_way_, std::nullopt);
   try {
     in_batch(done.batch, [&] { device_.wait(done.ticket); });
     const int first_metric = done.completes ? outcome_outputs() + (device_counts_ ? 2 : 0) : 0;
-    if (done.recorded != nullptr) add_metrics(device_, *done.step, *done.recorded, first_metric, metrics);
+    if (done.recorded != nullptr) add_metrics(device_, *done.step, *done.recorded, first_metric, metrics_.batches);
     if (done.completes && ended_) read_end(*done.step);
   } catch (...) {
     failure_ = std::current_exception();
     if (done.completes && ended_) take_back();
+    metrics_.end_window(/*finite=*/false);
     ended_.reset();
   }
 }
@@ -90,6 +88,7 @@ void PendingWindow::read_end(const CompiledStep& step) {
     ended_->grad_norm = norm;
   }
   ended_->known = true;
+  metrics_.end_window(ended_->finite);
   if (!ended_->finite) take_back();
 }
 

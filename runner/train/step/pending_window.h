@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "backends/backend.h"
+#include "runner/train/step/batch_place.h"
 #include "runner/train/step/executor.h"
 #include "runner/train/step/optimizers.h"
 #include "runner/train/step/step_builder.h"
 #include "runner/train/step/window.h"
-#include "schema/error.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -24,27 +24,11 @@ namespace runner::train {
 void add_metrics(backends::Device& device, const CompiledStep& step, const StepBuilder::Recorded& recorded, int first,
                  MetricSums& sums);
 
-// Of a run: its number, from 1, and its epoch.
-struct TrainingBatch {
-  int64_t number, epoch;
-};
-
-// An error of the device says of which batch it is, whenever the host learns of it.
-template <class Work>
-auto in_batch(const TrainingBatch& batch, const Work& work) {
-  try {
-    return work();
-  } catch (Error& error) {
-    error.note(fmt::format("in training batch {} (epoch {})", batch.number, batch.epoch));
-    throw;
-  }
-}
-
 class PendingWindow {
  public:
   // `device_counts`: which windows were applied (update_clock.h), and the host does not know.  All must outlive it.
   PendingWindow(const schema::Recipe& recipe, backends::Device& device, const Optimizers& optimizers,
-                Counters& counters, bool device_counts);
+                Counters& counters, StepMetrics& metrics, bool device_counts);
 
   // What the device computes, and what the host reads of it then.
   struct UnderWay {
@@ -52,7 +36,7 @@ class PendingWindow {
     SharedStep step;
     const StepBuilder::Recorded* recorded;  // with metrics of a hook; null: there are none
     bool completes;                         // a window
-    TrainingBatch batch;
+    BatchPlace batch;
   };
   // A window goes on: what there was of the one before is over.
   void begin();
@@ -60,8 +44,8 @@ class PendingWindow {
   // Whether the device may read what is in a recording.
   bool reads(const StepBuilder::Recorded& recorded) const { return under_way_ && under_way_->recorded == &recorded; }
 
-  // Waits for what is under way, and adds metrics that it has left.  What has failed is kept.
-  void settle(MetricSums& metrics);
+  // Waits for what is under way, and adds metrics that it has left to those of the batches.  What has failed is kept.
+  void settle();
   // Throws what has failed, and forgets it.
   void throw_failure();
   // The same without forgetting it, since a hook may catch it and go on; and Error(kRun) where the window before was
@@ -99,6 +83,7 @@ class PendingWindow {
   backends::Device& device_;
   const Optimizers& optimizers_;
   Counters& counters_;
+  StepMetrics& metrics_;
   const bool device_counts_;
   std::optional<UnderWay> under_way_;
   std::optional<Ended> ended_;  // from end() until learn_end()
@@ -106,8 +91,5 @@ class PendingWindow {
   SharedStep step_;                 // that has ended the window; null: it goes on
   std::optional<Outcome> outcome_;  // of that
 };
-
-// A window has run, or does so: it is counted, unless it ends the run.
-void count(const TrainingWindow& window, schema::OnNan on_nan, Counters& counters);
 
 }  // namespace runner::train

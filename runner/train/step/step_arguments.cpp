@@ -88,7 +88,7 @@ backends::Arguments StepArguments::inputs(const data::Batch* batch, const backen
                                 .scalars = scalars_,
                                 .lines = lines,
                                 .absent = absent_,
-                                .step = from_.marks.training_batches(),
+                                .step = from_.counters.batches,
                                 .exchange = from_.exchange};
   if (batch == nullptr) return arguments;
   random_key_[1] = batch->position.epoch;

@@ -16,7 +16,6 @@
 #include "runner/data/loader.h"
 #include "runner/train/step/device_arrays.h"
 #include "runner/train/step/hooks.h"
-#include "runner/train/step/loader_marks.h"
 #include "runner/train/step/step_builder.h"
 #include "runner/train/step/update_clock.h"
 #include "runner/train/step/window.h"
@@ -34,7 +33,6 @@ class StepArguments {
     const backends::Device& device;
     const DeviceArrays& arrays;
     const Counters& counters;
-    const LoaderMarks& marks;
     const UpdateClock* clock;      // null: the host counts
     Hooks* hooks;                  // null: there is none
     uint64_t hook_seed;            // of its random tensors

@@ -68,7 +68,6 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
                   .device = device,
                   .arrays = arrays_,
                   .counters = counters,
-                  .marks = marks_,
                   .clock = clock(),
                   .hooks = hooks,
                   .hook_seed = hook_seed(recipe, ranks),
@@ -76,7 +75,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
       traced_graphs_(compares_graphs(recipe, ranks, hooks) ? std::make_optional<TracedGraphs>(scalar_rules_of(recipe))
                                                            : std::nullopt),
       segments_(builder_, device, executor_, arguments_, clock(), traced_graphs_ ? &*traced_graphs_ : nullptr),
-      pending_(recipe, device, optimizers_, counters, clock_.has_value()),
+      pending_(recipe, device, optimizers_, counters, metrics_, clock_.has_value()),
       accumulation_(recipe.gradient_accumulation_steps) {}
 
 void Trainer::allocate() {
@@ -112,7 +111,7 @@ void Trainer::use_trace(HeldStep& held, const data::Batch* batch) {
   const StepKind& kind = held.kind;
   if (held.trace->is_checked()) {
     begin_recording();
-    builder_.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch));
+    builder_.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
     check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
   } else {
     recorded_ = &held.trace->recorded;
@@ -129,20 +128,31 @@ void Trainer::begin_recording() {
   recorded_ = &recordings_[pending_.reads(recordings_[0])];
 }
 
-StepBuilder::Read Trainer::reader(const data::Batch* batch) {
-  return [this, batch](const StepBuilder::Recorded& recorded, backends::ValueId value) {
+BatchPlace Trainer::place_of(const data::Batch& batch, bool training) const {
+  if (training) return {BatchPlace::Of::kTraining, counters.batches, batch.position.epoch};
+  return {BatchPlace::Of::kEvaluation, batch.position.step + 1};
+}
+
+StepBuilder::Read Trainer::reader(const data::Batch* batch, bool training) {
+  return [this, batch, training](const StepBuilder::Recorded& recorded, backends::ValueId value) {
     RUN_CHECK(batch != nullptr, ErrorKind::kRun,
               "item: the first step is being compiled, and there is no batch yet: read values in a later step");
-    return executor_.read_value(recorded.program, value, arguments(*batch, &recorded));
+    const backends::Arguments arguments = this->arguments(*batch, &recorded);
+    return in_batch(place_of(*batch, training),
+                    [&] { return executor_.read_value(recorded.program, value, arguments); });
   };
+}
+
+void Trainer::wait_for_batch() {
+  settle();
+  pending_.check();
 }
 
 // What is under way reads the same keys, and leaves its outputs where others come.
 backends::Arguments Trainer::arguments(const data::Batch& batch, const StepBuilder::Recorded* recorded,
                                        StepArguments::Traced traced,
                                        std::span<const backends::TracedScalar> rule_numbers) {
-  settle();
-  pending_.check();
+  wait_for_batch();
   return arguments_.of_step(batch, recorded, traced, rule_numbers);
 }
 
@@ -150,7 +160,7 @@ SharedStep Trainer::make_step(const StepKind& kind, const data::Batch* batch) {
   begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");
-    builder_.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch));
+    builder_.record_into(*recorded_, kind.shape.batch, kind.training, reader(batch, kind.training));
   }
   backends::StepSpecification step = kind.training
                                          ? builder_.specification(*recorded_, kind.shape)
@@ -247,7 +257,7 @@ std::optional<double> Trainer::loss_scale() {
 
 MetricSums Trainer::take_metrics() {
   settle();
-  const MetricSums mine = std::exchange(metrics_, {});
+  const MetricSums mine = std::exchange(metrics_.ended, {});
   return is_local() && builder_.varies(true) ? merged(mine, *ranks_, executor_.site("metrics")) : mine;
 }
 
@@ -267,7 +277,7 @@ void Trainer::average() {
   const std::array<double, 2> logged = logged_sums_of_all();
   arrays_.write(layout_.find(Role::kSum, 0, kLoggedSum), std::as_bytes(std::span(logged)));
   MetricSums all = take_metrics();
-  if (ranks_->rank() == 0) metrics_ = std::move(all);
+  if (ranks_->rank() == 0) metrics_.ended = std::move(all);
 }
 
 std::array<double, 2> Trainer::logged_sums_of_all() {
@@ -283,9 +293,17 @@ double Trainer::take_logged_loss() {
   return weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight;
 }
 
+SharedStep Trainer::run_forward(const data::Batch& batch, bool labelled, bool first) {
+  SharedStep step = forward_step(batch, labelled, first);
+  const backends::Arguments arguments = this->arguments(batch, recording_of_step(false));
+  BatchPlace place = place_of(batch, /*training=*/false);
+  if (!labelled) place.of = BatchPlace::Of::kPrediction;
+  in_batch(place, [&] { executor_.execute("forward", *step, arguments); });
+  return step;
+}
+
 void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) {
-  const SharedStep step = forward_step(batch, true, first);
-  executor_.execute("forward", *step, arguments(batch, recording_of_step(false)));
+  const SharedStep step = run_forward(batch, /*labelled=*/true, first);
   const auto size = static_cast<size_t>(batch.size), labels = static_cast<size_t>(encoding_.label_width()),
              width = static_cast<size_t>(encoding_.outputs);
   const auto read = [&](int output, auto& values, size_t count) {
@@ -309,8 +327,7 @@ void Trainer::evaluate(const data::Batch& batch, bool first, Evaluated& result) 
 }
 
 void Trainer::predict(const data::Batch& batch, std::span<float> outputs) {
-  const SharedStep step = forward_step(batch, false);
-  executor_.execute("forward", *step, arguments(batch, recording_of_step(false)));
+  const SharedStep step = run_forward(batch, /*labelled=*/false, /*first=*/true);
   device_.read_output(*step->executable, kOutputs, std::as_writable_bytes(outputs));
 }
 

@@ -119,10 +119,10 @@ class Trainer {
   // Notes such names.  Throws Error(kRun) with comm.unused: error.
   void note_unused(const std::string& names);
 
-  // Those of a hook's training step since they were taken.
-  const MetricSums& metrics() const { return metrics_; }
+  // Those of a hook's training step; what of them is for points is given away once.
+  const StepMetrics& metrics() const { return metrics_; }
   MetricSums take_metrics();
-  void set_metrics(MetricSums metrics) { metrics_ = std::move(metrics); }
+  void set_metrics(StepMetrics metrics) { metrics_ = std::move(metrics); }
 
   // Mean train loss by weight over the windows since the last call; NaN when there was none.
   double take_logged_loss();
@@ -130,8 +130,8 @@ class Trainer {
   // What was not finite first in the window that `loader` yields once more: "parameter 0.weight is inf", "a feature of
   // sample 17 is nan", "the result of exp … is inf".  Nothing must have been updated since that window, `before` of
   // whose batches come before the loader's first.  A transform of the loader's gives the same batches again
-  // (data/transform.h), and a hook keeps what it has kept.
-  NotFinite explain_not_finite(data::Loader& loader, int64_t before);
+  // (data/transform.h); a hook does again what it did behind `mark`, and is left as it is.
+  NotFinite explain_not_finite(data::Loader& loader, int64_t before, const HookMark& mark);
 
   const StepBuilder& builder() const { return builder_; }
   // Batches of a window, from the next one on.
@@ -229,7 +229,9 @@ class Trainer {
   void keep_sum_of_part(const CompiledStep& part);
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);
   // Waits for what is under way, and reads what it has left for the host.  What has failed is kept.
-  void settle() { pending_.settle(steps_alone() ? metrics_ : batch_metrics_); }
+  void settle() { pending_.settle(); }
+  // The same before something that follows it: throws what has failed, of which a hook may have heard before.
+  void wait_for_batch();
   // Gradients of several batches add up in their arrays.
   bool sends_messages() const { return accumulation_ == 1; }
   const MessageLayout* message(int64_t largest) { return sends_messages() ? arrays_.message(largest) : nullptr; }
@@ -248,7 +250,8 @@ class Trainer {
   SharedStep step_of(const StepKind& kind, const data::Batch* batch);
   SharedStep make_step(const StepKind& kind, const data::Batch* batch);
   SharedStep training_step(const StepShape& shape, const data::Batch* batch, bool closes_window = false);
-  SharedStep forward_step(const data::Batch& batch, bool labelled, bool first = true);
+  SharedStep forward_step(const data::Batch& batch, bool labelled, bool first);
+  SharedStep run_forward(const data::Batch& batch, bool labelled, bool first);
   const SharedStep& meeting_step(const Meeting& kind);
   Meeting end_of_window(const MessageLayout* message);
   SharedStep compile_training_step(const StepKind& kind);
@@ -266,7 +269,8 @@ class Trainer {
   void keep_trace(HeldStep& held);
   void use_trace(HeldStep& held, const data::Batch* batch);
   // Reads values of a recording under way from the arrays and the batch (null: there is none yet).
-  StepBuilder::Read reader(const data::Batch* batch);
+  StepBuilder::Read reader(const data::Batch* batch, bool training);
+  BatchPlace place_of(const data::Batch& batch, bool training) const;
   // The one at hand, where there was one for this step.
   const StepBuilder::Recorded* recording_of_step(bool training) const {
     return builder_.varies(training) ? recorded_ : nullptr;
@@ -292,13 +296,13 @@ class Trainer {
   StepArguments arguments_;
   std::optional<TracedGraphs> traced_graphs_;  // where replicas compare them
   SegmentRunner segments_;
+  StepMetrics metrics_;
   PendingWindow pending_;
 
   int64_t accumulation_;
   int64_t most_at_once_ = 0;
   const MessageLayout* message_ = nullptr;  // of the newest batch; null: gradients travel in their arrays
   std::string unused_;
-  MetricSums metrics_, batch_metrics_;  // so far; of the batches that are in none of them
 
   // The recording of a declared model is a function of the kind of step, so a steady step does not even record.
   std::deque<HeldStep> held_;  // which stay where they are

@@ -29,11 +29,15 @@ SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, 
   SharedStep step;
   do {
     const data::Batch& batch = loader.next();
+    ++counters.batches;
     marks_.begin_batch(/*training=*/true);
     window.done = ends_window(batch, window.batches);
     take_in(batch, window);
     message_ = sends_messages() ? arrays_.begin_batch(batch.largest) : nullptr;
-    if (window.done && clock_) clock_->begin_window(rates);
+    if (window.done && clock_) {
+      wait_for_batch();
+      clock_->begin_window(rates);
+    }
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
         const data::Batch part = batch.part(first, at_once(batch.size - first));
@@ -51,7 +55,7 @@ void Trainer::record(const data::Batch& batch, bool training) {
   if (batch.size == 0 || !builder_.varies(training) || replays(training)) return;
   arguments_.set_any_rates();
   begin_recording();
-  builder_.record_into(*recorded_, batch.size, training, reader(&batch));
+  builder_.record_into(*recorded_, batch.size, training, reader(&batch, training));
 }
 
 SharedStep Trainer::run_part(const data::Batch& part, bool last) {
@@ -63,7 +67,7 @@ SharedStep Trainer::run_part(const data::Batch& part, bool last) {
       this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
-  const TrainingBatch batch{marks_.training_batches(), part.position.epoch};
+  const BatchPlace batch = place_of(part, /*training=*/true);
   const backends::Ticket ticket = in_batch(batch, [&] {
     return executor_.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });
@@ -80,8 +84,7 @@ SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates
   settle();
   pending_.throw_failure();
   if (builder_.varies(true))
-    for (const auto& [name, sum] : merged(std::exchange(batch_metrics_, {}), *ranks_, executor_.site("metrics")))
-      metrics_[name] += sum;
+    add_to(metrics_.window, merged(std::exchange(metrics_.batches, {}), *ranks_, executor_.site("metrics")));
   const SharedStep& step = meeting_step(meeting);
   backends::Arguments end = arguments_.of_window_end();
   if (meeting.are_summed) {
@@ -183,9 +186,9 @@ void Trainer::count(const TrainingWindow& window) {
   train::count(window, recipe_.train.on_nan, counters);
 }
 
-NotFinite Trainer::explain_not_finite(data::Loader& loader, int64_t before) {
-  // Recording once more must not move what a hook keeps.
+NotFinite Trainer::explain_not_finite(data::Loader& loader, int64_t before, const HookMark& mark) {
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
+  if (hooks_ != nullptr) go_back_to(mark, *hooks_);
   const std::string otherwise =
       fmt::format("the forward pass is finite, a gradient is not{}",
                   travels_in_fp16(recipe_) ? ", at the latest as fp16 on its way between the replicas "
@@ -209,7 +212,7 @@ std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader, int64_t 
 }
 
 std::optional<NotFinite> Trainer::find_not_finite(const data::Batch& batch) {
-  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch));
+  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch, /*training=*/true));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
   backends::ops::sum(backends::ops::mul(losses, counted));

@@ -19,6 +19,25 @@ int64_t Counters::updates_of(const std::string& optimizer) const {
   return found == updates.end() ? 0 : found->second;
 }
 
+void add_to(MetricSums& sums, const MetricSums& more) {
+  for (const auto& [name, sum] : more) sums[name] += sum;
+}
+
+MetricSums StepMetrics::in_window() const {
+  MetricSums sums = window;
+  add_to(sums, batches);
+  return sums;
+}
+
+void StepMetrics::end_window(bool finite) {
+  if (finite) {
+    add_to(ended, window);
+    add_to(ended, batches);
+  }
+  window.clear();
+  batches.clear();
+}
+
 void take_in(const data::Batch& batch, TrainingWindow& window) {
   for (size_t i = 0; i < batch.ids.size(); ++i) {
     const auto word = static_cast<uint64_t>(2 * batch.ids[i] + (batch.weights[i] != 0));
@@ -29,6 +48,14 @@ void take_in(const data::Batch& batch, TrainingWindow& window) {
   window.repeats += batch.repeats;
   window.next = batch.next();
   window.ends_epoch |= batch.last_of_epoch;
+}
+
+void count(const TrainingWindow& window, schema::OnNan on_nan, Counters& counters) {
+  if (!window.finite && on_nan == schema::OnNan::kStop) return;
+  ++counters.windows;
+  counters.applied += window.finite && window.applied;
+  counters.samples += window.samples;
+  counters.repeats += window.repeats;
 }
 
 }  // namespace runner::train

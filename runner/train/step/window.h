@@ -9,6 +9,7 @@
 
 #include "runner/data/loader.h"
 #include "runner/optim/update_rules.h"
+#include "schema/recipe.h"
 
 namespace runner::train {
 
@@ -27,6 +28,7 @@ struct Counters {
   int64_t windows = 0;    // finished, skipped ones included
   int64_t applied = 0;    // of them those that updated the parameters
   int64_t samples = 0;    // seen in training, repeats not counted
+  int64_t batches = 0;    // that training has been given, those of a window under way included
   int64_t scheduled = 0;  // steps of the schedule
   // By name of an optimizer: updates that its slots have seen, those in a parent run included.  Where there is none: 0.
   std::map<std::string, int64_t> updates = {};
@@ -45,6 +47,16 @@ struct MetricSum {
   }
 };
 using MetricSums = std::map<std::string, MetricSum>;
+void add_to(MetricSums& sums, const MetricSums& more);
+
+// Those of a hook's training step since the last points.  As in train/loss, a window counts if it is finite.
+struct StepMetrics {
+  MetricSums ended;    // of windows that are over
+  MetricSums window;   // of the one under way, of all replicas whose gradients it adds up
+  MetricSums batches;  // of it, too, on this replica: the others have not added theirs
+  MetricSums in_window() const;
+  void end_window(bool finite);
+};
 
 // What training has done of a window; advance() of a Trainer goes on with it.
 struct TrainingWindow {
@@ -64,5 +76,8 @@ struct TrainingWindow {
 
 // Adds a batch to what a window has seen.
 void take_in(const data::Batch& batch, TrainingWindow& window);
+
+// A window has run, or does so: it is counted, unless it ends the run.
+void count(const TrainingWindow& window, schema::OnNan on_nan, Counters& counters);
 
 }  // namespace runner::train
