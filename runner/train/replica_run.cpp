@@ -15,6 +15,7 @@
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/states/resuming.h"
 #include "runner/train/states/state_sharing.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/json.h"
@@ -44,7 +45,7 @@ std::optional<std::string> crowd_warning(const std::vector<std::vector<int>>& co
 // Kernels, and what they ask for, are those of the processor.
 std::optional<PersistentGraphs> persistent_graphs(const RunRequest& request, const backends::Collectives* ranks) {
   const bool records = ranks == nullptr || ranks->rank() == 0;
-  if (!records || request.recipe.backend != schema::Backend::kTpu || !request.recipe.tpu.persistent_cache) return {};
+  if (!records || !device_rules(request.recipe).traces_graphs || !request.recipe.tpu.persistent_cache) return {};
   return std::make_optional<PersistentGraphs>(
       request.store,
       fmt::format("{} {} {}", request.binary_version, request.build_id, backends::cpu_features().to_string()));

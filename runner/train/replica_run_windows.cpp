@@ -10,6 +10,7 @@
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/replicas/wishes.h"
 #include "runner/train/states/checkpoint.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/parameter_use.h"
 #include "schema/error.h"
 
@@ -46,13 +47,13 @@ namespace {
 
 // A device loader has a queue on the host and one on the device.
 int64_t batches_ahead(const schema::Recipe& recipe) {
-  const bool queues = recipe.backend == schema::Backend::kTpu && recipe.data.prefetch > 0;
+  const bool queues = device_rules(recipe).has_loader && recipe.data.prefetch > 0;
   const int64_t queued = recipe.tpu.loader_prefetch_size + recipe.tpu.device_prefetch_size;
   return queues ? std::max(recipe.data.prefetch, queued) : recipe.data.prefetch;
 }
 
 int64_t loader_threads(const schema::Recipe& recipe) {
-  return recipe.backend == schema::Backend::kTpu ? recipe.tpu.host_to_device_transfer_threads : 1;
+  return device_rules(recipe).has_loader ? recipe.tpu.host_to_device_transfer_threads : 1;
 }
 
 }  // namespace

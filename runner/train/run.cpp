@@ -10,6 +10,7 @@
 #include "runner/train/replica_run.h"
 #include "runner/train/replicas/replica_processes.h"
 #include "runner/train/replicas/replica_threads.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/system_limits.h"
@@ -57,7 +58,7 @@ RunResult run_with_threads(RunRequest request) {
 
 RunResult run(const RunRequest& request) {
   if (request.recipe.num_processes == 1) return ReplicaRun(request).execute();
-  return request.recipe.backend == schema::Backend::kCpu ? run_with_processes(request) : run_with_threads(request);
+  return device_rules(request.recipe).replicas_are_processes ? run_with_processes(request) : run_with_threads(request);
 }
 
 void run_replica(const RunRequest& request, backends::Collectives& ranks) {

@@ -1,17 +1,12 @@
 #include "runner/train/loop/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <utility>
 
-#include "backends/cpu/cpu_device.h"
-#include "backends/gpu/gpu_device.h"
-#include "backends/runtime/cpu_features.h"
-#include "runner/train/step/tpu_rules.h"
+#include "runner/train/step/device_rules.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
-#include "store/signals_blocked.h"
 
 namespace runner::train {
 namespace {
@@ -23,57 +18,6 @@ void check_warmup(const schema::SchedulerSpec& spec, const optim::RunScale& scal
   const int64_t length = spec.length ? optim::to_steps(*spec.length, scale) : scale.total_steps;
   RUN_CHECK(warmup <= length, ErrorKind::kRecipe, "scheduler.warmup, {}, is longer than the schedule, {}",
             schema::length_text(warmup, "steps"), schema::length_text(length, "steps"));
-}
-
-// Of one replica: they share the cores.
-int threads_of(const schema::Recipe& recipe) {
-  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
-  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // its share alone
-  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
-}
-
-// Whether each replica has one to execute on beside the one that records.
-bool has_core_for_device(const schema::Recipe& recipe) {
-  return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
-}
-
-constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
-                                                                backends::tpu::MatmulPrecision::kHigh,
-                                                                backends::tpu::MatmulPrecision::kHighest};
-
-backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
-  const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
-  return {.machine = {.generation = generation_of(recipe),
-                      .replicas = static_cast<int>(recipe.num_processes),
-                      .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
-          .types = device_types_of(recipe),
-          .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
-          .prefetched_batches = recipe.tpu.device_prefetch_size};
-}
-
-// Its workers take no signals.
-std::unique_ptr<backends::Device> make_device(const schema::Recipe& recipe, int rank) {
-  const store::SignalsBlocked blocked;
-  if (recipe.backend == schema::Backend::kGpu)
-    return backends::gpu::make_gpu_device(
-        {.index = rank,
-         .threads = threads_of(recipe),
-         .own_thread = has_core_for_device(recipe),
-         .spins = recipe.num_processes <= backends::usable_cores(),
-         .launch_blocking = recipe.gpu.launch_blocking,
-         .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
-  if (recipe.backend == schema::Backend::kTpu)
-    return backends::tpu::make_tpu_device(
-        {.threads = threads_of(recipe),
-         .hardware = hardware_of(recipe),
-         .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
-         .keeps_account = rank == 0,
-         .own_thread = has_core_for_device(recipe),
-         .waits_at_cuts = recipe.tpu.sync_wait,
-         .eager = recipe.tpu.eager,
-         .dialect = dialect_of(recipe),
-         .max_graphs = recipe.tpu.max_graphs});
-  return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
 }  // namespace
@@ -102,7 +46,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(make_device(recipe, ranks_ == nullptr ? 0 : ranks_->rank())),
+      device(device_rules(recipe).make(recipe, ranks_ == nullptr ? 0 : ranks_->rank())),
       tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),

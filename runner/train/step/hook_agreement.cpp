@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/trace_once.h"
 #include "schema/error.h"
 
@@ -41,13 +42,13 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
     if (has_entry != pair.is_chosen(recipe))
       found.push_back({pair.key, has_entry ? pair.only_entry : pair.only_choice});
   }
-  if (recipe.backend == schema::Backend::kTpu && recipe.tpu.host_to_device_transfer_threads > 1 &&
-      has(hooks, HookEntry::kTransform))
+  const DeviceRules& rules = device_rules(recipe);
+  if (rules.has_loader && recipe.tpu.host_to_device_transfer_threads > 1 && has(hooks, HookEntry::kTransform))
     found.push_back({"tpu.host_to_device_transfer_threads",
                      "tpu.host_to_device_transfer_threads lets batches be made at once, and the hook has an entry "
                      "transform, which makes samples one after the other in one Lua state; remove one"});
   if (!has(hooks, HookEntry::kTrain)) {
-    if (recipe.backend == schema::Backend::kTpu && !recipe.tpu.auto_mark_step)
+    if (rules.traces_graphs && !recipe.tpu.auto_mark_step)
       found.push_back(
           {"tpu.auto_mark_step",
            "tpu.auto_mark_step: false leaves the cuts to acc:mark_step() in a hook's entry train, and there "

@@ -1,13 +1,14 @@
 #include "runner/train/step/messages.h"
 
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/step_completion.h"
 
 namespace runner::train {
 
-// A TPU whose own type is bf16 rounds each replica's product.
+// A device whose own floats are bf16 rounds each replica's product.
 bool may_send_messages(const schema::Recipe& recipe, const StepBuilder& builder) {
-  const bool is_rounded = recipe.backend == schema::Backend::kTpu &&
+  const bool is_rounded = device_rules(recipe).has_bf16_floats &&
                           (recipe.mixed_precision != schema::Precision::kNo || recipe.downcast_bf16);
   return !recipe.train.auto_batch_size && recipe.comm.hook == schema::CommHook::kNone && !first_scale(recipe) &&
          !is_rounded && !builder.varies(true);

@@ -4,6 +4,7 @@
 
 #include "backends/graph/needed.h"
 #include "backends/graph/ops.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/step_completion.h"
@@ -170,7 +171,7 @@ namespace {
 
 // A device whose own type is bf16 needs no casts.
 nn::Autocast autocast_of(const schema::Recipe& recipe) {
-  const bool own = recipe.backend == schema::Backend::kTpu && recipe.mixed_precision == schema::Precision::kBf16;
+  const bool own = device_rules(recipe).has_bf16_floats && recipe.mixed_precision == schema::Precision::kBf16;
   return {own ? DType::kF32 : dtype_of(recipe.mixed_precision)};
 }
 
@@ -178,7 +179,7 @@ nn::Autocast autocast_of(const schema::Recipe& recipe) {
 
 nn::Forward StepBuilder::forward_of(Program& program, const StepFrame& frame, bool training,
                                     nn::HostValues& host) const {
-  host.bakes = recipe_.backend != schema::Backend::kTpu || recipe_.tpu.dialect != schema::TpuDialect::kClean;
+  host.bakes = !device_rules(recipe_).traces_graphs || recipe_.tpu.dialect != schema::TpuDialect::kClean;
   return {.program = program,
           .parameters = frame.parameters,
           .mixed = autocast_of(recipe_),

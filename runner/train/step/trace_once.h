@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/step_builder.h"
 
 namespace runner::train {
@@ -23,7 +24,7 @@ struct KeptTrace {
 };
 
 inline bool traces_once(const schema::Recipe& recipe) {
-  return recipe.backend == schema::Backend::kTpu && recipe.tpu.trace_once;
+  return device_rules(recipe).traces_graphs && recipe.tpu.trace_once;
 }
 
 // Throws Error(kRun) with the line of the first node where `again` is not what was kept.  `entry`: of the hook.

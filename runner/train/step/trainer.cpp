@@ -12,6 +12,7 @@
 #include "backends/tensor/float16.h"
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/replicas/reduction.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/hook_agreement.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/not_finite.h"
@@ -42,7 +43,7 @@ bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* 
 }
 
 bool compares_graphs(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
-  return ranks != nullptr && hooks != nullptr && recipe.backend == schema::Backend::kTpu;
+  return ranks != nullptr && hooks != nullptr && device_rules(recipe).replicas_run_one_graph;
 }
 
 }  // namespace

@@ -1,0 +1,102 @@
+#include "runner/train/step/device_rules.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/gpu/gpu_device.h"
+#include "backends/runtime/cpu_features.h"
+#include "backends/tpu/tpu_device.h"
+#include "runner/train/step/tpu_rules.h"
+#include "store/signals_blocked.h"
+
+namespace runner::train {
+namespace {
+
+// Of one replica: they share the cores.
+int threads_of(const schema::Recipe& recipe) {
+  if (recipe.threads > 0) return static_cast<int>(recipe.threads);
+  if (recipe.enable_cpu_affinity) return backends::usable_cores();  // its share alone
+  return static_cast<int>(std::max<int64_t>(1, backends::usable_cores() / recipe.num_processes));
+}
+
+// Whether each replica has one to execute on beside the one that records.
+bool has_core_for_device(const schema::Recipe& recipe) {
+  return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
+}
+
+constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
+                                                                backends::tpu::MatmulPrecision::kHigh,
+                                                                backends::tpu::MatmulPrecision::kHighest};
+
+backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
+  const bool fused = recipe.tpu.rounding == schema::Rounding::kFused;
+  return {.machine = {.generation = generation_of(recipe),
+                      .replicas = static_cast<int>(recipe.num_processes),
+                      .precision = kMatmulPrecisions[static_cast<size_t>(recipe.tpu.matmul_precision)]},
+          .types = device_types_of(recipe),
+          .rounding = fused ? backends::tpu::Rounding::kFused : backends::tpu::Rounding::kPerOp,
+          .prefetched_batches = recipe.tpu.device_prefetch_size};
+}
+
+std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, int) {
+  const store::SignalsBlocked blocked;
+  return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
+}
+
+std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, int rank) {
+  const store::SignalsBlocked blocked;
+  return backends::gpu::make_gpu_device(
+      {.index = rank,
+       .threads = threads_of(recipe),
+       .own_thread = has_core_for_device(recipe),
+       .spins = recipe.num_processes <= backends::usable_cores(),
+       .launch_blocking = recipe.gpu.launch_blocking,
+       .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
+}
+
+std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, int rank) {
+  const store::SignalsBlocked blocked;
+  return backends::tpu::make_tpu_device(
+      {.threads = threads_of(recipe),
+       .hardware = hardware_of(recipe),
+       .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
+       .keeps_account = rank == 0,
+       .own_thread = has_core_for_device(recipe),
+       .waits_at_cuts = recipe.tpu.sync_wait,
+       .eager = recipe.tpu.eager,
+       .dialect = dialect_of(recipe),
+       .max_graphs = recipe.tpu.max_graphs});
+}
+
+// By schema::Backend.
+constexpr DeviceRules kRules[] = {
+    {.replicas_are_processes = true,
+     .traces_graphs = false,
+     .replicas_run_one_graph = false,
+     .has_loader = false,
+     .has_bf16_floats = false,
+     .make = make_cpu},
+    {.replicas_are_processes = false,
+     .traces_graphs = false,
+     .replicas_run_one_graph = false,
+     .has_loader = false,
+     .has_bf16_floats = false,
+     .make = make_gpu},
+    {.replicas_are_processes = false,
+     .traces_graphs = true,
+     .replicas_run_one_graph = true,
+     .has_loader = true,
+     .has_bf16_floats = true,
+     .make = make_tpu},
+};
+static_assert(std::size(kRules) == static_cast<size_t>(schema::Backend::kTpu) + 1);
+
+}  // namespace
+
+const DeviceRules& device_rules(const schema::Recipe& recipe) {
+  return kRules[static_cast<size_t>(recipe.backend)];
+}
+
+}  // namespace runner::train
