@@ -91,7 +91,7 @@ void ReplicaRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
   TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
-  session_.trainer.set_most_at_once(record_.result.fitted_batch->samples);
+  session_.trainer.parts.most_at_once = record_.result.fitted_batch->samples;
 }
 
 void ReplicaRun::tell_of_fit() {
@@ -133,7 +133,7 @@ RunResult ReplicaRun::execute() {
                       .records_batches = records_batches_,
                       .metrics = record_.points().ranges(),
                       .state = restored_,
-                      .most_at_once = session_.trainer.most_at_once(),
+                      .most_at_once = session_.trainer.parts.most_at_once,
                       .resumed = resumed_});
     train();
   } catch (const Error& error) {
@@ -152,7 +152,7 @@ void ReplicaRun::follow() {
   const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
   records_batches_ = beginning.records_batches;
   record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
-  session_.trainer.set_most_at_once(beginning.most_at_once);
+  session_.trainer.parts.most_at_once = beginning.most_at_once;
   if (beginning.state) {
     session_.schedule.restore(beginning.state->plateau);
     go_on_from(*beginning.state, beginning.resumed);
@@ -204,7 +204,7 @@ void ReplicaRun::begin_again(store::Store store, const store::RunRow& row) {
 void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
   resumed_ = resumed;
   if (resumed && recipe_.train.auto_batch_size) {
-    session_.trainer.set_most_at_once(state.most_at_once);
+    session_.trainer.parts.most_at_once = state.most_at_once;
     record_.result.fitted_batch = fitted_before(state.most_at_once, recipe_, session_.plan);
   }
   position_ = place_of(state, session_, other_batches_);
@@ -216,7 +216,7 @@ void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
   saved_until_ = reached_;
   if (window_.batches > 0) saved_until_ = {step(), position_.epoch, reached_.samples + window_.samples};
   log_->set_patience(state.patience);
-  if (!session_.trainer.is_local() || session_.rank() == 0) session_.trainer.set_metrics(state.metrics);
+  if (!session_.trainer.is_local() || session_.rank() == 0) session_.trainer.metrics = state.metrics;
   if (hooks_ && !state.hook.empty()) hooks_->restore(state.hook);
   if (resumed) log_->stop_where_patience_is_over();
   if (resumed && state.end) unfinished_ = state;

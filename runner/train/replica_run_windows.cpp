@@ -34,7 +34,7 @@ void ReplicaRun::agree(uint64_t decisions) {
 
 void ReplicaRun::average(bool due) {
   whole_ = due;
-  if (due) session_.trainer.average();
+  if (due) session_.trainer.means().average();
 }
 
 void ReplicaRun::adopt_accumulation() {
@@ -147,7 +147,7 @@ void ReplicaRun::end_window(const TrainingWindow& window) {
   reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};
   position_ = window.next;
   if (session_.trainer.is_local()) average(average_every_.due(before, reached_) || finished());
-  if (whole_) session_.trainer.compare_graphs();
+  if (whole_) session_.trainer.steps().compare_graphs();
   if (hooks_) agree(window.decisions);
   log_->take(window, before, reached_);
   save_due_ = whole_ && save_every_.due(std::exchange(saved_until_, reached_), reached_);
@@ -202,7 +202,7 @@ void ReplicaRun::warn_of_numbers() {
 }
 
 void ReplicaRun::warn_of_unused() {
-  const std::string& names = session_.trainer.unused();
+  const std::string& names = session_.trainer.steps().unused();
   if (names.empty() || std::exchange(warned_of_unused_, true)) return;
   // With a hook the others' losses may depend on it.
   const bool alone = session_.ranks != nullptr && hooks_ != nullptr;
@@ -223,7 +223,7 @@ void ReplicaRun::evaluate() {
   measure(&PeakMemory::training);
   const size_t before = session_.device->temporary_bytes();
   const std::map<std::string, double> metrics = log_->evaluate([this] { return stops_evaluation(); });
-  session_.trainer.compare_graphs();
+  session_.trainer.steps().compare_graphs();
   measure(&PeakMemory::evaluation);
   const size_t little = before / 8;  // is not worth the faults of taking all of it again
   if (session_.device->temporary_bytes() > before + little) session_.device->release_temporary();

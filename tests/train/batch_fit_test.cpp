@@ -203,7 +203,7 @@ Explained explain_divergence(const schema::Recipe& recipe) {
   result.step_bytes = static_cast<int64_t>(session.device->temporary_bytes());
   result.limit = session.trainer.arrays().memory().total() + result.step_bytes;
   session.device->release_temporary();
-  result.what = session.trainer.explain_not_finite(loader, 0, {}).what;
+  result.what = session.trainer.search().explain(loader, 0, {}).what;
   result.search_bytes = static_cast<int64_t>(session.device->temporary_bytes());
   return result;
 }

@@ -20,13 +20,13 @@ constexpr StepShape kBetweenWindows{.batch = 6, .first = true, .last = false};
 
 // 4-256-256-3: 1024, 65536 and 768 weights, of which the second travels as factors where there are at most 64 samples.
 schema::Recipe recipe_of_large_weights() {
-  schema::Recipe recipe = Steps::recipe();
+  schema::Recipe recipe = StepFixture::recipe();
   recipe.model.hidden = {256, 256};
   recipe.num_processes = 3;
   return recipe;
 }
 
-MessageLayout layout_of(const Steps& steps, int64_t batch) {
+MessageLayout layout_of(const StepFixture& steps, int64_t batch) {
   return message_layout(steps.builder, steps.builder.record(batch, true));
 }
 
@@ -44,7 +44,7 @@ Inputs random_inputs(const backends::Program& program, uint32_t seed) {
 }
 
 // What a step with so many samples writes to a state, by the state's name; the same weights for all ranks.
-HostTensor written(const Steps& steps, int64_t batch, const MessageLayout& layout, std::string_view state) {
+HostTensor written(const StepFixture& steps, int64_t batch, const MessageLayout& layout, std::string_view state) {
   StepShape shape = kBetweenWindows;
   shape.batch = batch;
   const backends::Program program = steps.builder.complete(steps.builder.record(batch, true), shape, layout).program;
@@ -59,7 +59,7 @@ HostTensor written(const Steps& steps, int64_t batch, const MessageLayout& layou
   return HostTensor();
 }
 
-HostTensor sum_of(const Steps& steps, const std::vector<HostTensor>& messages, const MessageLayout& layout,
+HostTensor sum_of(const StepFixture& steps, const std::vector<HostTensor>& messages, const MessageLayout& layout,
                   const Shares::Range& range) {
   backends::Program program;
   std::vector<Value> by_rank;
@@ -71,7 +71,7 @@ HostTensor sum_of(const Steps& steps, const std::vector<HostTensor>& messages, c
 
 TEST(GradientMessage, LargeWeightsOfFewSamplesTravelAsFactors) {
   const schema::Recipe recipe = recipe_of_large_weights();
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   const MessageLayout layout = layout_of(steps, 6);
   std::vector<int64_t> samples, offsets;
   for (const MessagePart& part : layout.parts) samples.push_back(part.samples), offsets.push_back(part.offset);
@@ -80,14 +80,14 @@ TEST(GradientMessage, LargeWeightsOfFewSamplesTravelAsFactors) {
   EXPECT_EQ(layout.elements, 2307 + 6 * 512);
   EXPECT_EQ(layout_of(steps, 64).parts[2].samples, 64);
   EXPECT_EQ(layout_of(steps, 65).elements, 0);
-  const schema::Recipe small = Steps::recipe();
-  EXPECT_EQ(layout_of(Steps(small), 6).elements, 0);
+  const schema::Recipe small = StepFixture::recipe();
+  EXPECT_EQ(layout_of(StepFixture(small), 6).elements, 0);
 }
 
 // Ranks with 6, 5 and no samples; ranges that begin and end inside a row, or have less than one, or the whole.
 TEST(GradientMessage, SumsAreTheFoldOfGradientsToTheBit) {
   const schema::Recipe recipe = recipe_of_large_weights();
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   const MessageLayout layout = layout_of(steps, 6);
   std::vector<HostTensor> messages, gradients;
   for (const int64_t batch : {6, 5}) {

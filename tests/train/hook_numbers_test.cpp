@@ -84,7 +84,7 @@ TEST_F(HookNumbers, OfListsFindThePlanOfOthers) {
 TEST_F(HookNumbers, ThatAStepReturnsFindThePlanOfOthers) {
   train(step_with("return {loss = loss * 4, weight = 4 + n, number = n, part = n / 7}"));
   EXPECT_EQ(plans().misses, 1);
-  const MetricSums metrics = session().trainer.take_metrics();
+  const MetricSums metrics = session().trainer.means().take_metrics();
   EXPECT_NEAR(metrics.at("number").sum / metrics.at("number").weight, 5.5, 1e-6);  // of 0, 1, … 11
   EXPECT_NEAR(metrics.at("part").sum / metrics.at("part").weight, 5.5 / 7, 1e-6);
 }
@@ -121,10 +121,10 @@ end})");
   data::Loader loader(session().data.train, session().plan, {.epochs = 1, .prefetch = 0});
   const data::Batch& batch = loader.next();
   Evaluated first, second;
-  session().trainer.evaluate(batch, true, first);
-  session().trainer.evaluate(batch, false, second);
+  session().trainer.forward().evaluate(batch, true, first);
+  session().trainer.forward().evaluate(batch, false, second);
   std::vector<float> third(first.outputs.size());
-  session().trainer.predict(batch, third);
+  session().trainer.forward().predict(batch, third);
   for (size_t i = 0; i < first.outputs.size(); ++i) {
     EXPECT_FLOAT_EQ(second.outputs[i], first.outputs[i] * 3 / 2);
     EXPECT_FLOAT_EQ(third[i], first.outputs[i] * 4 / 2);

@@ -147,7 +147,7 @@ void PlansOnly::expect_plans_only(const std::vector<std::string>& overrides) {
     EXPECT_EQ(window.grad_norm, value_of<float>(device.events().back().bytes));
     EXPECT_EQ(window.grad_norm, norms[step].second);
     const size_t log = device.events().size();
-    const double loss = training.trainer().take_logged_loss();
+    const double loss = training.trainer().means().take_loss();
     EXPECT_EQ(calls_since(device, log), (std::vector{Call::kRead, Call::kWrite}));
     using LossAndWeight = std::array<double, 2>;
     const auto sums = value_of<LossAndWeight>(device.events()[log].bytes);

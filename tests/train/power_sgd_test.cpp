@@ -97,7 +97,7 @@ class PowerSgdTest : public RunFixture {
     Trained result;
     for (int64_t step = 0; step < session.scale.total_steps; ++step) {
       EXPECT_TRUE(session.trainer.run_window(loader, session.rates()).finite);
-      result.losses.push_back(session.trainer.take_logged_loss());
+      result.losses.push_back(session.trainer.means().take_loss());
     }
     const std::vector<std::byte> bytes =
         session.trainer.arrays().read(session.trainer.layout().find(Role::kParameters));

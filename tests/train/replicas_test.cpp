@@ -70,7 +70,7 @@ threads: 1
       const TrainingWindow window = session.trainer.run_window(loader, {session.schedule.factor(step), std::nullopt});
       EXPECT_TRUE(window.finite);
       result.samples.push_back(window.samples);
-      result.losses.push_back(session.trainer.take_logged_loss());
+      result.losses.push_back(session.trainer.means().take_loss());
       result.norms.push_back(window.grad_norm);
     }
     result.parameters = floats(session, Role::kParameters);
@@ -397,7 +397,7 @@ TEST_F(ReplicasTest, UpdateWeightsOfTheirOwnBetweenAverages) {
         wanted_apart[rank] = reference.weights(static_cast<int>(session.rank()));
       }
       if (window % 2 != 0) continue;
-      session.trainer.average();
+      session.trainer.means().average();
       reference.average();
     }
     averaged[rank] = floats(session, Role::kParameters);

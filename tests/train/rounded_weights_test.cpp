@@ -78,7 +78,7 @@ class RoundingReplica {
     return found;
   }
 
-  const Steps steps_;
+  const StepFixture steps_;
   const std::unique_ptr<backends::Device> device_ = backends::make_cpu_device(1);
   const Shares shares_;
   const SharedArrays arrays_;
@@ -90,7 +90,7 @@ class RoundedWeightsOf : public ::testing::TestWithParam<int> {
  protected:
   template <class Work>
   void on_each(const Work& work) const {
-    schema::Recipe recipe = Steps::recipe();
+    schema::Recipe recipe = StepFixture::recipe();
     recipe.num_processes = GetParam();
     recipe.gradient_accumulation_steps = 2;  // so that one process keeps gradients, too
     backends::testing::on_threads(GetParam(), [&](backends::SharedCollectives& ranks) {

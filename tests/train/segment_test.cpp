@@ -147,7 +147,7 @@ TEST_F(SegmentTest, WhatIsNotFiniteVoidsTheStepsBehindIt) {
   EXPECT_EQ(trainer().segments().read_output(part, part.finite_output()), 0);
   EXPECT_EQ(trainer().segments().read_output(part, part.own_finite_output()), 0);
   expect_moved(before, 1);
-  EXPECT_TRUE(std::isfinite(trainer().take_logged_loss()));
+  EXPECT_TRUE(std::isfinite(trainer().means().take_loss()));
 }
 
 TEST_F(SegmentTest, AVoidedWindowUpdatesNothing) {
@@ -158,7 +158,7 @@ TEST_F(SegmentTest, AVoidedWindowUpdatesNothing) {
   run(voided);
   EXPECT_EQ(trainer().segments().read_output(voided, voided.steps()[0].output), 0);
   EXPECT_EQ(weights(), before);
-  EXPECT_TRUE(std::isnan(trainer().take_logged_loss())) << "nothing counted";
+  EXPECT_TRUE(std::isnan(trainer().means().take_loss())) << "nothing counted";
   Segment idle = segment(/*voided=*/true);
   idle.zero_grad(0);
   run(idle);

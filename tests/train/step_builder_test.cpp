@@ -53,9 +53,9 @@ struct Asked {
 };
 
 Asked ask(Change change, const StepShape& shape) {
-  schema::Recipe recipe = Steps::recipe();
+  schema::Recipe recipe = StepFixture::recipe();
   change(recipe);
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   const StepBuilder::Recorded recorded = steps.builder.record(shape.batch, true);
   return {recorded.program, steps.builder.specification(recorded, shape),
           steps.builder.complete(recorded, shape).program};

@@ -8,10 +8,10 @@
 
 namespace runner::train {
 
-class Steps {
+class StepFixture {
  public:
   // An mlp 4-5-3 for classes, unless the recipe says otherwise; the recipe must outlive it.
-  explicit Steps(const schema::Recipe& recipe)
+  explicit StepFixture(const schema::Recipe& recipe)
       : optimizers_(optimizers_of(recipe)),
         model_(make_model(recipe)),
         layout_(model_.parameters, optimizers_, recipe.gradient_accumulation_steps > 1 || recipe.num_processes > 1),
@@ -65,7 +65,7 @@ void for_each_update(const Visit& visit) {
       for (const double clip : {0.0, 1.0}) {
         SCOPED_TRACE(fmt::format("optimizer {}, first {}, last {}, clip {}", static_cast<int>(type), shape.first,
                                  shape.last, clip));
-        schema::Recipe recipe = Steps::recipe();
+        schema::Recipe recipe = StepFixture::recipe();
         recipe.optimizer.type = type;
         recipe.optimizer.hyper.momentum = type == OptimizerType::kSgd ? 0.9 : 0;
         if (clip > 0) recipe.train.clip_grad_norm = clip;

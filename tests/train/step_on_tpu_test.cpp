@@ -14,7 +14,7 @@ using backends::tpu::HbmPlan;
 using backends::tpu::testing::OnTpu;
 
 // What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
-std::vector<std::vector<backends::TensorType>> tensors_of(const Steps& steps) {
+std::vector<std::vector<backends::TensorType>> tensors_of(const StepFixture& steps) {
   std::vector<std::vector<backends::TensorType>> types;
   for (const auto& tensors : tensors_by_array(steps.builder.layout(), steps.builder.model().parameters)) {
     types.emplace_back();
@@ -28,7 +28,7 @@ std::vector<std::vector<backends::TensorType>> tensors_of(const Steps& steps) {
 constexpr int64_t kVector = 128 * 4;
 constexpr int64_t kFlat = 10 * kVector, kSum = 2 * kVector, kBatch = (4 + 2 + 2 + 2 + 2 + 1) * kVector;
 
-int64_t arguments_of(const Steps& steps, const backends::Program& step) {
+int64_t arguments_of(const StepFixture& steps, const backends::Program& step) {
   int64_t bytes = kBatch;
   for (const DeviceArray& array : steps.builder.layout().arrays()) bytes += array.role == Role::kSum ? kSum : kFlat;
   for (const backends::Input& input : step.inputs()) bytes += input.kind == backends::InputKind::kScalar ? kVector : 0;
@@ -36,7 +36,7 @@ int64_t arguments_of(const Steps& steps, const backends::Program& step) {
 }
 
 void expect_in_place(const schema::Recipe& recipe, const StepShape& shape) {
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   const backends::Program step = steps.builder.complete(steps.builder.record(shape.batch, true), shape).program;
   const OnTpu graph(step, tensors_of(steps));
   const HbmPlan plan = backends::tpu::plan_hbm(graph.device(), {});

@@ -21,7 +21,7 @@ using backends::testing::Inputs;
 using backends::testing::Results;
 using backends::tpu::StateTensors;
 
-StateTensors state_tensors_of(const Steps& steps) {
+StateTensors state_tensors_of(const StepFixture& steps) {
   return tensors_by_array(steps.builder.layout(), steps.builder.model().parameters);
 }
 
@@ -109,7 +109,7 @@ void expect_same(const Named& now, const Named& want, bool clips) {
 }
 
 void expect_same_step(const schema::Recipe& recipe, const StepShape& shape) {
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   const StateTensors tensors = state_tensors_of(steps);
   const auto step =
       std::make_shared<const Program>(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program);
@@ -127,8 +127,8 @@ TEST(TensorGraphOfAStep, ComputesWhatFlatArraysDo) {
 
 // As torch_xla's own dump of such a step names its tensors by shape: weights and biases as PyTorch has them.
 TEST(TensorGraphOfAStep, HasTheTensorsOfTheModel) {
-  const schema::Recipe recipe = Steps::recipe();
-  const Steps steps(recipe);
+  const schema::Recipe recipe = StepFixture::recipe();
+  const StepFixture steps(recipe);
   const auto step = std::make_shared<const Program>(steps.builder.complete(steps.builder.record(8, true), {8}).program);
   const Program graph = backends::tpu::tensor_graph({step, {}, {}, {}}, state_tensors_of(steps));
   std::map<std::string, std::string> types;

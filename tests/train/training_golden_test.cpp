@@ -41,7 +41,7 @@ class SteppedTraining {
     session_.trainer.learn(window);
     scale_ = session_.trainer.loss_scale();
     applied_ = window.applied;
-    return {session_.trainer.take_logged_loss(), window.grad_norm, window.lr};
+    return {session_.trainer.means().take_loss(), window.grad_norm, window.lr};
   }
 
   std::vector<float> parameter(const std::string& name) {

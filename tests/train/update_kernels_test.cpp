@@ -66,7 +66,7 @@ void expect_compiled(const backends::Program& program, int64_t elements, const s
 
 // Of a training step, those of the flat buffer of all parameters.
 void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const std::string& what) {
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   expect_compiled(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program, steps.parameters(),
                   what);
 }
@@ -74,7 +74,7 @@ void expect_compiled(const schema::Recipe& recipe, const StepShape& shape, const
 // Of the end of a window of replicas, those of a share.
 void expect_shares_compiled(schema::Recipe recipe, int replicas, const std::string& what) {
   recipe.num_processes = replicas;
-  const Steps steps(recipe);
+  const StepFixture steps(recipe);
   int64_t updated = 0;
   for (int rank = 0; rank < replicas; ++rank) {
     const Shares shares = steps.shares(rank, replicas);
@@ -88,7 +88,7 @@ void expect_shares_compiled(schema::Recipe recipe, int replicas, const std::stri
 TEST(UpdateKernels, EveryUpdateIsCompiled) {
   for (const Variant& variant : variants())
     for (const char* clip : {"no clipping", "clip_grad_norm", "clip_grad_value"}) {
-      schema::Recipe recipe = Steps::recipe();
+      schema::Recipe recipe = StepFixture::recipe();
       recipe.optimizer = {variant.type, variant.hyper, {}};
       if (clip == std::string("clip_grad_norm")) recipe.train.clip_grad_norm = 1.0;
       if (clip == std::string("clip_grad_value")) recipe.train.clip_grad_value = 0.5;

@@ -51,10 +51,12 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   int64_t limit = memory;  // a device's own memory may be less
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
-    trial.trainer().set_most_at_once(samples);
+    trial.trainer().parts.most_at_once = samples;
     try {
       int64_t steps = trial.trainer().temporary_bytes_of_window(plan);
-      if (in_evaluation > 0) steps = std::max(steps, trial.trainer().temporary_bytes_of_evaluation(in_evaluation));
+      if (in_evaluation > 0)
+        steps =
+            std::max(steps, trial.trainer().forward().temporary_bytes(trial.trainer().parts.at_once(in_evaluation)));
       attempts.push_back({samples, resident + steps, resident + steps <= memory});
     } catch (const backends::OutOfMemory& error) {
       if (samples == 1) throw;

@@ -77,7 +77,7 @@ void CustomLoop::begin_segment() {
                                       .reached = reached_,
                                       .losses = window_.losses,
                                       .voided = !window_.seen.finite,
-                                      .accumulation = trainer_.accumulation(),
+                                      .accumulation = trainer_.parts.accumulation,
                                       .rank = ranks_ != nullptr ? std::optional(ranks_->rank()) : std::nullopt,
                                       .shares = shares_});
   reads_ = 0;
@@ -334,7 +334,7 @@ void CustomLoop::decide(std::initializer_list<uint64_t> words) {
 // ---- gradients and updates -----------------------------------------------------------------------------------------
 
 bool CustomLoop::sync_gradients() const {
-  return train_.batch == nullptr || trainer_.ends_window(*train_.batch, window_.seen.batches);
+  return train_.batch == nullptr || trainer_.parts.ends(*train_.batch, window_.seen.batches);
 }
 
 // The mean over a window is Σ over its batches, of all replicas that add up their gradients, of the sum over samples,
@@ -382,7 +382,7 @@ void CustomLoop::step(int32_t optimizer) {
   const WindowRates rates = session_.rates();
   decide({kStep, static_cast<uint64_t>(optimizer), rates.digest()});
   segment().reduce();
-  trainer_.note_unused(segment().unused(optimizer));
+  trainer_.steps().note_unused(segment().unused(optimizer));
   int64_t& updates = counters.updates[optimizers()[static_cast<size_t>(optimizer)]];
   segment().step(
       optimizer, [this](int64_t ahead) { return session_.rates(ahead); }, updates + 1);

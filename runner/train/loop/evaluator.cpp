@@ -67,11 +67,11 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
     const data::Batch& batch = loader.next();
     trainer_.marks().begin_batch(/*training=*/false);
     if (!batch.weighs()) {
-      trainer_.record(batch, /*training=*/false);
+      trainer_.steps().record(batch, /*training=*/false);
       continue;
     }
-    for (int64_t first = 0; first < batch.size; first += trainer_.at_once(batch.size)) {
-      const data::Batch part = batch.part(first, trainer_.at_once(batch.size - first));
+    for (int64_t first = 0; first < batch.size; first += trainer_.parts.at_once(batch.size)) {
+      const data::Batch part = batch.part(first, trainer_.parts.at_once(batch.size - first));
       outputs_.resize(static_cast<size_t>(part.size) * outputs);
       each(part);
     }
@@ -79,7 +79,7 @@ void Evaluator::each_batch(const Each& each, const std::function<bool()>& interr
   trainer_.marks().end_batches(/*training=*/false);
 }
 
-// Appends what trainer_.evaluate() has left of a batch.
+// Appends what Forward::evaluate() has left of a batch.
 void Evaluator::gather(const data::Batch& batch, EvaluatedSet& set) const {
   const auto width = static_cast<size_t>(set.outputs);
   const auto append_row = [&](std::vector<float>& rows, const std::vector<float>& from, size_t row) {
@@ -148,7 +148,7 @@ std::map<std::string, double> Evaluator::run(const std::function<bool()>& interr
   MetricSums of_hook;
   bool first = true;
   const auto evaluate = [&](const data::Batch& batch) {
-    trainer_.evaluate(batch, std::exchange(first, false), evaluated_);
+    trainer_.forward().evaluate(batch, std::exchange(first, false), evaluated_);
     try {
       score(batch, metrics);
     } catch (const Error& error) {
@@ -193,7 +193,7 @@ std::optional<std::string> Evaluator::warning() const {
 std::vector<float> Evaluator::predict() {
   std::vector<float> all;
   each_batch([&](const data::Batch& batch) {
-    trainer_.predict(batch, outputs_);
+    trainer_.forward().predict(batch, outputs_);
     all.insert(all.end(), outputs_.begin(), outputs_.end());
   });
   return all;

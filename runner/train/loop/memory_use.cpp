@@ -23,7 +23,8 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   estimate.peak.saving = use.total() + copies_for_state(use, use.parameters + use.optimizer + use.other);
   if (data.eval) {
     const int64_t batch = evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch();
-    estimate.peak.evaluation = use.resident() + std::max(use.activations, trainer.temporary_bytes_of_evaluation(batch));
+    estimate.peak.evaluation =
+        use.resident() + std::max(use.activations, trainer.forward().temporary_bytes(trainer.parts.at_once(batch)));
   }
   estimate.all_processes = use.total_of(recipe.num_processes);
   return estimate;

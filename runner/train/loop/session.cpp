@@ -79,7 +79,7 @@ void Session::set_accumulation(int64_t batches) {
   data::PlanSpec spec = plan.spec();
   spec.accumulation = batches;
   plan = data::DataPlan(spec);
-  trainer.set_accumulation(batches);
+  trainer.parts.accumulation = batches;
 }
 
 void Session::count_steps_from(const data::Position& position, int64_t before) {

@@ -49,7 +49,7 @@ struct Session {
   void set_extra_steps(int64_t extra);
 
   // Batches of a window, from the next one on.
-  int64_t accumulation() const { return trainer.accumulation(); }
+  int64_t accumulation() const { return trainer.parts.accumulation; }
   void set_accumulation(int64_t batches);
   // What is left of a run of so many epochs is counted anew, in windows as they are now: from the batch at `position`
   // on, `before` of whose window's batches are before it.

@@ -45,7 +45,7 @@ void WindowLog::take(const TrainingWindow& window, const Reached& before, const 
 void WindowLog::log() {
   Recorder& points = record_.points();
   session_.trainer.learn(window_);
-  const double loss = session_.trainer.take_logged_loss();
+  const double loss = session_.trainer.means().take_loss();
   points.add("train/loss", step(), loss);
   if (std::isnan(loss) && record_.result.skipped_steps == 0 && !std::exchange(warned_of_no_weight_, true))
     record_.warn(fmt::format("train/loss of step {} is NaN: {}", step(),
@@ -65,7 +65,7 @@ void WindowLog::log() {
   const auto now = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(now - logged_at_).count();
   points.add("train/samples_per_s", step(), static_cast<double>(samples_ - logged_samples_) / seconds);
-  for (const auto& [name, sum] : session_.trainer.take_metrics())
+  for (const auto& [name, sum] : session_.trainer.means().take_metrics())
     points.add("train/" + name, step(), sum.sum / sum.weight);
   logged_at_ = now;
   logged_samples_ = samples_;

@@ -47,7 +47,7 @@ struct RunState {
   // In terms that do not depend on the size of batches: positions of the epoch's order that are used, of how many
   // samples a global batch was (0: an older state, which does not say), Session::extra_steps().
   int64_t used = 0, global_batch = 0, extra_steps = 0;
-  int64_t most_at_once = 0;  // Trainer::most_at_once()
+  int64_t most_at_once = 0;  // WindowParts::most_at_once
   Counters counters;
   optim::PlateauState plateau;
   Patience patience;

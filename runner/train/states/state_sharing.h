@@ -17,7 +17,7 @@ struct Beginning {
   std::map<std::string, MetricRange> metrics;  // recorded before
   // Restored, as it was loaded; none: the run begins at nothing.
   std::optional<RunState> state;
-  int64_t most_at_once = 0;  // Trainer::most_at_once()
+  int64_t most_at_once = 0;  // WindowParts::most_at_once
   bool resumed = false;      // not forked: the state is of this run
 };
 

@@ -42,7 +42,7 @@ void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_ba
   for (const WindowStep& kind : steps_of_windows(plan))
     look_at([&] { training_step(kind.shape, nullptr, kind.closes_window); });
   if (evaluation_batch > 0 && !builder_.varies(false))
-    look_at([&] { temporary_bytes_of_evaluation(evaluation_batch); });
+    look_at([&] { forward_.temporary_bytes(parts.at_once(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
@@ -59,10 +59,10 @@ MemoryUse Trainer::memory() const {
 
 // Whether a step is the first, or the last, is what makes it another.
 std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan& plan) const {
-  const int64_t batch = at_once(plan.max_batch()), parts = backends::ceil_div(plan.max_batch(), batch);
+  const int64_t batch = parts.at_once(plan.max_batch()), of_batch = backends::ceil_div(plan.max_batch(), batch);
   std::vector<WindowStep> kinds;
   for (const int64_t window : {int64_t{0}, std::max<int64_t>(plan.optimizer_steps(1), 1) - 1}) {
-    const int64_t steps = plan.window(window).steps * parts;
+    const int64_t steps = plan.window(window).steps * of_batch;
     for (const int64_t step : {int64_t{0}, steps / 2, steps - 1}) {
       const bool last = step == steps - 1;
       const WindowStep kind{shape_of(batch, step == 0, last && steps_alone()), last && !steps_alone()};
@@ -82,12 +82,6 @@ int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
   }
   if (arrays_.reducer() != nullptr) most += arrays_.reducer()->temporary_bytes(message(plan.max_batch()));
   return static_cast<int64_t>(most);
-}
-
-int64_t Trainer::temporary_bytes_of_evaluation(int64_t batch) {
-  const StepKind kind{
-      .training = false, .labelled = true, .shape = {.batch = at_once(batch)}, .padded = at_once(batch)};
-  return static_cast<int64_t>(step_of(kind, nullptr)->executable->arena_bytes());
 }
 
 }  // namespace runner::train

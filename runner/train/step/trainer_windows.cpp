@@ -1,11 +1,6 @@
 // The windows of a Trainer: batches up to where all replicas have the sums of all, and what is not finite in them.
-#include <algorithm>
 #include <array>
-#include <string>
 
-#include <fmt/format.h>
-
-#include "backends/graph/ops.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/step/digest.h"
@@ -14,10 +9,6 @@
 #include "runner/train/step/trainer.h"
 
 namespace runner::train {
-bool Trainer::ends_window(const data::Batch& batch, int64_t before) const {
-  return (batch.last_of_epoch && recipe_.sync_with_dataloader) || before + 1 == accumulation_;
-}
-
 // One replica has the sums of all at any time.
 bool Trainer::sums_behind(const TrainingWindow& window) const {
   if (is_local()) return window.done;
@@ -31,31 +22,24 @@ SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, 
     const data::Batch& batch = loader.next();
     ++counters.batches;
     marks_.begin_batch(/*training=*/true);
-    window.done = ends_window(batch, window.batches);
+    window.done = parts.ends(batch, window.batches);
     take_in(batch, window);
     message_ = sends_messages() ? arrays_.begin_batch(batch.largest) : nullptr;
     if (window.done && clock_) {
-      wait_for_batch();
+      steps_.wait_for_batch();
       clock_->begin_window(rates);
     }
     if (is_local() || batch.weighs()) {
-      for (int64_t first = 0; first < batch.size; first += at_once(batch.size)) {
-        const data::Batch part = batch.part(first, at_once(batch.size - first));
+      for (int64_t first = 0; first < batch.size; first += parts.at_once(batch.size)) {
+        const data::Batch part = batch.part(first, parts.at_once(batch.size - first));
         step = run_part(part, window.done && first + part.size == batch.size);
       }
     } else {
-      record(batch, /*training=*/true);
+      steps_.record(batch, /*training=*/true);
     }
     if (batch.last_of_epoch) marks_.end_batches(/*training=*/true);
   } while (!sums_behind(window));
   return step;
-}
-
-void Trainer::record(const data::Batch& batch, bool training) {
-  if (batch.size == 0 || !builder_.varies(training) || replays(training)) return;
-  arguments_.set_any_rates();
-  begin_recording();
-  builder_.record_into(*recorded_, batch.size, training, reader(&batch, training));
 }
 
 SharedStep Trainer::run_part(const data::Batch& part, bool last) {
@@ -63,15 +47,15 @@ SharedStep Trainer::run_part(const data::Batch& part, bool last) {
   SharedStep step =
       training_step(shape_of(part.size, !arrays_.holds_any_gradients(), completes), &part, last && !completes);
   using Traced = StepArguments::Traced;
-  backends::Arguments arguments =
-      this->arguments(part, recording_of_step(true), last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
+  backends::Arguments arguments = steps_.arguments(part, steps_.recording(/*training=*/true),
+                                                   last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
-  const BatchPlace batch = place_of(part, /*training=*/true);
+  const BatchPlace batch = steps_.place_of(part, /*training=*/true);
   const backends::Ticket ticket = in_batch(batch, [&] {
     return executor_.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });
-  pending_.set_under_way({ticket, step, recording_of_step(true), completes, batch});
+  pending_.set_under_way({ticket, step, steps_.recording(/*training=*/true), completes, batch});
   arrays_.hold(steps_alone() ? Held::kSum : Held::kShare);
   return step;
 }
@@ -81,10 +65,10 @@ SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates
   if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
   const Meeting meeting = window.done ? end_of_window(message_) : Meeting{.message = message_};
   if (meeting.are_summed) reduce_in_buckets();
-  settle();
+  pending_.settle();
   pending_.throw_failure();
   if (builder_.varies(true))
-    add_to(metrics_.window, merged(std::exchange(metrics_.batches, {}), *ranks_, executor_.site("metrics")));
+    add_to(metrics.window, merged(std::exchange(metrics.batches, {}), *ranks_, executor_.site("metrics")));
   const SharedStep& step = meeting_step(meeting);
   backends::Arguments end = arguments_.of_window_end();
   if (meeting.are_summed) {
@@ -132,7 +116,7 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
 }
 
 void Trainer::advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
-  arguments_.set_rates(rates, accumulation_);
+  arguments_.set_rates(rates, parts.accumulation);
   if (window.batches == 0) arrays_.hold(Held::kNothing);
   pending_.begin();
   const SharedStep step =
@@ -153,7 +137,7 @@ TrainingWindow Trainer::run_window(data::Loader& loader, const WindowRates& rate
 
 void Trainer::end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window) {
   arrays_.hold(Held::kNothing);
-  window.decisions = mixed(rates.digest(), recorded_->form);
+  window.decisions = mixed(rates.digest(), steps_.form());
   window.lr = optimizers_.lr * rates.factor;
   window.finite = true;
   window.applied = !clock_;
@@ -161,7 +145,7 @@ void Trainer::end_window(const SharedStep& step, const WindowRates& rates, Train
 }
 
 void Trainer::learn_end(TrainingWindow& newest) {
-  settle();
+  pending_.settle();
   pending_.throw_failure();
   if (!pending_.has_ended()) return;
   pending_.learn_end(newest);
@@ -170,7 +154,7 @@ void Trainer::learn_end(TrainingWindow& newest) {
 }
 
 void Trainer::learn() {
-  settle();
+  pending_.settle();
   pending_.throw_failure();
   if (pending() == 0) return;
   pending_.read_outcome();
@@ -184,44 +168,6 @@ void Trainer::learn(TrainingWindow& newest) {
 
 void Trainer::count(const TrainingWindow& window) {
   train::count(window, recipe_.train.on_nan, counters);
-}
-
-NotFinite Trainer::explain_not_finite(data::Loader& loader, int64_t before, const HookMark& mark) {
-  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
-  if (hooks_ != nullptr) go_back_to(mark, *hooks_);
-  const std::string otherwise =
-      fmt::format("the forward pass is finite, a gradient is not{}",
-                  travels_in_fp16(recipe_) ? ", at the latest as fp16 on its way between the replicas "
-                                             "(comm.hook: bf16 has float32's range)"
-                                           : "");
-  NotFinite found = first_found(find_not_finite(loader, before), otherwise, is_local() ? nullptr : ranks_,
-                                executor_.site("what is not finite"));
-  if (hooks_ != nullptr) hooks_->restore(kept);
-  return found;
-}
-
-std::optional<NotFinite> Trainer::find_not_finite(data::Loader& loader, int64_t before) {
-  for (;; ++before) {
-    const data::Batch& batch = loader.next();
-    const bool last = ends_window(batch, before);
-    std::optional<NotFinite> found;
-    for (int64_t first = 0; first < batch.size && !found; first += at_once(batch.size))
-      found = find_not_finite(batch.part(first, at_once(batch.size - first)));
-    if (found || last) return found;
-  }
-}
-
-std::optional<NotFinite> Trainer::find_not_finite(const data::Batch& batch) {
-  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, reader(&batch, /*training=*/true));
-  backends::Program program = recorded.program;
-  const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
-  backends::ops::sum(backends::ops::mul(losses, counted));
-  const auto batch_input = [&](BatchInput input) {
-    return program.inputs()[layout_.arrays().size() + static_cast<size_t>(input)].value;
-  };
-  const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
-                         program.size(), recorded.weights};
-  return first_not_finite(device_, pass, model_.parameters, arguments(batch, &recorded), executor_.memory());
 }
 
 }  // namespace runner::train

@@ -2,6 +2,7 @@
 // all windows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -72,6 +73,20 @@ struct TrainingWindow {
   bool ends_epoch = false;  // one of its batches was the last of an epoch
   uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
   uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
+};
+
+// What a window is made of: batches, and those of parts that are computed at once.
+struct WindowParts {
+  bool end_with_epochs = true;
+  int64_t accumulation = 1;  // batches of a window, from the next one on
+  int64_t most_at_once = 0;  // samples of a part; 0: any number
+
+  // Of a batch of so many samples, the first part.
+  int64_t at_once(int64_t batch) const { return most_at_once > 0 ? std::min(batch, most_at_once) : batch; }
+  // Whether a batch is the last of its window, `before` of which are before it.
+  bool ends(const data::Batch& batch, int64_t before) const {
+    return (batch.last_of_epoch && end_with_epochs) || before + 1 == accumulation;
+  }
 };
 
 // Adds a batch to what a window has seen.

@@ -1,0 +1,61 @@
+#include "runner/train/step/window_search.h"
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "backends/graph/ops.h"
+#include "runner/train/replicas/reduction.h"
+#include "runner/train/step/gradients.h"
+
+namespace runner::train {
+
+WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device,
+                           Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks)
+    : builder_(builder),
+      parts_(parts),
+      device_(device),
+      executor_(executor),
+      steps_(steps),
+      hooks_(hooks),
+      ranks_(ranks) {}
+
+NotFinite WindowSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
+  const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
+  if (hooks_ != nullptr) go_back_to(mark, *hooks_);
+  const std::string otherwise =
+      fmt::format("the forward pass is finite, a gradient is not{}",
+                  travels_in_fp16(builder_.recipe()) ? ", at the latest as fp16 on its way between the replicas "
+                                                       "(comm.hook: bf16 has float32's range)"
+                                                     : "");
+  NotFinite found = first_found(find(loader, before), otherwise, ranks_, executor_.site("what is not finite"));
+  if (hooks_ != nullptr) hooks_->restore(kept);
+  return found;
+}
+
+std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before) {
+  for (;; ++before) {
+    const data::Batch& batch = loader.next();
+    const bool last = parts_.ends(batch, before);
+    std::optional<NotFinite> found;
+    for (int64_t first = 0; first < batch.size && !found; first += parts_.at_once(batch.size))
+      found = find(batch.part(first, parts_.at_once(batch.size - first)));
+    if (found || last) return found;
+  }
+}
+
+std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
+  const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
+  backends::Program program = recorded.program;
+  const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
+  backends::ops::sum(backends::ops::mul(losses, counted));
+  const auto batch_input = [&](BatchInput input) {
+    return program.inputs()[builder_.layout().arrays().size() + static_cast<size_t>(input)].value;
+  };
+  const ForwardPass pass{program,        recorded.parameters, batch_input(kFeatures), batch_input(kLabels),
+                         program.size(), recorded.weights};
+  return first_not_finite(device_, pass, builder_.model().parameters, steps_.arguments(batch, &recorded),
+                          executor_.memory());
+}
+
+}  // namespace runner::train
