@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "backends/collectives/exchange.h"
 #include "backends/graph/traced_scalar.h"
@@ -48,11 +49,18 @@ class Event {
   virtual ~Event() = default;
 };
 
-// When an event is recorded: when these bytes of a state have their new contents; no state: when all is done.
-struct Signal {
-  Event* event;
+struct StateBytes {
   int32_t state = -1;
   size_t begin = 0, end = 0;
+};
+// When an event is recorded: when these bytes of a state have their new contents; no state: when all is done.  Signals
+// of one event stand next to each other.
+struct Signal {
+  Event* event;
+  StateBytes bytes = {};
+  // What a replica that shares nothing would then hand to the others, to be added up: of the graph that
+  // Device::compile_graph() was told of.
+  StateBytes reduced = {};
 };
 struct EventCount {
   Event* event;
@@ -92,6 +100,12 @@ struct Arguments {
 // The name of the one output of a Program that computes what the user's code reads.
 inline constexpr std::string_view kReadOutput = "item";
 
+// An array by its name and size.
+struct ArrayBytes {
+  std::string_view name;
+  int64_t bytes;
+};
+
 // What the user's code does between Programs.
 enum class HostEvent : uint8_t {
   kStepMark,
@@ -111,12 +125,23 @@ class Device {
   virtual std::shared_ptr<Buffer> allocate(size_t bytes) = 0;
   // A buffer over memory of the host that others may use, too: who writes when is the caller's affair.
   virtual std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) = 0;
+  // The same two for an array that a replica would have of its own if it shared nothing with others: what a device that
+  // accounts for its memory counts, by this name.  Throw OutOfMemory where it has not so much.
+  virtual std::shared_ptr<Buffer> allocate_array(size_t bytes, std::string_view name) {
+    static_cast<void>(name);
+    return allocate(bytes);
+  }
+  virtual std::shared_ptr<Buffer> wrap_array(std::shared_ptr<std::byte> memory, size_t bytes, std::string_view name) {
+    static_cast<void>(name);
+    return wrap(std::move(memory), bytes);
+  }
   // Copies from the host; `source` may be reused on return.
   virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
   // Copies to the host.
   virtual void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) = 0;
 
-  // Throws Error(kRun) where the device lacks an op for some types.
+  // Throws Error(kRun) where the device lacks an op for some types, and OutOfMemory where it accounts for its memory
+  // and has not enough for the Program alone.
   virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
   // The same of a step of the user's, for a device that keeps account of graphs: `graph` is what the user's code would
   // have it compile, where the engine divides the work in another way.
@@ -125,6 +150,17 @@ class Device {
     return compile(program);
   }
   virtual bool keeps_graphs() const { return false; }
+  // Whether it accounts for its memory, and says itself where it is short, as if its replica shared nothing with
+  // others: then compile_graph() is to be told what such a replica would compute.
+  virtual bool accounts_alone() const { return false; }
+  // Of such a device: what it takes at most where it has these arrays, and runs these Executables of its own one after
+  // the other, again and again.  Throws OutOfMemory where it has not so much.
+  virtual int64_t memory_for(std::span<const ArrayBytes> arrays,
+                             std::span<const std::shared_ptr<Executable>> steps) const {
+    static_cast<void>(arrays);
+    static_cast<void>(steps);
+    return 0;
+  }
   // Whether products read their operands of f32 rounded to bf16; steps may bring states that are rounded already
   // (Input::rounded_of).
   virtual bool rounds_operands() const { return false; }

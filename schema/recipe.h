@@ -257,6 +257,7 @@ struct CommSpec {
   Unused unused = Unused::kZero;
 };
 
+enum class GpuModel { kA100With40g, kA100With80g, kH100, kH200, kL4, kT4, kV100, kRtx3090, kRtx4090 };
 enum class TpuGeneration { kV2, kV3, kV4, kV5e, kV5p, kV6e };
 enum class MatmulPrecision { kDefault, kHigh, kHighest };
 enum class Rounding { kPerOp, kFused };
@@ -264,7 +265,10 @@ enum class StartMethod { kFork, kSpawn };
 
 // The emulated GPUs.
 struct GpuSpec {
+  GpuModel model = GpuModel::kA100With40g;
+  std::optional<int64_t> memory;                // bytes of each device; none: the model's
   bool launch_blocking = false;                 // the host waits for each kernel
+  bool allow_tf32 = false;                      // products of float32 read operands in tf32
   int64_t bucket_cap = int64_t{25} * 1024 * 1024;  // bytes of gradients that are reduced together
 };
 

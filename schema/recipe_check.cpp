@@ -37,6 +37,7 @@ class Checker {
     check_local_sgd();
     check_transfer_threads();
     check_board();
+    check_gpu_memory();
     check_loader_queue();
     check_matmul_precision();
   }
@@ -322,6 +323,15 @@ class Checker {
           fmt::format("num_processes is {}{}, but a board of TPU {} has {} devices", *processes,
                       written ? "" : " unless written", *generation, devices),
           fmt::format("take {} or fewer, or another tpu.generation", devices));
+  }
+
+  void check_gpu_memory() {
+    constexpr int64_t kSegment = 2 << 20;  // of PyTorch's allocator
+    const std::optional<int64_t> memory = settings_.integer("gpu.memory");
+    if (!memory || *memory >= kSegment) return;
+    fault(ErrorId::kOutOfRange, "gpu.memory",
+          fmt::format("gpu.memory must be {} or more, the least that a GPU's allocator takes at once, got {}",
+                      size_text(kSegment), size_text(*memory)));
   }
 
   bool changes_default(std::string_view path) const {

@@ -10,7 +10,8 @@
 //
 // How the device serves train.auto_batch_size and limits of memory: memory_limit() is that of its DeviceMemory;
 // compile() calls forecast_memory() for the trace of the Plan, which throws OutOfMemory where states, batch and step
-// alone are too much, and arena_bytes() of the Executable is its `temporary`: what the trainer adds up with its arrays.
+// alone are too much, and arena_bytes() of the Executable is its `temporary`; memory_for() runs all steps of a training
+// beside all of its arrays, in an allocator of their own.
 // Thread safety: one thread at a time, the host's.
 #pragma once
 
@@ -64,6 +65,7 @@ class DeviceMemory {
   // device: "gpu 0".  Throws as CachingAllocator.
   DeviceMemory(std::string device, int64_t limit) : device_(std::move(device)), allocator_(limit) {}
 
+  const std::string& device() const { return device_; }
   const CachingAllocator& allocator() const { return allocator_; }
   CachingAllocator& allocator() { return allocator_; }
   OwnerTable& owners() { return owners_; }

@@ -8,8 +8,11 @@
 
 #include "backends/cpu/host_buffer.h"
 #include "backends/gpu/copies.h"
+#include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
+#include "backends/gpu/last_write.h"
 #include "backends/gpu/streams.h"
+#include "backends/gpu/tf32.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/worker_pool.h"
 #include "schema/error.h"
@@ -28,6 +31,20 @@ struct InFlight {
     executable.reset();
     states.clear();
   }
+};
+
+// An array that the account counts as long as it lives.
+class CountedBuffer final : public HostBuffer {
+ public:
+  CountedBuffer(std::shared_ptr<std::byte> memory, size_t bytes, std::shared_ptr<DeviceMemory> account, BlockId block)
+      : HostBuffer(std::move(memory), bytes), account_(std::move(account)), block_(block) {}
+  ~CountedBuffer() override { account_->free(block_); }
+  CountedBuffer(const CountedBuffer&) = delete;
+  CountedBuffer& operator=(const CountedBuffer&) = delete;
+
+ private:
+  const std::shared_ptr<DeviceMemory> account_;
+  const BlockId block_;
 };
 
 // A stream that takes submissions.  The temporary memory of all executables is one arena, since it does one after the
@@ -49,41 +66,79 @@ class EmulatedGpu : public GpuDevice {
   explicit EmulatedGpu(const GpuOptions& options)
       : options_(options),
         name_(fmt::format("gpu {}", options.index)),
+        memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes))),
+        clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
         pool_(options.threads),
         streams_(
             {.name = name_, .own_thread = options.own_thread, .spins = options.spins, .patience = options.patience}) {}
 
   std::string_view name() const override { return name_; }
   uint64_t launches() const override { return streams_.launches(); }
+  const GpuModelRow& model() const override { return row_of(options_.model); }
+  const DeviceMemory& memory() const override { return *memory_; }
+  PredictedTime take_predicted_time() override { return clock_.take(); }
   bool runs_beside_host() const override { return options_.own_thread; }
 
-  std::shared_ptr<Buffer> allocate(size_t bytes) override { return wrap(zeroed_memory(bytes), bytes); }
+  std::shared_ptr<Buffer> allocate(size_t bytes) override { return allocate_array(bytes, "an array"); }
   std::shared_ptr<Buffer> wrap(std::shared_ptr<std::byte> memory, size_t bytes) override {
     return std::make_shared<HostBuffer>(std::move(memory), bytes);
+  }
+  std::shared_ptr<Buffer> allocate_array(size_t bytes, std::string_view name) override {
+    return counted(bytes, name, [bytes] { return zeroed_memory(bytes); });
+  }
+  std::shared_ptr<Buffer> wrap_array(std::shared_ptr<std::byte> memory, size_t bytes, std::string_view name) override {
+    return counted(bytes, name, [&] { return std::move(memory); });
   }
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());
+    clock_.upload(static_cast<int64_t>(source.size()));
     upload_.set(source.data(), {static_cast<HostBuffer&>(buffer).data() + offset, source.size()});
     streams_.finish(*copied_in_, copy(StreamKind::kCopyIn, upload_, *copied_in_));
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     RUN_ASSERT(offset + target.size() <= buffer.bytes());
+    clock_.download(static_cast<int64_t>(target.size()));
     download_.set(static_cast<const HostBuffer&>(buffer).data() + offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
 
-  std::shared_ptr<Executable> compile(const Program& program) override {
-    return std::make_shared<GpuExecutable>(program);
+  std::shared_ptr<Executable> compile(const Program& program) override { return compile_graph(program, program); }
+  // That operands are rounded is no work of its own on a GPU.
+  std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
+    if (options_.allow_tf32 && model().product_flops.tf32 > 0)
+      return std::make_shared<GpuExecutable>(with_tf32_products(program), graph, *memory_, machine());
+    return std::make_shared<GpuExecutable>(program, graph, *memory_, machine());
   }
+  bool accounts_alone() const override { return true; }
+  int64_t memory_for(std::span<const ArrayBytes> arrays,
+                     std::span<const std::shared_ptr<Executable>> steps) const override {
+    DeviceMemory memory(name_, memory_->allocator().limit());
+    for (const ArrayBytes& array : arrays)
+      if (array.bytes > 0) memory.allocate(array.bytes, kStepStreams.compute, memory.owners().intern(array.name));
+    std::vector<StepAccount> accounts;
+    for (const auto& step : steps)
+      accounts.emplace_back(static_cast<GpuExecutable&>(*step).account().memory().trace(), memory);
+    for (int round = 0; round < 2; ++round)
+      for (StepAccount& account : accounts) memory.run(account, kStepStreams);
+    return memory.allocator().statistics().all.reserved_bytes.peak;
+  }
+  std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
+    // Sums of gradients are made in place.
+    if (computes) {
+      memory_->run(ready.account().memory(), kStepStreams, arguments.lines);
+      clock_.compute(ready.account(), arguments.after, arguments.signals);
+    } else {
+      clock_.communicate(arguments.signals);
+    }
     Lane& lane = computes ? compute_ : communication_;
     streams_.finish(*lane.done, ready.newest);
-    reserve(lane, ready.arena_bytes());
+    reserve(lane, ready.plan().arena_bytes);
     InFlight& slot = lane.next();
     streams_.finish(*lane.done, slot.end);
     take(slot, ready, arguments);
@@ -98,7 +153,10 @@ class EmulatedGpu : public GpuDevice {
 
   bool has_streams() const override { return true; }
   std::shared_ptr<backends::Event> make_event() override { return std::make_shared<Event>(name_); }
-  void record(backends::Event& event) override { streams_.record(compute_.kind, static_cast<Event&>(event)); }
+  void record(backends::Event& event) override {
+    clock_.record(static_cast<Event&>(event));
+    streams_.record(compute_.kind, static_cast<Event&>(event));
+  }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();
@@ -106,6 +164,7 @@ class EmulatedGpu : public GpuDevice {
     RUN_ASSERT(output.state < 0 && target.size() == plan.program.type(output.value).bytes());
     const Place& place = plan.outputs[static_cast<size_t>(index)];
     RUN_ASSERT(place.slot == 0);
+    clock_.download(static_cast<int64_t>(target.size()));
     download_.set(compute_.arena.data() + place.offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
@@ -124,6 +183,24 @@ class EmulatedGpu : public GpuDevice {
   }
 
  private:
+  GpuMachine machine() const {
+    return {.model = options_.model, .gpus = options_.gpus, .allow_tf32 = options_.allow_tf32};
+  }
+
+  // Counted before the host has given its memory.
+  template <class Take>
+  std::shared_ptr<Buffer> counted(size_t bytes, std::string_view name, const Take& take) {
+    if (bytes == 0) return wrap(take(), bytes);
+    const BlockId block =
+        memory_->allocate(static_cast<int64_t>(bytes), kStepStreams.compute, memory_->owners().intern(name));
+    try {
+      return std::make_shared<CountedBuffer>(take(), bytes, memory_, block);
+    } catch (...) {
+      memory_->free(block);
+      throw;
+    }
+  }
+
   void reserve(Lane& lane, size_t bytes) {
     if (bytes <= lane.arena.bytes()) return;
     streams_.finish(*lane.done, lane.done->recorded());
@@ -158,7 +235,7 @@ class EmulatedGpu : public GpuDevice {
       for (size_t i = 0; i < signals.size(); ++i)
         if (last_writes[i] == launch) streams_.record(lane.kind, static_cast<Event&>(*signals[i].event));
     };
-    record_behind(GpuExecutable::kBeforeAll);
+    record_behind(kBeforeAll);
     for (int32_t i = 0; i < ready.launches(); ++i) {
       streams_.launch(lane.kind, ready, i);
       if (options_.launch_blocking) streams_.synchronize();
@@ -181,6 +258,8 @@ class EmulatedGpu : public GpuDevice {
 
   const GpuOptions options_;
   const std::string name_;
+  const std::shared_ptr<DeviceMemory> memory_;  // arrays outlive the device
+  GpuClock clock_;
   WorkerPool pool_;
   Copy upload_{"upload"}, download_{"download"};
   Lane compute_{name_, StreamKind::kCompute, 2};

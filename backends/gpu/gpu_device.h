@@ -9,8 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "backends/backend.h"
+#include "backends/gpu/device_memory.h"
+#include "backends/gpu/gpu_model.h"
+#include "backends/gpu/timeline.h"
 
 namespace runner::backends::gpu {
 
@@ -21,6 +25,10 @@ struct GpuOptions {
   bool own_thread = true;
   bool spins = true;             // before it sleeps; false where devices are more than cores
   bool launch_blocking = false;  // the host waits for each launch
+  GpuModel model = GpuModel::kA100With40g;
+  std::optional<int64_t> memory = {};  // bytes; none: the model's
+  int gpus = 1;                        // of the box, that train together
+  bool allow_tf32 = false;             // products of f32 read operands in tf32, where the model has units for it
   std::chrono::milliseconds patience = std::chrono::minutes(10);
 };
 
@@ -28,6 +36,11 @@ class GpuDevice : public Device {
  public:
   // Kernels, copies and the like since it was made.
   virtual uint64_t launches() const = 0;
+  virtual const GpuModelRow& model() const = 0;
+  // Its account of memory.
+  virtual const DeviceMemory& memory() const = 0;
+  // What has come to pass on its predicted clock since the last call.
+  virtual PredictedTime take_predicted_time() = 0;
 };
 
 std::unique_ptr<GpuDevice> make_gpu_device(const GpuOptions& options);

@@ -2,10 +2,21 @@
 
 #include <fmt/format.h>
 
-namespace runner::backends::gpu {
+#include "backends/gpu/last_write.h"
 
-GpuExecutable::GpuExecutable(const Program& program)
-    : plan_(build_plan(program, {.fusion = Fusion::kFlat})), slots_(plan_.program) {}
+namespace runner::backends::gpu {
+namespace {
+
+constexpr PlanOptions kLaunches{.fusion = Fusion::kFlat};
+
+}  // namespace
+
+GpuExecutable::GpuExecutable(const Program& program, const Program& graph, DeviceMemory& memory,
+                             const GpuMachine& machine)
+    : plan_(build_plan(program, kLaunches)),
+      graph_(&program == &graph ? std::nullopt : std::make_optional(build_plan(graph, kLaunches))),
+      account_(graph_ ? *graph_ : plan_, memory, machine),
+      slots_(plan_.program) {}
 
 void GpuExecutable::bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool) {
   lines_ = arguments.lines;
@@ -33,25 +44,8 @@ void GpuExecutable::begin_span() {
 std::span<const int32_t> GpuExecutable::last_writes(std::span<const Signal> signals) {
   last_writes_.clear();
   for (const Signal& signal : signals)
-    last_writes_.push_back(signal.state < 0 ? launches() - 1 : last_write(signal.state, signal.begin, signal.end));
+    last_writes_.push_back(signal.bytes.state < 0 ? launches() - 1 : last_write(plan_, signal.bytes));
   return last_writes_;
-}
-
-int32_t GpuExecutable::last_write(int32_t state, size_t begin, size_t end) const {
-  int32_t slot = 0;
-  for (int32_t before = -1; before < state;)
-    before += plan_.program.inputs()[static_cast<size_t>(slot++)].kind == InputKind::kState;
-  const auto touches = [&](const Place& place, size_t bytes) {
-    return place.slot == slot && place.offset < end && begin < place.offset + bytes;
-  };
-  for (const StateCopy& copy : plan_.copies)
-    if (touches(copy.to, copy.bytes)) return launches() - 1;
-  for (auto step = static_cast<int32_t>(plan_.steps.size()) - 1; step >= 0; --step) {
-    const PlanStep& writer = plan_.steps[static_cast<size_t>(step)];
-    for (size_t r = 0; r < writer.results.size(); ++r)
-      if (touches(writer.results[r], plan_.program.type(writer.result_values[r]).bytes())) return step;
-  }
-  return kBeforeAll;
 }
 
 std::string GpuExecutable::describe(int32_t index) const {

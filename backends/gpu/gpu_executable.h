@@ -9,6 +9,8 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/argument_slots.h"
+#include "backends/gpu/accounted_step.h"
+#include "backends/gpu/device_memory.h"
 #include "backends/gpu/streams.h"
 #include "backends/plan/plan.h"
 #include "backends/runtime/spans.h"
@@ -17,12 +19,16 @@ namespace runner::backends::gpu {
 
 class GpuExecutable : public Executable, public Launchable, public std::enable_shared_from_this<GpuExecutable> {
  public:
-  explicit GpuExecutable(const Program& program);
+  // `graph`: what a replica that shares nothing would compute in its place, which is what is accounted for.  Throws
+  // OutOfMemory where the device, of that memory, has too little for it.
+  GpuExecutable(const Program& program, const Program& graph, DeviceMemory& memory, const GpuMachine& machine);
 
-  size_t arena_bytes() const override { return plan_.arena_bytes; }
+  // That of a GPU; the arena is the Plan's.
+  size_t arena_bytes() const override { return static_cast<size_t>(account_.memory_forecast().temporary()); }
   int64_t flops() const override { return plan_.flops; }
   int64_t bytes() const override { return plan_.bytes; }
   const Plan& plan() const { return plan_; }
+  AccountedStep& account() { return account_; }
 
   // What the launches work on from now on, with the batch where the device has it.  None must be under way.
   void bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool);
@@ -30,18 +36,17 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
   void launch(int32_t index) override;
   std::string describe(int32_t index) const override;
-  // Behind which launches events are to be recorded.  Valid until the next call.
-  static constexpr int32_t kBeforeAll = -1;
+  // Behind which launches events are to be recorded (last_write.h).  Valid until the next call.
   std::span<const int32_t> last_writes(std::span<const Signal> signals);
 
   Ticket newest = 0;  // of its submissions
 
  private:
   void begin_span();
-  // The launch that touches any of these bytes last; kBeforeAll: none does.
-  int32_t last_write(int32_t state, size_t begin, size_t end) const;
 
   const Plan plan_;
+  const std::optional<Plan> graph_;  // that is accounted for, where it is another
+  AccountedStep account_;
   ArgumentSlots slots_;
   std::optional<PlanRun> run_;
   const SourceLines* lines_ = nullptr;

@@ -9,19 +9,20 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr double kTera = 1e12, kGiga = 1e9;
 
-// memory_rate, product_flops: NVIDIA's datasheets and architecture papers: A100 (SXM4; GA100), H100 (SXM5; GH100), L4
-// and RTX 4090 (Ada), T4 (TU104).  Where they print tensor rates with sparsity, half of that stands here.  GeForce
-// cards multiply f16 at half their rate when they add in f32, as PyTorch has them do.  f64 is that of the tensor cores
-// where there are any for it. capacity_bytes: "GPU 0 has a total capacity of 39.49 GiB" in PyTorch's messages on such
-// cards; drivers differ by some hundred MiB. link_rate, host_rate: what NCCL counts on (topo.h, tuning.cc), not what
-// vendors print, which no transfer reaches: 20 GB/s for each of 12 NVLinks of A100 (at most 235), 20.6 for each of 18
-// of H100; 12 GB/s for 16 lanes of PCIe 3, twice that for each generation since.
+// memory_rate, product_flops: NVIDIA's datasheets and architecture papers: A100 (SXM4; GA100), H100 and H200 (SXM5;
+// GH100), L4 and RTX 4090 (Ada), T4 (TU104), V100 (SXM2; GV100), RTX 3090 (GA102).  Where they print tensor rates with
+// sparsity, half of that stands here.  GeForce cards multiply f16 at half their rate when they add in f32, as PyTorch
+// has them do.  f64 is that of the tensor cores where there are any for it. capacity_bytes: "GPU 0 has a total capacity
+// of 39.49 GiB" in PyTorch's messages on such cards; drivers differ by some hundred MiB. link_rate, host_rate: what
+// NCCL counts on (topo.h, tuning.cc), not what vendors print, which no transfer reaches: 20 GB/s for each of 6 NVLinks
+// of V100 and of 12 of A100 (at most 235), 20.6 for each of 18 of H100; 12 GB/s for 16 lanes of PCIe 3, twice that for
+// each generation since.
 constexpr FlopRates kGa100{
     .f64 = 19.5 * kTera, .f32 = 19.5 * kTera, .tf32 = 156 * kTera, .f16 = 312 * kTera, .bf16 = 312 * kTera};
 constexpr FlopRates kGh100{
     .f64 = 66.9 * kTera, .f32 = 66.9 * kTera, .tf32 = 494.7 * kTera, .f16 = 989.4 * kTera, .bf16 = 989.4 * kTera};
 constexpr double kPcie3 = 12 * kGiga, kPcie4 = 2 * kPcie3, kPcie5 = 2 * kPcie4;
-constexpr double kTwelveLinks = 235 * kGiga, kEighteenLinks = 370.8 * kGiga;
+constexpr double kSixLinks = 120 * kGiga, kTwelveLinks = 235 * kGiga, kEighteenLinks = 370.8 * kGiga;
 
 constexpr std::array<GpuModelRow, kGpuModelCount> kRows{{
     {.name = "a100-40g",
@@ -48,6 +49,14 @@ constexpr std::array<GpuModelRow, kGpuModelCount> kRows{{
      .link = GpuLink::kNvlink,
      .link_rate = kEighteenLinks,
      .host_rate = kPcie5},
+    {.name = "h200",
+     .memory_bytes = 141 * kGiB,
+     .capacity_bytes = 143156 * kMiB,
+     .memory_rate = 4800 * kGiga,
+     .product_flops = kGh100,
+     .link = GpuLink::kNvlink,
+     .link_rate = kEighteenLinks,
+     .host_rate = kPcie5},
     {.name = "l4",
      .memory_bytes = 24 * kGiB,
      .capacity_bytes = 22559 * kMiB,
@@ -65,6 +74,23 @@ constexpr std::array<GpuModelRow, kGpuModelCount> kRows{{
      .link = GpuLink::kPcie,
      .link_rate = kPcie3,
      .host_rate = kPcie3},
+    {.name = "v100",
+     .memory_bytes = 32 * kGiB,
+     .capacity_bytes = 32502 * kMiB,
+     .memory_rate = 900 * kGiga,
+     .product_flops = {.f64 = 7.8 * kTera, .f32 = 15.7 * kTera, .tf32 = 0, .f16 = 125 * kTera, .bf16 = 0},
+     .link = GpuLink::kNvlink,
+     .link_rate = kSixLinks,
+     .host_rate = kPcie3},
+    {.name = "rtx3090",
+     .memory_bytes = 24 * kGiB,
+     .capacity_bytes = 24259 * kMiB,
+     .memory_rate = 936 * kGiga,
+     .product_flops =
+         {.f64 = 0.556 * kTera, .f32 = 35.6 * kTera, .tf32 = 35.6 * kTera, .f16 = 71 * kTera, .bf16 = 71 * kTera},
+     .link = GpuLink::kPcie,
+     .link_rate = kPcie4,
+     .host_rate = kPcie4},
     {.name = "rtx4090",
      .memory_bytes = 24 * kGiB,
      .capacity_bytes = 24207 * kMiB,

@@ -12,8 +12,8 @@
 
 namespace runner::backends::gpu {
 
-enum class GpuModel : uint8_t { kA100With40g, kA100With80g, kH100, kL4, kT4, kRtx4090 };
-inline constexpr int kGpuModelCount = 6;
+enum class GpuModel : uint8_t { kA100With40g, kA100With80g, kH100, kH200, kL4, kT4, kV100, kRtx3090, kRtx4090 };
+inline constexpr int kGpuModelCount = 9;
 
 // How the GPUs of one box reach each other.
 enum class GpuLink : uint8_t { kNvlink, kPcie };

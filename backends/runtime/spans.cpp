@@ -51,6 +51,13 @@ int SpanRecorder::add_thread(std::string name) {
   return static_cast<int>(threads_.size()) - 1;
 }
 
+int SpanRecorder::add_predicted(std::string name) {
+  const int thread = add_thread(std::move(name));
+  const std::lock_guard lock(mutex_);
+  predicted_.push_back(thread);
+  return thread;
+}
+
 void SpanRecorder::add(Span span, uint64_t round) {
   const std::lock_guard lock(mutex_);
   if (!is_recording() || round != this->round()) return;
@@ -64,6 +71,11 @@ void SpanRecorder::add(Span span, uint64_t round) {
 std::vector<std::string> SpanRecorder::threads() const {
   const std::lock_guard lock(mutex_);
   return threads_;
+}
+
+std::vector<int> SpanRecorder::predicted() const {
+  const std::lock_guard lock(mutex_);
+  return predicted_;
 }
 
 int64_t SpanRecorder::left_out() const {

@@ -60,12 +60,15 @@ class SpanRecorder {
   // Counts the calls of begin(): a span is recorded where it ends in the one that it began in.
   uint64_t round() const { return round_.load(std::memory_order_relaxed); }
 
-  // Numbers a thread.
+  // Numbers a thread; or what takes its place where times are predicted, not what has come to pass.
   int add_thread(std::string name);
+  int add_predicted(std::string name);
   void add(Span span, uint64_t round);
 
   // Names, as they were added.
   std::vector<std::string> threads() const;
+  // Of these, the numbers of those that are predicted.
+  std::vector<int> predicted() const;
   // Spans since begin() that there was no room for.
   int64_t left_out() const;
 
@@ -76,6 +79,7 @@ class SpanRecorder {
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Span> spans_;
   std::vector<std::string> threads_;
+  std::vector<int> predicted_;
   int64_t left_out_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "runner/formats/chrome_trace.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "schema/error.h"
@@ -46,9 +48,16 @@ std::string span_event(const backends::Span& span, int process) {
 std::string trace_events(const ProcessSpans& process) {
   std::string text = name_event("process_name", process.process, 0, fmt::format("rank {}", process.process));
   const auto add = [&](const std::string& event) { (text += kTraceBetween) += event; };
-  for (size_t i = 0; i < process.threads.size(); ++i)
-    add(name_event("thread_name", process.process, static_cast<int>(i), process.threads[i]));
-  for (const backends::Span& span : process.spans) add(span_event(span, process.process));
+  const auto process_of = [&](int thread) {
+    const bool is_predicted = std::ranges::find(process.predicted, thread) != process.predicted.end();
+    return process.process + (is_predicted ? kPredictedProcess : 0);
+  };
+  if (!process.predicted.empty())
+    add(name_event("process_name", process_of(process.predicted[0]), 0,
+                   fmt::format("rank {}, predicted", process.process)));
+  for (int i = 0; i < static_cast<int>(process.threads.size()); ++i)
+    add(name_event("thread_name", process_of(i), i, process.threads[static_cast<size_t>(i)]));
+  for (const backends::Span& span : process.spans) add(span_event(span, process_of(span.thread)));
   if (process.left_out > 0)
     add(fmt::format(R"({{"name": "left_out", "ph": "M", "pid": {}, "tid": 0, "args": {{"spans": {}}}}})",
                     process.process, process.left_out));

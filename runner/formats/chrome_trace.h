@@ -21,7 +21,11 @@ struct ProcessSpans {
   std::vector<std::string> threads;       // names
   std::span<const backends::Span> spans;  // any order
   int64_t left_out = 0;                   // that there was no room for
+  std::vector<int> predicted = {};        // threads whose times are predicted: a process of their own
 };
+
+// Number of the process that has the predicted threads of rank 0; those of others follow.
+inline constexpr int kPredictedProcess = 1'000'000;
 
 // A complete event for each span, in microseconds of its clock, with "bytes", "flops" and "what" where they are known;
 // names of process and threads.

@@ -77,6 +77,7 @@ json::Object run_json(const train::RunResult& result) {
           {"repeated_samples", result.repeated_samples},
           {"input", input_json(result.input)},
           {"graphs", graphs_json(result.graphs)},
+          {"gpu", result.gpu ? train::gpu_json(*result.gpu) : json::Value()},
           {"seconds", result.seconds},
           {"first_step_seconds", result.first_step_seconds ? json::Value(*result.first_step_seconds) : json::Value()},
           {"metrics", std::move(metrics)},
@@ -317,7 +318,9 @@ std::string events_lines(const store::RunDetails& details) {
   return text;
 }
 
-std::string show_document(const store::RunDetails& details, const std::string& tpu_metrics) {
+std::string show_document(const store::RunDetails& details, const std::string& device_metrics) {
+  const json::Value gpu = train::gpu_of_document(device_metrics);
+  const bool of_tpu = !device_metrics.empty() && gpu == json::Value();
   json::Object document = run_row_json(details.run);
   const json::Object more{{"host", details.run.host},
                           {"pid", details.run.pid},
@@ -336,7 +339,8 @@ std::string show_document(const store::RunDetails& details, const std::string& t
                           {"artifacts", json::list_of(details.artifacts, artifact_json)},
                           {"events", json::list_of(details.events, event_json)},
                           {"notes", json::list_of(details.notes, note_json)},
-                          {"tpu", tpu_metrics.empty() ? json::Value() : json::parse(tpu_metrics)},
+                          {"tpu", of_tpu ? json::parse(device_metrics) : json::Value()},
+                          {"gpu", gpu},
                           {"summary", json::parse(details.run.summary_json)}};
   document.insert(document.end(), more.begin(), more.end());
   add_damage(document, details.damage);

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
+#include "runner/report/gpu_text.h"
 #include "runner/report/value_rows.h"
+#include "runner/train/record/gpu_use.h"
 #include "schema/json.h"
 #include "schema/sha256.h"
 #include "store/value_text.h"
@@ -330,8 +332,9 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
   return table;
 }
 
-std::string show_text(const store::RunDetails& details, int width, bool color) {
+std::string show_text(const store::RunDetails& details, const std::string& device_metrics, int width, bool color) {
   std::string text = facts_text(details, color);
+  text += gpu_text(train::gpu_of_document(device_metrics), width, color);
   for (const Table& table :
        {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
         artifacts_table(details.artifacts), params_table(details), sources_table(details.provenance),

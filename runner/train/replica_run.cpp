@@ -144,6 +144,7 @@ RunResult ReplicaRun::execute() {
   if (profiler_) keep_trace(profiler_->end(/*ranks=*/nullptr));  // of a run that has failed
   if (tracked()) end_tracking();
   record_.keep_account(session_.tpu, graphs());
+  if (record_.result.error) keep_gpu_account(/*ranks=*/nullptr);
   finish();
   return std::move(record_.result);
 }

@@ -93,6 +93,10 @@ class ReplicaRun : private RunControl, private LoopHost {
   void finish_window(WindowEnd end, bool logged);
   // Empty: there is none.
   void keep_trace(const std::string& events);
+  // What a GPU's predicted clock has counted since the last call was this.
+  void count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase);
+  // What the devices have counted goes into the account of the attempt; `ranks`: those of all, who call it together.
+  void keep_gpu_account(backends::Collectives* ranks);
   void warn_of_unused();
   void warn_of_numbers();  // that a TPU cannot hold, also where they have ended the run
   void record_batches(uint64_t digest);
@@ -222,6 +226,8 @@ class ReplicaRun : private RunControl, private LoopHost {
   const char* due_state_ = nullptr;       // in a hook's loop: why a state is to be saved before the next window
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
   data::InputUse input_use_;              // counted by the loaders of training
+  GpuDeviceUse gpu_use_;                  // so far, of predicted time
+  int64_t first_step_ = 0;                // of the attempt
 };
 
 }  // namespace runner::train

@@ -51,9 +51,11 @@ void ReplicaRun::save(const char* reason) {
 
 void ReplicaRun::save(const char* reason, const RunState& state) {
   record_.keep_account(session_.tpu, graphs());
+  keep_gpu_account(/*ranks=*/nullptr);
   StateKeeper& states = record_.states();
   states.save(session_.trainer, state, reason, stays(),
               window_.batches == 0 ? record_.points().at(step()) : std::map<std::string, double>());
+  count_predicted(&GpuDeviceUse::saving);
   measure(&PeakMemory::saving, copies_for_state(session_.trainer.arrays().memory(), states.largest_state()));
 }
 

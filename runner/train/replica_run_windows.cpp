@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/gpu_device.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/replica_run.h"
@@ -74,6 +75,8 @@ data::LoaderSpec ReplicaRun::loader_spec() {
 }
 
 void ReplicaRun::train() {
+  if (session_.gpu != nullptr) session_.gpu->take_predicted_time();  // what came before is no step
+  first_step_ = step();
   log_->start();
   if (tracked()) hooks_->track_begin();
   on(HookEvent::kRunBegin);
@@ -90,6 +93,7 @@ void ReplicaRun::train() {
   save(done ? "end" : "interrupt");
   if (record_.is_recorded_here()) record_.states().wait();
   if (profiler_) keep_trace(profiler_->end(session_.ranks));
+  keep_gpu_account(session_.ranks);
   if (done) on(HookEvent::kRunEnd);  // what it changes is in no state: a longer run goes on as if it had not ended
   meet_at_the_end();
   record_.result.status = done ? store::RunStatus::kDone : store::RunStatus::kInterrupted;
@@ -188,6 +192,20 @@ void ReplicaRun::finish_window(WindowEnd end, bool logged) {
   if (profiler_) keep_trace(profiler_->end_step(step(), session_.ranks));
 }
 
+void ReplicaRun::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*phase) {
+  if (session_.gpu != nullptr) gpu_use_.*phase += session_.gpu->take_predicted_time();
+}
+
+void ReplicaRun::keep_gpu_account(backends::Collectives* ranks) {
+  if (session_.gpu == nullptr) return;
+  count_predicted(&GpuDeviceUse::training);
+  gpu_use_.steps = step() - first_step_;
+  record_.result.gpu = ranks != nullptr
+                           ? gpu_use_of_all(*session_.gpu, gpu_use_, *ranks, {"accounts of devices", step()})
+                           : gpu_use(*session_.gpu, gpu_use_);
+  record_.keep_gpu_account();
+}
+
 void ReplicaRun::keep_trace(const std::string& events) {
   if (events.empty()) return;
   record_.keep_trace(events);
@@ -221,10 +239,12 @@ void ReplicaRun::record_batches(uint64_t digest) {
 void ReplicaRun::evaluate() {
   const backends::ScopedSpan span(backends::SpanKind::kEvaluation, "evaluate");
   measure(&PeakMemory::training);
+  count_predicted(&GpuDeviceUse::training);
   const size_t before = session_.device->temporary_bytes();
   const std::map<std::string, double> metrics = log_->evaluate([this] { return stops_evaluation(); });
   session_.trainer.steps().compare_graphs();
   measure(&PeakMemory::evaluation);
+  count_predicted(&GpuDeviceUse::evaluation);
   const size_t little = before / 8;  // is not worth the faults of taking all of it again
   if (session_.device->temporary_bytes() > before + little) session_.device->release_temporary();
   request_.observer.on_evaluation(progress(), metrics);
@@ -244,7 +264,10 @@ bool ReplicaRun::stops_evaluation() {
 
 void ReplicaRun::measure(int64_t PeakMemory::*phase, int64_t copies) {
   int64_t& peak = record_.result.peak_memory.*phase;
-  peak = std::max(peak, session_.trainer.memory().total() + copies);
+  // A GPU's copies for states are on the host.
+  const int64_t now = session_.gpu != nullptr ? session_.gpu->memory().allocator().statistics().all.reserved_bytes.peak
+                                              : session_.trainer.memory().total() + copies;
+  peak = std::max(peak, now);
 }
 
 void ReplicaRun::track() {

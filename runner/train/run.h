@@ -29,6 +29,7 @@
 #include "runner/data/loader.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/memory_use.h"
+#include "runner/train/record/gpu_use.h"
 #include "runner/train/step/hooks.h"
 #include "schema/recipe.h"
 #include "schema/source_mark.h"
@@ -92,6 +93,7 @@ struct RunResult {
   int64_t repeated_samples = 0;              // read once more, to fill up batches
   data::InputUse input = {};                 // of training on rank 0, by this process
   std::optional<GraphUse> graphs = {};       // of rank 0; none: on another backend
+  std::optional<GpuUse> gpu = {};            // none: likewise
   double seconds = 0;                        // from the start of the process until the last state is committed
   std::optional<double> first_step_seconds;  // from the start of the process until the first window is done
   std::map<std::string, MetricRange> metrics;

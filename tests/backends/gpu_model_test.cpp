@@ -45,8 +45,10 @@ TEST(GpuModel, PeaksFollowFromTheUnits) {
     double vector_ghz, tensor_ghz;
   };
   for (const Chip& chip : {Chip{"a100-40g", 108, 64, 1024, 1.41, 1.41}, Chip{"a100-80g", 108, 64, 1024, 1.41, 1.41},
-                           Chip{"h100", 132, 128, 2048, 1.98, 1.83}, Chip{"l4", 58, 128, 512, 2.04, 2.04},
-                           Chip{"t4", 40, 64, 512, 1.59, 1.59}, Chip{"rtx4090", 128, 128, 256, 2.52, 2.52}}) {
+                           Chip{"h100", 132, 128, 2048, 1.98, 1.83}, Chip{"h200", 132, 128, 2048, 1.98, 1.83},
+                           Chip{"v100", 80, 64, 512, 1.53, 1.53}, Chip{"rtx3090", 82, 128, 256, 1.695, 1.695},
+                           Chip{"l4", 58, 128, 512, 2.04, 2.04}, Chip{"t4", 40, 64, 512, 1.59, 1.59},
+                           Chip{"rtx4090", 128, 128, 256, 2.52, 2.52}}) {
     const FlopRates& rates = gpu(chip.name).product_flops;
     const double f32 = 2e9 * chip.multiprocessors * chip.vector_lanes * chip.vector_ghz;
     const double f16 = 2e9 * chip.multiprocessors * chip.tensor_lanes * chip.tensor_ghz;
@@ -66,6 +68,7 @@ TEST(GpuModel, MemoryRatesFollowFromTheBus) {
     double gigabits;
   };
   for (const Bus& bus : {Bus{"a100-40g", 5120, 2.43}, Bus{"a100-80g", 5120, 3.186}, Bus{"h100", 5120, 5.238},
+                         Bus{"h200", 6144, 6.25}, Bus{"v100", 4096, 1.758}, Bus{"rtx3090", 384, 19.5},
                          Bus{"l4", 192, 12.5}, Bus{"t4", 256, 10}, Bus{"rtx4090", 384, 21}})
     EXPECT_NEAR(gpu(bus.name).memory_rate, bus.wires * bus.gigabits * 1e9 / 8, 0.005 * gpu(bus.name).memory_rate)
         << bus.name;
@@ -74,6 +77,7 @@ TEST(GpuModel, MemoryRatesFollowFromTheBus) {
 // "GPU 0 has a total capacity of 39.49 GiB".
 TEST(GpuModel, CapacitiesAreThoseOfTheMessages) {
   const std::pair<const char*, double> totals[] = {{"a100-40g", 39.49}, {"a100-80g", 79.15}, {"h100", 79.11},
+                                                   {"h200", 139.80},    {"v100", 31.74},     {"rtx3090", 23.69},
                                                    {"l4", 22.03},       {"t4", 14.56},       {"rtx4090", 23.64}};
   for (const auto& [name, total] : totals) {
     const double gib = static_cast<double>(gpu(name).capacity_bytes) / (1 << 30);

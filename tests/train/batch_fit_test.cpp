@@ -176,6 +176,34 @@ TEST_F(BatchFitTest, NotEvenOneSample) {
   EXPECT_FALSE(std::filesystem::exists(path("failed.db")));
 }
 
+// By what its allocator would make of the step, segments and all.
+TEST_F(BatchFitTest, GpusAreFittedByTheirAllocator) {
+  const auto on_gpu = [](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"backend=gpu", "data.train.samples=4096", "data.train.features=[64]",
+                                       "data.eval.features=[64]", "data.batch_size=4096", "model.hidden=[256,256]",
+                                       "train.epochs=2", "gradient_accumulation_steps=1"});
+    return overrides;
+  };
+  for (const int processes : {1, 2}) {
+    SCOPED_TRACE(processes);
+    const std::string replicas = fmt::format("num_processes={}", processes);
+    const auto run = [&](const std::string& store, const std::string& setting) {
+      return fitted(store + std::to_string(processes), on_gpu({replicas, setting}));
+    };
+    const RunResult whole = run("whole.db", "gpu.memory=1 GiB"), parts = run("parts.db", "gpu.memory=44 MiB");
+    ASSERT_EQ(whole.exit_code, 0);
+    ASSERT_EQ(parts.exit_code, 0);
+    EXPECT_EQ(whole.fitted_batch->attempts.size(), 1U);
+    EXPECT_GT(parts.fitted_batch->attempts.size(), 1U);
+    EXPECT_GT(whole.peak_memory.evaluation, 44 << 20);
+    EXPECT_LE(parts.peak_memory.evaluation, 44 << 20);
+    EXPECT_NEAR(parts.metrics.at("train/loss").last, whole.metrics.at("train/loss").last, 1e-5);
+    const std::string error = error_of(on_gpu({replicas, "gpu.memory=44 MiB", "train.auto_batch_size=false"}));
+    EXPECT_TRUE(error.starts_with("out of memory: gpu 0 cannot allocate ")) << error;
+    EXPECT_NE(error.find("First thing to change: a batch of "), std::string::npos) << error;
+  }
+}
+
 TEST_F(BatchFitTest, ALimitHoldsWithoutItToo) {
   const int64_t limit = bytes_with(8);
   const std::string off = "train.auto_batch_size=false";

@@ -22,6 +22,7 @@
 #include "schema/json.h"
 #include "schema/recipe_warnings.h"
 #include "schema/resume_check.h"
+#include "store/device_account.h"
 
 namespace runner::cli {
 namespace {
@@ -266,7 +267,10 @@ int resume_run(const store::RunDetails& details, const Options& options, report:
                          options.overrides.empty()
                              ? std::string()
                              : fmt::format("; nothing was done with {}", fmt::join(options.overrides, " "))));
-    out.data(options.json ? details.run.summary_json : report::show_text(details, out.data_width(), out.data_color()));
+    store::Store store = open_store(options);
+    out.data(options.json ? details.run.summary_json
+                          : report::show_text(details, store::newest_device_metrics(store, details.run.id),
+                                              out.data_width(), out.data_color()));
     return 0;
   }
   return run_and_report(std::move(attempt), options, out);

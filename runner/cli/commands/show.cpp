@@ -9,6 +9,7 @@
 #include "runner/report/run_text.h"
 #include "runner/report/xla/dialect.h"
 #include "runner/report/xla/report_json.h"
+#include "runner/train/record/gpu_use.h"
 #include "store/device_account.h"
 
 namespace runner::cli {
@@ -25,7 +26,8 @@ int show_metrics_report(store::Store& store, const Options& options, report::Out
   RUN_CHECK(!options.json, ErrorKind::kUsage, "--json has the metrics under tpu; leave out --metrics-report");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
   const std::string metrics = store::newest_device_metrics(store, run.id);
-  RUN_CHECK(!metrics.empty(), ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
+  const bool is_there = !metrics.empty() && train::gpu_of_document(metrics) == json::Value();
+  RUN_CHECK(is_there, ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
             run.backend);
   auto report = report::xla::report_of_json(json::parse(metrics));
   RUN_CHECK(report.has_value(), ErrorKind::kStore, "the metrics report of run {} is damaged; use a copy of the store",
@@ -45,8 +47,9 @@ int show(const Options& options, report::Output& out) {
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::what_is_left(store, store::find_run(store, options.run, store::Trash::kIncluded));
-  out.data(options.json ? report::show_document(details, store::newest_device_metrics(store, details.run.id))
-                        : report::show_text(details, out.data_width(), out.data_color()));
+  const std::string metrics = store::newest_device_metrics(store, details.run.id);
+  out.data(options.json ? report::show_document(details, metrics)
+                        : report::show_text(details, metrics, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {
     out.talk(
         report::error_text(fmt::format("shown without its {}: {}", damage.part, damage.message), out.talk_color()));

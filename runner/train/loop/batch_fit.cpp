@@ -53,11 +53,9 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.trainer().parts.most_at_once = samples;
     try {
-      int64_t steps = trial.trainer().temporary_bytes_of_window(plan);
-      if (in_evaluation > 0)
-        steps =
-            std::max(steps, trial.trainer().forward().temporary_bytes(trial.trainer().parts.at_once(in_evaluation)));
-      attempts.push_back({samples, resident + steps, resident + steps <= memory});
+      const PeakMemory peak = trial.trainer().peak_memory(plan, in_evaluation);
+      const int64_t bytes = std::max(peak.training, peak.evaluation);
+      attempts.push_back({samples, bytes, bytes <= memory});
     } catch (const backends::OutOfMemory& error) {
       if (samples == 1) throw;
       attempts.push_back({samples, error.bytes(), false});

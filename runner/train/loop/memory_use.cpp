@@ -1,5 +1,7 @@
 #include "runner/train/loop/memory_use.h"
 
+#include <algorithm>
+
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
@@ -16,16 +18,14 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   TrialReplica trial(recipe, data.encoding, device, hooks);
   Trainer& trainer = trial.trainer();
   if (recipe.train.auto_batch_size) fit_batch(trial, recipe, data, plan, device);
-  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = {}};
+  const int64_t evaluation_batch =
+      data.eval ? evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch() : 0;
+  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.peak_memory(plan, evaluation_batch)};
   MemoryUse& use = estimate.training;
-  use.activations = trainer.temporary_bytes_of_window(plan);
-  estimate.peak.training = use.total();
-  estimate.peak.saving = use.total() + copies_for_state(use, use.parameters + use.optimizer + use.other);
-  if (data.eval) {
-    const int64_t batch = evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch();
-    estimate.peak.evaluation =
-        use.resident() + std::max(use.activations, trainer.forward().temporary_bytes(trainer.parts.at_once(batch)));
-  }
+  use.activations = estimate.peak.training - use.resident();
+  const int64_t state = use.parameters + use.optimizer + use.other;
+  estimate.peak.saving = device.accounts_alone() ? std::max(estimate.peak.training, estimate.peak.evaluation)
+                                                 : use.total() + copies_for_state(use, state);
   estimate.all_processes = use.total_of(recipe.num_processes);
   return estimate;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/gpu/gpu_device.h"
 #include "runner/train/step/device_rules.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
@@ -48,6 +49,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       scale(run_scale(recipe, plan)),
       device(device_rules(recipe).make(recipe, ranks_ == nullptr ? 0 : ranks_->rank())),
       tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
+      gpu(dynamic_cast<backends::gpu::GpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),
       schedule(recipe.scheduler, trainer.optimizers().lr, scale),
       own_loop(has(hooks, HookEntry::kTrain)),

@@ -13,6 +13,10 @@
 #include "runner/train/step/trainer.h"
 #include "schema/recipe.h"
 
+namespace runner::backends::gpu {
+class GpuDevice;  // gpu_device.h
+}
+
 namespace runner::train {
 
 // The size of a run, for schedules and intervals.
@@ -32,6 +36,7 @@ struct Session {
   optim::RunScale scale;
   std::unique_ptr<backends::Device> device;
   backends::tpu::TpuDevice* const tpu;  // the same; null: it is another one
+  backends::gpu::GpuDevice* const gpu;  // likewise
   Trainer trainer;
   optim::LrSchedule schedule;
 

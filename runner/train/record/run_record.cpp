@@ -173,6 +173,12 @@ void RunRecord::keep_account(const backends::tpu::TpuDevice* device, PersistentG
   if (graphs != nullptr) writer_->compiled_graphs(graphs->take());
 }
 
+void RunRecord::keep_gpu_account() {
+  if (!writer_ || !result.gpu) return;
+  account_.metrics_json = gpu_document(*result.gpu);
+  writer_->device_account(account_);
+}
+
 void RunRecord::keep_trace(const std::string& events) {
   if (!writer_) return;
   const std::string document = formats::trace_document(std::span(&events, 1));

@@ -67,6 +67,8 @@ class RunRecord {
   // What a device keeps account of (null: nothing), in place of what it had before; and what it has compiled for later
   // runs (null: nothing).
   void keep_account(const backends::tpu::TpuDevice* device, PersistentGraphs* graphs);
+  // The same of GPUs, as of the result.
+  void keep_gpu_account();
   // A cycle of `profile`, as parts of a trace (formats/chrome_trace.h): an artifact, and in profile.out.
   void keep_trace(const std::string& events);
   // The state that the run has (none: any); throws Error(kRun) where it has none.

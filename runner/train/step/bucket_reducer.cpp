@@ -83,6 +83,7 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     const auto b = static_cast<size_t>(array.buffer);
     gradients_[b] = arrays.rows[i];
     sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
+    buckets_of_device_.push_back(device_.wrap_array(sums_[b].memory, array.type.bytes(), kBuckets));
     const Shares::Range& share = shares_.of(array.buffer);
     if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }
@@ -136,13 +137,21 @@ std::span<const Signal> BucketReducer::signals(const MessageLayout* message) {
 
 void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
   backends::Event* const event = ready_[static_cast<size_t>(ranks_.rank()) * buckets_.size() + bucket].get();
-  const auto add = [&](int32_t state, int64_t first, int64_t count) {
-    signals_.push_back({event, state, bytes_of(first), bytes_of(first + count)});
+  const auto bytes_in = [](int32_t state, int64_t first, int64_t count) -> backends::StateBytes {
+    return {state, bytes_of(first), bytes_of(first + count)};
+  };
+  const auto gradients_in = [&](int32_t buffer, int64_t first, int64_t count) {
+    return bytes_in(builder_.layout().find(Role::kGradients, buffer), first, count);
+  };
+  const auto add = [&](const backends::StateBytes& bytes, const backends::StateBytes& reduced) {
+    signals_.push_back({event, bytes, reduced});
     ++signalled_[bucket];
   };
   if (message == nullptr) {
-    for (const Piece& piece : pieces_of(buckets_[bucket]))
-      add(builder_.layout().find(Role::kGradients, piece.buffer), piece.first, piece.count);
+    for (const Piece& piece : pieces_of(buckets_[bucket])) {
+      const backends::StateBytes bytes = gradients_in(piece.buffer, piece.first, piece.count);
+      add(bytes, bytes);
+    }
     return;
   }
   const auto state = static_cast<int32_t>(builder_.layout().arrays().size());
@@ -150,7 +159,9 @@ void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
     const MessagePart& part = message->parts[p];
     if (std::ranges::find(buckets_[bucket], part.parameter) == buckets_[bucket].end()) continue;
     const int64_t end = p + 1 < message->parts.size() ? message->parts[p + 1].offset : message->elements;
-    add(state, part.offset, end - part.offset);
+    const nn::Parameter& parameter = parameters_[part.parameter];
+    add(bytes_in(state, part.offset, end - part.offset),
+        gradients_in(parameter.buffer, parameter.offset, parameter.elements()));
   }
 }
 
@@ -194,11 +205,12 @@ size_t BucketReducer::temporary_bytes(const MessageLayout* message) {
   return most;
 }
 
+// For a device that is to account for replicas that share nothing there is nothing in them: signals tell of it.
 std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
   std::vector<Reduction>& reductions = reductions_[message];
   if (reductions.empty())
     for (const Bucket& bucket : buckets_)
-      reductions.push_back({compiled_step(device_.compile(program_of(bucket, message))), {}});
+      reductions.push_back({compiled_step(device_.compile_graph(program_of(bucket, message), {})), {}});
   return reductions;
 }
 

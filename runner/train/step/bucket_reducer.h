@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.h"
@@ -27,6 +28,9 @@ bool may_reduce_in_buckets(const schema::Recipe& recipe);
 
 class BucketReducer {
  public:
+  // The name of what a real device has of them, beside its gradients: as much.
+  static constexpr std::string_view kBuckets = "buckets of gradients";
+
   // Without memory yet.  All arguments must outlive it.
   BucketReducer(const StepBuilder& builder, const Shares& shares, backends::Device& device,
                 backends::Collectives& ranks);
@@ -80,8 +84,9 @@ class BucketReducer {
   const Shares& shares_;
   backends::Device& device_;
   backends::Collectives& ranks_;
-  std::vector<Bucket> buckets_;               // in the order in which they are reduced
-  std::vector<SharedRows> gradients_, sums_;  // by flat buffer
+  std::vector<Bucket> buckets_;                                       // in the order in which they are reduced
+  std::vector<SharedRows> gradients_, sums_;                          // by flat buffer
+  std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;  // all sums, as each real device has them
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
   std::vector<std::shared_ptr<backends::Event>> ready_;                // by rank and bucket
   std::vector<std::shared_ptr<backends::Event>> done_;                 // by rank

@@ -40,7 +40,8 @@ void DeviceArrays::allocate() {
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
   } else {
-    for (const DeviceArray& array : layout_.arrays()) arrays_.push_back(device_.allocate(array.type.bytes()));
+    for (const DeviceArray& array : layout_.arrays())
+      arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));
   }
   states_ = pointers_to(arrays_);
   window_states_ = pointers_to(window_arrays_);
@@ -209,11 +210,12 @@ MemoryUse DeviceArrays::memory() const {
                     : array.role == Role::kGradients ? use.gradients
                                                      : use.other;
     kind += bytes;
+    const bool in_common = shares_ && !device_.accounts_alone();
     if (reducer_ && array.role == Role::kGradients) {  // their sums, in which all replicas have a part
       use.gradients += bytes;
-      use.common += bytes;
+      if (in_common) use.common += bytes;
     }
-    if (shares_ && is_common(array)) use.common += bytes;
+    if (in_common && is_common(array)) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {
       use.other += bytes / 2;
       use.common += bytes / 2;
@@ -223,9 +225,19 @@ MemoryUse DeviceArrays::memory() const {
   return use;
 }
 
+std::vector<backends::ArrayBytes> DeviceArrays::sizes() const {
+  std::vector<backends::ArrayBytes> sizes;
+  for (const DeviceArray& array : layout_.arrays())
+    sizes.push_back({array.name, static_cast<int64_t>(array.type.bytes())});
+  for (const DeviceArray& array : layout_.arrays())
+    if (reducer_ && array.role == Role::kGradients)
+      sizes.push_back({BucketReducer::kBuckets, static_cast<int64_t>(array.type.bytes())});
+  return sizes;
+}
+
 std::optional<int64_t> DeviceArrays::memory_left() const {
   const auto limit = device_.memory_limit();
-  if (!limit) return std::nullopt;
+  if (!limit || device_.accounts_alone()) return std::nullopt;
   const int64_t arrays = memory().total();
   RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
             "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",

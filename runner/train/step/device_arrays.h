@@ -106,7 +106,10 @@ class DeviceArrays {
 
   // What the arrays take.
   MemoryUse memory() const;
-  // What a process may have beside them; none: any amount.  Throws Error(kRun) where they are too large themselves.
+  // Each array that a device has which accounts for itself alone.
+  std::vector<backends::ArrayBytes> sizes() const;
+  // What a process may have beside them; none: any amount, or the device says itself where it has not so much.  Throws
+  // Error(kRun) where they are too large themselves.
   std::optional<int64_t> memory_left() const;
 
  private:

@@ -53,6 +53,10 @@ std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, int ran
        .own_thread = has_core_for_device(recipe),
        .spins = recipe.num_processes <= backends::usable_cores(),
        .launch_blocking = recipe.gpu.launch_blocking,
+       .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
+       .memory = recipe.gpu.memory,
+       .gpus = static_cast<int>(recipe.num_processes),
+       .allow_tf32 = recipe.gpu.allow_tf32,
        .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
 }
 

@@ -53,9 +53,9 @@ void Forward::predict(const data::Batch& batch, std::span<float> outputs) {
   device_.read_output(*step->executable, kOutputs, std::as_writable_bytes(outputs));
 }
 
-int64_t Forward::temporary_bytes(int64_t samples) {
+SharedStep Forward::step_of_evaluation(int64_t samples) {
   const StepKind kind{.training = false, .labelled = true, .shape = {.batch = samples}, .padded = samples};
-  return static_cast<int64_t>(steps_.find(kind, nullptr)->executable->arena_bytes());
+  return steps_.find(kind, nullptr);
 }
 
 }  // namespace runner::train

@@ -34,8 +34,8 @@ class Forward {
   void evaluate(const data::Batch& batch, bool first, Evaluated& result);
   // The same without labels.
   void predict(const data::Batch& batch, std::span<float> outputs);
-  // Temporary memory of an evaluation's batch of so many samples, compiled for it.
-  int64_t temporary_bytes(int64_t samples);
+  // Compiles the step of an evaluation with batches of so many samples.
+  SharedStep step_of_evaluation(int64_t samples);
 
  private:
   SharedStep run(const data::Batch& batch, bool labelled, bool first);

@@ -74,8 +74,9 @@ class StepCompletion {
     return std::move(program_);
   }
 
-  Program of_window(const Shares& shares, bool are_summed) {
+  Program of_window(const Shares& shares, bool are_summed, bool over_replicas = false) {
     add_up_replicas(shares, /*ends_window=*/true, are_summed);
+    if (over_replicas) reduce_gradients();
     scale_gradients();
     update_all();
     arrays_.output(program_);
@@ -126,7 +127,7 @@ class StepCompletion {
   // The left fold over ranks: the arrays of the others are inputs behind those of the layout.
   // PowerSGD compresses the sum of a window, once.
   void add_up_replicas(const Shares& shares, bool ends_window, bool are_summed = false) {
-    is_share_ = true;
+    is_share_ = shares.size() > 1;
     gradients_.resize(parameters_.buffers().size());
     std::vector<std::pair<int32_t, std::vector<Value>>> gradients;  // of a buffer, by rank
     size_t next = builder_.layout().arrays().size();
@@ -185,6 +186,10 @@ class StepCompletion {
 
   void reduce_all() {
     sums_ = ops::all_reduce(sums_, backends::Reduction::kSum, Subject::kLoss);
+    reduce_gradients();
+  }
+
+  void reduce_gradients() {
     for (Value& gradient : gradients_)
       if (gradient) gradient = ops::all_reduce(gradient, backends::Reduction::kSum, Subject::kGradients);
   }
@@ -313,6 +318,14 @@ class StepCompletion {
   std::vector<backends::TracedScalar> numbers_;  // of a hook's update rules
 };
 
+StepCompletion window_completion(const StepBuilder& builder, const Shares& shares, const MessageLayout& message = {}) {
+  Program program = builder.begin_window(shares);
+  size_t first_scalar = 0;
+  while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
+    ++first_scalar;
+  return StepCompletion(builder, std::move(program), first_scalar, message);
+}
+
 }  // namespace
 
 ArrayValues::ArrayValues(const DeviceLayout& layout, std::vector<Value> values)
@@ -388,12 +401,14 @@ StepBuilder::Completed step_graph(const StepBuilder& builder, const StepBuilder:
 
 Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window,
                         const MessageLayout& message, bool are_summed) {
-  Program program = builder.begin_window(shares);
-  size_t first_scalar = 0;
-  while (first_scalar < program.inputs().size() && program.inputs()[first_scalar].kind != backends::InputKind::kScalar)
-    ++first_scalar;
-  StepCompletion completion(builder, std::move(program), first_scalar, message);
+  StepCompletion completion = window_completion(builder, shares, message);
   return ends_window ? completion.of_window(shares, are_summed) : completion.of_part(shares);
+}
+
+Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed) {
+  const Shares all(builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1);
+  StepCompletion completion = window_completion(builder, all);
+  return ends_window ? completion.of_window(all, are_summed, /*over_replicas=*/!are_summed) : completion.of_part(all);
 }
 
 }  // namespace runner::train

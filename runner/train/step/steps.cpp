@@ -120,6 +120,8 @@ SharedStep Steps::compile_training_step(const StepKind& kind) {
   note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
   backends::Program program = completed.program;
   from_.arrays.declare_rounded_weights(program);
+  if (from_.device.accounts_alone() && kind.message != nullptr)
+    return compiled_step(from_.device.compile_graph(program, from_.builder.complete(*recorded_, kind.shape).program));
   if (!from_.device.keeps_graphs()) return compiled_step(from_.device.compile(program));
   const bool is_graph = !kind.closes_window && kind.padded == kind.shape.batch;
   const StepBuilder::Completed graph =

@@ -121,8 +121,9 @@ class Trainer {
     bool operator==(const WindowStep&) const = default;
   };
   std::vector<WindowStep> steps_of_windows(const data::DataPlan& plan) const;
-  // What the steps of an epoch's windows need on the replica with the most samples: compiled for it.
-  int64_t temporary_bytes_of_window(const data::DataPlan& plan);
+  // What the replica with the most samples takes at most, arrays and all, in an epoch's windows, and with evaluations
+  // of batches of so many between them (0: there are none): their steps are compiled for it.
+  PeakMemory peak_memory(const data::DataPlan& plan, int64_t evaluation_batch);
 
   // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
   struct PlanUse {
@@ -168,6 +169,7 @@ class Trainer {
   Meeting end_of_window(const MessageLayout* message);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   bool may_ask_for_values() const;
+  std::vector<SharedStep> all_steps_of_windows(const data::DataPlan& plan);
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;

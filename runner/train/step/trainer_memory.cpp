@@ -42,7 +42,7 @@ void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_ba
   for (const WindowStep& kind : steps_of_windows(plan))
     look_at([&] { training_step(kind.shape, nullptr, kind.closes_window); });
   if (evaluation_batch > 0 && !builder_.varies(false))
-    look_at([&] { forward_.temporary_bytes(parts.at_once(evaluation_batch)); });
+    look_at([&] { forward_.step_of_evaluation(parts.at_once(evaluation_batch)); });
   if (worst) throw backends::OutOfMemory(*worst);
 }
 
@@ -72,16 +72,33 @@ std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan&
   return kinds;
 }
 
-int64_t Trainer::temporary_bytes_of_window(const data::DataPlan& plan) {
-  size_t most = 0;
+std::vector<SharedStep> Trainer::all_steps_of_windows(const data::DataPlan& plan) {
+  std::vector<SharedStep> steps;
   for (const WindowStep& kind : steps_of_windows(plan))
-    most = std::max(most, training_step(kind.shape, nullptr, kind.closes_window)->executable->arena_bytes());
-  if (arrays_.shares()) {
-    const SharedStep update = meeting_step(end_of_window(message(plan.max_batch())));
-    most = std::max(most, update->executable->arena_bytes());
+    steps.push_back(training_step(kind.shape, nullptr, kind.closes_window));
+  if (arrays_.shares()) steps.push_back(meeting_step(end_of_window(message(plan.max_batch()))));
+  return steps;
+}
+
+PeakMemory Trainer::peak_memory(const data::DataPlan& plan, int64_t evaluation_batch) {
+  std::vector<std::shared_ptr<backends::Executable>> steps;
+  int64_t most = 0;
+  const auto add = [&](const SharedStep& step) {
+    steps.push_back(step->executable);
+    most = std::max(most, static_cast<int64_t>(step->executable->arena_bytes()));
+  };
+  const auto peak = [&] {
+    return device_.accounts_alone() ? device_.memory_for(arrays_.sizes(), steps) : arrays_.memory().total() + most;
+  };
+  for (const SharedStep& step : all_steps_of_windows(plan)) add(step);
+  if (arrays_.reducer() != nullptr)
+    most += static_cast<int64_t>(arrays_.reducer()->temporary_bytes(message(plan.max_batch())));
+  PeakMemory memory{.training = peak()};
+  if (evaluation_batch > 0) {
+    add(forward_.step_of_evaluation(parts.at_once(evaluation_batch)));
+    memory.evaluation = peak();
   }
-  if (arrays_.reducer() != nullptr) most += arrays_.reducer()->temporary_bytes(message(plan.max_batch()));
-  return static_cast<int64_t>(most);
+  return memory;
 }
 
 }  // namespace runner::train

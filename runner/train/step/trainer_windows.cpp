@@ -110,7 +110,9 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
     const MessageLayout none;
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
                                                   kind.message != nullptr ? *kind.message : none, kind.are_summed);
-    step = compiled_step(device_.compile(end));
+    step = compiled_step(device_.accounts_alone()
+                             ? device_.compile_graph(end, window_graph(builder_, kind.ends_window, kind.are_summed))
+                             : device_.compile(end));
   }
   return step;
 }

@@ -1,0 +1,71 @@
+// The predicted time of one emulated GPU and its host: what the calls of the host come to on a Timeline.
+//
+// The host is predicted to wait where it reads, and with launch_blocking for each launch; that the emulation waits
+// elsewhere, for the weights that replicas have together, is its own affair.  Replicas are taken to be alike: events of
+// other devices are past when this one's are.  Thread safety: one thread at a time, the host's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/gpu/accounted_step.h"
+#include "backends/gpu/event.h"
+#include "backends/gpu/timeline.h"
+#include "backends/runtime/spans.h"
+
+namespace runner::backends::gpu {
+
+class GpuClock {
+ public:
+  struct Options {
+    std::string device = "gpu 0";
+    GpuMachine machine = {};
+    bool launch_blocking = false;
+  };
+  // In traces of the calling thread it has tracks.
+  explicit GpuClock(const Options& options);
+
+  // A submission to the compute stream.  What its signals tell of is added up over all replicas, bucket by bucket,
+  // each behind the launch that has written the last of it.
+  void compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals);
+  // Events behind what has been reduced so.
+  void communicate(std::span<const Signal> signals);
+  void record(Event& event);
+
+  // Behind all that is computed; the host waits for it.
+  void upload(int64_t bytes) { copy(StreamKind::kCopyIn, bytes); }
+  void download(int64_t bytes) { copy(StreamKind::kCopyOut, bytes); }
+
+  // Since the last call.
+  PredictedTime take() { return timeline_.take(); }
+
+ private:
+  // An all-reduce that is due behind a launch.
+  struct Due {
+    int32_t launch;
+    int64_t bytes;
+  };
+
+  void find_due(const Plan& plan, std::span<const Signal> signals);
+  void reduce_behind(int32_t launch);
+  void launch(StreamKind stream, const Launch& launch);
+  void copy(StreamKind stream, int64_t bytes);
+  void begin_call();
+  void end_call();
+
+  const Options options_;
+  Timeline timeline_;
+  std::vector<Due> due_;
+  SpanRecorder* const recorder_;  // null: nobody traces
+  std::array<int, kStreamCount> tracks_{};
+  uint64_t round_ = 0;        // of the recorder
+  int64_t began_ns_ = 0;      // in it, on the real clock,
+  Picoseconds began_at_ = 0;  // and on this one
+  std::vector<PredictedSpan> spans_;
+};
+
+}  // namespace runner::backends::gpu

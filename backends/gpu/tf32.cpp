@@ -1,0 +1,44 @@
+#include "backends/gpu/tf32.h"
+
+#include <span>
+#include <vector>
+
+#include "backends/graph/ops.h"
+#include "backends/graph/passes/rewriter.h"
+
+namespace runner::backends::gpu {
+
+// In f64, 2^42 x + x has room for those bits of x that stand down to 10 behind its first, and is rounded there, to the
+// nearest and at ties to the even, since the bits of 2^42 x begin above.  The difference is exact.  It has no sign
+// where x is 0.
+Value rounded_to_tf32(Value x) {
+  constexpr double kShift = 0x1p42;
+  const Value wide = ops::cast(x, DType::kF64);
+  const Value rounded = ops::sub(ops::mul(wide, kShift + 1), ops::mul(wide, kShift));
+  const Value is_rounded = ops::logical_and(ops::is_finite(x), ops::ne(x, ops::full_like(x, 0.0)));
+  return ops::where(is_rounded, ops::cast(rounded, DType::kF32), x);
+}
+
+Program with_tf32_products(const Program& program) {
+  Rewriter rewriter(program);
+  std::vector<Value> rounded(static_cast<size_t>(program.size()));
+  const auto operand = [&](ValueId old) {
+    Value& value = rounded[static_cast<size_t>(old)];
+    if (!value) value = rounded_to_tf32({&rewriter.to(), rewriter.mapped(old)});
+    return value.id;
+  };
+  for (ValueId id = 0; id < program.size(); ++id) {
+    const Node& node = program.node(id);
+    if (node.op != Op::kMatmul || program.type(program.operands(id)[0]).dtype != DType::kF32) {
+      rewriter.copy(id);
+      continue;
+    }
+    rewriter.make_from(id);
+    std::vector<ValueId> operands = rewriter.mapped_operands(id);  // behind the two there may be an addend
+    for (size_t i = 0; i < 2; ++i) operands[i] = operand(program.operands(id)[i]);
+    rewriter.map(id, rewriter.to().record(node.op, operands, program.attrs(id), node.type));
+  }
+  return rewriter.finish();
+}
+
+}  // namespace runner::backends::gpu

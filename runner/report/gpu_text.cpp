@@ -1,0 +1,82 @@
+#include "runner/report/gpu_text.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "runner/report/format.h"
+#include "runner/report/table.h"
+
+namespace runner::report {
+namespace {
+
+json::Value member(const json::Value& object, std::string_view name) {
+  for (const auto& [key, value] : json::members_of(object))
+    if (key == name) return value;
+  return {};
+}
+
+int64_t whole(const json::Value& value) {
+  return value.integer() != nullptr ? *value.integer() : 0;
+}
+
+// Peaks.
+Table memory_table(const json::Value& gpu) {
+  Table table({{"gpu", Align::kRight},
+               {"memory", Align::kRight},
+               {"most reserved", Align::kRight},
+               {"allocated", Align::kRight},
+               {"requested", Align::kRight},
+               {"fragmented", Align::kRight},
+               {"retries", Align::kRight},
+               {"refused", Align::kRight}});
+  const json::Value devices = member(gpu, "memory");
+  if (devices.list() == nullptr) return table;
+  for (const json::Value& device : *devices.list()) {
+    const auto peak = [&](std::string_view figure) {
+      return bytes_text(whole(member(member(device, figure), "peak")));
+    };
+    table.add({std::to_string(whole(member(device, "device"))), bytes_text(whole(member(device, "limit"))),
+               peak("reserved"), peak("allocated"), peak("requested"), peak("fragmented"),
+               std::to_string(whole(member(device, "retries"))), std::to_string(whole(member(device, "refused")))});
+  }
+  return table;
+}
+
+double number(const json::Value& value) {
+  if (value.integer() != nullptr) return static_cast<double>(*value.integer());
+  return value.number() != nullptr ? *value.number() : 0;
+}
+
+// Of an optimizer step.
+Table time_table(const json::Value& gpu) {
+  const json::Value model = member(gpu, "model"), predicted = member(gpu, "predicted");
+  const json::Value classes = member(predicted, "class_seconds");
+  const double seconds = number(member(predicted, "seconds")), steps = number(member(predicted, "steps"));
+  Table table({{fmt::format("predicted for {} (docs/gpu-model.md)", model.text() != nullptr ? *model.text() : "")},
+               {"a step", Align::kRight},
+               {"of it", Align::kRight}});
+  if (seconds == 0 || steps == 0) return table;
+  const auto add = [&](std::string_view name, double total) {
+    if (total > 0)
+      table.add({std::string(name), duration_text(total / steps), fmt::format("{:.1f} %", 100 * total / seconds)});
+  };
+  add("all", seconds);
+  for (const auto& [cls, total] : json::members_of(classes)) add(cls, number(total));
+  add("waits for all-reduces", number(member(predicted, "exposed_communication_seconds")));
+  add("waits for batches", number(member(predicted, "exposed_copies_seconds")));
+  add("waits for the host", number(member(predicted, "host_bound_share")) * seconds);
+  add("at the peak of the chip", number(member(predicted, "peak_share")) * seconds);
+  return table;
+}
+
+}  // namespace
+
+std::string gpu_text(const json::Value& gpu, int width, bool color) {
+  std::string text;
+  for (const Table& table : {memory_table(gpu), time_table(gpu)})
+    if (!table.empty()) text += '\n' + table.render(width, color);
+  return text;
+}
+
+}  // namespace runner::report

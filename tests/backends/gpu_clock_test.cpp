@@ -1,0 +1,156 @@
+// What the calls of a GPU's host come to on its predicted clock, worked out by hand.
+#include "backends/gpu/gpu_clock.h"
+
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/gpu/gpu_device.h"
+#include "backends/graph/ops.h"
+#include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::gpu::testing {
+namespace {
+
+constexpr GpuMachine kTwo{.gpus = 2};
+constexpr Picoseconds kLaunch = LaunchTimes().eager, kArrival = LaunchTimes().arrival;
+
+// Two gradients of 64 MiB, one after the other, each by a product of 2 · 4096² · 512 operations: 881 us.
+struct Backward {
+  Program program;
+  std::optional<Plan> plan;
+  DeviceMemory memory{"gpu 0", int64_t{8} << 30};
+
+  Backward() {
+    const auto input = [&](InputKind kind, const Shape& shape) -> Value {
+      return {&program, program.input(kind, "x", {DType::kF32, shape})};
+    };
+    const Value first = input(InputKind::kState, {4096, 4096}), second = input(InputKind::kState, {4096, 4096});
+    const Value a = input(InputKind::kBatch, {4096, 512}), b = input(InputKind::kBatch, {512, 4096});
+    input(InputKind::kBatch, {1000});  // that nobody reads
+    const Value product = ops::matmul(a, b);
+    program.output("", product.id, 0);
+    program.output("", ops::matmul(a, ops::reshape(ops::slice(product, 0, 0, 512), Shape{512, 4096})).id, 1);
+    static_cast<void>(first), static_cast<void>(second);
+    plan.emplace(build_plan(program, {.fusion = Fusion::kFlat}));
+  }
+};
+
+constexpr Picoseconds kProduct = to_picoseconds(2.0 * 4096 * 4096 * 512 / 19.5e12);
+
+class GpuClockTest : public ::testing::Test {
+ protected:
+  GpuClockTest() : step_(*backward_.plan, backward_.memory, kTwo) {}
+
+  // In the order in which backward has them.
+  std::vector<Signal> signals() {
+    constexpr size_t kBytes = 4096 * 4096 * sizeof(float);
+    return {{ready_[0].get(), {0, 0, kBytes}, {0, 0, kBytes}}, {ready_[1].get(), {1, 0, kBytes}, {1, 0, kBytes}}};
+  }
+
+  Backward backward_;
+  AccountedStep step_;
+  GpuClock clock_{{.machine = kTwo}};
+  std::vector<std::shared_ptr<Event>> ready_ = {std::make_shared<Event>("gpu 0"), std::make_shared<Event>("gpu 0")};
+  const std::shared_ptr<Event> done_ = std::make_shared<Event>("gpu 0"), others_ = std::make_shared<Event>("gpu 1");
+};
+
+TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
+  ASSERT_EQ(step_.batch_copies().size(), 2u);
+  ASSERT_EQ(step_.launches().size(), 2u);
+  clock_.compute(step_, {}, {});
+  const PredictedTime time = clock_.take();
+  const Picoseconds copied = kLaunch + kArrival + 2 * host_copy(4096 * 512 * 4, kTwo).duration;
+  EXPECT_EQ(time.elapsed, copied + 2 * kProduct);
+  EXPECT_EQ(time.launches, 4);
+  EXPECT_EQ(time.of(LaunchClass::kMatmul), 2 * kProduct);
+  EXPECT_EQ(time.of(StreamKind::kCompute).unfed + time.exposed_copies(), copied);
+}
+
+// The first bucket is reduced while the second is computed; the update waits for what is left.
+TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
+  const Picoseconds reduction = all_reduce(64 << 20, kTwo).duration;
+  ASSERT_LT(reduction, kProduct);
+  clock_.compute(step_, {}, signals());
+  const Signal end{.event = done_.get()};
+  clock_.communicate({&end, 1});
+  const EventCount after[] = {{done_.get(), 1}, {others_.get(), 1}};
+  clock_.compute(step_, after, {});
+  const PredictedTime time = clock_.take();
+  EXPECT_EQ(time.of(LaunchClass::kCollective), 2 * reduction);
+  EXPECT_EQ(time.exposed_communication(), reduction);
+  const Picoseconds copied = kLaunch + kArrival + 2 * host_copy(4096 * 512 * 4, kTwo).duration;
+  EXPECT_EQ(time.elapsed, copied + 4 * kProduct + reduction);
+}
+
+// Parts of one bucket are reduced as one, behind the last.
+TEST_F(GpuClockTest, ABucketIsReducedOnce) {
+  std::vector<Signal> parts = signals();
+  parts[1].event = parts[0].event;
+  clock_.compute(step_, {}, parts);
+  const PredictedTime time = clock_.take();
+  EXPECT_EQ(time.of(LaunchClass::kCollective), all_reduce(128 << 20, kTwo).duration);
+  EXPECT_EQ(time.launches, 5);
+}
+
+TEST_F(GpuClockTest, TheHostWaitsWhereItReads) {
+  clock_.compute(step_, {}, {});
+  const Picoseconds computed = clock_.take().elapsed;
+  clock_.download(4);
+  const PredictedTime time = clock_.take();
+  EXPECT_EQ(time.elapsed, host_copy(4, kTwo).duration) << "launched long before";
+  EXPECT_EQ(time.host_waited_for(StreamKind::kCopyOut), computed + time.elapsed - 5 * kLaunch);
+}
+
+TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
+  GpuClock blocking({.machine = kTwo, .launch_blocking = true});
+  blocking.compute(step_, {}, {});
+  const PredictedTime time = blocking.take();
+  const Picoseconds copies = 2 * host_copy(4096 * 512 * 4, kTwo).duration;
+  EXPECT_EQ(time.elapsed, 4 * (kLaunch + kArrival) + copies + 2 * kProduct);
+}
+
+// A round of a recorder has the spans of both clocks, each in tracks of its own.
+TEST_F(GpuClockTest, TracesHaveTracksOfTheirOwn) {
+  SpanRecorder recorder;
+  const RecordingThread recording(&recorder, "training");
+  GpuClock traced({.machine = kTwo});
+  ASSERT_EQ(recorder.predicted().size(), kStreamCount);
+  traced.compute(step_, {}, {});
+  recorder.begin();
+  traced.compute(step_, {}, signals());
+  const std::vector<Span> spans = recorder.end();
+  traced.compute(step_, {}, {});
+  ASSERT_EQ(spans.size(), 6u);
+  for (const Span& span : spans) {
+    const std::string track = recorder.threads()[static_cast<size_t>(span.thread)];
+    const bool copy = span.kind == SpanKind::kTransfer, sum = span.kind == SpanKind::kCollective;
+    EXPECT_EQ(track, copy ? "a100-40g copy in" : sum ? "a100-40g communication" : "a100-40g compute");
+    EXPECT_TRUE(span.kind != SpanKind::kKernel || (span.end_ns - span.begin_ns) * 1000 - kProduct <= 1000);
+  }
+}
+
+// Of the device's calls, whoever does its work.
+TEST(GpuDeviceTime, IsTheSameInEachRun) {
+  const backends::testing::MlpStep step({.batch = 64, .widths = {32, 64, 10}});
+  const auto predicted = [&](bool own_thread) {
+    const auto device = make_gpu_device({.own_thread = own_thread});
+    backends::testing::Session session(*device, step.program(), step.inputs(1));
+    device->take_predicted_time();
+    std::vector<Picoseconds> times;
+    for (int i = 0; i < 3; ++i) {
+      session.submit();
+      session.output(0);
+      times.push_back(device->take_predicted_time().elapsed);
+    }
+    return times;
+  };
+  EXPECT_EQ(predicted(true), predicted(false));
+  EXPECT_EQ(predicted(true)[1], predicted(true)[2]);
+  EXPECT_GT(predicted(true)[0], 0);
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu::testing

@@ -1,0 +1,122 @@
+// An emulated GPU whose memory is short: where it says so, what it keeps, and that it goes on.
+#include <functional>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "backends/gpu/gpu_device.h"
+#include "backends/runtime/out_of_memory.h"
+#include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::gpu::testing {
+namespace {
+
+using backends::testing::MlpStep;
+using backends::testing::run_program;
+
+std::string shortage_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const OutOfMemory& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Some MiB, most of them activations.
+const MlpStep& sized_step() {
+  static const MlpStep step({.batch = 50000, .widths = {16, 64, 64, 64, 64, 64, 10}});
+  return step;
+}
+
+int64_t peak_of(const GpuDevice& device) {
+  return device.memory().allocator().statistics().all.reserved_bytes.peak;
+}
+
+// (What a first line says it cannot allocate.)
+std::string wanted_by(const std::string& message) {
+  const size_t begin = message.find(" for ");
+  return message.substr(begin, message.find('\n') - begin) + message.substr(0, message.find(':', 8));
+}
+
+TEST(GpuMemoryLimit, CountsArraysAsLongAsTheyLive) {
+  const auto device = make_gpu_device({.memory = 64 * kMiB});
+  const PoolStatistics& counted = device->memory().allocator().statistics().all;
+  EXPECT_EQ(device->memory_limit(), 64 * kMiB);
+  {
+    const auto own = device->allocate_array(3 * kMiB, "parameters");
+    const auto shared = device->wrap_array(std::make_shared<std::byte>(), 2 * kMiB, "exp_avg");
+    const auto view = device->wrap(std::make_shared<std::byte>(), kMiB);
+    const auto empty = device->allocate(0);
+    EXPECT_EQ(counted.allocated_bytes.current, 5 * kMiB);
+    EXPECT_EQ(shortage_of([&] { device->allocate_array(60 * kMiB, "gradients"); }).substr(0, 69),
+              "out of memory: gpu 0 cannot allocate 60.00 MiB for gradients\nOf 64.00");
+  }
+  EXPECT_EQ(counted.allocated_bytes.current, 0);
+  EXPECT_EQ(device->memory().allocator().statistics().ooms, 1);
+}
+
+TEST(GpuMemoryLimit, ArraysMayOutliveTheDevice) {
+  std::shared_ptr<Buffer> array;
+  {
+    const auto device = make_gpu_device({});
+    array = device->allocate(1000);
+  }
+  array.reset();
+}
+
+// What a step takes beside its states is what the device reserves when it runs.
+TEST(GpuMemoryLimit, StepsTakeWhatWasForecast) {
+  const auto device = make_gpu_device({});
+  backends::testing::Session session(*device, sized_step().program(), sized_step().inputs(1));
+  const int64_t arrays = peak_of(*device);
+  for (int i = 0; i < 3; ++i) session.submit();
+  device->synchronize();
+  EXPECT_EQ(peak_of(*device), arrays + static_cast<int64_t>(session.executable().arena_bytes()));
+}
+
+// From what it needs down to the least, each limit is an error before anything is computed, or the bits are the same.
+TEST(GpuMemoryLimit, EveryLimitSuffersOrSuffices) {
+  const auto whole = make_gpu_device({});
+  const auto wanted = run_program(*whole, sized_step().program(), sized_step().inputs(1), 2);
+  int errors = 0;
+  for (int64_t limit = peak_of(*whole) + 2 * kMiB; limit >= 2 * kMiB; limit -= 2 * kMiB) {
+    const auto device = make_gpu_device({.memory = limit});
+    const std::string error = shortage_of(
+        [&] { EXPECT_EQ(run_program(*device, sized_step().program(), sized_step().inputs(1), 2), wanted) << limit; });
+    errors += !error.empty();
+    EXPECT_EQ(error.empty(), limit >= peak_of(*whole)) << limit << error;
+    EXPECT_EQ(error.empty(), error.find("First thing to change: ") == std::string::npos) << error;
+    const int64_t blocks = device->memory().allocator().statistics().all.blocks.current;
+    EXPECT_TRUE(blocks == 0 || error.empty()) << "something is left behind: " << blocks;
+  }
+  EXPECT_GE(errors, 10);
+}
+
+// Arrays of others take more and more of the memory, so that one allocation of the step after the other is refused.
+TEST(GpuMemoryLimit, RefusedSubmissionsLeaveStatesAndDeviceAsTheyWere) {
+  const auto device = make_gpu_device({.memory = 256 * kMiB});
+  backends::testing::Session session(*device, sized_step().program(), sized_step().inputs(1));
+  session.submit();
+  const auto before = session.results().states;
+  std::set<std::string> refused;
+  for (int64_t others = 256; others > 0; others -= 1) {
+    std::shared_ptr<Buffer> array;
+    if (!shortage_of([&] { array = device->allocate_array(static_cast<size_t>(others * kMiB), "others"); }).empty())
+      continue;
+    const std::string error = shortage_of([&] { session.submit(); });
+    if (error.empty()) break;
+    refused.insert(wanted_by(error));
+    EXPECT_EQ(session.results().states, before) << error;
+  }
+  EXPECT_GE(refused.size(), 6u);
+  // The first submission, that which had room, and one more.
+  session.submit();
+  const auto other = make_gpu_device({});
+  EXPECT_EQ(session.results(), run_program(*other, sized_step().program(), sized_step().inputs(1), 3));
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu::testing
