@@ -255,6 +255,7 @@ struct CommSpec {
   double min_compression_rate = 2;
   bool error_feedback = true, warm_start = true;
   Unused unused = Unused::kZero;
+  std::optional<Length> check_every;  // weights; none: never
 };
 
 enum class GpuModel { kA100With40g, kA100With80g, kH100, kH200, kL4, kT4, kV100, kRtx3090, kRtx4090 };

@@ -203,7 +203,7 @@ void build(const Section& s, ScalerSpec& scaler) {
 void build(const Section& s, CommSpec& comm) {
   s.get("hook", comm.hook).get("rank", comm.rank).get("wrapper", comm.wrapper).get("start", comm.start);
   s.get("min_compression_rate", comm.min_compression_rate).get("error_feedback", comm.error_feedback);
-  s.get("warm_start", comm.warm_start).get("unused", comm.unused);
+  s.get("warm_start", comm.warm_start).get("unused", comm.unused).get("check_every", comm.check_every);
 }
 
 void build(const Section& s, ProfileSpec& profile) {

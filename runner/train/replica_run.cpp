@@ -71,6 +71,7 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       session_(recipe_, hooks_.get(), ranks, request.data),
       save_every_(recipe_.checkpoint.every),
       average_every_(recipe_.train.average_every),
+      check_every_(recipe_.comm.check_every),
       record_(request, session_, hooks_.get()) {
   if (graphs_) session_.tpu->keep_graphs_in(*graphs_);
   if (session_.tpu != nullptr && session_.rank() == 0)

@@ -75,6 +75,9 @@ class ReplicaRun : private RunControl, private LoopHost {
   // agreed on, saved or evaluated elsewhere.
   void average(bool due);
 
+  // Throws Error(kRun) where the replicas have other weights.
+  void check_weights();
+
   // What a hook has asked for holds from the next window on.
   void adopt_accumulation();
 
@@ -199,7 +202,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   std::optional<CompileWatch> compile_watch_;  // likewise
   std::optional<PersistentGraphs> graphs_;     // before the device, which refers to it
   Session session_;
-  const Interval save_every_, average_every_;
+  const Interval save_every_, average_every_, check_every_;
   RunRecord record_;
   std::optional<WindowLog> log_;  // always there, once the steps are known to be good
 

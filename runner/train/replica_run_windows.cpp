@@ -9,6 +9,7 @@
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/replica_run.h"
 #include "runner/train/replicas/reduction.h"
+#include "runner/train/replicas/weight_check.h"
 #include "runner/train/replicas/wishes.h"
 #include "runner/train/states/checkpoint.h"
 #include "runner/train/step/device_rules.h"
@@ -36,6 +37,12 @@ void ReplicaRun::agree(uint64_t decisions) {
 void ReplicaRun::average(bool due) {
   whole_ = due;
   if (due) session_.trainer.means().average();
+}
+
+void ReplicaRun::check_weights() {
+  session_.trainer.note_state_use();
+  check_alike(digests_of(session_.trainer.arrays(), session_.trainer.model().parameters), *session_.ranks,
+              {"digests of weights", step()});
 }
 
 void ReplicaRun::adopt_accumulation() {
@@ -152,6 +159,7 @@ void ReplicaRun::end_window(const TrainingWindow& window) {
   position_ = window.next;
   if (session_.trainer.is_local()) average(average_every_.due(before, reached_) || finished());
   if (whole_) session_.trainer.steps().compare_graphs();
+  if (whole_ && session_.ranks != nullptr && check_every_.due(before, reached_)) check_weights();
   if (hooks_) agree(window.decisions);
   log_->take(window, before, reached_);
   save_due_ = whole_ && save_every_.due(std::exchange(saved_until_, reached_), reached_);

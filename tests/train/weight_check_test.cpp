@@ -1,0 +1,71 @@
+// Replicas that compare their weights.
+#include "runner/train/replicas/weight_check.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runner/train/loop/session.h"
+#include "schema/error.h"
+#include "schema/recipe_reader.h"
+#include "tests/backends/support/on_threads.h"
+#include "tests/train/run_fixture.h"
+
+namespace runner::train {
+namespace {
+
+constexpr const char* kDrifting = R"(schema_version: 1
+name: check
+num_processes: 4
+data:
+  train: {format: synthetic, samples: 24, features: [5], classes: 3}
+  batch_size: 4
+model: {type: mlp, hidden: [4]}
+optimizer: {type: adam, lr: 0.01}
+train: {epochs: 1, local_sgd: {every: 2 steps}}
+)";
+
+class WeightCheckTest : public RunFixture {
+ protected:
+  // What rank 0 is told where an array of a rank is not as that of others.
+  std::string told(int odd_rank, const std::string& array) {
+    write("recipe.yaml", kDrifting);
+    const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string());
+    std::string text = "nothing";
+    backends::testing::on_threads(4, [&](backends::SharedCollectives& ranks) {
+      Session session(read.recipe, nullptr, &ranks);
+      session.trainer.allocate();
+      DeviceArrays& arrays = session.trainer.arrays();
+      const std::vector<DeviceArray>& layout = arrays.layout().arrays();
+      for (size_t i = 0; i < layout.size() && ranks.rank() == odd_rank; ++i) {
+        if (layout[i].name != array) continue;
+        std::vector<std::byte> bytes = arrays.read(static_cast<int32_t>(i));
+        bytes.back() ^= std::byte{1};  // of the last element
+        arrays.write(static_cast<int32_t>(i), bytes);
+      }
+      try {
+        check_alike(digests_of(arrays, session.trainer.model().parameters), ranks, {"digests of weights", 7});
+      } catch (const Error& error) {
+        if (ranks.rank() == 0) text = error.message();
+      }
+    });
+    return text;
+  }
+};
+
+TEST_F(WeightCheckTest, NamesTheTensorAndTheRankThatMostDifferFrom) {
+  const std::string why =
+      " (comm.check_every); they have made the same updates, so memory is damaged or cores compute differently: go on "
+      "from a state of before, on another machine";
+  EXPECT_EQ(told(2, "parameters 0"),
+            "the replicas have drifted apart: behind step 7, 2.bias of rank 2 is not that of ranks 0, 1, 3" + why);
+  EXPECT_EQ(
+      told(0, "exp_avg_sq 0"),
+      "the replicas have drifted apart: behind step 7, exp_avg_sq of 2.bias of rank 0 is not that of ranks 1, 2, 3" +
+          why);
+  EXPECT_EQ(told(-1, ""), "nothing");
+}
+
+}  // namespace
+}  // namespace runner::train
