@@ -18,7 +18,10 @@ void EagerAccount::begin(const GraphIdentity& graph, std::span<const TracedScala
     return made;
   });
   run_ = run;
-  is_of_training_ = is_of_training(graph, run);
+  const GraphRole role = role_of(*graph.program);
+  if (role == GraphRole::kUpdate) newest_update_ = run.step;
+  // Evaluations have the number of the batch before them.
+  is_of_training_ = role == GraphRole::kUpdate || (role == GraphRole::kRead && run.step > newest_update_);
   running_.clear();
   std::map<Place, int64_t> have_run = run.reads ? have_run_ : std::exchange(have_run_, {});
   for (EagerOp& op : step.ops) {
@@ -37,7 +40,7 @@ void EagerAccount::begin(const GraphIdentity& graph, std::span<const TracedScala
 void EagerAccount::end(std::span<const OpTimes> host) {
   const int64_t now = monotonic_ns();
   for (const auto& [op, graph] : running_) {
-    if (!has_run(*op, host)) continue;
+    if (!has_run(*op, host)) break;  // nor has anything behind it
     graphs_.launch(*graph);
     metrics_.add(Metric::kDeviceLockWait, 0);
     metrics_.add(Metric::kEagerOpExecuteTime, ns_of(*op, host, &OpTimes::run_ns), now);
@@ -48,19 +51,14 @@ void EagerAccount::end(std::span<const OpTimes> host) {
   }
 }
 
-// Evaluations have the number of the batch before them.
-bool EagerAccount::is_of_training(const GraphIdentity& graph, const Run& run) {
-  const GraphRole role = role_of(*graph.program);
-  if (role == GraphRole::kUpdate) newest_update_ = run.step;
-  return role == GraphRole::kUpdate || (role == GraphRole::kRead && run.step > newest_update_);
-}
-
 // What stands in an operation: an attribute as it is written, another number as 0, 1 or -1, which it is to the device.
 BakedNumbers EagerAccount::baked(std::span<const TracedScalar> scalars) const {
   BakedNumbers numbers;
   for (const TracedScalar& scalar : scalars) {
-    const double value = scalar.use == ScalarUse::kAttribute ? scalar.value : std::round(scalar.value);
-    numbers.push_back(is_parameter(scalar, rules_) ? std::nullopt : std::optional(value + 0.0));
+    const bool is_attribute = scalar.use == ScalarUse::kAttribute;
+    const double value = (is_attribute ? scalar.value : std::round(scalar.value)) + 0.0;
+    const bool is_baked = !is_parameter(scalar, rules_);
+    numbers.push_back(is_baked ? std::optional(BakedNumber{value, is_attribute}) : std::nullopt);
   }
   return numbers;
 }

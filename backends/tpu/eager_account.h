@@ -56,7 +56,6 @@ class EagerAccount {
   };
 
   BakedNumbers baked(std::span<const TracedScalar> scalars) const;
-  bool is_of_training(const GraphIdentity& graph, const Run& run);
   Graph& graph_of(EagerOp& op, std::span<const OpTimes> host);
   Graph& compile(const EagerOp& op, int64_t host_ns);
 

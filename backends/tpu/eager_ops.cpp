@@ -24,7 +24,7 @@ GraphIdentity with_numbers(const GraphIdentity& graph, const BakedNumbers& numbe
     const ValueId now = rewriter.copy(id);
     if (!is_scalar || !numbers[scalar++]) continue;
     rewriter.make_from(id);
-    rewriter.map(id, rewriter.to().constant(*numbers[scalar - 1], rewriter.to().type(now)));
+    rewriter.map(id, rewriter.to().constant(numbers[scalar - 1]->value, rewriter.to().type(now)));
   }
   return {std::make_shared<const Program>(rewriter.finish()), graph.scalars, graph.signature, {}};
 }
@@ -36,22 +36,26 @@ class NumberTexts {
     size_t scalar = 0;
     for (const Input& input : graph.inputs())
       if (input.kind == InputKind::kScalar && numbers[scalar++])
-        texts_.emplace(
-            graph.node(input.value).origin,
-            fmt::format("{} is {}, which is part of the graph (0, 1 and -1 are)", input.name, *numbers[scalar - 1]));
+        texts_.emplace(graph.node(input.value).origin, text_of(input.name, *numbers[scalar - 1]));
   }
 
-  std::string of(const Program& tensors, const CutOp& op) const {
+  BakedText of(const Program& tensors, const CutOp& op) const {
     for (const ValueId operand : tensors.operands(op.node)) {
       const ValueId from = tensors.node(operand).op == Op::kExpand ? tensors.operands(operand)[0] : operand;
       if (tensors.node(from).op != Op::kConstant) continue;
       if (const auto text = texts_.find(tensors.node(from).origin); text != texts_.end()) return text->second;
     }
-    return "";
+    return {};
   }
 
  private:
-  std::map<Origin, std::string> texts_;
+  static BakedText text_of(const std::string& name, const BakedNumber& number) {
+    return {fmt::format("{} is {}, which is part of the graph {}", name, number.value,
+                        number.is_attribute ? "here whatever it is" : "(0, 1 and -1 are)"),
+            number.is_attribute};
+  }
+
+  std::map<Origin, BakedText> texts_;
 };
 
 EagerOp op_of(Program program, Origin origin) {

@@ -15,6 +15,7 @@
 #include "backends/tpu/eager_memory.h"
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/lowered_graph.h"
+#include "backends/tpu/op_cause.h"
 
 namespace runner::backends::tpu {
 
@@ -22,7 +23,7 @@ struct EagerOp {
   GraphIdentity graph;
   GraphKey key;
   Origin origin = kNoOrigin;
-  std::string number;                            // "lr 0 is 0 now, …" of one that is baked; empty: none is
+  BakedText number;                              // of the first that is part of it
   int64_t hbm_bytes = 0;                         // of the device while it runs, everything included
   int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors then
   std::vector<size_t> hosts;                     // which of the host's operations stand for it
@@ -37,8 +38,14 @@ struct EagerStep {
   std::vector<int64_t> uploads;  // bytes of each tensor of the batch, as the device has it
 };
 
-// `numbers`: by kScalar input of the graph, its value where it is baked.
-using BakedNumbers = std::vector<std::optional<double>>;
+// By kScalar input of a graph its value where it is part of the graph.
+struct BakedNumber {
+  double value;
+  bool is_attribute;  // and is so whatever it is
+  bool operator==(const BakedNumber&) const = default;
+};
+using BakedNumbers = std::vector<std::optional<BakedNumber>>;
+
 EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, const StateTensors& state_tensors,
                      const Hardware& hardware);
 

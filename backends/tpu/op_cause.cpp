@@ -64,7 +64,7 @@ std::string operand_cause(std::string_view name, const Program& before, const Pr
 
 }  // namespace
 
-MissCause cause_of_op(const Program& op, const std::string& number, const std::deque<Graph>& compiled) {
+MissCause cause_of_op(const Program& op, const BakedText& number, const std::deque<Graph>& compiled) {
   const std::string_view name = ir_name(op, last(op));
   const SourceMark& line = op.mark_of(last(op));
   const Program* nearest = nullptr;
@@ -79,7 +79,9 @@ MissCause cause_of_op(const Program& op, const std::string& number, const std::d
   }
   if (nearest == nullptr) return {fmt::format("the first {}", name), line, MissKind::kFirst};
   if (std::string types = type_cause(name, *nearest, op); !types.empty()) return {std::move(types), line};
-  if (!number.empty()) return {fmt::format("{}: {}", name, number), line, MissKind::kNumber};
+  if (!number.text.empty())
+    return {fmt::format("{}: {}", name, number.text), line,
+            number.is_attribute ? MissKind::kAttribute : MissKind::kNumber};
   return {operand_cause(name, *nearest, op), line};
 }
 

@@ -8,7 +8,13 @@
 
 namespace runner::backends::tpu {
 
-// `number`: what is said of a number that is part of it; empty: there is none.
-MissCause cause_of_op(const Program& op, const std::string& number, const std::deque<Graph>& compiled);
+// What is said of a number that is part of an operation: "lr 0 is 0, which is part of the graph (0, 1 and -1 are)";
+// empty: there is none.
+struct BakedText {
+  std::string text = {};
+  bool is_attribute = false;  // it is so whatever its value
+};
+
+MissCause cause_of_op(const Program& op, const BakedText& number, const std::deque<Graph>& compiled);
 
 }  // namespace runner::backends::tpu

@@ -86,6 +86,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   void train();
   WindowStart begin_window() override;
   WindowStart here() override;
+  HookMark mark();
 
   // A moment like the end of a window, but for the update.
   void inside_window(const TrainingWindow& window) override;

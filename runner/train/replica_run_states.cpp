@@ -94,7 +94,8 @@ void ReplicaRun::not_finite(const NotFinite& found, const WindowStart& start, bo
   session_.trainer.counters.batches = start.batches;
   // A step that did nothing leaves the model before it on the device: worth keeping, if it is finite itself.
   try {
-    if (step() > 0 && untouched && whole_ && record_.is_recorded_here()) save("not finite", state_before(start));
+    const bool is_whole = untouched && !start.carries_gradients && whole_;
+    if (step() > 0 && is_whole && record_.is_recorded_here()) save("not finite", state_before(start));
   } catch (const Error&) {  // `found` says it
   }
   session_.trainer.learn();
@@ -107,6 +108,7 @@ void ReplicaRun::not_finite(const NotFinite& found, const WindowStart& start, bo
 // The hook is further on; one that keeps much has kept what it keeps, but for its random numbers.
 RunState ReplicaRun::state_before(const WindowStart& start) {
   if (hooks_ && !start.hook.kept) hooks_->set_drawn(start.hook.drawn);
+  session_.trainer.arrays().hold(Held::kNothing);
   RunState state = this->state();
   if (start.hook.kept) state.hook = *start.hook.kept;
   return state;

@@ -115,18 +115,30 @@ WindowStart ReplicaRun::begin_window() {
   if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
   if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
   adopt_accumulation();
-  if (hooks_) start.hook.drawn = hooks_->drawn();
+  if (position_.begins_epoch()) start.recorded = mark();
+  if (hooks_) start.recorded.drawn = hooks_->drawn();
   return start;
 }
 
 WindowStart ReplicaRun::here() {
-  WindowStart start{.at = position_, .batches = session_.trainer.counters.batches, .hook = {}};
-  if (!hooks_) return start;
-  start.hook.drawn = hooks_->drawn();
-  if (hook_keeps_much_ && !position_.begins_epoch()) return start;
-  start.hook.kept = hooks_->state();
-  hook_keeps_much_ = start.hook.kept->size() > kMostHookState;
-  return start;
+  const HookMark hook = mark();
+  return {.at = position_,
+          .batches = session_.trainer.counters.batches,
+          .carries_gradients = session_.trainer.arrays().holds_any_gradients(),
+          .hook = hook,
+          .recorded = hook};
+}
+
+// A window that is skipped is explained once, and a loop of a hook's explains its own.
+HookMark ReplicaRun::mark() {
+  if (!hooks_) return {};
+  HookMark mark{.kept = {}, .drawn = hooks_->drawn()};
+  const bool skips = recipe_.train.on_nan == schema::OnNan::kSkip;
+  const bool is_used = !skips || (!session_.own_loop && record_.result.skipped_steps == 0);
+  if (!is_used || (hook_keeps_much_ && !position_.begins_epoch())) return mark;
+  mark.kept = hooks_->state();
+  hook_keeps_much_ = mark.kept->size() > kMostHookState;
+  return mark;
 }
 
 void ReplicaRun::inside_window(const TrainingWindow& window) {

@@ -338,6 +338,8 @@ TEST_F(EagerTpu, AnExponentIsPartOfTheOperationWhateverItsValue) {
   };
   for (int i = 0; i < 40; ++i) run_with(1 + 0.125 * i, ScalarUse::kAttribute);
   EXPECT_EQ(counts(), (Counted{40, 0, 40, 40}));
+  EXPECT_EQ(causes().back(), "aten::pow: p is 5.875, which is part of the graph here whatever it is");
+  EXPECT_EQ(device_->graphs().back().kind, tpu::MissKind::kAttribute);
   run_with(1, ScalarUse::kAttribute);
   EXPECT_EQ(counts(), (Counted{40, 1, 40, 41})) << "forgotten as a step, and known as an operation";
   for (int i = 1; i < 40; ++i) run_with(1e-60 * i, ScalarUse::kOperand);  // 0 as f32

@@ -90,7 +90,11 @@ class LoopRun : public LoopHost, public IdleRunControl {
   bool interrupted() const override { return false; }
   void settle() override {}
   WindowStart begin_window() override { return here(); }
-  WindowStart here() override { return {.at = position_, .batches = 0, .hook = {}}; }
+  WindowStart here() override {
+    WindowStart start;
+    start.at = position_;
+    return start;
+  }
   void not_finite(const NotFinite& found, const WindowStart&, bool) override { ADD_FAILURE() << found.what; }
   void inside_window(const TrainingWindow&) override {}
   void end_window(const TrainingWindow& window) override { position_ = window.next; }

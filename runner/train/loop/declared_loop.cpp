@@ -63,7 +63,7 @@ void DeclaredLoop::void_window(const Begun& begun) {
     spec.prefetch = 0;
     spec.use = nullptr;  // it is no training
     data::Loader again(session_.data.train, session_.plan, spec);
-    not_finite_ = session_.trainer.search().explain(again, begun.behind, begun.start.hook);
+    not_finite_ = session_.trainer.search().explain(again, begun.behind, begun.start.recorded);
   }
   host_.not_finite(*not_finite_, begun.start, /*untouched=*/begun.behind == 0);
 }

@@ -18,8 +18,10 @@ namespace runner::train {
 // How things are before a window, which may turn out to be one that a run ends without.
 struct WindowStart {
   data::Position at;
-  int64_t batches = 0;  // Counters::batches
-  HookMark hook;
+  int64_t batches = 0;             // Counters::batches
+  bool carries_gradients = false;  // a loop of a hook's goes on with those of the window before
+  HookMark hook;                   // before on_epoch_begin, which comes again when the run goes on from there
+  HookMark recorded;               // behind it: before the first batch is recorded
 };
 
 // The run around a loop, whose class (replica_run.h) no loop knows.

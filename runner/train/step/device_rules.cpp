@@ -4,6 +4,8 @@
 #include <chrono>
 #include <iterator>
 
+#include <unistd.h>
+
 #include "backends/cpu/cpu_device.h"
 #include "backends/gpu/gpu_device.h"
 #include "backends/runtime/cpu_features.h"
@@ -24,6 +26,12 @@ int threads_of(const schema::Recipe& recipe) {
 // Whether each replica has one to execute on beside the one that records.
 bool has_core_for_device(const schema::Recipe& recipe) {
   return backends::usable_cores() > (recipe.enable_cpu_affinity ? 1 : recipe.num_processes);
+}
+
+// Whether each has one at all: of its share of them, where they are shared out, a crowd cannot be told.
+bool has_core_for_replica(const schema::Recipe& recipe) {
+  const int64_t cores = recipe.enable_cpu_affinity ? sysconf(_SC_NPROCESSORS_ONLN) : backends::usable_cores();
+  return recipe.num_processes <= cores;
 }
 
 constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
@@ -51,7 +59,7 @@ std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, int ran
       {.index = rank,
        .threads = threads_of(recipe),
        .own_thread = has_core_for_device(recipe),
-       .spins = recipe.num_processes <= backends::usable_cores(),
+       .spins = has_core_for_replica(recipe),
        .launch_blocking = recipe.gpu.launch_blocking,
        .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
        .memory = recipe.gpu.memory,

@@ -1,6 +1,7 @@
 #include "runner/train/step/window_search.h"
 
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,21 @@
 #include "runner/train/step/gradients.h"
 
 namespace runner::train {
+
+namespace {
+
+// Where forward passes are finite.
+std::string text_of_nothing_found(const schema::Recipe& recipe) {
+  if (!checks_gradients(recipe))
+    return "the loss was, and is finite when the step is recorded once more: it depends on what the hook keeps and has "
+           "not registered, or keeps in more than 1024 bytes";
+  return fmt::format("the forward pass is finite, a gradient is not{}",
+                     travels_in_fp16(recipe) ? ", at the latest as fp16 on its way between the replicas "
+                                               "(comm.hook: bf16 has float32's range)"
+                                             : "");
+}
+
+}  // namespace
 
 WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts, backends::Device& device,
                            Executor& executor, Steps& steps, Hooks* hooks, backends::Collectives* ranks)
@@ -23,28 +39,28 @@ WindowSearch::WindowSearch(const StepBuilder& builder, const WindowParts& parts,
 NotFinite WindowSearch::explain(data::Loader& loader, int64_t before, const HookMark& mark) {
   const std::string kept = hooks_ != nullptr ? hooks_->state() : "";
   if (hooks_ != nullptr) go_back_to(mark, *hooks_);
-  const std::string otherwise =
-      fmt::format("the forward pass is finite, a gradient is not{}",
-                  travels_in_fp16(builder_.recipe()) ? ", at the latest as fp16 on its way between the replicas "
-                                                       "(comm.hook: bf16 has float32's range)"
-                                                     : "");
-  NotFinite found = first_found(find(loader, before), otherwise, ranks_, executor_.site("what is not finite"));
+  NotFinite found = first_found(find(loader, before), text_of_nothing_found(builder_.recipe()), ranks_,
+                                executor_.site("what is not finite"));
   if (hooks_ != nullptr) hooks_->restore(kept);
   return found;
 }
 
 std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before) {
+  const bool meets = ranks_ != nullptr && hooks_ != nullptr;  // in each batch, as far as anyone knows
+  std::optional<NotFinite> found;
   for (;; ++before) {
     const data::Batch& batch = loader.next();
     const bool last = parts_.ends(batch, before);
-    std::optional<NotFinite> found;
-    for (int64_t first = 0; first < batch.size && !found; first += parts_.at_once(batch.size))
-      found = find(batch.part(first, parts_.at_once(batch.size - first)));
-    if (found || last) return found;
+    for (int64_t first = 0; first < batch.size && (!found || meets); first += parts_.at_once(batch.size)) {
+      std::optional<NotFinite> here = find(batch.part(first, parts_.at_once(batch.size - first)));
+      if (!found) found = std::move(here);
+    }
+    if (last || (found && !meets)) return found;
   }
 }
 
 std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
+  device_.note(backends::HostEvent::kRecording);
   const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
