@@ -36,16 +36,19 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
   const PredictedEvent& predicted() const { return predicted_; }
   void set_predicted(const PredictedEvent& event) { predicted_ = event; }
 
-  // The device comes by it, and tells others that wait.
+  // The device comes by it, and tells those that it keeps waiting.
   void reach(uint64_t count) {
+    const std::lock_guard lock(mutex_);
     if (!has_reached(count)) reached_.store(count, std::memory_order_release);
-    const std::lock_guard lock(mutex_);
     for (const std::shared_ptr<Bell>& listener : listeners_) listener->ring();
+    listeners_.clear();
   }
-  // Rings from now on; the same may be added again.
-  void add_listener(const std::shared_ptr<Bell>& bell) {
+  // Whether it has reached the count; where it has not, the bell rings at the next one.
+  bool has_reached_or_rings(uint64_t count, const std::shared_ptr<Bell>& bell) {
     const std::lock_guard lock(mutex_);
+    if (has_reached(count)) return true;
     if (std::ranges::find(listeners_, bell) == listeners_.end()) listeners_.push_back(bell);
+    return false;
   }
 
  private:

@@ -53,7 +53,6 @@ uint64_t Streams::record(StreamKind stream, Event& event) {
 
 void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
   if (event.has_reached(count)) return;
-  if (event.device() != name()) event.add_listener(bell_);
   push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
 }
 
@@ -154,13 +153,19 @@ bool Streams::do_next() {
     const Command* const next = ring.front();
     if (next == nullptr) continue;
     const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
-    if (next->kind == Command::Kind::kWait && !next->event->has_reached(next->count) && !poisoned) continue;
+    if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) continue;
     perform(static_cast<StreamKind>(stream), *next);
     ring.pop();
     progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
   }
   return false;
+}
+
+// Who is kept waiting by another device is told when to look again, and not before.
+bool Streams::is_over(const Command& wait) const {
+  if (wait.event->has_reached(wait.count)) return true;
+  return wait.event->device() != name() && wait.event->has_reached_or_rings(wait.count, bell_);
 }
 
 void Streams::perform(StreamKind stream, const Command& command) {

@@ -81,6 +81,7 @@ class Streams {
   template <class Done>
   bool drive(const Done& done);
   bool do_next();
+  bool is_over(const Command& wait) const;
   void perform(StreamKind stream, const Command& command);
   void launch_now(const Command& command);
   void poison();
