@@ -72,7 +72,7 @@ class EmulatedGpu : public GpuDevice {
         streams_(
             {.name = name_, .own_thread = options.own_thread, .spins = options.spins, .patience = options.patience}) {}
 
-  std::string_view name() const override { return name_; }
+  std::string_view name() const override { return "gpu"; }
   uint64_t launches() const override { return streams_.launches(); }
   const GpuModelRow& model() const override { return row_of(options_.model); }
   const DeviceMemory& memory() const override { return *memory_; }
