@@ -12,6 +12,8 @@
 namespace runner::backends::tpu {
 namespace {
 
+constexpr size_t kCompared = 64;  // of its kind, as of graphs
+
 ValueId last(const Program& op) {
   return op.size() - 1;
 }
@@ -24,6 +26,10 @@ std::vector<TensorType> types_taken(const Program& op) {
 
 bool is_of_kind(const Program& op, const Program& other) {
   return op.node(last(op)).op == other.node(last(other)).op;
+}
+
+bool has_same_types(const Program& op, const Program& other) {
+  return types_taken(op) == types_taken(other) && op.type(last(op)) == other.type(last(other));
 }
 
 // What one takes, or else gives, in another type or number than the other does; empty: nothing.
@@ -68,12 +74,14 @@ MissCause cause_of_op(const Program& op, const BakedText& number, const std::deq
   const std::string_view name = ir_name(op, last(op));
   const SourceMark& line = op.mark_of(last(op));
   const Program* nearest = nullptr;
-  for (auto graph = compiled.rbegin(); graph != compiled.rend(); ++graph) {
+  size_t compared = 0;
+  for (auto graph = compiled.rbegin(); graph != compiled.rend() && compared < kCompared; ++graph) {
     if (graph->identity.program == nullptr) continue;  // forgotten
     const Program& other = *graph->identity.program;
     if (!is_of_kind(op, other)) continue;
+    ++compared;
     if (nearest == nullptr) nearest = &other;
-    if (!type_cause(name, other, op).empty()) continue;
+    if (!has_same_types(op, other)) continue;
     nearest = &other;
     break;
   }

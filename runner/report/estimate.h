@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/train/loop/memory_use.h"
+#include "runner/train/loop/memory_estimate.h"
 
 namespace runner::report {
 

@@ -13,7 +13,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "runner/data/loader.h"
-#include "runner/train/loop/memory_use.h"
+#include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"

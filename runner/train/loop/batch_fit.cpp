@@ -7,8 +7,8 @@
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/loop/evaluator.h"
-#include "runner/train/loop/memory_use.h"
 #include "runner/train/loop/trial_replica.h"
+#include "runner/train/step/memory_use.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 

@@ -1,5 +1,5 @@
 // What a recipe is estimated to take in several processes, against what its replicas then have: on threads.
-#include "runner/train/loop/memory_use.h"
+#include "runner/train/loop/memory_estimate.h"
 
 #include <algorithm>
 #include <string>

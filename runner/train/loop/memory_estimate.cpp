@@ -1,4 +1,4 @@
-#include "runner/train/loop/memory_use.h"
+#include "runner/train/loop/memory_estimate.h"
 
 #include <algorithm>
 

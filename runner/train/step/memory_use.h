@@ -1,17 +1,10 @@
-// The memory that tensors take: what a recipe will need, and what a run has taken.
+// The memory that tensors take.
 //
 // Counted are the arrays that stay on the device, the temporary memory of steps, and copies for states; data and the
-// program itself are not.  Values; estimate_memory() is not thread-safe.
+// program itself are not.  Values.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-
-#include "backends/backend.h"
-#include "runner/data/load.h"
-#include "runner/data/plan.h"
-#include "runner/train/step/hooks.h"
-#include "schema/recipe.h"
 
 namespace runner::train {
 
@@ -38,16 +31,5 @@ struct PeakMemory {
 inline int64_t copies_for_state(const MemoryUse& use, int64_t state_bytes) {
   return state_bytes + use.largest_array;
 }
-
-struct MemoryEstimate {
-  MemoryUse training;  // activations: of the largest step
-  PeakMemory peak;
-  int64_t all_processes = 0;  // in training
-};
-
-// From the steps that a run would compile, without memory for them.  Throws Error(kUsage) where a hook has a loop of
-// its own, whose steps are not known before it runs.
-MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
-                               backends::Device& device, Hooks* hooks);
 
 }  // namespace runner::train
