@@ -16,7 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 // Longer than what lies between two small steps.
 constexpr auto kLinger = std::chrono::microseconds(50);
-constexpr int kSpinsPerLook = 64;  // at the clock
 // A host that waits looks this often whether the device does anything at all.
 constexpr auto kNap = std::chrono::milliseconds(50);
 
@@ -58,14 +57,8 @@ void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
 
 // Whether the bell rings within a short while.
 bool Streams::rings_soon(uint32_t heard) const {
-  const auto begin = Clock::now();
-  while (options_.spins && Clock::now() - begin < kLinger) {
-    for (int spin = 0; spin < kSpinsPerLook; ++spin) {
-      if (bell_->has_rung_since(heard)) return true;
-      spin_pause();
-    }
-  }
-  return bell_->has_rung_since(heard);
+  const auto has_rung = [&] { return bell_->has_rung_since(heard); };
+  return options_.spins ? spin_until(has_rung, kLinger) : has_rung();
 }
 
 void Streams::push(StreamKind stream, Command command) {

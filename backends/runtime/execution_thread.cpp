@@ -10,22 +10,13 @@
 namespace runner::backends {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // Longer than what lies between two small steps.
 constexpr auto kLinger = std::chrono::microseconds(50);
-constexpr int kSpinsPerLook = 64;  // at the clock
 
 // Returns when `state` is no longer `seen`, without sleep at first.
 void wait_for_change(const std::atomic<uint32_t>& state, uint32_t seen) {
-  const auto begin = Clock::now();
-  do {
-    for (int spin = 0; spin < kSpinsPerLook; ++spin) {
-      if (state.load(std::memory_order_acquire) != seen) return;
-      spin_pause();
-    }
-  } while (Clock::now() - begin < kLinger);
-  state.wait(seen, std::memory_order_acquire);
+  const auto has_changed = [&] { return state.load(std::memory_order_acquire) != seen; };
+  if (!spin_until(has_changed, kLinger)) state.wait(seen, std::memory_order_acquire);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // For loops that wait without sleeping.
 #pragma once
 
+#include <chrono>
+
 namespace runner::backends {
 
 // Tells the core that it is in such a loop.
@@ -10,6 +12,20 @@ inline void spin_pause() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// Whether it is done within so long.
+template <class Done>
+bool spin_until(const Done& done, std::chrono::nanoseconds most) {
+  constexpr int kSpinsPerLook = 64;  // at the clock
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    for (int spin = 0; spin < kSpinsPerLook; ++spin) {
+      if (done()) return true;
+      spin_pause();
+    }
+  } while (std::chrono::steady_clock::now() - begin < most);
+  return false;
 }
 
 }  // namespace runner::backends

@@ -4,9 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
+#include "runner/train/replicas/rank_list.h"
 #include "runner/train/step/digest.h"
 #include "schema/error.h"
 
@@ -27,10 +25,6 @@ std::vector<uint64_t> digests_in(const std::string& text) {
   std::vector<uint64_t> digests(text.size() / sizeof(uint64_t));
   std::memcpy(digests.data(), text.data(), text.size());
   return digests;
-}
-
-std::string ranks_text(const std::vector<size_t>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
 }  // namespace
@@ -67,7 +61,7 @@ void check_alike(const std::vector<TensorDigest>& mine, backends::Collectives& r
               "the replicas have drifted apart: behind step {}, {} of {} is not that of {} (comm.check_every); they "
               "have made the same updates, so memory is damaged or cores compute differently: go on from a state of "
               "before, on another machine",
-              site.step, mine[i].name, ranks_text(odd), ranks_text(others));
+              site.step, mine[i].name, rank_list(odd), rank_list(others));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "backends/graph/needed.h"
 #include "backends/graph/print.h"
 #include "runner/train/replicas/packing.h"
+#include "runner/train/replicas/rank_list.h"
 #include "runner/train/step/digest.h"
 #include "schema/error.h"
 
@@ -171,7 +172,7 @@ struct Party {
   const NodeText* node;  // null: the graph has ended
 
   std::string to_string() const {
-    const std::string who = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+    const std::string who = rank_list(ranks);
     if (node == nullptr) return fmt::format("missing on {}", who);
     const std::string where = node->file.empty() ? "" : fmt::format(" ({}:{})", node->file, node->line);
     return fmt::format("\"{}\"{} on {}", node->shown, where, who);
