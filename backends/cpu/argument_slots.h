@@ -1,4 +1,4 @@
-// The arguments of a Plan's execution, as the pointers that it runs on.
+// The arguments of a Plan's execution, as the pointers that it runs on; and where it leaves its outputs.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/graph/program.h"
+#include "backends/plan/plan.h"
 
 namespace runner::backends {
 
@@ -27,5 +28,8 @@ class ArgumentSlots {
   std::vector<int64_t> scalars_;  // eight bytes each, whatever the dtype
   std::vector<std::byte*> slots_;
 };
+
+// Where in the arena output `index`, of so many bytes, is: one that targets no state.
+size_t offset_of_output(const Plan& plan, int index, size_t bytes);
 
 }  // namespace runner::backends

@@ -73,7 +73,6 @@ class EmulatedGpu : public GpuDevice {
             {.name = name_, .own_thread = options.own_thread, .spins = options.spins, .patience = options.patience}) {}
 
   std::string_view name() const override { return "gpu"; }
-  uint64_t launches() const override { return streams_.launches(); }
   const GpuModelRow& model() const override { return row_of(options_.model); }
   const DeviceMemory& memory() const override { return *memory_; }
   PredictedTime take_predicted_time() override { return clock_.take(); }
@@ -160,12 +159,9 @@ class EmulatedGpu : public GpuDevice {
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();
-    const Output& output = plan.program.outputs()[static_cast<size_t>(index)];
-    RUN_ASSERT(output.state < 0 && target.size() == plan.program.type(output.value).bytes());
-    const Place& place = plan.outputs[static_cast<size_t>(index)];
-    RUN_ASSERT(place.slot == 0);
+    const size_t offset = offset_of_output(plan, index, target.size());
     clock_.download(static_cast<int64_t>(target.size()));
-    download_.set(compute_.arena.data() + place.offset, target);
+    download_.set(compute_.arena.data() + offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
 

@@ -34,8 +34,6 @@ struct GpuOptions {
 
 class GpuDevice : public Device {
  public:
-  // Kernels, copies and the like since it was made.
-  virtual uint64_t launches() const = 0;
   virtual const GpuModelRow& model() const = 0;
   // Its account of memory.
   virtual const DeviceMemory& memory() const = 0;

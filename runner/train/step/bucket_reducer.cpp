@@ -19,8 +19,6 @@ using backends::Shape;
 using backends::Signal;
 using backends::TensorType;
 
-constexpr int64_t kLine = 16;  // floats of a cache line
-
 TensorType floats(int64_t count) {
   return {DType::kF32, Shape{count}};
 }
@@ -119,7 +117,7 @@ std::vector<BucketReducer::Piece> BucketReducer::pieces_of(const Bucket& bucket)
 std::vector<BucketReducer::Piece> BucketReducer::slices_of(const Bucket& bucket) const {
   std::vector<Piece> slices;
   for (const Piece& piece : pieces_of(bucket)) {
-    const auto [first, end] = backends::part_of(piece.count, kLine, ranks_.rank(), ranks_.size());
+    const auto [first, end] = backends::part_of(piece.count, kFloatsOfLine, ranks_.rank(), ranks_.size());
     if (end > first) slices.push_back({piece.buffer, piece.first + first, end - first});
   }
   return slices;

@@ -10,10 +10,8 @@
 namespace runner::train {
 namespace {
 
-constexpr int64_t kLine = 16;  // floats of a cache line
-
 Shares::Range share(int64_t elements, int rank, int size) {
-  const auto [first, end] = backends::part_of(elements, kLine, rank, size);
+  const auto [first, end] = backends::part_of(elements, kFloatsOfLine, rank, size);
   return {first, end - first};
 }
 
@@ -25,7 +23,7 @@ SharedRows allocate(const DeviceArray& array, backends::Collectives& ranks) {
 }  // namespace
 
 SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
-  const size_t stride = backends::round_up(row.bytes(), static_cast<size_t>(kLine) * sizeof(float));
+  const size_t stride = backends::round_up(row.bytes(), static_cast<size_t>(kFloatsOfLine) * sizeof(float));
   const int64_t elements = static_cast<int64_t>(stride / backends::size_of(row.dtype));
   return {ranks.share({row.dtype, backends::Shape{ranks.size(), elements}}, {name}), stride};
 }

@@ -16,6 +16,9 @@
 
 namespace runner::train {
 
+// Floats of a cache line: parts of an array that replicas write have whole ones.
+inline constexpr int64_t kFloatsOfLine = 16;
+
 // What one replica updates of each flat buffer.
 class Shares {
  public:
