@@ -8,6 +8,7 @@
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
 #include "runner/train/replica_run.h"
+#include "runner/train/replicas/local_average.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/replicas/weight_check.h"
 #include "runner/train/replicas/wishes.h"
@@ -36,7 +37,10 @@ void ReplicaRun::agree(uint64_t decisions) {
 
 void ReplicaRun::average(bool due) {
   whole_ = due;
-  if (due) session_.trainer.means().average();
+  if (!due) return;
+  session_.trainer.note_state_use();
+  average_weights(session_.trainer.arrays(), *session_.ranks, {"weights", step() + 1});
+  session_.trainer.means().gather();
 }
 
 void ReplicaRun::check_weights() {

@@ -19,6 +19,7 @@
 #include "runner/formats/safetensors.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/replicas/local_average.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/support/temp_folder.h"
@@ -397,7 +398,9 @@ TEST_F(ReplicasTest, UpdateWeightsOfTheirOwnBetweenAverages) {
         wanted_apart[rank] = reference.weights(static_cast<int>(session.rank()));
       }
       if (window % 2 != 0) continue;
-      session.trainer.means().average();
+      session.trainer.note_state_use();
+      average_weights(session.trainer.arrays(), *session.ranks, {"weights", session.trainer.counters.windows + 1});
+      session.trainer.means().gather();
       reference.average();
     }
     averaged[rank] = floats(session, Role::kParameters);

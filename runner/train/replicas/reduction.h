@@ -7,7 +7,7 @@
 
 #include "backends/collectives/collectives.h"
 #include "runner/train/step/not_finite.h"
-#include "runner/train/step/window.h"
+#include "runner/train/step/step_metrics.h"
 
 namespace runner::train {
 

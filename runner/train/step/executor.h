@@ -14,7 +14,7 @@
 #include "backends/collectives/exchange.h"
 #include "backends/plan/plan_cache.h"
 #include "backends/runtime/spans.h"
-#include "runner/train/step/window.h"
+#include "runner/train/step/counters.h"
 
 namespace runner::train {
 

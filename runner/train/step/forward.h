@@ -10,8 +10,8 @@
 #include "runner/data/loader.h"
 #include "runner/train/step/executor.h"
 #include "runner/train/step/step_arguments.h"
+#include "runner/train/step/step_metrics.h"
 #include "runner/train/step/steps.h"
-#include "runner/train/step/window.h"
 
 namespace runner::train {
 

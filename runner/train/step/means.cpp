@@ -3,16 +3,14 @@
 #include <limits>
 #include <span>
 #include <utility>
-#include <vector>
 
-#include "backends/runtime/spans.h"
 #include "runner/train/replicas/reduction.h"
 
 namespace runner::train {
 
-Means::Means(const StepBuilder& builder, backends::Device& device, DeviceArrays& arrays, Executor& executor,
-             StepMetrics& metrics, backends::Collectives* local)
-    : builder_(builder), device_(device), arrays_(arrays), executor_(executor), metrics_(metrics), local_(local) {}
+Means::Means(const StepBuilder& builder, DeviceArrays& arrays, Executor& executor, StepMetrics& metrics,
+             backends::Collectives* local)
+    : builder_(builder), arrays_(arrays), executor_(executor), metrics_(metrics), local_(local) {}
 
 double Means::take_loss() {
   const auto [loss, weight] = take_sums();
@@ -33,19 +31,7 @@ MetricSums Means::take_metrics() {
   return merges ? merged(mine, *local_, executor_.site("metrics")) : mine;
 }
 
-// What is in no point yet is with rank 0 alone.
-void Means::average() {
-  const backends::ScopedSpan span(backends::SpanKind::kOptimizer, "average weights");
-  device_.note(backends::HostEvent::kStateUse);
-  const std::vector<DeviceArray>& arrays = builder_.layout().arrays();
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    if (!arrays_.is_of_parameters(arrays[i])) continue;
-    std::vector<std::byte> bytes = arrays_.read(static_cast<int32_t>(i));
-    local_->all_reduce(arrays[i].type, bytes, backends::Reduction::kSum, executor_.site("weights"));
-    const std::span values(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
-    for (float& value : values) value /= static_cast<float>(local_->size());
-    arrays_.write(static_cast<int32_t>(i), bytes);
-  }
+void Means::gather() {
   const std::array<double, 2> logged = take_sums();
   arrays_.write(builder_.layout().find(Role::kSum, 0, kLoggedSum), std::as_bytes(std::span(logged)));
   MetricSums all = take_metrics();

@@ -15,6 +15,7 @@
 #include "runner/train/step/executor.h"
 #include "runner/train/step/optimizers.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_metrics.h"
 #include "runner/train/step/window.h"
 #include "schema/recipe.h"
 

@@ -68,7 +68,7 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
               .ranks = ranks}),
       segments_(builder_, device, executor_, arguments_, clock(), steps_.traced_graphs()),
       forward_(encoding, device, executor_, arguments_, steps_),
-      means_(builder_, device, arrays_, executor_, metrics, is_local() ? ranks : nullptr),
+      means_(builder_, arrays_, executor_, metrics, is_local() ? ranks : nullptr),
       search_(builder_, parts, device, executor_, steps_, hooks, is_local() ? nullptr : ranks) {}
 
 void Trainer::allocate() {

@@ -25,6 +25,7 @@
 #include "runner/train/step/segment_runner.h"
 #include "runner/train/step/step_arguments.h"
 #include "runner/train/step/step_builder.h"
+#include "runner/train/step/step_metrics.h"
 #include "runner/train/step/steps.h"
 #include "runner/train/step/update_clock.h"
 #include "runner/train/step/window.h"

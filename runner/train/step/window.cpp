@@ -14,30 +14,6 @@ uint64_t WindowRates::digest() const {
   return mixed(std::bit_cast<uint64_t>(factor), std::bit_cast<uint64_t>(momentum.value_or(0)));
 }
 
-int64_t Counters::updates_of(const std::string& optimizer) const {
-  const auto found = updates.find(optimizer);
-  return found == updates.end() ? 0 : found->second;
-}
-
-void add_to(MetricSums& sums, const MetricSums& more) {
-  for (const auto& [name, sum] : more) sums[name] += sum;
-}
-
-MetricSums StepMetrics::in_window() const {
-  MetricSums sums = window;
-  add_to(sums, batches);
-  return sums;
-}
-
-void StepMetrics::end_window(bool finite) {
-  if (finite) {
-    add_to(ended, window);
-    add_to(ended, batches);
-  }
-  window.clear();
-  batches.clear();
-}
-
 void take_in(const data::Batch& batch, TrainingWindow& window) {
   for (size_t i = 0; i < batch.ids.size(); ++i) {
     const auto word = static_cast<uint64_t>(2 * batch.ids[i] + (batch.weights[i] != 0));

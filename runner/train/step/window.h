@@ -1,15 +1,13 @@
-// A window of training, from its first batch to the optimizer's step, the rates of that, and what the host counts of
-// all windows.
+// A window of training, from its first batch to the optimizer's step, and the rates of that.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 
 #include "runner/data/loader.h"
 #include "runner/optim/update_rules.h"
+#include "runner/train/step/counters.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -22,41 +20,6 @@ struct WindowRates {
 
   optim::StepRates of(const optim::Rule& rule) const;
   uint64_t digest() const;
-};
-
-// What the host counts about the run so far.
-struct Counters {
-  int64_t windows = 0;    // finished, skipped ones included
-  int64_t applied = 0;    // of them those that updated the parameters
-  int64_t samples = 0;    // seen in training, repeats not counted
-  int64_t batches = 0;    // that training has been given, those of a window under way included
-  int64_t scheduled = 0;  // steps of the schedule
-  // By name of an optimizer: updates that its slots have seen, those in a parent run included.  Where there is none: 0.
-  std::map<std::string, int64_t> updates = {};
-  bool update_was_skipped = false;  // the newest one in a loop of a hook's
-  int64_t repeats = 0;              // samples that were read once more, to fill up batches
-  int64_t updates_of(const std::string& optimizer) const;
-  bool operator==(const Counters&) const = default;
-};
-
-// What a hook's metric is made of: Σ sum / Σ weight.
-struct MetricSum {
-  double sum = 0, weight = 0;
-  void operator+=(const MetricSum& other) {
-    sum += other.sum;
-    weight += other.weight;
-  }
-};
-using MetricSums = std::map<std::string, MetricSum>;
-void add_to(MetricSums& sums, const MetricSums& more);
-
-// Those of a hook's training step since the last points.  As in train/loss, a window counts if it is finite.
-struct StepMetrics {
-  MetricSums ended;    // of windows that are over
-  MetricSums window;   // of the one under way, of all replicas whose gradients it adds up
-  MetricSums batches;  // of it, too, on this replica: the others have not added theirs
-  MetricSums in_window() const;
-  void end_window(bool finite);
 };
 
 // What training has done of a window; advance() of a Trainer goes on with it.
