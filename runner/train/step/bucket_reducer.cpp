@@ -83,7 +83,8 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
     buckets_of_device_.push_back(device_.wrap_array(sums_[b].memory, array.type.bytes(), kBuckets));
     const Shares::Range& share = shares_.of(array.buffer);
-    if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
+    if (adds_up() && share.count > 0)
+      share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }
   exchange_events();
 }
@@ -168,32 +169,32 @@ void BucketReducer::signal_all(const MessageLayout* message) {
 }
 
 void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {
-  const std::vector<Reduction>& reductions = reductions_.at(message);
-  const auto ranks = static_cast<size_t>(ranks_.size());
-  backends::Event* const done = done_[static_cast<size_t>(ranks_.rank())].get();
   for (size_t b = 0; b < buckets_.size(); ++b) {
     std::vector<EventCount> after;
-    for (size_t rank = 0; rank < ranks; ++rank)
-      after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
     std::vector<backends::Buffer*> states;
-    if (message != nullptr)
-      for (const auto& buffer : messages) states.push_back(buffer.get());
-    for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
-    const Signal end{.event = done};
+    if (adds_up()) {
+      for (size_t rank = 0; rank < static_cast<size_t>(ranks_.size()); ++rank)
+        after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
+      if (message != nullptr)
+        for (const auto& buffer : messages) states.push_back(buffer.get());
+      for (const auto& buffer : reductions_.at(message)[b].states) states.push_back(buffer.get());
+    }
+    const Signal end{.event = done_[static_cast<size_t>(ranks_.rank())].get()};
     const bool is_last = b + 1 == buckets_.size();
-    device_.submit(*reductions[b].step->executable, {.states = states,
-                                                     .batch = {},
-                                                     .scalars = {},
-                                                     .name = "all-reduce",
-                                                     .span = backends::SpanKind::kCollective,
-                                                     .stream = backends::StreamRole::kCommunication,
-                                                     .after = after,
-                                                     .signals = std::span(&end, is_last ? 1 : 0)});
+    device_.submit(*reductions_.at(message)[b].step->executable, {.states = states,
+                                                                  .batch = {},
+                                                                  .scalars = {},
+                                                                  .name = "all-reduce",
+                                                                  .span = backends::SpanKind::kCollective,
+                                                                  .stream = backends::StreamRole::kCommunication,
+                                                                  .after = after,
+                                                                  .signals = std::span(&end, is_last ? 1 : 0)});
   }
   has_signalled_ = false;
   ++windows_;
   reduced_.clear();
-  for (const auto& event : done_) reduced_.push_back({event.get(), windows_});
+  for (int rank = 0; rank < ranks_.size(); ++rank)
+    if (adds_up() || rank == ranks_.rank()) reduced_.push_back({done_[static_cast<size_t>(rank)].get(), windows_});
 }
 
 size_t BucketReducer::temporary_bytes(const MessageLayout* message) {
@@ -215,6 +216,7 @@ std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const Messag
 // Its states are the messages of all ranks, or for each slice the gradients of all, and the sums of each slice.
 Program BucketReducer::program_of(const Bucket& bucket, const MessageLayout* message) const {
   Program program;
+  if (!adds_up()) return program;
   std::vector<Value> messages;
   if (message != nullptr)
     for (int rank = 0; rank < ranks_.size(); ++rank)

@@ -3,7 +3,11 @@
 // A device with streams tells when the gradients of a bucket are ready.  The communication stream of each replica waits
 // for those of all, and adds up a slice of the bucket for everyone: the left fold over ranks, to the bit, wherever the
 // bucket and its slices end.  Behind it stand the sums of all, in one array that all replicas have together, from which
-// each updates its share of the weights.  Not thread-safe; each replica has one, and all make the same calls.
+// each updates its share of the weights.
+//
+// Where one bucket has all gradients, all is computed when it is ready.  Then the update adds them up itself, which
+// spares the replicas a meeting, and the device only hears what a real one would reduce.  Not thread-safe; each replica
+// has one, and all make the same calls.
 #pragma once
 
 #include <cstdint>
@@ -45,12 +49,14 @@ class BucketReducer {
   std::span<const backends::Signal> signals(const MessageLayout* message);
   // For a replica whose gradients of this window are there, without such a step.
   void signal_all(const MessageLayout* message);
-  // Behind either: adds them up.  `messages`: of all ranks, where gradients travel so.
+  // Behind either: adds them up, or tells the device so.  `messages`: of all ranks, where gradients travel so.
   void reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages);
 
   // Whether what ends the window has told, or will tell.
   bool has_signalled() const { return has_signalled_; }
 
+  // Whether sums() has them behind reduced(); else they are where signals() says.
+  bool adds_up() const { return buckets_.size() > 1; }
   // What an update comes after; valid until the next call of reduce().
   std::span<const backends::EventCount> reduced() const { return reduced_; }
   // Of each flat buffer that this rank has a share of, in order, its share of the sums: the states of an update behind

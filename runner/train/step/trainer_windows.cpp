@@ -64,19 +64,16 @@ SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates
   run_batches(loader, rates, window);
   if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
   const Meeting meeting = window.done ? end_of_window(message_) : Meeting{.message = message_};
-  if (meeting.are_summed) reduce_in_buckets();
+  const bool reduces = window.done && arrays_.reducer() != nullptr;
+  if (reduces) reduce_in_buckets();
   pending_.settle();
   pending_.throw_failure();
   if (builder_.varies(true))
     add_to(metrics.window, merged(std::exchange(metrics.batches, {}), *ranks_, executor_.site("metrics")));
   const SharedStep& step = meeting_step(meeting);
   backends::Arguments end = arguments_.of_window_end();
-  if (meeting.are_summed) {
-    end.states = arrays_.states_of_summed_window();
-    end.after = arrays_.reducer()->reduced();
-  } else {
-    end.states = arrays_.states_of_window(message_ != nullptr);
-  }
+  if (reduces) end.after = arrays_.reducer()->reduced();
+  end.states = meeting.are_summed ? arrays_.states_of_summed_window() : arrays_.states_of_window(message_ != nullptr);
   executor_.begin_exchange(/*again=*/false);
   ranks_->barrier(executor_.site("gradients"));
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
@@ -100,7 +97,7 @@ void Trainer::keep_sum_of_part(const CompiledStep& part) {
 }
 
 Trainer::Meeting Trainer::end_of_window(const MessageLayout* message) {
-  const bool are_summed = arrays_.reducer() != nullptr;
+  const bool are_summed = arrays_.reducer() != nullptr && arrays_.reducer()->adds_up();
   return {.ends_window = true, .are_summed = are_summed, .message = are_summed ? nullptr : message};
 }
 
@@ -110,8 +107,9 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
     const MessageLayout none;
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
                                                   kind.message != nullptr ? *kind.message : none, kind.are_summed);
+    const bool are_reduced = kind.ends_window && arrays_.reducer() != nullptr;
     step = compiled_step(device_.accounts_alone()
-                             ? device_.compile_graph(end, window_graph(builder_, kind.ends_window, kind.are_summed))
+                             ? device_.compile_graph(end, window_graph(builder_, kind.ends_window, are_reduced))
                              : device_.compile(end));
   }
   return step;
