@@ -13,8 +13,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "backends/collectives/exchange.h"
 #include "backends/graph/traced_scalar.h"
@@ -181,6 +183,9 @@ class Device {
     static_cast<void>(event);
     static_cast<void>(times);
   }
+
+  // What the user should be told of what has been submitted, and has not been told.
+  virtual std::vector<std::string> take_warnings() { return {}; }
 
   virtual void wait(Ticket ticket) = 0;
   virtual void synchronize() = 0;

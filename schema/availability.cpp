@@ -8,15 +8,6 @@
 namespace runner::schema {
 namespace {
 
-bool is_later(const Field& field, const Settings& settings) {
-  switch (field.later) {
-    case Later::kNo: return false;
-    case Later::kAlways: return true;
-    case Later::kGpu: return settings.text("backend") == "gpu";
-  }
-  return false;
-}
-
 std::string working_choices(const Field& field) {
   std::vector<std::string> working;
   for (const Choice& choice : field.choices)
@@ -33,10 +24,10 @@ bool is_working_choice(const Field& field, const std::string* name) {
                              [&](const Choice& choice) { return name && choice.works && choice.name == *name; });
 }
 
-void check(const Setting& setting, const Settings& settings, Report& report) {
+void check(const Setting& setting, Report& report) {
   const Field& field = *setting.field;
   const std::string shown = setting.path + " " + display_text(setting.value);
-  if (!is_later(field, settings)) return;
+  if (!field.later) return;
   if (has_later_choices(field)) {
     if (!is_working_choice(field, setting.value.text()))
       report.add(ErrorId::kNotYet, setting.place, setting.path, shown + " does not work yet",
@@ -53,7 +44,7 @@ void check(const Setting& setting, const Settings& settings, Report& report) {
 
 void check_availability(const Settings& settings, Report& report) {
   for (const Setting& setting : settings.values)
-    if (setting.origin != OriginKind::kDefault) check(setting, settings, report);
+    if (setting.origin != OriginKind::kDefault) check(setting, report);
 }
 
 }  // namespace runner::schema

@@ -28,9 +28,6 @@ enum class FieldType : uint8_t {
   kFree,
 };
 
-// kAlways: only the default works yet.  kGpu: the same with backend: gpu; elsewhere the value is of no use.
-enum class Later : uint8_t { kNo, kAlways, kGpu };
-
 // How a resumed run may change a field.
 enum class OnResume : uint8_t { kFixed, kAny, kLarger };
 
@@ -64,7 +61,7 @@ struct Field {
   bool is_list = false;  // of `type`
   bool required = false;
   bool optional = false;  // a section that exists only if written or implied
-  Later later = Later::kNo;
+  bool later = false;     // only the default works yet, or some choices
   OnResume on_resume = OnResume::kFixed;
   int order = 0;  // in fields.yaml
   int count = 0;  // exact length of a list, 0: any

@@ -83,7 +83,7 @@ std::string availability_phrase(const Field& field) {
     if (!choice.works) later.push_back(choice.name);
   if (!later.empty())
     text += fmt::format(" Not yet: {}.", fmt::join(later, ", "));
-  else if (field.later != Later::kNo)
+  else if (field.later)
     text += field.defaults.empty() ? " Does not work yet." : " Only the default works yet.";
   return text;
 }

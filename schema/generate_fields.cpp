@@ -139,8 +139,7 @@ class Generator {
 
   std::string choices(const Row& row) {
     std::set<std::string> later;
-    YAML::Node names = row.node["later"];
-    if (names && names.IsMap()) names = names["gpu"];
+    const YAML::Node names = row.node["later"];
     if (names && names.IsSequence()) {
       for (const std::string& name : names_of(names)) later.insert(name);
     }
@@ -156,13 +155,8 @@ class Generator {
 
   static std::string later(const Row& row) {
     const YAML::Node& node = row.node["later"];
-    if (!node) return "Later::kNo";
-    if (node.IsSequence()) return "Later::kAlways";
-    if (node.IsMap()) return "Later::kGpu";
-    const std::string name = node.as<std::string>();
-    if (name == "true") return "Later::kAlways";
-    if (name == "gpu") return "Later::kGpu";
-    refuse(row, "unknown later " + name);
+    if (node && !node.IsSequence() && node.as<std::string>() != "true") refuse(row, "unknown later");
+    return node ? "true" : "false";
   }
 
   static std::string on_resume(const Row& row) {

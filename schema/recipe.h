@@ -269,6 +269,7 @@ struct GpuSpec {
   GpuModel model = GpuModel::kA100With40g;
   std::optional<int64_t> memory;                // bytes of each device; none: the model's
   bool launch_blocking = false;                 // the host waits for each kernel
+  bool capture = false;                         // what has run twice is launched as one
   bool allow_tf32 = false;                      // products of float32 read operands in tf32
   int64_t bucket_cap = int64_t{25} * 1024 * 1024;  // bytes of gradients that are reduced together
 };

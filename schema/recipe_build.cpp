@@ -246,6 +246,7 @@ Recipe build_recipe(const Settings& settings, const std::string& folder) {
   build(s.sub("comm"), r.comm);
   s.sub("cpu").get("memory", r.cpu_memory);
   s.sub("gpu").get("model", r.gpu.model).get("memory", r.gpu.memory);
+  s.sub("gpu").get("capture", r.gpu.capture);
   s.sub("gpu").get("allow_tf32", r.gpu.allow_tf32);
   s.sub("gpu").get("launch_blocking", r.gpu.launch_blocking).get("bucket_cap", r.gpu.bucket_cap);
   s.sub("tpu")

@@ -16,10 +16,15 @@ std::vector<Launch> copies_of_batch(const Program& program, const GpuMachine& ma
 
 }  // namespace
 
+std::span<const StepStreams> runs_until_steady(const GpuMachine& machine) {
+  static constexpr StepStreams kRuns[] = {kStepStreams, kStepStreams, kCaptureStreams};
+  return std::span(kRuns).first(machine.captures ? 3 : 2);
+}
+
 AccountedStep::AccountedStep(const Plan& plan, DeviceMemory& memory, const GpuMachine& machine)
     : plan_(plan),
       trace_(trace_memory(plan)),
-      forecast_(forecast_memory(trace_, memory.device(), memory.allocator().limit(), kStepStreams)),
+      forecast_(forecast_memory(trace_, memory.device(), memory.allocator().limit(), runs_until_steady(machine))),
       memory_(trace_, memory),
       launches_(launches_of(plan, machine)),
       batch_copies_(copies_of_batch(plan.program, machine)) {}

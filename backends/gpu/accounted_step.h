@@ -14,7 +14,9 @@
 
 namespace runner::backends::gpu {
 
-inline constexpr StepStreams kStepStreams{.compute = 0, .copy_in = 1};
+// What each step is run with until it takes the most that it will: the second time the batch of the first is still
+// there.
+std::span<const StepStreams> runs_until_steady(const GpuMachine& machine);
 
 class AccountedStep {
  public:

@@ -148,13 +148,20 @@ void CachingAllocator::free(BlockId id) {
 void CachingAllocator::empty_cache() {
   std::erase_if(segments_, [this](const Segment& segment) {
     const Block& block = at(segment.first);
-    if (block.allocated || block.is_split()) return false;
+    if (block.allocated || block.is_split() || block.stream() == pinned_) return false;
     remove(free_block(segment.first));
     add(block, &PoolStatistics::segments, -1);
     add(block, &PoolStatistics::reserved_bytes, -segment.bytes);
     unused_.push_back(segment.first);
     return true;
   });
+}
+
+int64_t CachingAllocator::pinned_bytes() const {
+  int64_t bytes = 0;
+  for (const Segment& segment : segments_)
+    if (block(segment.first).stream() == pinned_) bytes += segment.bytes;
+  return bytes;
 }
 
 BlockId CachingAllocator::new_block(const Block& block) {

@@ -9,7 +9,8 @@
 // 4. where no block holds it, a segment is taken from the device: of 2 MiB for the small pool, of 20 MiB for less than
 //    10 MiB, else of the request rounded up to 2 MiB;
 // 5. where the device has not so much left, it is given back every segment that is free as a whole, and asked again;
-// 6. a block that is freed merges with free neighbours; its segment is kept.
+// 6. a block that is freed merges with free neighbours; its segment is kept;
+// 7. segments of a stream that is pinned stay until the end: a captured graph has their addresses.
 // A segment has the lowest address at which it fits; on a real device that is the driver's affair.
 //
 // Invariants: blocks of a segment lie behind each other and fill it, and no two neighbours among them are free.
@@ -18,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -77,6 +79,8 @@ class CachingAllocator {
   void free(BlockId id);
   // Gives segments that are free as a whole back to the device.
   void empty_cache();
+  void pin(StreamId stream) { pinned_ = stream; }
+  int64_t pinned_bytes() const;  // of the segments that stay
 
   void set_owner(BlockId id, OwnerId owner) { blocks_[static_cast<size_t>(id)].owner = owner; }
 
@@ -133,6 +137,7 @@ class CachingAllocator {
   void add(const Block& block, Statistic PoolStatistics::*statistic, int64_t change);
 
   const int64_t limit_;
+  std::optional<StreamId> pinned_;
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;    // of blocks_
   std::vector<Pool> pools_;        // by Block::pool

@@ -19,7 +19,7 @@ class Launchable;
 struct Command {
   enum class Kind : uint8_t { kLaunch, kRecord, kWait };
   Kind kind;
-  int32_t index = 0;  // of the launch
+  int32_t index = 0, end = 0;  // of the launches: the next one, and the first that is none of them
   Launchable* launched = nullptr;
   std::shared_ptr<Event> event = {};  // that is recorded, or waited for
   uint64_t count = 0;                 // that it has reached then
@@ -40,8 +40,8 @@ class CommandRing {
     tail_.store(tail + 1, std::memory_order_release);
   }
 
-  // The command that is next; null: there is none.
-  const Command* front() const {
+  // The command that is next, which whoever does a part of it writes down there; null: there is none.
+  Command* front() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     return head == tail_.load(std::memory_order_acquire) ? nullptr : &commands_[head % kCapacity];
   }

@@ -177,14 +177,14 @@ std::vector<int64_t> DeviceMemory::arrays_beside(const StepAccount& step) const 
 }
 
 MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit,
-                               StepStreams streams) {
+                               std::span<const StepStreams> runs) {
   DeviceMemory memory(device, limit);
   for (const TraceInput& state : trace.states)
-    memory.allocate(state.bytes, streams.compute, memory.owners().intern(state.name));
+    memory.allocate(state.bytes, runs.front().compute, memory.owners().intern(state.name));
   const PoolStatistics& counted = memory.allocator().statistics().all;
   const int64_t resident = counted.reserved_bytes.current;
   StepAccount step(trace, memory);
-  for (int run = 0; run < 2; ++run) memory.run(step, streams);
+  for (const StepStreams& streams : runs) memory.run(step, streams);
   return {resident, counted.reserved_bytes.peak, counted.allocated_bytes.peak};
 }
 

@@ -15,6 +15,7 @@
 // Thread safety: one thread at a time, the host's.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,7 +64,9 @@ class StepAccount {
 class DeviceMemory {
  public:
   // device: "gpu 0".  Throws as CachingAllocator.
-  DeviceMemory(std::string device, int64_t limit) : device_(std::move(device)), allocator_(limit) {}
+  DeviceMemory(std::string device, int64_t limit) : device_(std::move(device)), allocator_(limit) {
+    allocator_.pin(kCaptureStreams.compute);
+  }
 
   const std::string& device() const { return device_; }
   const CachingAllocator& allocator() const { return allocator_; }
@@ -108,7 +111,9 @@ struct MemoryForecast {
   int64_t temporary() const { return peak_reserved - resident; }
 };
 
-// Of two runs, the second with the batch of the first still there.  Throws OutOfMemory where the limit is less.
-MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit, StepStreams streams);
+// Of `runs`, one after the other, with states on the compute stream of the first.  Throws OutOfMemory where the limit
+// is less.
+MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit,
+                               std::span<const StepStreams> runs);
 
 }  // namespace runner::backends::gpu

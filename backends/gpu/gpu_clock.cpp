@@ -24,7 +24,8 @@ GpuClock::GpuClock(const Options& options) : options_(options), recorder_(Record
         fmt::format("{} {}", row_of(options.machine.model).name, name_of(static_cast<StreamKind>(i))));
 }
 
-void GpuClock::compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals) {
+void GpuClock::compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals,
+                       bool replays) {
   begin_call();
   for (const EventCount& awaited : after)
     if (const auto& event = static_cast<const Event&>(*awaited.event); event.device() == options_.device)
@@ -32,12 +33,19 @@ void GpuClock::compute(const AccountedStep& step, std::span<const EventCount> af
   for (const Launch& copy : step.batch_copies()) launch(StreamKind::kCopyIn, copy);
   if (!step.batch_copies().empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCopyIn));
   find_due(step.plan(), signals);
+  if (replays) timeline_.begin_replay();
+  launch_all(step);
+  if (replays) timeline_.end_replay();
+  if (replays && options_.launch_blocking) timeline_.synchronize(StreamKind::kCompute);
+  end_call();
+}
+
+void GpuClock::launch_all(const AccountedStep& step) {
   reduce_behind(kBeforeAll);
   for (size_t i = 0; i < step.launches().size(); ++i) {
     launch(StreamKind::kCompute, step.launches()[i]);
     reduce_behind(static_cast<int32_t>(i));
   }
-  end_call();
 }
 
 // Copies of states come last.
@@ -75,7 +83,7 @@ void GpuClock::record(Event& event) {
 
 void GpuClock::launch(StreamKind stream, const Launch& launch) {
   timeline_.launch(stream, launch);
-  if (options_.launch_blocking) timeline_.synchronize(stream);
+  if (options_.launch_blocking && !timeline_.is_replaying()) timeline_.synchronize(stream);
 }
 
 void GpuClock::copy(StreamKind stream, int64_t bytes) {

@@ -30,8 +30,9 @@ class GpuClock {
   explicit GpuClock(const Options& options);
 
   // A submission to the compute stream.  What its signals tell of is added up over all replicas, bucket by bucket,
-  // each behind the launch that has written the last of it.
-  void compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals);
+  // each behind the launch that has written the last of it.  `replays`: the launches are one captured graph.
+  void compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals,
+               bool replays = false);
   // Events behind what has been reduced so.
   void communicate(std::span<const Signal> signals);
   void record(Event& event);
@@ -52,6 +53,7 @@ class GpuClock {
 
   void find_due(const Plan& plan, std::span<const Signal> signals);
   void reduce_behind(int32_t launch);
+  void launch_all(const AccountedStep& step);
   void launch(StreamKind stream, const Launch& launch);
   void copy(StreamKind stream, int64_t bytes);
   void begin_call();

@@ -1,5 +1,6 @@
 #include "backends/gpu/gpu_device.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -76,6 +77,10 @@ class EmulatedGpu : public GpuDevice {
   const GpuModelRow& model() const override { return row_of(options_.model); }
   const DeviceMemory& memory() const override { return *memory_; }
   PredictedTime take_predicted_time() override { return clock_.take(); }
+  std::optional<CaptureCounters> captures() const override {
+    return options_.capture ? std::make_optional(captured_.counters()) : std::nullopt;
+  }
+  std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }
   bool runs_beside_host() const override { return options_.own_thread; }
 
   std::shared_ptr<Buffer> allocate(size_t bytes) override { return allocate_array(bytes, "an array"); }
@@ -119,8 +124,8 @@ class EmulatedGpu : public GpuDevice {
     std::vector<StepAccount> accounts;
     for (const auto& step : steps)
       accounts.emplace_back(static_cast<GpuExecutable&>(*step).account().memory().trace(), memory);
-    for (int round = 0; round < 2; ++round)
-      for (StepAccount& account : accounts) memory.run(account, kStepStreams);
+    for (const StepStreams& streams : runs_until_steady(machine()))
+      for (StepAccount& account : accounts) memory.run(account, streams);
     return memory.allocator().statistics().all.reserved_bytes.peak;
   }
   std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
@@ -128,10 +133,11 @@ class EmulatedGpu : public GpuDevice {
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
+    const bool replays = computes && options_.capture && captured_.submit(ready, arguments);
     // Sums of gradients are made in place.
     if (computes) {
-      memory_->run(ready.account().memory(), kStepStreams, arguments.lines);
-      clock_.compute(ready.account(), arguments.after, arguments.signals);
+      memory_->run(ready.account().memory(), replays ? kCaptureStreams : kStepStreams, arguments.lines);
+      clock_.compute(ready.account(), arguments.after, arguments.signals, replays);
     } else {
       clock_.communicate(arguments.signals);
     }
@@ -145,7 +151,7 @@ class EmulatedGpu : public GpuDevice {
       streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
     upload(lane, slot);
     bind(lane, slot, ready, arguments);
-    launch(lane, ready, arguments.signals);
+    launch(lane, ready, arguments.signals, replays);
     slot.end = ready.newest = streams_.record(lane.kind, *lane.done);
     return computes ? slot.end : 0;
   }
@@ -180,7 +186,10 @@ class EmulatedGpu : public GpuDevice {
 
  private:
   GpuMachine machine() const {
-    return {.model = options_.model, .gpus = options_.gpus, .allow_tf32 = options_.allow_tf32};
+    return {.model = options_.model,
+            .gpus = options_.gpus,
+            .allow_tf32 = options_.allow_tf32,
+            .captures = options_.capture};
   }
 
   // Counted before the host has given its memory.
@@ -225,17 +234,22 @@ class EmulatedGpu : public GpuDevice {
     ready.bind(lane.arena.data(), bound, pool_);
   }
 
-  void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals) {
+  // Events are recorded between launches, those of a captured graph, too.
+  void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals, bool replays) {
     const std::span<const int32_t> last_writes = ready.last_writes(signals);
     const auto record_behind = [&](int32_t launch) {
       for (size_t i = 0; i < signals.size(); ++i)
         if (last_writes[i] == launch) streams_.record(lane.kind, static_cast<Event&>(*signals[i].event));
     };
     record_behind(kBeforeAll);
-    for (int32_t i = 0; i < ready.launches(); ++i) {
-      streams_.launch(lane.kind, ready, i);
+    for (int32_t i = 0; i < ready.launches();) {
+      int32_t end = replays ? ready.launches() : i + 1;
+      for (const int32_t last : last_writes)
+        if (last >= i) end = std::min(end, last + 1);
+      streams_.launch_all(lane.kind, ready, i, end);
       if (options_.launch_blocking) streams_.synchronize();
-      record_behind(i);
+      record_behind(end - 1);
+      i = end;
     }
   }
 
@@ -256,6 +270,7 @@ class EmulatedGpu : public GpuDevice {
   const std::string name_;
   const std::shared_ptr<DeviceMemory> memory_;  // arrays outlive the device
   GpuClock clock_;
+  CapturedGraphs captured_;
   WorkerPool pool_;
   Copy upload_{"upload"}, download_{"download"};
   Lane compute_{name_, StreamKind::kCompute, 2};

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "backends/backend.h"
+#include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_model.h"
 #include "backends/gpu/timeline.h"
@@ -28,6 +29,7 @@ struct GpuOptions {
   GpuModel model = GpuModel::kA100With40g;
   std::optional<int64_t> memory = {};  // bytes; none: the model's
   int gpus = 1;                        // of the box, that train together
+  bool capture = false;                // what has run twice is launched as one, as a CUDA graph is replayed
   bool allow_tf32 = false;             // products of f32 read operands in tf32, where the model has units for it
   std::chrono::milliseconds patience = std::chrono::minutes(10);
 };
@@ -39,6 +41,8 @@ class GpuDevice : public Device {
   virtual const DeviceMemory& memory() const = 0;
   // What has come to pass on its predicted clock since the last call.
   virtual PredictedTime take_predicted_time() = 0;
+  // None: it does not capture.
+  virtual std::optional<CaptureCounters> captures() const = 0;
 };
 
 std::unique_ptr<GpuDevice> make_gpu_device(const GpuOptions& options);

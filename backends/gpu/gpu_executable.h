@@ -39,7 +39,8 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   // Behind which launches events are to be recorded (last_write.h).  Valid until the next call.
   std::span<const int32_t> last_writes(std::span<const Signal> signals);
 
-  Ticket newest = 0;  // of its submissions
+  Ticket newest = 0;        // of its submissions
+  int64_t submissions = 0;  // so far
 
  private:
   void begin_span();

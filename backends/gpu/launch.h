@@ -55,6 +55,7 @@ struct GpuMachine {
   GpuModel model = GpuModel::kA100With40g;
   int gpus = 1;  // of the box that take part
   bool allow_tf32 = false;
+  bool captures = false;  // what has run twice becomes a captured graph
 };
 
 Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machine);

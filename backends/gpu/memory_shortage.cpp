@@ -105,7 +105,11 @@ std::string owners_text(const CachingAllocator& allocator, const OwnerTable& own
 
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   if (shortage.trace == nullptr) return {"a smaller model"};
-  if (fits(shortage, allocator.limit()))
+  const bool fits_alone = fits(shortage, allocator.limit());
+  if (fits_alone && (allocator.pinned_bytes() > 0 || shortage.stream == kCaptureStreams.compute))
+    return {"leave gpu.capture out: captured graphs have memory of their own beside that of launches one by one",
+            allocator.pinned_bytes(), true};
+  if (fits_alone)
     return {
         "let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough "
         "memory, but in pieces; PyTorch can join them with expandable_segments"};

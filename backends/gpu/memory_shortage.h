@@ -27,7 +27,8 @@ struct MemoryShortage {
 // line of the owner.  For use right behind the refusal.
 OutOfMemory out_of_memory(const MemoryShortage& shortage, const CachingAllocator& allocator, const OwnerTable& owners);
 
-// Where the step would fit into an allocator that had never done anything else: steps of one size.  Else the change
+// Where the step would fit into an allocator that had never done anything else: no captured graphs, where there are
+// such, and else steps of one size.  Otherwise the change
 // that costs least of those after which it would, the one that saves most if none does: a smaller batch,
 // mixed_precision bf16, a smaller model.
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator);

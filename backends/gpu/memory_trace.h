@@ -58,6 +58,9 @@ struct StepStreams {
   StreamId compute = 0;
   StreamId copy_in = 0;  // whose blocks batches are
 };
+inline constexpr StepStreams kStepStreams{.compute = 0, .copy_in = 1};
+// Captured graphs have memory of their own, all together, which stays with them.
+inline constexpr StepStreams kCaptureStreams{.compute = 2, .copy_in = 1};
 
 // Other conditions than those of the trace.
 struct TraceScale {

@@ -36,8 +36,8 @@ Streams::~Streams() {
 
 // ---- the host's side ----
 
-void Streams::launch(StreamKind stream, Launchable& what, int32_t index) {
-  push(stream, {.kind = Command::Kind::kLaunch, .index = index, .launched = &what});
+void Streams::launch_all(StreamKind stream, Launchable& what, int32_t first, int32_t end) {
+  push(stream, {.kind = Command::Kind::kLaunch, .index = first, .end = end, .launched = &what});
   ++launches_;
 }
 
@@ -143,12 +143,12 @@ bool Streams::drive(const Done& done) {
 bool Streams::do_next() {
   for (size_t stream = 0; stream < kStreamCount; ++stream) {
     CommandRing& ring = rings_[stream];
-    const Command* const next = ring.front();
+    Command* const next = ring.front();
     if (next == nullptr) continue;
     const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
     if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) continue;
     perform(static_cast<StreamKind>(stream), *next);
-    ring.pop();
+    if (next->kind != Command::Kind::kLaunch || ++next->index == next->end) ring.pop();
     progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
   }

@@ -1,7 +1,7 @@
 // The streams of one emulated GPU, and who does what is in them.
 //
 // A stream is a queue of commands: launches, events to record, events to wait for.  Each begins when the one before it
-// has ended; between two commands the device looks at its other streams, so that copies and reductions go on beside
+// has ended; between two launches the device looks at its other streams, so that copies and reductions go on beside
 // kernels.  A thread of the device's own does all that; a host that waits, and finds nobody at work, does it itself,
 // since handing over costs more than most kernels.
 //
@@ -55,7 +55,9 @@ class Streams {
 
   // Each returns at once, but where the stream is full.  What they name must live until the command is done.  The
   // device begins with them when an event is recorded behind them, or the host waits.
-  void launch(StreamKind stream, Launchable& what, int32_t index);
+  void launch(StreamKind stream, Launchable& what, int32_t index) { launch_all(stream, what, index, index + 1); }
+  // Several in a row, from `first` up to `end`, as one.
+  void launch_all(StreamKind stream, Launchable& what, int32_t first, int32_t end);
   // Returns the count that the event has then.  Throws Error(kRun) for an event of another device.
   uint64_t record(StreamKind stream, Event& event);
   // The stream goes on when the event, of any device, has reached `count`.
@@ -69,7 +71,7 @@ class Streams {
   void synchronize(const Event& event, uint64_t count);
   void synchronize();
 
-  uint64_t launches() const { return launches_; }  // so far
+  uint64_t launches() const { return launches_; }  // so far; several in a row are one
   // Whether nobody is at a launch.
   bool is_idle() const { return at_.load() == nullptr; }
 

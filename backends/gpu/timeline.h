@@ -92,6 +92,7 @@ class Timeline {
   // What is issued in between is one captured graph, which the host launches once.  No host call may stand in it.
   void begin_replay();
   void end_replay();
+  bool is_replaying() const { return replaying_; }
 
   // The host does something else, as making a batch; waits for an event; waits for all of a stream.
   void work(Picoseconds duration);

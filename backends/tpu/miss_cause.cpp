@@ -8,8 +8,6 @@
 #include <fmt/format.h>
 
 #include "backends/graph/difference.h"
-#include "backends/graph/print.h"
-#include "backends/graph/type_text.h"
 #include "backends/tpu/graph_role.h"
 #include "backends/tpu/scalar_signature.h"
 
@@ -65,27 +63,6 @@ std::string state_cause(const GraphIdentity& before, const GraphIdentity& now) {
                      name_of_state(*now.program, now.absent.front()));
 }
 
-const Input* input_at(const Program& program, ValueId id) {
-  const auto found = std::ranges::find(program.inputs(), id, &Input::value);
-  return found == program.inputs().end() ? nullptr : &*found;
-}
-
-std::string node_text(const Program& program, ValueId id) {
-  if (const Input* const input = input_at(program, id))
-    return fmt::format("the input \"{}\" {}", input->name, program.type(id));
-  return fmt::format("{} {}", name_of(program.node(id).op), program.type(id));
-}
-
-std::string node_cause(const Program& before, const Program& now, ValueId id) {
-  const Input *was = input_at(before, id), *is = input_at(now, id);
-  if (was != nullptr && is != nullptr && was->name == is->name)
-    return fmt::format("{} is {}, and was {}", is->name, now.type(id), before.type(id));
-  if (before.node(id).op == now.node(id).op && before.type(id) == now.type(id))
-    return fmt::format("{} has other operands or attributes: \"{}\", and was \"{}\"", name_of(now.node(id).op),
-                       to_string(now, id), to_string(before, id));
-  return fmt::format("the first node that differs is {}, and was {}", node_text(now, id), node_text(before, id));
-}
-
 bool is_of_batch(const Program& program, ValueId id) {
   const Input* const input = input_at(program, id);
   return input != nullptr && input->kind == InputKind::kBatch;
@@ -132,7 +109,7 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now,
       within ? number_difference(number_at(before, differs), number_at(now, differs), rules) : Difference{};
   if (!number.text.empty()) return {number.text, now.program->mark_of(differs), kind_of(number)};
   if (within)
-    return {node_cause(*before.program, *now.program, differs), now.program->mark_of(differs),
+    return {node_difference(*before.program, *now.program, differs), now.program->mark_of(differs),
             is_of_batch(*now.program, differs) && same ? MissKind::kBatchSize : MissKind::kStructure};
   if (differs < now.program->size())
     return {fmt::format("the graph goes on where the nearest ends, with {}", node_text(*now.program, differs)),

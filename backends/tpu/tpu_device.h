@@ -50,8 +50,6 @@ class TpuDevice : public Device {
   virtual std::vector<std::string> analysis() const = 0;
   // Is told of every compilation; it must outlive the device.
   virtual void set_listener(CompileListener& listener) = 0;
-  // What is to be said of the numbers of the graphs compiled since it was asked, each once.
-  virtual std::vector<std::string> take_warnings() = 0;
 };
 
 std::unique_ptr<TpuDevice> make_tpu_device(const TpuOptions& options);

@@ -70,11 +70,20 @@ Table time_table(const json::Value& gpu) {
   return table;
 }
 
+Table capture_table(const json::Value& gpu) {
+  const json::Value capture = member(gpu, "capture");
+  Table table({{"captured graphs", Align::kRight}, {"replays", Align::kRight}, {"fallbacks", Align::kRight}});
+  if (capture == json::Value()) return table;
+  const auto count = [&](std::string_view name) { return std::to_string(whole(member(capture, name))); };
+  table.add({count("graphs"), count("replays"), count("fallbacks")});
+  return table;
+}
+
 }  // namespace
 
 std::string gpu_text(const json::Value& gpu, int width, bool color) {
   std::string text;
-  for (const Table& table : {memory_table(gpu), time_table(gpu)})
+  for (const Table& table : {memory_table(gpu), time_table(gpu), capture_table(gpu)})
     if (!table.empty()) text += '\n' + table.render(width, color);
   return text;
 }

@@ -255,7 +255,7 @@ void ReplicaRun::end_tracking() {
 }
 
 void ReplicaRun::finish() {
-  warn_of_numbers();
+  pass_on_warnings();
   if (session_.tpu != nullptr) record_.warn_of_all(session_.tpu->analysis());
   session_.trainer.learn();
   const Counters& counters = session_.trainer.counters;

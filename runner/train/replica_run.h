@@ -102,7 +102,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   // What the devices have counted goes into the account of the attempt; `ranks`: those of all, who call it together.
   void keep_gpu_account(backends::Collectives* ranks);
   void warn_of_unused();
-  void warn_of_numbers();  // that a TPU cannot hold, also where they have ended the run
+  void pass_on_warnings();  // of the device, also where what they are about has ended the run
   void record_batches(uint64_t digest);
 
   void evaluate();

@@ -182,7 +182,7 @@ void ReplicaRun::end_window(const TrainingWindow& window) {
   if (records_batches_) record_batches(window.batch_digest);
   if (!record_.result.first_step_seconds) record_.first_window();
   warn_of_unused();
-  warn_of_numbers();
+  pass_on_warnings();
   const bool logged = log_->logging_due() || finished();
   if (logged) log_->log();
   const bool evaluation = log_->evaluates() && whole_ && (log_->evaluation_due() || finished());
@@ -239,8 +239,8 @@ void ReplicaRun::keep_trace(const std::string& events) {
                     profiler_->left_out()));
 }
 
-void ReplicaRun::warn_of_numbers() {
-  if (session_.tpu != nullptr) record_.warn_of_all(session_.tpu->take_warnings());
+void ReplicaRun::pass_on_warnings() {
+  record_.warn_of_all(session_.device->take_warnings());
 }
 
 void ReplicaRun::warn_of_unused() {

@@ -112,6 +112,24 @@ TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
   EXPECT_EQ(time.elapsed, 4 * (kLaunch + kArrival) + copies + 2 * kProduct);
 }
 
+// The host launches a captured graph once, its copies apart; reductions are parts of it.
+TEST_F(GpuClockTest, ACapturedGraphIsLaunchedOnce) {
+  clock_.compute(step_, {}, signals(), /*replays=*/true);
+  const PredictedTime time = clock_.take();
+  const Picoseconds copied = kLaunch + kArrival + 2 * host_copy(4096 * 512 * 4, kTwo).duration;
+  EXPECT_EQ(time.host_issuing, 2 * kLaunch + LaunchTimes().replay);
+  EXPECT_EQ(time.launches, 6);
+  EXPECT_EQ(time.elapsed, copied + 2 * kProduct + all_reduce(64 << 20, kTwo).duration);
+}
+
+TEST_F(GpuClockTest, ABlockingHostWaitsForACapturedGraphAsAWhole) {
+  GpuClock blocking({.machine = kTwo, .launch_blocking = true});
+  blocking.compute(step_, {}, {}, /*replays=*/true);
+  const PredictedTime time = blocking.take();
+  const Picoseconds copies = 2 * host_copy(4096 * 512 * 4, kTwo).duration;
+  EXPECT_EQ(time.elapsed, 2 * (kLaunch + kArrival) + copies + LaunchTimes().replay + kArrival + 2 * kProduct);
+}
+
 // A round of a recorder has the spans of both clocks, each in tracks of its own.
 TEST_F(GpuClockTest, TracesHaveTracksOfTheirOwn) {
   SpanRecorder recorder;

@@ -389,8 +389,8 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
 TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
   const MlpStep mlp({.batch = 512, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
-  const StepStreams streams{.compute = 0, .copy_in = 1};
-  const MemoryForecast forecast = forecast_memory(trace, "gpu 0", 1024 * kMiB, streams);
+  constexpr StepStreams kTwice[] = {kStepStreams, kStepStreams};
+  const MemoryForecast forecast = forecast_memory(trace, "gpu 0", 1024 * kMiB, kTwice);
   // Three flat arrays of 76,810 floats share two small segments.
   EXPECT_EQ(mlp.parameter_count() * 4, 307240);
   EXPECT_EQ(forecast.resident, 2 * kMiB);
@@ -400,15 +400,34 @@ TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
   DeviceMemory memory("gpu 0", forecast.peak_reserved);
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
   StepAccount step(trace, memory);
-  for (int i = 0; i < 5; ++i) memory.run(step, streams);
+  for (int i = 0; i < 5; ++i) memory.run(step, kStepStreams);
   EXPECT_EQ(memory.allocator().statistics().all.reserved_bytes.peak, forecast.peak_reserved);
   EXPECT_EQ(memory.allocator().statistics().all.allocated_bytes.peak, forecast.peak_allocated);
   EXPECT_EQ(memory.allocator().statistics().retries, 0);
 
-  EXPECT_NO_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved, streams));
-  EXPECT_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved / 2, streams), OutOfMemory);
-  EXPECT_TRUE(message_of([&] { forecast_memory(trace, "gpu 0", 2 * kMiB, streams); }).find("parameters") !=
+  EXPECT_NO_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved, kTwice));
+  EXPECT_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved / 2, kTwice), OutOfMemory);
+  EXPECT_TRUE(message_of([&] { forecast_memory(trace, "gpu 0", 2 * kMiB, kTwice); }).find("parameters") !=
               std::string::npos);
+}
+
+// Their segments are no others', and stay where memory is short.
+TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
+  const MlpStep mlp({.batch = 4096, .widths = {64, 1024, 10}});
+  const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
+  constexpr StepStreams kRuns[] = {kStepStreams, kStepStreams, kCaptureStreams, kCaptureStreams};
+  const MemoryForecast launched = forecast_memory(trace, "gpu 0", 1024 * kMiB, std::span(kRuns).first(2));
+  const MemoryForecast captured = forecast_memory(trace, "gpu 0", 1024 * kMiB, kRuns);
+  EXPECT_GT(captured.temporary(), launched.temporary() * 3 / 2);
+  EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "batches are in a pool of both";
+
+  // What launches had cached goes back to the device for a graph, and not the other way round.
+  DeviceMemory memory("gpu 0", launched.peak_reserved + 2 * kMiB);
+  for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
+  StepAccount step(trace, memory);
+  for (const StepStreams& streams : kRuns) memory.run(step, streams);
+  EXPECT_GT(memory.allocator().statistics().retries, 0);
+  EXPECT_TRUE(message_of([&] { memory.run(step, kStepStreams); }).find("leave gpu.capture out") != std::string::npos);
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST(GpuLaunch, UpdatesOfStatesAreTheOptimizers) {
 }
 
 TEST(GpuLaunch, EveryStepOfATrainingHasOne) {
-  const testing::MlpStep step({.batch = 64, .widths = {784, 256, 10}, .layer_norm = true, .dropout = 0.1});
+  const backends::testing::MlpStep step({.batch = 64, .widths = {784, 256, 10}, .layer_norm = true, .dropout = 0.1});
   const Plan plan = build_plan(step.program(), {.fusion = Fusion::kFlat});
   const std::vector<Launch> launches = launches_of(plan, {});
   ASSERT_EQ(launches.size(), plan.steps.size() + plan.copies.size());
@@ -256,13 +256,13 @@ TEST(GpuBertLarge, TakesAboutWhatItTook) {
                               Measured{GpuModel::kA100With40g, DType::kF16, 16, 512, 78},
                               Measured{GpuModel::kA100With40g, DType::kF16, 64, 128, 415},
                               Measured{GpuModel::kA100With80g, DType::kF16, 256, 128, 580}}) {
-    const testing::GptStep step({.batch = run.batch,
-                                 .length = run.length,
-                                 .width = 1024,
-                                 .heads = 16,
-                                 .layers = 24,
-                                 .vocabulary = 30522,
-                                 .product_dtype = run.dtype});
+    const backends::testing::GptStep step({.batch = run.batch,
+                                           .length = run.length,
+                                           .width = 1024,
+                                           .heads = 16,
+                                           .layers = 24,
+                                           .vocabulary = 30522,
+                                           .product_dtype = run.dtype});
     const Plan plan = build_plan(step.program(), {.fusion = Fusion::kFlat});
     Picoseconds predicted = 0;
     for (const Launch& launch : launches_of(plan, {.model = run.model, .allow_tf32 = true}))

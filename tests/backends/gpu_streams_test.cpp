@@ -58,6 +58,36 @@ TEST_P(GpuStreams, DoWhatIsInOneInOrder) {
   EXPECT_EQ(streams.launches(), 10000u);
 }
 
+TEST_P(GpuStreams, DoSeveralLaunchesAsOneCommand) {
+  Recorder work;
+  Streams streams(options());
+  for (int32_t i = 0; i < 30000; i += 3) streams.launch_all(StreamKind::kCompute, work, i, i + 3);
+  streams.synchronize();
+  ASSERT_EQ(work.done.size(), 30000u);
+  EXPECT_TRUE(std::ranges::is_sorted(work.done));
+  EXPECT_EQ(streams.launches(), 10000u);
+}
+
+TEST(GpuStreamsOfAHost, DoCopiesBetweenTheLaunchesOfOneCommand) {
+  Recorder work;
+  Streams streams({.own_thread = false});
+  work.what = [&](int32_t index) {
+    if (index == 1) streams.launch(StreamKind::kCopyIn, work, 100);
+  };
+  streams.launch_all(StreamKind::kCompute, work, 0, 4);
+  streams.synchronize();
+  EXPECT_EQ(work.done, (std::vector<int32_t>{0, 1, 100, 2, 3}));
+}
+
+TEST_P(GpuStreams, LeaveOutWhatStandsBehindAFailureInOneCommand) {
+  Recorder work;
+  Streams streams(options());
+  work.what = [](int32_t index) { RUN_CHECK(index != 1, ErrorKind::kRun, "no"); };
+  streams.launch_all(StreamKind::kCompute, work, 0, 4);
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "no\n  note: on gpu 2");
+  EXPECT_EQ(work.done, std::vector<int32_t>{0});
+}
+
 TEST_P(GpuStreams, WaitForEachOther) {
   Recorder work;
   Streams streams(options());

@@ -104,7 +104,7 @@ bool works(const schema::Field& field, const std::string& value) {
   for (const schema::Choice& choice : field.choices)
     if (choice.name == value && !choice.works) return false;
   const bool some_choices = !std::ranges::all_of(field.choices, &schema::Choice::works);
-  return field.later == schema::Later::kNo || some_choices;
+  return !field.later || some_choices;
 }
 
 // "train.clip_grad_norm", "mixed_precision: fp16".

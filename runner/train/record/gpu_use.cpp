@@ -71,12 +71,18 @@ json::Object predicted_json(const GpuDeviceUse& use) {
   return predicted;
 }
 
+json::Value capture_json(const std::optional<backends::gpu::CaptureCounters>& captures) {
+  if (!captures) return {};
+  return json::Object{{"graphs", captures->graphs}, {"replays", captures->replays}, {"fallbacks", captures->fallbacks}};
+}
+
 }  // namespace
 
 GpuUse gpu_use(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted) {
   GpuDeviceUse use = counted;
   use.memory_limit = device.memory().allocator().limit();
   use.memory = device.memory().allocator().statistics();
+  use.captures = device.captures();
   return {.model = std::string(device.model().name), .devices = {use}};
 }
 
@@ -94,8 +100,11 @@ GpuUse gpu_use_of_all(const backends::gpu::GpuDevice& device, const GpuDeviceUse
 json::Value gpu_json(const GpuUse& use) {
   json::List memory;
   for (const GpuDeviceUse& device : use.devices) memory.push_back(memory_json(std::ssize(memory), device));
-  return json::Object{
-      {"model", use.model}, {"memory", std::move(memory)}, {"predicted", predicted_json(use.devices.front())}};
+  const GpuDeviceUse& first = use.devices.front();
+  return json::Object{{"model", use.model},
+                      {"memory", std::move(memory)},
+                      {"predicted", predicted_json(first)},
+                      {"capture", capture_json(first.captures)}};
 }
 
 std::string gpu_document(const GpuUse& use) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/collectives/collectives.h"
+#include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
 #include "schema/json.h"
@@ -23,6 +25,7 @@ struct GpuDeviceUse {
   // Predicted, of this attempt: so many optimizer steps, evaluations, and states that are saved.
   int64_t steps = 0;
   backends::gpu::PredictedTime training, evaluation, saving;
+  std::optional<backends::gpu::CaptureCounters> captures;  // none: gpu.capture is off
 };
 
 struct GpuUse {
@@ -37,7 +40,7 @@ GpuUse gpu_use_of_all(const backends::gpu::GpuDevice& device, const GpuDeviceUse
                       const backends::Site& site);
 
 // {"model", "memory": [{"device", "limit", "allocated": {"current", "peak"}, …, "retries", "refused"}], "predicted":
-// what the clock of rank 0 says}; times in seconds.
+// what the clock of rank 0 says, "capture": {"graphs", "replays", "fallbacks"} of rank 0, or null}; times in seconds.
 json::Value gpu_json(const GpuUse& use);
 
 // How the account of an attempt keeps it, {"gpu": …}, and what is found there; null where it is of another device.

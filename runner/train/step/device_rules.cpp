@@ -64,6 +64,7 @@ std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, int ran
        .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
        .memory = recipe.gpu.memory,
        .gpus = static_cast<int>(recipe.num_processes),
+       .capture = recipe.gpu.capture,
        .allow_tf32 = recipe.gpu.allow_tf32,
        .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
 }

@@ -1,0 +1,46 @@
+// Which submissions to an emulated GPU are captured graphs, which it launches as one, as CUDA graphs are replayed.
+//
+// An Executable is captured where it is submitted for the third time; the first two are launched operation by
+// operation. Since it is found by the hash of what was recorded, nothing else is ever replayed in its place: another
+// graph is another Executable.  Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/gpu/gpu_executable.h"
+
+namespace runner::backends::gpu {
+
+struct CaptureCounters {
+  int64_t graphs = 0;     // captured so far
+  int64_t replays = 0;    // of them
+  int64_t fallbacks = 0;  // launched operation by operation, where a graph of the same name had been captured
+};
+
+class CapturedGraphs {
+ public:
+  // Counts a submission; whether it is a replay.
+  bool submit(GpuExecutable& executable, const Arguments& arguments);
+
+  const CaptureCounters& counters() const { return counters_; }
+  // Of the first fallback of each name.
+  std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
+
+ private:
+  struct Named {
+    std::shared_ptr<GpuExecutable> captured;  // the newest; null: there is none yet
+    bool warned = false;
+  };
+
+  CaptureCounters counters_;
+  std::map<std::string_view, Named> by_name_;  // Arguments::name
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace runner::backends::gpu

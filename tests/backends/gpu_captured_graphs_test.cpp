@@ -1,0 +1,79 @@
+// Captured graphs of an emulated GPU: which submissions are replayed, that nothing else is, and that bits stay.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/gpu/captured_graphs.h"
+#include "backends/gpu/gpu_device.h"
+#include "tests/backends/support/mlp_step.h"
+#include "tests/backends/support/run_program.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+using backends::testing::MlpStep;
+using backends::testing::Session;
+
+// Steps on batches of these sizes, each with an Executable for its size, as a training has them.
+struct Trained {
+  std::vector<backends::testing::HostTensor> states;
+  CaptureCounters captures;
+  std::vector<std::string> warnings;
+  PredictedTime time;
+};
+
+Trained train(const GpuOptions& options, const std::vector<int64_t>& sizes) {
+  const auto device = make_gpu_device(options);
+  std::map<int64_t, MlpStep> steps;
+  std::map<int64_t, Session> sessions;
+  for (const int64_t size : sizes) {
+    const MlpStep& step = steps.try_emplace(size, backends::testing::MlpOptions{.batch = size}).first->second;
+    Session& session = sessions.try_emplace(size, *device, step.program(), step.inputs(1)).first->second;
+    device->wait(session.submit());
+  }
+  return {.states = sessions.at(sizes.front()).results().states,
+          .captures = device->captures().value_or(CaptureCounters()),
+          .warnings = device->take_warnings(),
+          .time = device->take_predicted_time()};
+}
+
+class GpuCapturedGraphs : public ::testing::TestWithParam<bool> {
+ protected:
+  GpuOptions options() const { return {.own_thread = GetParam(), .capture = true}; }
+};
+INSTANTIATE_TEST_SUITE_P(OwnThread, GpuCapturedGraphs, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "Yes" : "No"; });
+
+TEST_P(GpuCapturedGraphs, AreReplayedFromTheThirdSubmissionOn) {
+  const Trained captured = train(options(), {8, 8, 8, 8, 8});
+  EXPECT_EQ(captured.captures.graphs, 1);
+  EXPECT_EQ(captured.captures.replays, 3);
+  EXPECT_EQ(captured.captures.fallbacks, 0);
+  EXPECT_TRUE(captured.warnings.empty());
+}
+
+TEST_P(GpuCapturedGraphs, HaveTheBitsOfLaunches) {
+  const Trained captured = train(options(), {8, 8, 8, 8, 8});
+  const Trained launched = train({.own_thread = GetParam()}, {8, 8, 8, 8, 8});
+  EXPECT_EQ(captured.states, launched.states);
+  EXPECT_EQ(launched.captures.replays, 0);
+  EXPECT_EQ(captured.time.launches, launched.time.launches) << "the device does as much";
+  EXPECT_LT(captured.time.host_issuing * 3, launched.time.host_issuing * 2);
+}
+
+TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
+  const Trained captured = train(options(), {8, 8, 8, 6, 8, 6, 8, 6});
+  EXPECT_EQ(captured.captures.graphs, 2);
+  EXPECT_EQ(captured.captures.replays, 4);
+  EXPECT_EQ(captured.captures.fallbacks, 2);
+  EXPECT_EQ(captured.states, train({.own_thread = GetParam()}, {8, 8, 8, 6, 8, 6, 8, 6}).states);
+  ASSERT_EQ(captured.warnings.size(), 1u) << "the first time";
+  EXPECT_EQ(captured.warnings[0],
+            "gpu.capture: \"\" of batch 0 is not the graph that was captured, and is launched operation by operation "
+            "until it has come twice: features is (6, 4) f32, and was (8, 4) f32");
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu
