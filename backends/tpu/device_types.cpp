@@ -28,7 +28,7 @@ class TypeRewriter {
       owners_[static_cast<size_t>(id)] == Owner::kUser ? rewrite(id) : copy_of_host(id);
     }
     for (const Output& output : from().outputs())
-      rewriter_.to().output(output.name, on_host(output.value), output.state);
+      rewriter_.to().output(output.name, on_host(output.value, output.state < 0), output.state);
     return rewriter_.finish_without_outputs();
   }
 
@@ -48,13 +48,22 @@ class TypeRewriter {
 
   void copy_of_host(ValueId id) {
     if (marks_host(from(), id))
-      rewriter_.map(id, on_host(from().operands(id)[0]));
+      rewriter_.map(id, on_host(from().operands(id)[0], /*read=*/false));
     else
       rewriter_.copy(id);
   }
 
-  // A value with its logical type.
-  ValueId on_host(ValueId old) { return ops::cast(value(rewriter_.mapped(old)), from().type(old).dtype).id; }
+  // A value with its logical type, and the digits that the device has for it.
+  ValueId on_host(ValueId old, bool read) {
+    const ValueId held = is_converted(old, read) ? rounded(old) : rewriter_.mapped(old);
+    return ops::cast(value(held), from().type(old).dtype).id;
+  }
+  // Of what enters: random numbers, and what is read as it came.  A mark says that the engine takes what it gave.
+  bool is_converted(ValueId old, bool read) const {
+    const Op op = from().node(old).op;
+    if (row_of(op).cls == OpClass::kRandom) return true;
+    return read && (op == Op::kConstant || (op == Op::kInput && input_kind(old) == InputKind::kBatch));
+  }
 
   // Whether mapped() has a value as the host has it, to be converted where the user's ops take it.
   bool enters(ValueId old) const { return is_given(old) || owners_[static_cast<size_t>(old)] != Owner::kUser; }
@@ -78,7 +87,8 @@ class TypeRewriter {
     return transferred && type.dtype == DType::kBf16 ? rounded_to_bf16(x) : ops::cast(x, type.dtype);
   }
   // From the second step on it holds what the device can hold.
-  bool is_state(ValueId old) const { return static_cast<InputKind>(from().attrs(old)[0]) == InputKind::kState; }
+  bool is_state(ValueId old) const { return input_kind(old) == InputKind::kState; }
+  InputKind input_kind(ValueId old) const { return static_cast<InputKind>(from().attrs(old)[0]); }
 
   // The same for an op of a fusion: in f32.
   ValueId wide(ValueId old) {

@@ -75,6 +75,33 @@ TEST(TpuTypes, BatchesAreConvertedOnTheirWay) {
   EXPECT_TRUE(std::signbit(on_device[4]));
 }
 
+// So is what is read as it came, with nothing computed of it: a tensor of a hook's, random numbers, a constant.
+TEST(TpuTypes, WhatIsReadAsItIsIsConvertedToo) {
+  Numbers numbers;
+  const Value x = numbers.batch({0.1, -3.4e38, -1e-40, 1});
+  const std::vector<double> given = {0.10009765625, -kInf, -0.0, 1};
+  const Value key = numbers.batch({7, 1}, DType::kI64);
+  const Value random = ops::random_uniform(key, Shape{4}, 0);
+  numbers.output(x);
+  numbers.output(random);
+  numbers.output(ops::mul(random, 1.0));
+  numbers.output(ops::full_like(x, 0.1));
+  numbers.output(ops::cast(ops::on_host(random), DType::kF64));
+  for (const Rounding rounding : {Rounding::kPerOp, Rounding::kFused}) {
+    const Results on_device = Typed{tpu::kBf16Types, rounding}.run(numbers.program, numbers.inputs);
+    EXPECT_EQ(on_device.outputs[0].type.dtype, DType::kF32);
+    EXPECT_EQ(on_device.outputs[0].values(), given);
+    EXPECT_TRUE(std::signbit(on_device.outputs[0][2]));
+    EXPECT_EQ(on_device.outputs[1].values(), on_device.outputs[2].values());
+    EXPECT_EQ(on_device.outputs[3].values(), std::vector<double>(4, given[0]));
+    EXPECT_EQ(on_device.outputs[4].values(), on_device.outputs[2].values());
+  }
+  const Results on_host = Typed{tpu::kFullTypes}.run(numbers.program, numbers.inputs);
+  EXPECT_EQ(on_host.outputs[0][0], double{0.1F});
+  EXPECT_NE(on_host.outputs[1].values(),
+            Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs).outputs[1].values());
+}
+
 // Of a double: bf16, or a float with downcast_bf16.  What is read has the type of the tensor.
 TEST(TpuTypes, DoublesAreBf16OrFloats) {
   Numbers numbers;
@@ -106,7 +133,7 @@ TEST(TpuTypes, AdamsSecondMomentNeverDecaysAndStalls) {
   EXPECT_EQ(device.run(numbers.program, numbers.inputs, 3000).states[0][0], 2.0);
 }
 
-// States of f64, and what is marked, with the numbers that it is made of: not rounded.
+// States of f64, what becomes part of them, and what is marked, with the numbers that it is made of: not rounded.
 TEST(TpuTypes, TheEnginesAccountsStayAsTheyAre) {
   Numbers numbers;
   const Value account = numbers.state({4096}, DType::kF64), losses = numbers.batch({1.01171875, 300, 1});
