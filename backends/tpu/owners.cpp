@@ -12,6 +12,29 @@ Owner owner_of_input(const Program& program, ValueId id) {
   return state && dtype == DType::kF64 ? Owner::kEngine : Owner::kUser;
 }
 
+// Whether a node takes or makes floats, and takes anything: a cast of integers, or what follows it.
+bool computes_floats(const Program& program, ValueId id) {
+  const auto operands = program.operands(id);
+  return !operands.empty() && (is_float(program.type(id).dtype) || std::ranges::any_of(operands, [&](ValueId each) {
+                                 return is_float(program.type(each).dtype);
+                               }));
+}
+
+// Of what is nobody's by what it is computed from: it is the user's unless an account takes it.
+void give_to_user(const Program& program, std::vector<Owner>& owners) {
+  std::vector<bool> into_account(owners.size());
+  for (const Output& output : program.outputs())
+    if (output.state >= 0 && program.type(output.value).dtype == DType::kF64)
+      into_account[static_cast<size_t>(output.value)] = true;
+  for (ValueId id = program.size(); id-- > 0;) {
+    Owner& owner = owners[static_cast<size_t>(id)];
+    const bool passes_on = owner == Owner::kNobody && into_account[static_cast<size_t>(id)];
+    if (owner == Owner::kNobody && !passes_on && computes_floats(program, id)) owner = Owner::kUser;
+    if (!passes_on && (owner != Owner::kEngine || marks_host(program, id))) continue;
+    for (const ValueId operand : program.operands(id)) into_account[static_cast<size_t>(operand)] = true;
+  }
+}
+
 }  // namespace
 
 bool marks_host(const Program& program, ValueId id) {
@@ -30,6 +53,7 @@ std::vector<Owner> owners_of(const Program& program) {
     if (marks_host(program, id)) owner = Owner::kEngine;
     owners.push_back(owner);
   }
+  give_to_user(program, owners);
   return owners;
 }
 

@@ -8,9 +8,10 @@
 
 namespace runner::backends::tpu {
 
-// Whose floats an op takes, or has where it takes none.
+// Whose floats an op takes, or has where it takes none.  What is computed of constants and integers alone is the
+// engine's where an account takes it, and the user's elsewhere.
 enum class Owner : uint8_t {
-  kNobody,  // no floats, or those of constants and integers: they become what they are used with
+  kNobody,  // no floats, a constant, or of those alone and on its way into an account
   kEngine,  // states of f64, what ops::on_host() marks, and what is computed of these alone
   kUser,
 };

@@ -102,6 +102,26 @@ TEST(TpuTypes, WhatIsReadAsItIsIsConvertedToo) {
             Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs).outputs[1].values());
 }
 
+// An integer that becomes a float is the user's number, whatever follows.
+TEST(TpuTypes, IntegersThatBecomeFloatsAreRounded) {
+  Numbers numbers;
+  const Value i = numbers.batch({299, 299, 299}, DType::kI64), f = ops::cast(i, DType::kF32);
+  numbers.output(f);
+  numbers.output(ops::reduce_max(f));
+  numbers.output(ops::sum(f));
+  numbers.output(ops::cast(ops::sum(i), DType::kF32));
+  numbers.output(ops::mul(f, 1.0));
+  numbers.output(ops::reduce_max(ops::cast(i, DType::kF64)));
+  numbers.output(ops::cast(ops::lt(f, 300.0), DType::kF32));
+  numbers.output(ops::cast(ops::on_host(ops::reduce_max(f)), DType::kF64));
+  for (const Rounding rounding : {Rounding::kPerOp, Rounding::kFused}) {
+    std::vector<double> first;
+    for (const HostTensor& output : Typed{tpu::kBf16Types, rounding}.run(numbers.program, numbers.inputs).outputs)
+      first.push_back(output[0]);
+    EXPECT_EQ(first, (std::vector<double>{300, 300, 900, 896, 300, 300, 0, 300}));
+  }
+}
+
 // Of a double: bf16, or a float with downcast_bf16.  What is read has the type of the tensor.
 TEST(TpuTypes, DoublesAreBf16OrFloats) {
   Numbers numbers;
@@ -145,6 +165,10 @@ TEST(TpuTypes, TheEnginesAccountsStayAsTheyAre) {
   const Results results = Typed{tpu::kBf16Types}.run(numbers.program, numbers.inputs);
   EXPECT_EQ(results.outputs[0][0], 303);
   EXPECT_EQ(results.states[0][0], 4096 + 1.015625 + 300 + 1);
+  Numbers counts;
+  const Value clock = counts.state({4096}, DType::kF64), applied = counts.batch({257}, DType::kI64);
+  counts.output(ops::add(clock, ops::cast(applied, DType::kF64)), 0);
+  EXPECT_EQ(Typed{tpu::kBf16Types}.run(counts.program, counts.inputs).states[0][0], 4353);
 }
 
 // The factor of the user's gradients is the engine's: it becomes bf16 where both meet.
