@@ -104,6 +104,35 @@ end}
                                     "mask of -1e+30 stays finite");
 }
 
+// Of 300 kinds: bf16 would take 257 for 256.
+TEST_F(TpuNumbers, TokensAreNotRounded) {
+  std::string text;
+  for (int letter = 0; letter < 300; ++letter)  // from U+0100 on
+    text += {static_cast<char>(0xc4 + letter / 64), static_cast<char>(0x80 + letter % 64)};
+  write("t.txt", text);
+  write("sum.lua", R"(local nn = require "nn"
+return {model = function() return nn.Sequential{nn.Embedding(300, 4), nn.Linear(4, 300)} end,
+  training_step = function(acc, batch)
+  local loss = nn.cross_entropy(acc.model(batch.features):reshape(299, 300), batch.labels:reshape(299))
+  return {loss = loss, right = batch.features:sum():eq(298 * 299 // 2):cast("f32")}
+end}
+)");
+  const RunResult result = train(R"(schema_version: 1
+name: tokens
+backend: tpu
+num_processes: 1
+mixed_precision: bf16
+hooks: sum.lua
+data: {train: {format: text, path: t.txt, sequence_length: 299}, batch_size: 1}
+optimizer: {type: sgd, lr: 0.1}
+train: {epochs: 1}
+log: {every: 1 step}
+)",
+                                 {.make_hooks = lua::hooks_maker()});
+  ASSERT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+  EXPECT_EQ(points("train/right").back().second, 1);
+}
+
 // 301 samples are not 300, nor is a sum of losses to eight bits what is reported.
 TEST_F(TpuNumbers, AccountsAreNotRounded) {
   const std::string recipe = R"(schema_version: 1

@@ -140,9 +140,9 @@ StepFrame StepBuilder::begin(Program& program, std::optional<int64_t> batch, boo
   while (input < layout_.arrays().size()) frame.arrays.push_back(input_value(program, input++));
   for (size_t i = batch ? kFeatures : kDrawKey; i < kBatchInputCount; ++i)
     frame.batch_inputs[i] = input_value(program, input++);
-  // Whatever trains sees tokens as what indices are; loaders know one type of features.
+  // Whatever trains sees tokens as what indices are; loaders know one type of features, which is none of the device's.
   if (batch && encoding_.sequence > 0)
-    frame.batch_inputs[kFeatures] = ops::cast(frame.batch_inputs[kFeatures], DType::kI64);
+    frame.batch_inputs[kFeatures] = ops::cast(ops::on_host(frame.batch_inputs[kFeatures]), DType::kI64);
   frame.parameters.reserve(begun.parameters.size());
   for (const ValueId id : begun.parameters) frame.parameters.push_back({&program, id});
   return frame;
