@@ -204,7 +204,6 @@ class LuaHooks : public train::Hooks {
   }
 
   int64_t draw() const override { return recording_.draw(); }
-  bool has_random_tensors() const override { return recording_.has_streams(); }
   int64_t draw_again() override {
     recording_.draw_again(runtime_);
     return recording_.draw();

@@ -42,7 +42,6 @@ void Recording::begin(lua_State* state, nn::Forward& forward, Read read) {
   forward_ = &forward;
   read_ = std::move(read);
   ++number_;
-  streams_ = 0;
 }
 
 void Recording::set_precision() {
@@ -50,8 +49,8 @@ void Recording::set_precision() {
 }
 
 int64_t Recording::next_stream(Runtime& runtime) {
-  if (streams_ == 0) draw_again(runtime);
-  return streams_++;
+  if (forward_->random_tensors == 0) draw_again(runtime);
+  return forward_->random_tensors++;
 }
 
 void Recording::draw_again(Runtime& runtime) {

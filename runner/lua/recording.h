@@ -37,11 +37,10 @@ class Recording {
   backends::Program& program() const { return forward_->program; }
   std::vector<double> read(Value value) const;
 
-  // For the next random tensor of this recording: number 0, 1, …; the first takes a draw of the run's generator, which
-  // with the seed is the key of all of them.
+  // For the next random tensor of the step: number 0, 1, …; the first takes a draw of the run's generator, which with
+  // the seed is the key of all of them.  Modules of a declared step are recordings of their own, and share its numbers.
   int64_t next_stream(Runtime& runtime);
   int64_t draw() const { return draw_; }
-  bool has_streams() const { return streams_ > 0; }
   // For a recording that is used once more.
   void draw_again(Runtime& runtime);
 
@@ -72,7 +71,7 @@ class Recording {
   lua_State* caller_ = nullptr;
   Read read_;
   uint32_t number_ = 0;
-  int64_t streams_ = 0, draw_ = 0;
+  int64_t draw_ = 0;
   std::optional<bool> mixed_;      // what the innermost acc:autocast says
   int modules_ = 0;                // that are being called
   std::array<Line, 256> lines_{};  // by line: most steps are shorter

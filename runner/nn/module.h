@@ -68,6 +68,7 @@ struct Forward {
   Value sample_ids = {};       // (B) i64
   Value draw_key = {};         // (2) i64, of random tensors
   int64_t dropout_layers = 0;  // recorded so far: numbers the layers
+  int64_t random_tensors = 0;  // likewise
   // Null: what is recorded has no values of its own, and numbers are constants.
   HostValues* host = nullptr;
 

@@ -44,7 +44,6 @@ class TestHooks : public Hooks {
   void train(CustomLoop& loop) override { entries_.train(loop, *run_); }
   void record(const StepInputs*) override {}
   int64_t draw() const override { return 0; }
-  bool has_random_tensors() const override { return false; }
   int64_t draw_again() override { return 0; }
   int64_t drawn() const override { return 0; }
   void set_drawn(int64_t) override {}

@@ -147,8 +147,7 @@ class Hooks {
   virtual void record(const StepInputs* segment) = 0;
   // Number of the newest recording's random tensors: with the seed, all that they depend on.
   virtual int64_t draw() const = 0;
-  // Whether the newest recording has random tensors; and the draw that they would have in another one just like it.
-  virtual bool has_random_tensors() const = 0;
+  // The draw that random tensors have in a recording that is used once more.
   virtual int64_t draw_again() = 0;
   // How many numbers it has drawn in all, of which resumed runs and replicas must not disagree.
   virtual int64_t drawn() const = 0;

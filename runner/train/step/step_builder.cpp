@@ -222,6 +222,7 @@ void StepBuilder::record_into(Recorded& recorded, int64_t batch, bool training, 
   StepInputs step = inputs_of(forward, frame);
   step.read = [&](Value value) { return read(recorded, value.id); };
   record_losses(recorded, step, training);
+  recorded.random_tensors = forward.random_tensors;
 }
 
 namespace {

@@ -126,7 +126,8 @@ class StepBuilder {
         backends::kNoValue;  // what both are multiplied by: the mask, or 1 where they are of the whole batch
     uint64_t form = 0;       // of the loss of a hook's training step: StepLosses::form
     std::vector<Metric> metrics;
-    nn::HostValues host;  // that a hook hands over: of the inputs behind those of every Program
+    int64_t random_tensors = 0;  // that a hook has drawn
+    nn::HostValues host;         // that a hook hands over: of the inputs behind those of every Program
 
     // All of these that are there.
     std::vector<backends::ValueId> results() const;

@@ -38,7 +38,7 @@ SharedStep Steps::find(const StepKind& kind, const data::Batch* batch) {
 }
 
 void Steps::keep_trace(HeldStep& held) {
-  held.trace = KeptTrace{*recorded_, from_.hooks->has_random_tensors()};
+  held.trace = KeptTrace{*recorded_};
 }
 
 void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
@@ -49,7 +49,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
     check_same_trace(held.trace->recorded, *recorded_, kind.training ? "training_step" : "evaluation_step");
   } else {
     recorded_ = &held.trace->recorded;
-    if (held.trace->has_random_tensors) from_.hooks->draw_again();
+    if (recorded_->random_tensors > 0) from_.hooks->draw_again();
   }
   if (!traced_graphs_) return;
   const std::shared_ptr<const backends::Program> held_for_good(std::shared_ptr<void>(), &held.trace->recorded.program);

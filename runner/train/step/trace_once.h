@@ -16,7 +16,6 @@ namespace runner::train {
 
 struct KeptTrace {
   StepBuilder::Recorded recorded;
-  bool has_random_tensors = false;
   int64_t uses = 0;
 
   // Counts a use; whether it is one of those at which the step is traced again.
