@@ -1,8 +1,13 @@
 #include "backends/tpu/graph_account.h"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "backends/runtime/spans.h"
+#include "backends/tpu/miss_cause.h"
 #include "backends/tpu/tensor_graph.h"
 #include "schema/error.h"
 
@@ -30,21 +35,26 @@ Graph GraphAccount::described(const GraphKey& key, GraphIdentity identity, std::
 Graph& GraphAccount::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
   metrics_.count(Counter::kUncachedCompile);
   Graph& kept = cache_.add(std::move(graph));
-  check_budget(kept);
+  const int64_t ns = monotonic_ns() - begin_ns;
+  check_budget(kept, ns);
   metrics_.count(Counter::kCreateCompileHandles);
   metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
-  kept.compile_ns = monotonic_ns() - begin_ns;
-  metrics_.add(time, kept.compile_ns);
+  kept.compile_ns = ns;
+  metrics_.add(time, ns);
   return kept;
 }
 
-void GraphAccount::check_budget(const Graph& newest) const {
+void GraphAccount::check_budget(const Graph& newest, int64_t ns) const {
   const int64_t compiled = metrics_.value(Counter::kUncachedCompile);
   if (!max_graphs_ || compiled <= *max_graphs_) return;
-  throw Error(ErrorKind::kRun,
-              fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}", newest.first_step, compiled,
-                          *max_graphs_, newest.cause),
-              newest.line);
+  const std::string_view advice = advice_for(newest.kind);
+  throw Error(
+      ErrorKind::kRun,
+      fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}; it took {:.2g} s to compile; "
+                  "{}a larger tpu.max_graphs allows it",
+                  newest.first_step, compiled, *max_graphs_, newest.cause, static_cast<double>(ns) * 1e-9,
+                  advice.empty() ? "" : fmt::format("{}; ", advice)),
+      newest.line);
 }
 
 Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {

@@ -35,7 +35,8 @@ class GraphAccount {
   void launch(Graph& graph);
 
  private:
-  void check_budget(const Graph& newest) const;
+  // Throws Error(kRun) with why it is compiled, what that took (ns), and what to do.
+  void check_budget(const Graph& newest, int64_t ns) const;
 
   const Hardware& hardware_;
   DeviceMetrics& metrics_;

@@ -130,6 +130,20 @@ MissCause first_cause(const Program& graph) {
 
 }  // namespace
 
+std::string_view advice_for(MissKind kind) {
+  switch (kind) {
+    case MissKind::kBatchSize:
+      return "data.drop_last: true leaves out the short batch of an epoch, and eval.batch_size like data.batch_size "
+             "gives evaluations the size of training";
+    case MissKind::kNumber:
+      return "numbers that reach neither 0 nor 1 nor each other make none, and tpu.dialect: clean shows the run "
+             "without";
+    case MissKind::kAttribute:
+      return "each value of x ^ p is a graph of its own, and (p * x:log()):exp() takes p as an input";
+    default: return "";
+  }
+}
+
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
                         const ScalarRules& rules) {
   const GraphIdentity* nearest = nullptr;

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "backends/tpu/graph.h"
 
@@ -13,6 +14,9 @@ struct MissCause {
   SourceMark line;  // of the hook, where a node of it is what differs
   MissKind kind = MissKind::kStructure;
 };
+
+// What makes fewer graphs of a kind, in words that end a sentence; empty: nothing that holds for all of them.
+std::string_view advice_for(MissKind kind);
 
 inline MissCause cause_of_forgotten() {
   return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/tpu/graph_role.h"
+#include "backends/tpu/miss_cause.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -25,17 +26,9 @@ class Analysis {
   }
 
   std::vector<std::string> run() {
-    is_often(std::ssize(compiled_))
-        ? tell_of_compilations()
-        : tell_of(MissKind::kBatchSize, "another batch size has",
-                  "data.drop_last: true leaves out the short batch of an epoch, and eval.batch_size like "
-                  "data.batch_size gives evaluations the size of training");
-    tell_of(
-        MissKind::kNumber, "numbers alone have",
-        "numbers that reach neither 0 nor 1 nor each other make none, and tpu.dialect: clean shows the run without");
-    tell_of(MissKind::kAttribute, "exponents have",
-            "each value of x ^ p is a graph of its own, and (p * x:log()):exp() takes p as an input",
-            /*names_line=*/true);
+    is_often(std::ssize(compiled_)) ? tell_of_compilations() : tell_of(MissKind::kBatchSize, "another batch size has");
+    tell_of(MissKind::kNumber, "numbers alone have");
+    tell_of(MissKind::kAttribute, "exponents have", /*names_line=*/true);
     if (is_often(figures_.reads)) tell_of_reads();
     return std::move(texts_);
   }
@@ -69,12 +62,13 @@ class Analysis {
   }
 
   // `who` has made graphs of a kind, where there are such.
-  void tell_of(MissKind kind, std::string_view who, std::string_view advice, bool names_line = false) {
+  void tell_of(MissKind kind, std::string_view who, bool names_line = false) {
     const std::vector<const Graph*> found = of_kind(kind);
     if (found.empty()) return;
     const Graph& newest = *found.back();
     texts_.push_back(fmt::format("{} made {}, last at training batch {}: {}{}; {}", who, text_of(found),
-                                 newest.first_step, newest.cause, names_line ? place_of(newest.line) : "", advice));
+                                 newest.first_step, newest.cause, names_line ? place_of(newest.line) : "",
+                                 advice_for(kind)));
   }
 
   void tell_of_reads() {
