@@ -36,8 +36,8 @@ void SegmentRunner::run(const Segment& segment, const data::Batch* batch) {
   newest_ = executor_.cache().find_or_make(program, segment_specification(),
                                            [&] { return compiled_step(device_.compile_graph(program, program)); });
   if (traced_ != nullptr && segment.meetings() > 0)
-    traced_->add(batch != nullptr ? batch->size : 0, executor_.cache().newest_recorded(), roots_of(program),
-                 segment.host().traced, segment.of_rank_0());
+    traced_->add(batch != nullptr ? batch->size : 0, /*place=*/{}, executor_.cache().newest_recorded(),
+                 roots_of(program), segment.host().traced, segment.of_rank_0());
   executor_.begin_exchange(/*again=*/false);
   executor_.execute("segment", *newest_, arguments(segment, batch));
 }

@@ -53,7 +53,8 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
   }
   if (!traced_graphs_) return;
   const std::shared_ptr<const backends::Program> held_for_good(std::shared_ptr<void>(), &held.trace->recorded.program);
-  traced_graphs_->add(kind.shape.batch, held_for_good, recorded_->results(), recorded_->host.traced);
+  traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), held_for_good, recorded_->results(),
+                      recorded_->host.traced);
 }
 
 // What the device reads of a recording stays until it is done.
@@ -65,6 +66,10 @@ void Steps::begin_recording() {
 BatchPlace Steps::place_of(const data::Batch& batch, bool training) const {
   if (training) return {BatchPlace::Of::kTraining, from_.counters.batches, batch.position.epoch};
   return {BatchPlace::Of::kEvaluation, batch.position.step + 1};
+}
+
+std::optional<BatchPlace> Steps::known_place(const data::Batch* batch, bool training) const {
+  return batch != nullptr ? std::make_optional(place_of(*batch, training)) : std::nullopt;
 }
 
 StepBuilder::Read Steps::reader(const data::Batch* batch, bool training) {
@@ -105,8 +110,8 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
     return kind.training ? compile_training_step(kind) : compile_forward_step(kind);
   });
   if (traced_graphs_)
-    traced_graphs_->add(kind.shape.batch, from_.executor.cache().newest_recorded(), recorded_->results(),
-                        recorded_->host.traced);
+    traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), from_.executor.cache().newest_recorded(),
+                        recorded_->results(), recorded_->host.traced);
   return made;
 }
 

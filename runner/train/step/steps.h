@@ -101,6 +101,7 @@ class Steps {
   SharedStep make(const StepKind& kind, const data::Batch* batch);
   SharedStep compile_training_step(const StepKind& kind);
   SharedStep compile_forward_step(const StepKind& kind);
+  std::optional<BatchPlace> known_place(const data::Batch* batch, bool training) const;
   StepBuilder::Recorded recorded_as_counted(const StepKind& kind) const;
   void begin_recording();
   // Of a hook that is not asked again.

@@ -196,8 +196,14 @@ std::vector<Party> parties_at(size_t id, const std::vector<RankNodes>& graphs) {
   return parties;
 }
 
-// Called where they differ.
-[[noreturn]] void throw_difference(const std::vector<RankNodes>& graphs, int64_t step) {
+std::string time_text(int64_t step, const std::optional<BatchPlace>& place) {
+  const bool evaluates = place && place->of == BatchPlace::Of::kEvaluation;
+  return fmt::format("{}step {}", evaluates ? "the evaluation behind " : "", step);
+}
+
+// Called where they differ: in the step, or behind it.
+[[noreturn]] void throw_difference(const std::vector<RankNodes>& graphs, int64_t step,
+                                   const std::optional<BatchPlace>& place) {
   size_t longest = 0, id = 0;
   for (const RankNodes& graph : graphs) longest = std::max(longest, graph.nodes.size());
   while (id < longest && parties_at(id, graphs).size() == 1) ++id;
@@ -207,14 +213,15 @@ std::vector<Party> parties_at(size_t id, const std::vector<RankNodes>& graphs) {
   std::vector<std::string> texts;
   for (const Party& party : parties) texts.push_back(party.to_string());
   const NodeText* const odd = parties.back().node;
-  throw Error(
+  Error error(
       ErrorKind::kRun,
-      fmt::format("the replicas have traced different graphs in step {}: the first node that differs is {}; all "
-                  "replicas of a TPU run "
-                  "one graph, and would wait for each other for ever here: decide by numbers that all have alike "
-                  "(acc:reduce, acc:broadcast)",
-                  step, fmt::join(texts, ", ")),
+      fmt::format("the replicas have traced different graphs in {}: the first node that differs is {}; all replicas of "
+                  "a TPU run one graph, and would wait for each other for ever here: decide by numbers that all have "
+                  "alike (acc:reduce, acc:broadcast)",
+                  time_text(step, place), fmt::join(texts, ", ")),
       odd == nullptr ? SourceMark{} : SourceMark{odd->file, odd->line, 0});
+  if (place) error.note(place->text());
+  throw error;
 }
 
 // The first rank whose graph number `i` another's differs from; none where they agree.
@@ -246,7 +253,7 @@ void TracedGraphs::compare(backends::Collectives& ranks, const Site& site) {
     std::vector<RankNodes> nodes;
     for (size_t rank = 0; rank < texts.size(); ++rank)
       if (all[rank][i].batch == all[*differs][i].batch) nodes.push_back({rank, nodes_of(texts[rank])});
-    throw_difference(nodes, site.step);
+    throw_difference(nodes, site.step, graphs[i].place);
   }
 }
 

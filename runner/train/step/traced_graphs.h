@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "backends/graph/program.h"
 #include "backends/graph/traced_scalar.h"
 #include "backends/tpu/scalar_signature.h"
+#include "runner/train/step/batch_place.h"
 #include "runner/train/step/gradients.h"
 
 namespace runner::train {
@@ -24,11 +26,13 @@ class TracedGraphs {
   explicit TracedGraphs(const backends::tpu::ScalarRules& rules) : rules_(rules) {}
 
   // For a batch of so many samples, with the numbers that the hook has handed over; what `roots` are computed from
-  // counts.  `of_rank_0`: what this replica computes as rank 0, where its hook has traced nothing else than others'.
-  void add(int64_t batch, std::shared_ptr<const backends::Program> program, std::vector<backends::ValueId> roots,
-           std::span<const backends::TracedScalar> numbers, std::vector<OfRank0> of_rank_0 = {}) {
+  // counts.  `place`: of the batch, where it is known.  `of_rank_0`: what this replica computes as rank 0, where its
+  // hook has traced nothing else than others'.
+  void add(int64_t batch, const std::optional<BatchPlace>& place, std::shared_ptr<const backends::Program> program,
+           std::vector<backends::ValueId> roots, std::span<const backends::TracedScalar> numbers,
+           std::vector<OfRank0> of_rank_0 = {}) {
     graphs_.push_back(
-        {batch, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
+        {batch, place, std::move(program), std::move(roots), {numbers.begin(), numbers.end()}, std::move(of_rank_0)});
   }
 
   // Called by all replicas together; forgets.  Compares replicas whose shares have as many samples, graph by graph;
@@ -38,6 +42,7 @@ class TracedGraphs {
  private:
   struct Graph {
     int64_t batch;
+    std::optional<BatchPlace> place;
     std::shared_ptr<const backends::Program> program;
     std::vector<backends::ValueId> roots;
     std::vector<backends::TracedScalar> numbers;
