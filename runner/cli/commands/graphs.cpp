@@ -18,19 +18,25 @@ std::vector<store::DeviceAccount> accounts_of(store::Store& store, const store::
   return accounts;
 }
 
+struct FoundGraph {
+  int64_t attempt;
+  const store::GraphRow* row;
+};
+
 // The one whose key begins so, of the newest attempt that has it.
-const store::GraphRow& find_graph(std::span<const store::DeviceAccount> accounts, const std::string& key,
-                                  const store::RunRow& run) {
-  std::vector<const store::GraphRow*> found;
+FoundGraph find_graph(std::span<const store::DeviceAccount> accounts, const std::string& key,
+                      const store::RunRow& run) {
+  std::vector<FoundGraph> found;
   for (const store::DeviceAccount& account : accounts)
     for (const store::GraphRow& graph : account.graphs)
-      if (graph.key.starts_with(key)) found.push_back(&graph);
+      if (graph.key.starts_with(key)) found.push_back({account.attempt, &graph});
   RUN_CHECK(!found.empty(), ErrorKind::kNotFound, "run {} has no graph {}; `runner graphs {}` lists them", run.uid, key,
             run.uid);
-  const bool one = std::ranges::all_of(found, [&](const auto* graph) { return graph->key == found[0]->key; });
+  const bool one =
+      std::ranges::all_of(found, [&](const FoundGraph& each) { return each.row->key == found[0].row->key; });
   RUN_CHECK(one, ErrorKind::kNotFound, "{} is the beginning of several graphs of run {}; write more of its key", key,
             run.uid);
-  return *found.back();
+  return found.back();
 }
 
 const std::string& text_of(const store::GraphRow& graph, bool hlo) {
@@ -51,11 +57,11 @@ int graphs(const Options& options, report::Output& out) {
   const store::RunRow run = store::find_run(store, options.run);
   std::vector<store::DeviceAccount> accounts = accounts_of(store, run, texts);
   if (!options.key.empty()) {
-    const store::GraphRow& graph = find_graph(accounts, options.key, run);
+    const auto [attempt, graph] = find_graph(accounts, options.key, run);
     if (options.json) {
-      out.data(report::graphs_document(std::vector<store::DeviceAccount>{{0, {graph}, ""}}));
+      out.data(report::graphs_document(std::vector<store::DeviceAccount>{{attempt, {*graph}, ""}}));
     } else {
-      out.data(texts ? text_of(graph, options.hlo) : report::graph_text(graph, out.data_color()));
+      out.data(texts ? text_of(*graph, options.hlo) : report::graph_text(*graph, out.data_color()));
     }
     return 0;
   }
