@@ -114,9 +114,10 @@ struct Loader::Ring {
     return !stopping.load(std::memory_order_relaxed);
   }
 
-  // Sleeps until half of the ring is free, so that one wake-up serves many batches.
+  // Sleeps until half of the ring is free, so that one wake-up serves many batches; but not while the consumer, which
+  // keeps kValid, has no other.
   void wait_for_room() {
-    const int64_t half_free = begun - depth / 2;
+    const int64_t half_free = begun - std::max(depth / 2, kValid);
     std::unique_lock lock(mutex);
     wanted.store(half_free);
     wake_producer.wait(lock, [&] { return stopping.load() || released.load() >= half_free; });
@@ -285,6 +286,12 @@ Loader::Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& s
     : ring_(std::make_unique<Ring>(dataset, plan, spec)) {}
 
 Loader::~Loader() = default;
+
+const Batch* Loader::peek(const std::function<bool()>& give_up) {
+  if (ring_->spec.prefetch == 0 || !ring_->wait(give_up)) return nullptr;
+  const BatchSlot& slot = ring_->slots[ring_->taken];
+  return slot.failure ? nullptr : &slot.batch;
+}
 
 bool Loader::wait(const std::function<bool()>& give_up) {
   return ring_->wait(give_up);

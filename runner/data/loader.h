@@ -100,6 +100,9 @@ class Loader {
   // time to time meanwhile, has said so before: the loader is of no more use then.
   bool wait(const std::function<bool()>& give_up);
 
+  // What next() will give, waited for in the same way, and valid as long; null: next() will make it, or has an error.
+  const Batch* peek(const std::function<bool()>& give_up);
+
  private:
   struct Ring;
   std::unique_ptr<Ring> ring_;

@@ -54,6 +54,42 @@ TEST_F(LoaderThreadsTest, KeepsTheOrderWhereALaterBatchIsMadeSooner) {
   }
 }
 
+// With batches so large that the ring has three: one is waited for while the two before it are the consumer's.
+TEST_F(LoaderThreadsTest, OneBatchAheadIsEnoughForWhoWaits) {
+  schema::DataSpec spec;
+  spec.train.format = schema::DataFormat::kSynthetic;
+  spec.train.samples = 64;
+  spec.train.feature_shape = {4096};
+  spec.train.classes = 2;
+  const Dataset data = load(spec, 0).train;
+  const DataPlan plan({.samples = data.size(), .batch_size = 16});
+  Loader loader(data, plan, {.prefetch = 1});
+  for (int64_t step = 0; step < 40; ++step) {
+    int64_t looks = 0;
+    ASSERT_TRUE(loader.wait([&] { return ++looks > 500; })) << "no batch for ten seconds, in step " << step;
+    EXPECT_EQ(loader.next().position.step, step % 4);
+  }
+}
+
+TEST_F(LoaderThreadsTest, ShowsTheBatchThatComesNext) {
+  const Dataset data = counting(50);
+  const DataPlan plan({.samples = 50, .batch_size = 10});
+  const auto never = [] { return false; };
+  Loader loader(data, plan, {.shuffle = false, .epochs = 1});
+  for (int64_t step = 0; step < 5; ++step) {
+    const Batch* const next = loader.peek(never);
+    ASSERT_NE(next, nullptr);
+    EXPECT_EQ(next->ids.front(), 10 * step);
+    EXPECT_EQ(loader.peek(never), next);
+    EXPECT_EQ(&loader.next(), next);
+  }
+  EXPECT_EQ(loader.peek(never), nullptr) << "an error comes next";
+  EXPECT_THROW(loader.next(), Error);
+  Loader sequential(data, plan, {.shuffle = false, .prefetch = 0});
+  EXPECT_EQ(sequential.peek(never), nullptr);
+  EXPECT_EQ(sequential.next().ids.front(), 0);
+}
+
 // Each of the threads that make batches is named in a trace, and makes some.
 TEST_F(LoaderThreadsTest, NamesItsThreads) {
   const Dataset data = counting(50);
