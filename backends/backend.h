@@ -80,6 +80,8 @@ struct Arguments {
   // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
   // Null: of that one.  Must stay as they are until wait(ticket) returns.
   const SourceLines* lines = nullptr;
+  // What Device::stage() returned for the first of the batch; 0: nothing.
+  uint64_t staged = 0;
   // What a device that keeps account of graphs looks at: the numbers that traced code handed over, the states that no
   // step has made yet (by index, ascending; their contents are zeros), and the training batch, from 1.
   std::span<const TracedScalar> traced = {};
@@ -171,6 +173,16 @@ class Device {
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
   // The next two are for a device with streams.
   virtual bool has_streams() const { return false; }
+  // Begins to copy the first inputs of a batch that is to come, beside what is under way, as far as `like`, a step of
+  // its kind, reads them.  Submissions may name the copy until the call behind the next one; those whose inputs are of
+  // other sizes copy for themselves.  The memory must stay as it is until a submission that names it has been waited
+  // for, or all is dropped.  Never 0, but of a device without streams.
+  virtual uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) {
+    static_cast<void>(like), static_cast<void>(inputs);
+    return 0;
+  }
+  // Waits until nothing is copied so any more, and forgets it all.
+  virtual void drop_staged() noexcept {}
   virtual std::shared_ptr<Event> make_event() { return nullptr; }
   // Records an event of the device behind all that has been submitted to its compute stream.
   virtual void record(Event& event) { static_cast<void>(event); }

@@ -18,6 +18,13 @@ namespace runner::backends::gpu {
 // there.
 std::span<const StepStreams> runs_until_steady(const GpuMachine& machine);
 
+// Of a batch, an input that a Program reads.
+struct BatchRead {
+  size_t input;
+  int64_t bytes;
+};
+std::vector<BatchRead> batch_reads_of(const Program& program);
+
 class AccountedStep {
  public:
   // The Plan must outlive it.  Throws OutOfMemory where a device with the limit of `memory` has too little for it
@@ -31,15 +38,16 @@ class AccountedStep {
   const MemoryForecast& memory_forecast() const { return forecast_; }
   // Of each step of the Plan, then of its copies of states.
   std::span<const Launch> launches() const { return launches_; }
-  // Of what the Plan reads of a batch.
-  std::span<const Launch> batch_copies() const { return batch_copies_; }
+  // What the Plan reads of a batch and has to be copied; a few bytes go with the launches.
+  std::span<const BatchRead> batch_copies() const { return batch_copies_; }
 
  private:
   const Plan& plan_;
   const MemoryTrace trace_;
   const MemoryForecast forecast_;
   StepAccount memory_;
-  const std::vector<Launch> launches_, batch_copies_;
+  const std::vector<Launch> launches_;
+  const std::vector<BatchRead> batch_copies_;
 };
 
 }  // namespace runner::backends::gpu

@@ -1,36 +1,35 @@
 #include "backends/gpu/copies.h"
 
 #include "backends/tensor/alignment.h"
-#include "schema/error.h"
 
 namespace runner::backends::gpu {
 
-void StagedBatch::stage(const Program& program, std::span<const std::byte* const> batch) {
-  from_.assign(batch.begin(), batch.end());
-  bytes_.clear();
+void BatchCopy::set(std::span<const std::span<const std::byte>> inputs) {
+  inputs_.assign(inputs.begin(), inputs.end());
+  copied_.clear();
   size_t total = 0;
-  for (const Input& input : program.inputs())
-    if (input.kind == InputKind::kBatch) {
-      bytes_.push_back(program.type(input.value).bytes());
-      total += aligned(bytes_.back());
-    }
-  RUN_ASSERT(bytes_.size() == batch.size());
+  for (size_t input = 0; input < inputs_.size(); ++input) {
+    if (inputs_[input].empty()) continue;
+    copied_.push_back(input);
+    total += aligned(inputs_[input].size());
+  }
   if (total > memory_.bytes()) {
     memory_ = {};  // before more is taken
     memory_ = Arena(total);
   }
-  staged_.clear();
+  copies_.assign(inputs_.size(), nullptr);
   size_t offset = 0;
-  for (const size_t bytes : bytes_) {
-    staged_.push_back(memory_.data() + offset);
-    offset += aligned(bytes);
+  for (const size_t input : copied_) {
+    copies_[input] = memory_.data() + offset;
+    offset += aligned(inputs_[input].size());
   }
 }
 
-void StagedBatch::launch(int32_t index) {
-  const auto input = static_cast<size_t>(index);
-  const ScopedSpan span(SpanKind::kTransfer, "batch", {.bytes = static_cast<int64_t>(bytes_[input])});
-  if (bytes_[input] > 0) std::memcpy(const_cast<std::byte*>(staged_[input]), from_[input], bytes_[input]);
+void BatchCopy::launch(int32_t index) {
+  const size_t input = copied_[static_cast<size_t>(index)];
+  const std::span<const std::byte> from = inputs_[input];
+  const ScopedSpan span(SpanKind::kTransfer, "batch", {.bytes = static_cast<int64_t>(from.size())});
+  std::memcpy(const_cast<std::byte*>(copies_[input]), from.data(), from.size());
 }
 
 }  // namespace runner::backends::gpu

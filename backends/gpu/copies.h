@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backends/gpu/streams.h"
-#include "backends/graph/program.h"
 #include "backends/runtime/arena.h"
 #include "backends/runtime/spans.h"
 
@@ -36,22 +35,25 @@ class Copy : public Launchable {
   std::span<std::byte> to_;
 };
 
-// The batch of a submission in the memory of the device.
-class StagedBatch : public Launchable {
+// Inputs of a batch on their way into the memory of the device, and there.
+class BatchCopy : public Launchable {
  public:
-  // Makes room for the batch inputs of a Program; launches copy them from the host's memory.  What was there is lost.
-  void stage(const Program& program, std::span<const std::byte* const> batch);
-  // Where the device has them then.
-  std::span<const std::byte* const> staged() const { return staged_; }
-  int32_t launches() const { return static_cast<int32_t>(staged_.size()); }
+  // What launches copy from now on; inputs of no bytes are left out.  What was there is lost.
+  void set(std::span<const std::span<const std::byte>> inputs);
+  // Where the device has an input of so many bytes then; null: none such is copied.
+  const std::byte* copy_of(size_t input, size_t bytes) const {
+    return input < inputs_.size() && inputs_[input].size() == bytes ? copies_[input] : nullptr;
+  }
+  int32_t launches() const { return static_cast<int32_t>(copied_.size()); }
 
   void launch(int32_t index) override;
   std::string describe(int32_t) const override { return "a copy of a batch"; }
 
  private:
   Arena memory_;
-  std::vector<const std::byte*> from_, staged_;  // by input
-  std::vector<size_t> bytes_;
+  std::vector<std::span<const std::byte>> inputs_;  // in the host's memory
+  std::vector<const std::byte*> copies_;
+  std::vector<size_t> copied_;  // inputs that are not left out
 };
 
 }  // namespace runner::backends::gpu

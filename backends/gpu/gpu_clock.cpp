@@ -24,20 +24,46 @@ GpuClock::GpuClock(const Options& options) : options_(options), recorder_(Record
         fmt::format("{} {}", row_of(options.machine.model).name, name_of(static_cast<StreamKind>(i))));
 }
 
-void GpuClock::compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals,
-                       bool replays) {
+GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<int64_t> bytes) {
   begin_call();
-  for (const EventCount& awaited : after)
+  StagedInputs staged{.done = {}, .bytes = std::vector<int64_t>(bytes.size())};
+  for (const BatchRead& read : like.batch_copies()) {
+    if (read.input >= bytes.size() || bytes[read.input] == 0) continue;
+    staged.bytes[read.input] = bytes[read.input];
+    launch(StreamKind::kCopyIn, host_copy(bytes[read.input], options_.machine));
+  }
+  staged.done = timeline_.record(StreamKind::kCopyIn);
+  end_call();
+  return staged;
+}
+
+void GpuClock::compute(const AccountedStep& step, const Submission& submission) {
+  begin_call();
+  for (const EventCount& awaited : submission.after)
     if (const auto& event = static_cast<const Event&>(*awaited.event); event.device() == options_.device)
       timeline_.wait(StreamKind::kCompute, event.predicted());
-  for (const Launch& copy : step.batch_copies()) launch(StreamKind::kCopyIn, copy);
-  if (!step.batch_copies().empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCopyIn));
-  find_due(step.plan(), signals);
-  if (replays) timeline_.begin_replay();
+  copy_batch(step, submission.staged);
+  find_due(step.plan(), submission.signals);
+  if (submission.replays) timeline_.begin_replay();
   launch_all(step);
-  if (replays) timeline_.end_replay();
-  if (replays && options_.launch_blocking) timeline_.synchronize(StreamKind::kCompute);
+  if (submission.replays) timeline_.end_replay();
+  if (submission.replays && options_.launch_blocking) timeline_.synchronize(StreamKind::kCompute);
   end_call();
+}
+
+// The batch comes to the device beside what it computes.
+void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged) {
+  bool copies = false;
+  for (const BatchRead& read : step.batch_copies()) {
+    if (staged != nullptr && read.input < staged->bytes.size() && staged->bytes[read.input] == read.bytes) continue;
+    launch(StreamKind::kCopyIn, host_copy(read.bytes, options_.machine));
+    copies = true;
+  }
+  if (copies) {
+    timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCopyIn));
+  } else if (staged != nullptr && !step.batch_copies().empty()) {
+    timeline_.wait(StreamKind::kCompute, staged->done);
+  }
 }
 
 void GpuClock::launch_all(const AccountedStep& step) {

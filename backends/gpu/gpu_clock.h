@@ -29,10 +29,24 @@ class GpuClock {
   // In traces of the calling thread it has tracks.
   explicit GpuClock(const Options& options);
 
-  // A submission to the compute stream.  What its signals tell of is added up over all replicas, bucket by bucket,
-  // each behind the launch that has written the last of it.  `replays`: the launches are one captured graph.
-  void compute(const AccountedStep& step, std::span<const EventCount> after, std::span<const Signal> signals,
-               bool replays = false);
+  // Inputs of a batch that are copied before a submission asks for them.
+  struct StagedInputs {
+    PredictedEvent done;
+    std::vector<int64_t> bytes;  // by input; 0: it is not copied
+  };
+  // Of these, as many bytes by input, those that a step of this kind reads.
+  StagedInputs stage(const AccountedStep& like, std::vector<int64_t> bytes);
+
+  struct Submission {
+    std::span<const EventCount> after = {};
+    // What they tell of is added up over all replicas, bucket by bucket, each behind the launch that has written the
+    // last of it.
+    std::span<const Signal> signals = {};
+    bool replays = false;                  // the launches are one captured graph
+    const StagedInputs* staged = nullptr;  // null: nothing
+  };
+  // A submission to the compute stream.
+  void compute(const AccountedStep& step, const Submission& submission);
   // Events behind what has been reduced so.
   void communicate(std::span<const Signal> signals);
   void record(Event& event);
@@ -53,6 +67,7 @@ class GpuClock {
 
   void find_due(const Plan& plan, std::span<const Signal> signals);
   void reduce_behind(int32_t launch);
+  void copy_batch(const AccountedStep& step, const StagedInputs* staged);
   void launch_all(const AccountedStep& step);
   void launch(StreamKind stream, const Launch& launch);
   void copy(StreamKind stream, int64_t bytes);

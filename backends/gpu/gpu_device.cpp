@@ -12,6 +12,7 @@
 #include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/last_write.h"
+#include "backends/gpu/staged_batches.h"
 #include "backends/gpu/streams.h"
 #include "backends/gpu/tf32.h"
 #include "backends/runtime/arena.h"
@@ -23,7 +24,7 @@ namespace {
 
 // What the launches of a submission use, which lives until they are done.
 struct InFlight {
-  StagedBatch batch;
+  BatchCopy batch;
   std::shared_ptr<GpuExecutable> executable;
   std::vector<std::shared_ptr<std::byte>> states;
   uint64_t end = 0;  // that Lane::done reaches then
@@ -134,10 +135,14 @@ class EmulatedGpu : public GpuDevice {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
     const bool replays = computes && options_.capture && captured_.submit(ready, arguments);
+    StagedBatches::Staged* const staged = batches_.find(arguments.staged);
     // Sums of gradients are made in place.
     if (computes) {
       memory_->run(ready.account().memory(), replays ? kCaptureStreams : kStepStreams, arguments.lines);
-      clock_.compute(ready.account(), arguments.after, arguments.signals, replays);
+      clock_.compute(ready.account(), {.after = arguments.after,
+                                       .signals = arguments.signals,
+                                       .replays = replays,
+                                       .staged = staged != nullptr ? &staged->predicted : nullptr});
     } else {
       clock_.communicate(arguments.signals);
     }
@@ -149,14 +154,18 @@ class EmulatedGpu : public GpuDevice {
     take(slot, ready, arguments);
     for (const EventCount& awaited : arguments.after)
       streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
-    upload(lane, slot);
-    bind(lane, slot, ready, arguments);
+    bind(lane, slot, ready, arguments, staged);
     launch(lane, ready, arguments.signals, replays);
     slot.end = ready.newest = streams_.record(lane.kind, *lane.done);
+    if (staged != nullptr) staged->last_use = slot.end;
     return computes ? slot.end : 0;
   }
 
   bool has_streams() const override { return true; }
+  uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) override {
+    return batches_.stage(static_cast<const GpuExecutable&>(like), inputs);
+  }
+  void drop_staged() noexcept override { batches_.drop(); }
   std::shared_ptr<backends::Event> make_event() override { return std::make_shared<Event>(name_); }
   void record(backends::Event& event) override {
     clock_.record(static_cast<Event&>(event));
@@ -218,19 +227,13 @@ class EmulatedGpu : public GpuDevice {
     slot.states.clear();
     for (const Buffer* const state : arguments.states)
       slot.states.push_back(static_cast<const HostBuffer*>(state)->memory());
-    slot.batch.stage(ready.plan().program, arguments.batch);
   }
 
   // The batch goes to the device beside what it computes; the kernels wait for it.
-  void upload(Lane& lane, InFlight& slot) {
-    if (slot.batch.launches() == 0) return;
-    for (int32_t i = 0; i < slot.batch.launches(); ++i) streams_.launch(StreamKind::kCopyIn, slot.batch, i);
-    streams_.wait(lane.kind, *copied_in_, streams_.record(StreamKind::kCopyIn, *copied_in_));
-  }
-
-  void bind(Lane& lane, InFlight& slot, GpuExecutable& ready, const Arguments& arguments) {
+  void bind(Lane& lane, InFlight& slot, GpuExecutable& ready, const Arguments& arguments,
+            const StagedBatches::Staged* staged) {
     Arguments bound = arguments;
-    bound.batch = slot.batch.staged();
+    bound.batch = batches_.bring(ready, arguments.batch, staged, slot.batch, lane.kind);
     ready.bind(lane.arena.data(), bound, pool_);
   }
 
@@ -277,6 +280,7 @@ class EmulatedGpu : public GpuDevice {
   Lane communication_{name_, StreamKind::kCommunication, 16};
   const std::shared_ptr<Event> copied_in_ = std::make_shared<Event>(name_),
                                copied_out_ = std::make_shared<Event>(name_);
+  StagedBatches batches_{name_, streams_, clock_, *compute_.done};
   Streams streams_;  // last: its thread uses all of the above
 };
 

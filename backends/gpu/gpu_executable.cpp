@@ -16,6 +16,7 @@ GpuExecutable::GpuExecutable(const Program& program, const Program& graph, Devic
     : plan_(build_plan(program, kLaunches)),
       graph_(&program == &graph ? std::nullopt : std::make_optional(build_plan(graph, kLaunches))),
       account_(graph_ ? *graph_ : plan_, memory, machine),
+      batch_reads_(batch_reads_of(plan_.program)),
       slots_(plan_.program) {}
 
 void GpuExecutable::bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool) {

@@ -29,6 +29,9 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   int64_t bytes() const override { return plan_.bytes; }
   const Plan& plan() const { return plan_; }
   AccountedStep& account() { return account_; }
+  const AccountedStep& account() const { return account_; }
+  // What the launches read of a batch.
+  std::span<const BatchRead> batch_reads() const { return batch_reads_; }
 
   // What the launches work on from now on, with the batch where the device has it.  None must be under way.
   void bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool);
@@ -48,6 +51,7 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   const Plan plan_;
   const std::optional<Plan> graph_;  // that is accounted for, where it is another
   AccountedStep account_;
+  const std::vector<BatchRead> batch_reads_;
   ArgumentSlots slots_;
   std::optional<PlanRun> run_;
   const SourceLines* lines_ = nullptr;

@@ -116,6 +116,7 @@ void Streams::throw_error() {
   finish();
   const std::exception_ptr error = std::exchange(error_, nullptr);
   is_poisoned_.store(false, std::memory_order_release);
+  ++failures_;
   std::rethrow_exception(error);
 }
 

@@ -55,12 +55,13 @@ class GpuClockTest : public ::testing::Test {
   GpuClock clock_{{.machine = kTwo}};
   std::vector<std::shared_ptr<Event>> ready_ = {std::make_shared<Event>("gpu 0"), std::make_shared<Event>("gpu 0")};
   const std::shared_ptr<Event> done_ = std::make_shared<Event>("gpu 0"), others_ = std::make_shared<Event>("gpu 1");
+  const std::vector<Signal> signals_ = signals();
 };
 
 TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
   ASSERT_EQ(step_.batch_copies().size(), 2u);
   ASSERT_EQ(step_.launches().size(), 2u);
-  clock_.compute(step_, {}, {});
+  clock_.compute(step_, {});
   const PredictedTime time = clock_.take();
   const Picoseconds copied = kLaunch + kArrival + 2 * host_copy(4096 * 512 * 4, kTwo).duration;
   EXPECT_EQ(time.elapsed, copied + 2 * kProduct);
@@ -73,11 +74,11 @@ TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
 TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
   const Picoseconds reduction = all_reduce(64 << 20, kTwo).duration;
   ASSERT_LT(reduction, kProduct);
-  clock_.compute(step_, {}, signals());
+  clock_.compute(step_, {.signals = signals_});
   const Signal end{.event = done_.get()};
   clock_.communicate({&end, 1});
   const EventCount after[] = {{done_.get(), 1}, {others_.get(), 1}};
-  clock_.compute(step_, after, {});
+  clock_.compute(step_, {.after = after});
   const PredictedTime time = clock_.take();
   EXPECT_EQ(time.of(LaunchClass::kCollective), 2 * reduction);
   EXPECT_EQ(time.exposed_communication(), reduction);
@@ -89,14 +90,36 @@ TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
 TEST_F(GpuClockTest, ABucketIsReducedOnce) {
   std::vector<Signal> parts = signals();
   parts[1].event = parts[0].event;
-  clock_.compute(step_, {}, parts);
+  clock_.compute(step_, {.signals = parts});
   const PredictedTime time = clock_.take();
   EXPECT_EQ(time.of(LaunchClass::kCollective), all_reduce(128 << 20, kTwo).duration);
   EXPECT_EQ(time.launches, 5);
 }
 
+// What is staged is copied while the step before is computed.
+TEST_F(GpuClockTest, AStagedBatchIsThereWhenTheStepBeginsThatReadsIt) {
+  constexpr int64_t kBytes = 4096 * 512 * 4;
+  clock_.compute(step_, {});
+  const GpuClock::StagedInputs staged = clock_.stage(step_, {kBytes, kBytes, 4000});
+  EXPECT_EQ(staged.bytes, (std::vector<int64_t>{kBytes, kBytes, 0}));
+  const Picoseconds first = clock_.take().elapsed;
+  clock_.compute(step_, {.staged = &staged});
+  const PredictedTime time = clock_.take();
+  EXPECT_EQ(time.elapsed, 2 * kProduct);
+  EXPECT_EQ(time.launches, 2);
+  EXPECT_EQ(time.exposed_copies(), 0);
+  EXPECT_GT(first, time.elapsed);
+}
+
+TEST_F(GpuClockTest, WhatIsNotStagedIsCopied) {
+  const GpuClock::StagedInputs other = clock_.stage(step_, {4096 * 512 * 4, 8});
+  static_cast<void>(clock_.take());
+  clock_.compute(step_, {.staged = &other});
+  EXPECT_EQ(clock_.take().launches, 3) << "one copy";
+}
+
 TEST_F(GpuClockTest, TheHostWaitsWhereItReads) {
-  clock_.compute(step_, {}, {});
+  clock_.compute(step_, {});
   const Picoseconds computed = clock_.take().elapsed;
   clock_.download(4);
   const PredictedTime time = clock_.take();
@@ -106,7 +129,7 @@ TEST_F(GpuClockTest, TheHostWaitsWhereItReads) {
 
 TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
   GpuClock blocking({.machine = kTwo, .launch_blocking = true});
-  blocking.compute(step_, {}, {});
+  blocking.compute(step_, {});
   const PredictedTime time = blocking.take();
   const Picoseconds copies = 2 * host_copy(4096 * 512 * 4, kTwo).duration;
   EXPECT_EQ(time.elapsed, 4 * (kLaunch + kArrival) + copies + 2 * kProduct);
@@ -114,7 +137,7 @@ TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
 
 // The host launches a captured graph once, its copies apart; reductions are parts of it.
 TEST_F(GpuClockTest, ACapturedGraphIsLaunchedOnce) {
-  clock_.compute(step_, {}, signals(), /*replays=*/true);
+  clock_.compute(step_, {.signals = signals_, .replays = true});
   const PredictedTime time = clock_.take();
   const Picoseconds copied = kLaunch + kArrival + 2 * host_copy(4096 * 512 * 4, kTwo).duration;
   EXPECT_EQ(time.host_issuing, 2 * kLaunch + LaunchTimes().replay);
@@ -124,7 +147,7 @@ TEST_F(GpuClockTest, ACapturedGraphIsLaunchedOnce) {
 
 TEST_F(GpuClockTest, ABlockingHostWaitsForACapturedGraphAsAWhole) {
   GpuClock blocking({.machine = kTwo, .launch_blocking = true});
-  blocking.compute(step_, {}, {}, /*replays=*/true);
+  blocking.compute(step_, {.replays = true});
   const PredictedTime time = blocking.take();
   const Picoseconds copies = 2 * host_copy(4096 * 512 * 4, kTwo).duration;
   EXPECT_EQ(time.elapsed, 2 * (kLaunch + kArrival) + copies + LaunchTimes().replay + kArrival + 2 * kProduct);
@@ -136,11 +159,11 @@ TEST_F(GpuClockTest, TracesHaveTracksOfTheirOwn) {
   const RecordingThread recording(&recorder, "training");
   GpuClock traced({.machine = kTwo});
   ASSERT_EQ(recorder.predicted().size(), kStreamCount);
-  traced.compute(step_, {}, {});
+  traced.compute(step_, {});
   recorder.begin();
-  traced.compute(step_, {}, signals());
+  traced.compute(step_, {.signals = signals_});
   const std::vector<Span> spans = recorder.end();
-  traced.compute(step_, {}, {});
+  traced.compute(step_, {});
   ASSERT_EQ(spans.size(), 6u);
   for (const Span& span : spans) {
     const std::string track = recorder.threads()[static_cast<size_t>(span.thread)];

@@ -215,9 +215,10 @@ TEST_F(ReplicasTest, AddUpTheirGradientsBehindEachBatchWhereTheRecipeSaysSo) {
     on_each_rank(overrides, [&](Session& session) {
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+      BatchFeed batches = session.trainer.feed(loader);
       TrainingWindow window;
       while (!window.done) {
-        session.trainer.advance(loader, {}, window);
+        session.trainer.advance(batches, {}, window);
         if (session.rank() == 0) found.push_back(floats(session, Role::kGradients));
         if (session.ranks != nullptr) session.ranks->barrier({"reading"});
       }

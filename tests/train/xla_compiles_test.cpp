@@ -170,9 +170,10 @@ class CompilesTest : public ::testing::Test {
   void train_epoch(Session& session, int64_t epoch) {
     data::Loader loader(session.data.train, session.plan,
                         {.from = {.epoch = epoch}, .epochs = epoch + 1, .prefetch = 0});
+    BatchFeed batches = session.trainer.feed(loader);
     TrainingWindow window;
     for (int64_t batch = 0; batch < session.plan.steps_per_epoch(); ++batch) {
-      session.trainer.advance(loader, session.rates(), window);
+      session.trainer.advance(batches, session.rates(), window);
       if (window.done) window = {};
       steps_.push_back(counts(session));
     }

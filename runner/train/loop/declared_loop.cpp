@@ -8,10 +8,12 @@ void DeclaredLoop::run() {
   window_ = host_.window();
   begun_ = {host_.here(), window_.batches};
   data::Loader loader(session_.data.train, session_.plan, host_.loader_spec());
+  const auto gives_up = [this] { return host_.interrupted(); };
+  BatchFeed batches = session_.trainer.feed(loader, gives_up);
   try {
-    while (goes_on() && loader.wait([this] { return host_.interrupted(); })) {
+    while (goes_on() && loader.wait(gives_up)) {
       if (window_.batches == 0 && !begin_window()) break;
-      session_.trainer.advance(loader, session_.rates(), window_);
+      session_.trainer.advance(batches, session_.rates(), window_);
       newest_.reset();
       window_.done ? end_window() : keep_window();
     }

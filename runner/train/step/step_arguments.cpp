@@ -74,6 +74,14 @@ void StepArguments::find_absent_states() {
 
 // ---- of an execution ------------------------------------------------------------------------------------------------
 
+std::array<std::span<const std::byte>, kSampleIds + 1> inputs_of(const data::Batch& batch,
+                                                                 const data::Encoding& encoding) {
+  static_assert(kFeatures == 0 && kLabels == 1 && kMask == 2 && kSampleIds == 3);
+  const bool classes = encoding.label_kind == data::LabelKind::kClass;
+  return {std::as_bytes(batch.features), classes ? std::as_bytes(batch.classes) : std::as_bytes(batch.targets),
+          std::as_bytes(batch.weights), std::as_bytes(batch.ids)};
+}
+
 backends::Arguments StepArguments::inputs(const data::Batch* batch, const backends::SourceLines* lines,
                                           std::span<const std::vector<std::byte>> given) {
   RUN_ASSERT(!from_.arrays.states().empty());  // allocate() comes first
@@ -92,11 +100,8 @@ backends::Arguments StepArguments::inputs(const data::Batch* batch, const backen
                                 .exchange = from_.exchange};
   if (batch == nullptr) return arguments;
   random_key_[1] = batch->position.epoch;
-  const bool classes = from_.encoding.label_kind == data::LabelKind::kClass;
-  batch_inputs_[kFeatures] = bytes(batch->features);
-  batch_inputs_[kLabels] = classes ? bytes(batch->classes) : bytes(batch->targets);
-  batch_inputs_[kMask] = bytes(batch->weights);
-  batch_inputs_[kSampleIds] = bytes(batch->ids);
+  const auto of_loader = inputs_of(*batch, from_.encoding);
+  for (size_t i = 0; i < of_loader.size(); ++i) batch_inputs_[i] = of_loader[i].data();
   batch_inputs_[kRandomKey] = bytes(random_key_);
   arguments.batch = inputs;
   return arguments;

@@ -24,6 +24,10 @@ namespace runner::train {
 
 class Segment;  // segment.h
 
+// What a loader gives of the batch inputs of a Program, from kFeatures to kSampleIds.
+std::array<std::span<const std::byte>, kSampleIds + 1> inputs_of(const data::Batch& batch,
+                                                                 const data::Encoding& encoding);
+
 class StepArguments {
  public:
   // What it is made from; all must outlive it.

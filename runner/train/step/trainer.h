@@ -14,6 +14,7 @@
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
 #include "runner/nn/models.h"
+#include "runner/train/step/batch_feed.h"
 #include "runner/train/step/device_arrays.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/executor.h"
@@ -59,13 +60,17 @@ class Trainer {
   // evaluation with batches of so many (0: there is none), each of which must fit its memory.
   void check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch);
 
-  // Goes on with a window: takes batches from `loader` up to where gradients and sums are those of all replicas, so
+  // For advance().
+  BatchFeed feed(data::Loader& loader, std::function<bool()> give_up = {}) {
+    return {loader, std::move(give_up), device_, encoding_};
+  }
+  // Goes on with a window: takes batches from `batches` up to where gradients and sums are those of all replicas, so
   // that a state can hold them.  That is the end of the window, where the optimizer steps, and before it the end of an
   // epoch and every kBatchesOfPart batches; with sync_each_batch, and where there is one replica, each batch.  A window
   // that is not finite counts only if such windows are skipped (train.on_nan).  `rates`: of the next step of the
   // schedule behind all that are pending.  The device may be at work when it returns, and the end of a window is
   // counted as if it were finite, until learn_end().
-  void advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
   // Waits for the newest window, and learns how it has ended.  Throws what has failed in it.
   void learn_end(TrainingWindow& newest);
   // Whether that may come behind the recording of the next window's first batch: the next window then throws where this
@@ -148,12 +153,12 @@ class Trainer {
 
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
-  SharedStep run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
-  // One part of a batch; `last`: of the window's last batch.
-  SharedStep run_part(const data::Batch& part, bool last);
+  SharedStep run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
+  // One part of a batch; `last`: of the window's last batch.  `staged`: BatchFeed::staged(), or 0.
+  SharedStep run_part(const data::Batch& part, uint64_t staged, bool last);
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
-  SharedStep run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window);
+  SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);

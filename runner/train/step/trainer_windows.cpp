@@ -16,10 +16,10 @@ bool Trainer::sums_behind(const TrainingWindow& window) const {
          window.batches % kBatchesOfPart == 0;
 }
 
-SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
+SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
   SharedStep step;
   do {
-    const data::Batch& batch = loader.next();
+    const data::Batch& batch = batches.next();
     ++counters.batches;
     marks_.begin_batch(/*training=*/true);
     window.done = parts.ends(batch, window.batches);
@@ -32,8 +32,9 @@ SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, 
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += parts.at_once(batch.size)) {
         const data::Batch part = batch.part(first, parts.at_once(batch.size - first));
-        step = run_part(part, window.done && first + part.size == batch.size);
+        step = run_part(part, first == 0 ? batches.staged() : 0, window.done && first + part.size == batch.size);
       }
+      batches.stage_next(*step->executable, parts.at_once(batch.size));
     } else {
       steps_.record(batch, /*training=*/true);
     }
@@ -42,13 +43,14 @@ SharedStep Trainer::run_batches(data::Loader& loader, const WindowRates& rates, 
   return step;
 }
 
-SharedStep Trainer::run_part(const data::Batch& part, bool last) {
+SharedStep Trainer::run_part(const data::Batch& part, uint64_t staged, bool last) {
   const bool completes = last && steps_alone();
   SharedStep step =
       training_step(shape_of(part.size, !arrays_.holds_any_gradients(), completes), &part, last && !completes);
   using Traced = StepArguments::Traced;
   backends::Arguments arguments = steps_.arguments(part, steps_.recording(/*training=*/true),
                                                    last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
+  arguments.staged = staged;
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
   const BatchPlace batch = steps_.place_of(part, /*training=*/true);
@@ -60,8 +62,8 @@ SharedStep Trainer::run_part(const data::Batch& part, bool last) {
   return step;
 }
 
-SharedStep Trainer::run_batches_together(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
-  run_batches(loader, rates, window);
+SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
+  run_batches(batches, rates, window);
   if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
   const Meeting meeting = window.done ? end_of_window(message_) : Meeting{.message = message_};
   const bool reduces = window.done && arrays_.reducer() != nullptr;
@@ -115,12 +117,12 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
   return step;
 }
 
-void Trainer::advance(data::Loader& loader, const WindowRates& rates, TrainingWindow& window) {
+void Trainer::advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
   arguments_.set_rates(rates, parts.accumulation);
   if (window.batches == 0) arrays_.hold(Held::kNothing);
   pending_.begin();
   const SharedStep step =
-      steps_alone() ? run_batches(loader, rates, window) : run_batches_together(loader, rates, window);
+      steps_alone() ? run_batches(batches, rates, window) : run_batches_together(batches, rates, window);
   if (window.done) end_window(step, rates, window);
 }
 
@@ -130,7 +132,8 @@ bool Trainer::may_learn_late() const {
 
 TrainingWindow Trainer::run_window(data::Loader& loader, const WindowRates& rates) {
   TrainingWindow window;
-  while (!window.done) advance(loader, rates, window);
+  BatchFeed batches = feed(loader);
+  while (!window.done) advance(batches, rates, window);
   learn_end(window);
   return window;
 }

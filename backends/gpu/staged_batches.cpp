@@ -1,0 +1,70 @@
+#include "backends/gpu/staged_batches.h"
+
+#include <utility>
+
+#include "schema/error.h"
+
+namespace runner::backends::gpu {
+
+uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs) {
+  Staged& staged = staged_[++count_ % staged_.size()];
+  staged.number = 0;
+  streams_.finish(computed_, staged.last_use);
+  wanted_.assign(inputs.size(), {});
+  std::vector<int64_t> bytes;
+  for (const BatchRead& read : like.batch_reads())
+    if (read.input < inputs.size()) wanted_[read.input] = inputs[read.input];
+  for (const std::span<const std::byte> input : inputs) bytes.push_back(static_cast<int64_t>(input.size()));
+  staged.predicted = clock_.stage(like.account(), std::move(bytes));
+  staged.failures = streams_.failures();
+  staged.copy.set(wanted_);
+  staged.copied = launch(staged.copy);
+  staged.number = count_;
+  return count_;
+}
+
+// A device that does not answer is what the next call says that waits for it.
+void StagedBatches::drop() noexcept {
+  for (Staged& staged : staged_) staged.number = 0;
+  try {
+    streams_.finish(*copied_, copied_->recorded());
+  } catch (const Error&) {
+  }
+}
+
+StagedBatches::Staged* StagedBatches::find(uint64_t number) {
+  Staged& staged = staged_[number % staged_.size()];
+  return number != 0 && staged.number == number && staged.failures == streams_.failures() ? &staged : nullptr;
+}
+
+std::span<const std::byte* const> StagedBatches::bring(const GpuExecutable& step,
+                                                       std::span<const std::byte* const> batch, const Staged* staged,
+                                                       BatchCopy& copy, StreamKind stream) {
+  brought_.assign(batch.begin(), batch.end());
+  wanted_.assign(batch.size(), {});
+  bool is_named = false;
+  for (const BatchRead& read : step.batch_reads()) {
+    const auto bytes = static_cast<size_t>(read.bytes);
+    if (const std::byte* const there = staged != nullptr ? staged->copy.copy_of(read.input, bytes) : nullptr) {
+      brought_[read.input] = there;
+      is_named = true;
+    } else {
+      wanted_[read.input] = {batch[read.input], bytes};
+    }
+  }
+  copy.set(wanted_);
+  for (const BatchRead& read : step.batch_reads())
+    if (const std::byte* const there = copy.copy_of(read.input, static_cast<size_t>(read.bytes)))
+      brought_[read.input] = there;
+  const uint64_t copied = launch(copy);
+  if (copy.launches() > 0 || is_named) streams_.wait(stream, *copied_, copy.launches() > 0 ? copied : staged->copied);
+  return brought_;
+}
+
+// Returns the count behind it.
+uint64_t StagedBatches::launch(BatchCopy& copy) {
+  for (int32_t i = 0; i < copy.launches(); ++i) streams_.launch(StreamKind::kCopyIn, copy, i);
+  return copy.launches() > 0 ? streams_.record(StreamKind::kCopyIn, *copied_) : copied_->recorded();
+}
+
+}  // namespace runner::backends::gpu

@@ -1,0 +1,43 @@
+// The batches of a training, the next one of which is on its way to the device while this one is computed.
+//
+// A device without streams has each when a step is submitted.  Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "backends/backend.h"
+#include "runner/data/encoding.h"
+#include "runner/data/loader.h"
+
+namespace runner::train {
+
+class BatchFeed {
+ public:
+  // `give_up`: of waiting for a batch, as Loader::wait() has it; empty: never.  All must outlive it.
+  BatchFeed(data::Loader& loader, std::function<bool()> give_up, backends::Device& device,
+            const data::Encoding& encoding)
+      : loader_(loader), give_up_(std::move(give_up)), device_(device), encoding_(encoding) {}
+  ~BatchFeed() { device_.drop_staged(); }
+  BatchFeed(const BatchFeed&) = delete;
+  BatchFeed& operator=(const BatchFeed&) = delete;
+
+  // Loader::next().
+  const data::Batch& next();
+  // What a step on the beginning of that batch names (Arguments::staged); 0: nothing.
+  uint64_t staged() const { return staged_; }
+  // Begins to copy the first `most` samples of the batch behind it, where batches are made ahead, and waits for it:
+  // what is copied when is the same in each run.  `like`: a step of its kind.
+  void stage_next(const backends::Executable& like, int64_t most);
+
+ private:
+  data::Loader& loader_;
+  const std::function<bool()> give_up_;
+  backends::Device& device_;
+  const data::Encoding& encoding_;
+  const data::Batch* next_ = nullptr;  // that next_staged_ is of
+  uint64_t staged_ = 0, next_staged_ = 0;
+};
+
+}  // namespace runner::train

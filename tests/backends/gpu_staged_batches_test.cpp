@@ -1,0 +1,125 @@
+// Batches that are copied to an emulated GPU before a submission asks for them: what it computes is of the copy, where
+// there is one that it may use.
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/gpu/gpu_device.h"
+#include "backends/graph/ops.h"
+#include "schema/error.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+using Floats = std::vector<float>;
+
+// The sum of the first input; others are not read.
+Program sum_of(int64_t elements) {
+  Program program;
+  const auto input = [&](const char* name) -> Value {
+    return {&program, program.input(InputKind::kBatch, name, {DType::kF32, Shape{elements}})};
+  };
+  const Value x = input("x");
+  input("mask");
+  program.output("sum", ops::sum(x).id);
+  return program;
+}
+
+// Fails where the index is not 0.
+Program look_up() {
+  Program program;
+  const Value table{&program, program.input(InputKind::kBatch, "table", {DType::kF32, Shape{1, 1}})};
+  const Value index{&program, program.input(InputKind::kBatch, "index", {DType::kI64, Shape{1}})};
+  program.output("row", ops::embedding(table, index).id);
+  return program;
+}
+
+class GpuStagedBatches : public ::testing::TestWithParam<bool> {
+ protected:
+  GpuStagedBatches() : device_(make_gpu_device({.own_thread = GetParam()})), step_(device_->compile(sum_of(4))) {}
+
+  static std::vector<std::span<const std::byte>> inputs(const Floats& x) {
+    return {std::as_bytes(std::span(x)), std::as_bytes(std::span(x))};
+  }
+  uint64_t stage(const Floats& x) { return device_->stage(*step_, inputs(x)); }
+
+  float sum(const Floats& x, uint64_t staged) { return sum(*step_, x, staged); }
+  float sum(Executable& step, const Floats& x, uint64_t staged) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(x.data());
+    const std::byte* const batch[] = {bytes, bytes};
+    device_->wait(device_->submit(step, {.states = {}, .batch = batch, .scalars = {}, .staged = staged}));
+    float result = 0;
+    device_->read_output(step, 0, std::as_writable_bytes(std::span(&result, 1)));
+    return result;
+  }
+
+  void fail() {
+    const auto failing = device_->compile(look_up());
+    const float table = 0;
+    const int64_t index = 1;
+    const std::byte* const batch[] = {reinterpret_cast<const std::byte*>(&table),
+                                      reinterpret_cast<const std::byte*>(&index)};
+    EXPECT_THROW(device_->wait(device_->submit(*failing, {.states = {}, .batch = batch, .scalars = {}})), Error);
+  }
+
+  const std::unique_ptr<GpuDevice> device_;
+  const std::shared_ptr<Executable> step_;
+};
+INSTANTIATE_TEST_SUITE_P(OwnThread, GpuStagedBatches, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "Yes" : "No"; });
+
+TEST_P(GpuStagedBatches, AreWhatSubmissionsReadThatNameThem) {
+  Floats x{1, 2, 3, 4};
+  const uint64_t staged = stage(x);
+  EXPECT_NE(staged, 0u);
+  EXPECT_EQ(sum(x, staged), 10);
+  x = {5, 5, 5, 5};
+  EXPECT_EQ(sum(x, staged), 10) << "the copy, again";
+  EXPECT_EQ(sum(x, 0), 20);
+}
+
+TEST_P(GpuStagedBatches, StayUntilTheCallBehindTheNext) {
+  Floats x{1, 1, 1, 1};
+  const uint64_t first = stage(x);
+  EXPECT_EQ(sum(x, first), 4);
+  const Floats y{2, 2, 2, 2}, z{3, 3, 3, 3};
+  const uint64_t second = stage(y);
+  x = {7, 7, 7, 7};
+  EXPECT_EQ(sum(x, first), 4);
+  const uint64_t third = stage(z);
+  EXPECT_EQ(sum(x, first), 28) << "it is gone";
+  EXPECT_EQ(sum(x, second), 8);
+  EXPECT_EQ(sum(x, third), 12);
+  device_->drop_staged();
+  EXPECT_EQ(sum(x, third), 28);
+}
+
+TEST_P(GpuStagedBatches, OfOtherSizesAreNotUsed) {
+  const Floats x{1, 2, 3, 4};
+  const uint64_t staged = stage(x);
+  const auto shorter = device_->compile(sum_of(2));
+  EXPECT_EQ(sum(*shorter, {10, 20}, staged), 30);
+}
+
+// A copy behind what has failed may have been left out.
+TEST_P(GpuStagedBatches, BeforeAFailureAreNotUsed) {
+  Floats x{1, 2, 3, 4};
+  const uint64_t staged = stage(x);
+  fail();
+  x = {5, 5, 5, 5};
+  EXPECT_EQ(sum(x, staged), 20);
+}
+
+// Whoever has the memory may take it back then.
+TEST_P(GpuStagedBatches, AreDroppedWhereNobodyNamesThem) {
+  for (int i = 0; i < 200; ++i) {
+    const auto x = std::make_unique<Floats>(4096, 1.0F);
+    const auto step = device_->compile(sum_of(4096));
+    device_->stage(*step, inputs(*x));
+    device_->drop_staged();
+  }
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu
