@@ -58,10 +58,26 @@ class NumberTexts {
   std::map<Origin, BakedText> texts_;
 };
 
+// Of an operation with doubles, by node.  One of floats alone may be the user's as well, and is shown as that.
+std::vector<bool> accounts_in(const Program& op, const CutOp& cut, const std::vector<bool>& accounts) {
+  std::vector<bool> by_node(static_cast<size_t>(op.size()), accounts[static_cast<size_t>(cut.node)]);
+  size_t input = 0;
+  bool has_doubles = false;
+  for (ValueId id = 0; id < op.size(); ++id) {
+    has_doubles |= op.type(id).dtype == DType::kF64;
+    if (op.node(id).op == Op::kInput)
+      by_node[static_cast<size_t>(id)] = accounts[static_cast<size_t>(cut.operands[input++])];
+  }
+  return has_doubles ? by_node : std::vector<bool>();
+}
+
 EagerOp op_of(Program program, Origin origin) {
   program.output("result", program.size() - 1);
-  EagerOp op{
-      .graph = {std::make_shared<const Program>(std::move(program)), {}, {}, {}}, .key = {}, .number = {}, .hosts = {}};
+  EagerOp op{.graph = {std::make_shared<const Program>(std::move(program)), {}, {}, {}},
+             .key = {},
+             .number = {},
+             .accounts = {},
+             .hosts = {}};
   op.key = key_of(op.graph);
   op.origin = origin;
   return op;
@@ -91,7 +107,8 @@ int64_t count_programs(const std::vector<EagerOp>& ops) {
 
 EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, const StateTensors& state_tensors,
                      const Hardware& hardware) {
-  EagerStep step{.tensors = tensor_graph_as_traced(with_numbers(graph, numbers), state_tensors),
+  ShownGraph shown = shown_graph_as_traced(with_numbers(graph, numbers), state_tensors);
+  EagerStep step{.tensors = std::move(shown.program),
                  .cuts = {},
                  .memory = {},
                  .ops = ops_that_make(graph.absent, state_tensors),
@@ -102,6 +119,7 @@ EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, co
   for (CutOp& cut : step.cuts) {
     step.ops.push_back(op_of(std::exchange(cut.program, {}), step.tensors.node(cut.node).origin));
     step.ops.back().number = texts.of(step.tensors, cut);
+    step.ops.back().accounts = accounts_in(*step.ops.back().graph.program, cut, shown.accounts);
   }
   step.memory = eager_memory(step.tensors, step.cuts, count_programs(step.ops), hardware);
   for (size_t i = first; i < step.ops.size(); ++i) {

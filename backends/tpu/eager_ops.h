@@ -24,6 +24,7 @@ struct EagerOp {
   GraphKey key;
   Origin origin = kNoOrigin;
   BakedText number;                              // of the first that is part of it
+  std::vector<bool> accounts;                    // Graph::accounts
   int64_t hbm_bytes = 0;                         // of the device while it runs, everything included
   int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors then
   std::vector<size_t> hosts;                     // which of the host's operations stand for it

@@ -62,7 +62,8 @@ struct Graph {
   GraphKey key;
   GraphIdentity identity;                  // empty where the cache has forgotten it
   std::shared_ptr<const Program> tensors;  // the same by tensors (tensor_graph.h): what is shown of it
-  DeviceTypes types;                       // of its floats on the device
+  DeviceTypes types;                       // of its floats on the device,
+  std::vector<bool> accounts;              // but for these of its nodes; empty: of none
   GraphSize size;                          // of that
   TracedWork work;                         // of each execution
   GraphPrediction prediction;

@@ -13,9 +13,9 @@ namespace runner::backends::tpu {
 namespace {
 
 // As the device holds it, in digits that tell it from others of its dtype; of bf16 in XLA's four.
-std::string number_text(const Program& program, ValueId constant, const DeviceTypes& types) {
+std::string number_text(const Program& program, ValueId constant, const ShownTypes& types) {
   const double number = program.constant_value(constant);
-  const DType dtype = types.of(program.type(constant).dtype);
+  const DType dtype = types.of(program, constant).dtype;
   if (dtype == DType::kF64) return fmt::format("{}", number);
   if (dtype != DType::kBf16) return fmt::format("{}", static_cast<float>(number));
   return fmt::format("{:.4g}", held_in(dtype, number));
@@ -37,7 +37,7 @@ std::string slices_text(std::span<const int64_t> attrs) {
   return fmt::format("{{{}}}", fmt::join(axes, ", "));
 }
 
-std::string attributes(const Program& program, ValueId id, const DeviceTypes& types) {
+std::string attributes(const Program& program, ValueId id, const ShownTypes& types) {
   const std::span<const int64_t> attrs = program.attrs(id);
   switch (program.node(id).op) {
     case Op::kInput: return fmt::format(", name=\"{}\"", program.inputs()[static_cast<size_t>(attrs[1])].name);
@@ -65,8 +65,8 @@ std::string attributes(const Program& program, ValueId id, const DeviceTypes& ty
   }
 }
 
-std::string ir_line(const Program& program, ValueId id, const DeviceTypes& types) {
-  const std::string type = shape_text(types.of(program.type(id)));
+std::string ir_line(const Program& program, ValueId id, const ShownTypes& types) {
+  const std::string type = shape_text(types.of(program, id));
   std::string line = fmt::format("  %{} = {} {}(%{}), xla_shape={}{}", id, type, ir_name(program, id),
                                  fmt::join(program.operands(id), ", %"), type, attributes(program, id, types));
   if (program.operands(id).empty()) line.replace(line.find("(%)"), 3, "()");
@@ -104,7 +104,7 @@ constexpr std::string_view initial_of(Op op) {
 
 class HloWriter {
  public:
-  HloWriter(const Program& program, const DeviceTypes& types) : program_(program), types_(types) {}
+  HloWriter(const Program& program, const ShownTypes& types) : program_(program), types_(types) {}
 
   std::string run() {
     for (ValueId id = 0; id < program_.size(); ++id) write(id);
@@ -118,9 +118,18 @@ class HloWriter {
 
  private:
   // On the device.
-  TensorType type(ValueId id) const { return types_.of(program_.type(id)); }
+  TensorType type(ValueId id) const { return types_.of(program_, id); }
   std::string& name(ValueId id) { return names_[id]; }
   std::string typed(ValueId id) { return shape_text(type(id)) + " %" + name(id); }
+  // An operand in the type in which a node takes it.  A cast takes any.
+  std::string taken(ValueId id, ValueId operand) {
+    const TensorType from = type(operand), to = types_.of(program_, operand, id);
+    if (from == to || program_.node(id).op == Op::kCast) return typed(operand);
+    const std::string made = fresh("convert");
+    line(made, to, fmt::format("convert({})", typed(operand)));
+    return fmt::format("{} %{}", shape_text(to), made);
+  }
+  TensorType operand_type(ValueId id) const { return types_.of(program_, program_.operands(id)[0], id); }
 
   void line(const std::string& made, const TensorType& type, const std::string& text) {
     body_ += fmt::format("  %{} = {} {}\n", made, shape_text(type), text);
@@ -136,7 +145,7 @@ class HloWriter {
     if (op == Op::kCast && keeps_type(id)) return static_cast<void>(name(id) = name(program_.operands(id)[0]));
     const std::string_view opcode = names_of(op).hlo;
     std::vector<std::string> operands;
-    for (const ValueId operand : program_.operands(id)) operands.push_back(typed(operand));
+    for (const ValueId operand : program_.operands(id)) operands.push_back(taken(id, operand));
     if (is_reduction(op)) operands.push_back(scalar(initial_of(op), type(id).dtype));
     if (op == Op::kPad) operands.push_back(scalar("0", type(id).dtype));
     name(id) = fresh(opcode.empty() ? "custom-call" : opcode);
@@ -174,12 +183,13 @@ class HloWriter {
     const std::string zero = scalar("0", made.dtype), zeros = fresh("broadcast");
     line(zeros, made, fmt::format("broadcast({}), dimensions={{}}", zero));
     name(id) = fresh("maximum");
-    line(name(id), made, fmt::format("maximum({}, {} %{})", typed(program_.operands(id)[0]), shape_text(made), zeros));
+    line(name(id), made,
+         fmt::format("maximum({}, {} %{})", taken(id, program_.operands(id)[0]), shape_text(made), zeros));
   }
 
   // HLO stretches no axis: one of size 1 is dropped, and made anew.
   void expand(ValueId id) {
-    const TensorType from = type(program_.operands(id)[0]), to = type(id);
+    const TensorType from = operand_type(id), to = type(id);
     const int added = to.shape.rank() - from.shape.rank();
     std::vector<int> axes;
     std::vector<int64_t> sizes;
@@ -188,7 +198,7 @@ class HloWriter {
       axes.push_back(added + axis);
       sizes.push_back(from.shape[axis]);
     }
-    std::string operand = typed(program_.operands(id)[0]);
+    std::string operand = taken(id, program_.operands(id)[0]);
     if (const TensorType kept{from.dtype, Shape(sizes)}; kept != from) operand = reshaped(operand, kept);
     name(id) = fresh("broadcast");
     line(name(id), to, fmt::format("broadcast({}), dimensions={{{}}}", operand, fmt::join(axes, ",")));
@@ -279,7 +289,7 @@ class HloWriter {
   }
 
   const Program& program_;
-  const DeviceTypes types_;
+  const ShownTypes& types_;
   int next_ = 1;
   std::string body_;
   std::map<ValueId, std::string> names_;
@@ -289,13 +299,13 @@ class HloWriter {
 
 }  // namespace
 
-std::string ir_text(const Program& tensor_graph, const DeviceTypes& types) {
+std::string ir_text(const Program& tensor_graph, const ShownTypes& types) {
   std::string text = "IR {\n";
   for (ValueId id = 0; id < tensor_graph.size(); ++id) text += ir_line(tensor_graph, id, types);
   return text + "}\n";
 }
 
-std::string hlo_text(const Program& tensor_graph, const DeviceTypes& types) {
+std::string hlo_text(const Program& tensor_graph, const ShownTypes& types) {
   return HloWriter(tensor_graph, types).run();
 }
 

@@ -20,8 +20,9 @@ bool computes_floats(const Program& program, ValueId id) {
                                }));
 }
 
-// Of what is nobody's by what it is computed from: it is the user's unless an account takes it.
-void give_to_user(const Program& program, std::vector<Owner>& owners) {
+// Of what is nobody's by what it is computed from: it is the user's unless an account takes it.  By node: whether one
+// does.
+std::vector<bool> give_to_user(const Program& program, std::vector<Owner>& owners) {
   std::vector<bool> into_account(owners.size());
   for (const Output& output : program.outputs())
     if (output.state >= 0 && program.type(output.value).dtype == DType::kF64)
@@ -33,15 +34,10 @@ void give_to_user(const Program& program, std::vector<Owner>& owners) {
     if (!passes_on && (owner != Owner::kEngine || marks_host(program, id))) continue;
     for (const ValueId operand : program.operands(id)) into_account[static_cast<size_t>(operand)] = true;
   }
+  return into_account;
 }
 
-}  // namespace
-
-bool marks_host(const Program& program, ValueId id) {
-  return program.node(id).op == Op::kCast && program.type(program.operands(id)[0]).dtype == program.type(id).dtype;
-}
-
-std::vector<Owner> owners_of(const Program& program) {
+std::vector<Owner> owners_by_operands(const Program& program) {
   std::vector<Owner> owners;
   for (ValueId id = 0; id < program.size(); ++id) {
     const Op op = program.node(id).op;
@@ -53,8 +49,42 @@ std::vector<Owner> owners_of(const Program& program) {
     if (marks_host(program, id)) owner = Owner::kEngine;
     owners.push_back(owner);
   }
+  return owners;
+}
+
+// By node: whether something reads it, and only marks do.
+std::vector<bool> read_by_marks(const Program& program) {
+  std::vector<bool> marked(static_cast<size_t>(program.size())), otherwise(marked.size());
+  for (ValueId id = 0; id < program.size(); ++id)
+    for (const ValueId operand : program.operands(id))
+      (marks_host(program, id) ? marked : otherwise)[static_cast<size_t>(operand)] = true;
+  for (const Output& output : program.outputs()) otherwise[static_cast<size_t>(output.value)] = true;
+  for (size_t id = 0; id < marked.size(); ++id) marked[id] = marked[id] && !otherwise[id];
+  return marked;
+}
+
+}  // namespace
+
+bool marks_host(const Program& program, ValueId id) {
+  return program.node(id).op == Op::kCast && program.type(program.operands(id)[0]).dtype == program.type(id).dtype;
+}
+
+std::vector<Owner> owners_of(const Program& program) {
+  std::vector<Owner> owners = owners_by_operands(program);
   give_to_user(program, owners);
   return owners;
+}
+
+std::vector<bool> accounts_of(const Program& program) {
+  std::vector<Owner> owners = owners_by_operands(program);
+  std::vector<bool> accounts = give_to_user(program, owners);
+  const std::vector<bool> marked = read_by_marks(program);
+  for (ValueId id = 0; id < program.size(); ++id) {
+    const auto at = static_cast<size_t>(id);
+    const bool is_marked_input = program.node(id).op == Op::kInput && marked[at];
+    accounts[at] = owners[at] == Owner::kEngine || is_marked_input || (owners[at] == Owner::kNobody && accounts[at]);
+  }
+  return accounts;
 }
 
 }  // namespace runner::backends::tpu

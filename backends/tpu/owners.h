@@ -19,6 +19,10 @@ enum class Owner : uint8_t {
 // By node.
 std::vector<Owner> owners_of(const Program& program);
 
+// By node: whether its floats are the engine's, as the engine has them.  So are inputs that only marks read, and what
+// is nobody's.
+std::vector<bool> accounts_of(const Program& program);
+
 // Whether a node is what ops::on_host() records.
 bool marks_host(const Program& program, ValueId id);
 

@@ -126,6 +126,7 @@ class Splitter {
     const Op op = op_of(id);
     if (op == Op::kInput) return write_input(id);
     if (op == Op::kConstant) return set(id, expanded(scalar_of(id), from_.type(id).shape));
+    if (marks_host(from_, id) && !is_flat(operand(id))) return set(id, ops::on_host(value(whole(operand(id)))).id);
     if (op == Op::kDetach || marks_host(from_, id)) return static_cast<void>(form(id) = form(operand(id)));
     if (op == Op::kMatmul) return write_product(id);
     if (is_view(from_, id) && is_flat(operand(id)) && write_part(id)) return;
@@ -299,14 +300,35 @@ class Splitter {
   std::map<size_t, ValueId> numbers_;                          // by parameter
 };
 
-}  // namespace
-
-Program tensor_graph(const GraphIdentity& graph, const StateTensors& state_tensors) {
-  return in_post_order(Splitter(graph, state_tensors).run());
+// Marks say whose a value is, and are no nodes of the user's code.
+ShownGraph without_marks(const Program& marked) {
+  const std::vector<bool> accounts = accounts_of(marked);
+  ShownGraph shown;
+  Rewriter rewriter(marked);
+  for (ValueId id = 0; id < marked.size(); ++id) {
+    if (marks_host(marked, id)) {
+      rewriter.map(id, rewriter.mapped(marked.operands(id)[0]));
+      continue;
+    }
+    rewriter.copy(id);
+    shown.accounts.push_back(accounts[static_cast<size_t>(id)]);
+  }
+  shown.program = rewriter.finish();
+  return shown;
 }
 
-Program tensor_graph_as_traced(const GraphIdentity& graph, const StateTensors& state_tensors) {
-  return dce(Splitter(graph, state_tensors).run());
+}  // namespace
+
+ShownGraph shown_graph(const GraphIdentity& graph, const StateTensors& state_tensors) {
+  return without_marks(in_post_order(Splitter(graph, state_tensors).run()));
+}
+
+Program tensor_graph(const GraphIdentity& graph, const StateTensors& state_tensors) {
+  return shown_graph(graph, state_tensors).program;
+}
+
+ShownGraph shown_graph_as_traced(const GraphIdentity& graph, const StateTensors& state_tensors) {
+  return without_marks(dce(Splitter(graph, state_tensors).run()));
 }
 
 GraphSize size_of(const Program& tensor_graph) {

@@ -288,8 +288,10 @@ class EmulatedTpu : public TpuDevice {
     for (const std::string& damage : making.damages) tell_of_damage(damage, key);
     if (Graph* const known = graphs_.find(key, identity)) return *known;
     warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
-    const auto tensors = std::make_shared<const Program>(tensor_graph(identity, state_tensors_));
-    Graph graph = graphs_.described(key, std::move(identity), tensors, step);
+    ShownGraph shown = shown_graph(identity, state_tensors_);
+    Graph graph =
+        graphs_.described(key, std::move(identity), std::make_shared<const Program>(std::move(shown.program)), step);
+    graph.accounts = std::move(shown.accounts);
     const int64_t begin = monotonic_ns() - making.ns;
     if (stored_.is_on() && is_in_store(graph, making))
       return graphs_.add_stored(std::move(graph), monotonic_ns() - begin);

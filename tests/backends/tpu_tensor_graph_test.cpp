@@ -141,7 +141,7 @@ TEST(TensorGraph, IsShownInTheTypesOfTheDevice) {
   flat.program.output("sum", ops::sum(wide).id);
   const Program graph = tensor_graph(identity_of(flat), layer());
   const auto counts = [&](const DeviceTypes& types) {
-    const std::string ir = ir_text(graph, types), hlo = hlo_text(graph, types);
+    const std::string ir = ir_text(graph, {types, {}}), hlo = hlo_text(graph, {types, {}});
     EXPECT_EQ(count(ir, "\n  %"), graph.size()) << ir;
     EXPECT_EQ(count(ir, "xla::cast"), 1) << ir;
     EXPECT_EQ(count(ir, "f32\\[") == 0, count(hlo, "f32\\[") == 0) << ir << hlo;
@@ -151,10 +151,51 @@ TEST(TensorGraph, IsShownInTheTypesOfTheDevice) {
   EXPECT_EQ(bf16, (std::array<int64_t, 3>{0, 0, 0}));
   EXPECT_EQ(downcast, (std::array<int64_t, 3>{0, plain[0], 1})) << "f32 where f64 was";
   EXPECT_EQ(plain[2], 1);
-  EXPECT_NE(ir_text(graph, kBf16Types).find("bf16[] prim::Constant(), xla_shape=bf16[], value=0.1001\n"),
+  EXPECT_NE(ir_text(graph, {kBf16Types, {}}).find("bf16[] prim::Constant(), xla_shape=bf16[], value=0.1001\n"),
             std::string::npos)
       << "what a bf16 holds of 0.1";
-  EXPECT_NE(hlo_text(graph, kBf16Types).find("= bf16[] constant(0.1001)\n"), std::string::npos);
+  EXPECT_NE(hlo_text(graph, {kBf16Types, {}}).find("= bf16[] constant(0.1001)\n"), std::string::npos);
+}
+
+// Losses are the device's, their sum is not, and neither is the number of samples: marks say so, and are no nodes.
+TEST(TensorGraph, AccountsAreShownInTypesOfTheirOwn) {
+  Program program;
+  const Value total{&program, program.input(InputKind::kState, "total", {DType::kF64, {}})};
+  const Value x{&program, program.input(InputKind::kBatch, "x", {DType::kF32, Shape{3}})};
+  const Value samples{&program, program.input(InputKind::kScalar, "samples", {DType::kF32, {}})};
+  const Value mean = ops::div(ops::sum(ops::on_host(ops::mul(x, x))), ops::on_host(samples));
+  program.output("total", ops::add(total, ops::cast(mean, DType::kF64)).id, 0);
+  program.output("scaled", ops::mul(x, ops::cast(ops::expand(total, Shape{3}), DType::kF32)).id);
+  const ShownGraph graph = shown_graph({std::make_shared<const Program>(std::move(program)), {}, {}, {}}, {});
+  EXPECT_EQ(ir_text(graph.program, {kBf16Types, graph.accounts}),
+            R"(IR {
+  %0 = f32[] xla::device_data(), xla_shape=f32[], name="samples"
+  %1 = bf16[3]{0} xla::device_data(), xla_shape=bf16[3]{0}, name="x"
+  %2 = bf16[3]{0} aten::mul(%1, %1), xla_shape=bf16[3]{0}
+  %3 = f32[] aten::sum(%2), xla_shape=f32[], dim=(0)
+  %4 = f32[] aten::div(%3, %0), xla_shape=f32[]
+  %5 = f64[] xla::cast(%4), xla_shape=f64[]
+  %6 = f64[] xla::device_data(), xla_shape=f64[], name="total"
+  %7 = f64[] aten::add(%6, %5), xla_shape=f64[], ROOT=0
+  %8 = f64[3]{0} aten::expand(%6), xla_shape=f64[3]{0}, size=(3)
+  %9 = f32[3]{0} xla::cast(%8), xla_shape=f32[3]{0}
+  %10 = bf16[3]{0} aten::mul(%1, %9), xla_shape=bf16[3]{0}, ROOT=1
+}
+)");
+  const std::string hlo = hlo_text(graph.program, {kBf16Types, graph.accounts});
+  for (const char* lines : {R"(
+  %convert.4 = f32[3]{0} convert(bf16[3]{0} %multiply.3)
+  %constant.5 = f32[] constant(0)
+  %reduce.6 = f32[] reduce(f32[3]{0} %convert.4, f32[] %constant.5), dimensions={0}, to_apply=%add.f32
+  %divide.7 = f32[] divide(f32[] %reduce.6, f32[] %p0.1)
+  %convert.8 = f64[] convert(f32[] %divide.7)
+)",
+                            R"(
+  %convert.13 = bf16[3]{0} convert(f32[3]{0} %convert.12)
+  %multiply.14 = bf16[3]{0} multiply(bf16[3]{0} %p1.2, bf16[3]{0} %convert.13)
+)"})
+    EXPECT_NE(hlo.find(lines), std::string::npos) << hlo;
+  expect_counts_of_texts(graph.program);
 }
 
 TEST(TensorGraph, MakesStatesThatDoNotExistYet) {

@@ -16,8 +16,8 @@ int64_t nanoseconds(double seconds) {
 std::shared_ptr<const store::GraphTexts> texts_of(const backends::tpu::Graph& graph) {
   if (graph.tensors == nullptr) return nullptr;
   return std::make_shared<const store::GraphTexts>(
-      store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, graph.types),
-                        .hlo = backends::tpu::hlo_text(*graph.tensors, graph.types)});
+      store::GraphTexts{.ir = backends::tpu::ir_text(*graph.tensors, {graph.types, graph.accounts}),
+                        .hlo = backends::tpu::hlo_text(*graph.tensors, {graph.types, graph.accounts})});
 }
 
 store::GraphRow row_of(const backends::tpu::Graph& graph) {
