@@ -75,9 +75,9 @@ struct Graph {
   int64_t executions = 0;
 };
 
-// Neither taken from a store nor refused by tpu.max_graphs.
+// Not taken from a store.
 inline bool was_compiled(const Graph& graph) {
-  return graph.kind != MissKind::kStored && graph.compile_ns > 0;
+  return graph.kind != MissKind::kStored;
 }
 
 }  // namespace runner::backends::tpu

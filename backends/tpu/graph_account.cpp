@@ -33,28 +33,29 @@ Graph GraphAccount::described(const GraphKey& key, GraphIdentity identity, std::
 }
 
 Graph& GraphAccount::add_compiled(Graph graph, Metric time, int64_t begin_ns) {
+  check_budget(graph, begin_ns);
   metrics_.count(Counter::kUncachedCompile);
   Graph& kept = cache_.add(std::move(graph));
-  const int64_t ns = monotonic_ns() - begin_ns;
-  check_budget(kept, ns);
   metrics_.count(Counter::kCreateCompileHandles);
   metrics_.add(Metric::kInputOutputAliasCount, kept.size.donated);
-  kept.compile_ns = ns;
-  metrics_.add(time, ns);
+  kept.compile_ns = monotonic_ns() - begin_ns;
+  metrics_.add(time, kept.compile_ns);
   return kept;
 }
 
-void GraphAccount::check_budget(const Graph& newest, int64_t ns) const {
-  const int64_t compiled = metrics_.value(Counter::kUncachedCompile);
-  if (!max_graphs_ || compiled <= *max_graphs_) return;
-  const std::string_view advice = advice_for(newest.kind);
+void GraphAccount::check_budget(Graph& graph, int64_t begin_ns) const {
+  const int64_t needed = metrics_.value(Counter::kUncachedCompile) + 1;
+  if (!max_graphs_ || needed <= *max_graphs_) return;
+  const int64_t ns = monotonic_ns() - begin_ns;
+  cache_.explain(graph);
+  const std::string_view advice = advice_for(graph.kind);
   throw Error(
       ErrorKind::kRun,
       fmt::format("training batch {} needs graph {}, and tpu.max_graphs is {}: {}; it took {:.2g} s to compile; "
                   "{}a larger tpu.max_graphs allows it",
-                  newest.first_step, compiled, *max_graphs_, newest.cause, static_cast<double>(ns) * 1e-9,
+                  graph.first_step, needed, *max_graphs_, graph.cause, static_cast<double>(ns) * 1e-9,
                   advice.empty() ? "" : fmt::format("{}; ", advice)),
-      newest.line);
+      graph.line);
 }
 
 Graph& GraphAccount::add_stored(Graph graph, int64_t ns) {

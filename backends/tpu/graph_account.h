@@ -28,16 +28,16 @@ class GraphAccount {
   // All but the prediction, and why it is compiled.  `tensors`: what it is by tensors; `step`: at which it first runs.
   Graph described(const GraphKey& key, GraphIdentity identity, std::shared_ptr<const Program> tensors,
                   int64_t step) const;
-  // One that was compiled since `begin_ns`, whose time goes to `time`.  Throws Error(kRun) beyond the budget.
+  // Throws Error(kRun) where no further graph may be compiled, with why this one is, what it has taken since `begin_ns`
+  // and what to do.  Nothing of it is counted.
+  void check_budget(Graph& graph, int64_t begin_ns) const;
+  // One that was compiled since `begin_ns`, whose time goes to `time`.  Checks the budget.
   Graph& add_compiled(Graph graph, Metric time, int64_t begin_ns);
   // One that a store had, after `ns`.
   Graph& add_stored(Graph graph, int64_t ns);
   void launch(Graph& graph);
 
  private:
-  // Throws Error(kRun) with why it is compiled, what that took (ns), and what to do.
-  void check_budget(const Graph& newest, int64_t ns) const;
-
   const Hardware& hardware_;
   DeviceMetrics& metrics_;
   const std::optional<int64_t> max_graphs_;

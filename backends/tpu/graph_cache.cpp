@@ -46,13 +46,16 @@ MissCause GraphCache::cause_of(const GraphIdentity& identity) const {
   return cause_of_miss(identity, newest, rules_);
 }
 
+void GraphCache::explain(Graph& graph) const {
+  if (!graph.cause.empty()) return;
+  MissCause cause = cause_of(graph.identity);
+  graph.kind = cause.kind;
+  graph.cause = std::move(cause.text);
+  graph.line = std::move(cause.line);
+}
+
 Graph& GraphCache::add(Graph graph) {
-  if (graph.cause.empty()) {
-    MissCause cause = cause_of(graph.identity);
-    graph.kind = cause.kind;
-    graph.cause = std::move(cause.text);
-    graph.line = std::move(cause.line);
-  }
+  explain(graph);
   Graph& kept = compiled_.emplace_back(std::move(graph));
   used_.push_front(&kept);
   entries_.emplace(kept.key, used_.begin());

@@ -38,7 +38,9 @@ class GraphCache {
   MissCause cause_of(const GraphIdentity& identity) const;
   // Whether it had been there.
   bool has_forgotten(const GraphKey& key) const { return forgotten_.contains(key); }
-  // Keeps a graph; unless it has a cause, that is found here, before it is among the others.
+  // Gives a graph its cause unless it has one, which is found before it is among the others.
+  void explain(Graph& graph) const;
+  // Keeps a graph, and explains it.
   Graph& add(Graph graph);
 
   // All that have ever been compiled, in order; they stay where they are.

@@ -293,7 +293,7 @@ class EmulatedTpu : public TpuDevice {
         graphs_.described(key, std::move(identity), std::make_shared<const Program>(std::move(shown.program)), step);
     graph.accounts = std::move(shown.accounts);
     const int64_t begin = monotonic_ns() - making.ns;
-    if (stored_.is_on() && is_in_store(graph, making))
+    if (stored_.is_on() && is_in_store(graph, making, begin))
       return graphs_.add_stored(std::move(graph), monotonic_ns() - begin);
     graph.prediction = LoweredGraph(graph.identity, state_tensors_).predict(options_.hardware, graph.size.donated > 0);
     Graph& compiled = graphs_.add_compiled(std::move(graph), Metric::kCompileTime, begin);
@@ -302,7 +302,7 @@ class EmulatedTpu : public TpuDevice {
   }
 
   // Takes the prediction from there.  Counts as PyTorch/XLA does: what is damaged is no miss.
-  bool is_in_store(Graph& graph, const Making& making) {
+  bool is_in_store(Graph& graph, const Making& making, int64_t begin_ns) {
     PersistentCache::Found<GraphPrediction> found;
     if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
     if (!found.damage.empty()) tell_of_damage(found.damage, graph.key);
@@ -310,6 +310,7 @@ class EmulatedTpu : public TpuDevice {
       graph.prediction = std::move(*found.entry);
       return true;
     }
+    graphs_.check_budget(graph, begin_ns);
     const bool damaged = !making.damages.empty() || !found.damage.empty();
     metrics_.count(damaged ? Counter::kPersistentCacheDeserializeFailure : Counter::kPersistentCacheMiss);
     return false;

@@ -60,15 +60,6 @@ TEST(TpuRunAnalysis, BatchSizesAndNumbersAreNamedWithTheirDifference) {
              "without"}));
 }
 
-// More than one graph for two batches, of ten batches and more; graphs of a store were not compiled.
-// As tpu.max_graphs leaves the last one.
-TEST(TpuRunAnalysis, AGraphThatWasRefusedHasNotBeenCompiled) {
-  std::deque<Graph> graphs{graph_of({MissKind::kFirst}), graph_of({MissKind::kBatchSize, "a", 4})};
-  EXPECT_EQ(analysis_of(graphs, {.batches = 12}).size(), 1U);
-  graphs.back().compile_ns = 0;
-  EXPECT_EQ(analysis_of(graphs, {.batches = 12}), Texts());
-}
-
 TEST(TpuRunAnalysis, ExponentsAreNoInputs) {
   EXPECT_EQ(
       said({{MissKind::kFirst}, {MissKind::kAttribute, "p was 2 f64 and is 3 f64 now", 4, {"h.lua", 5, 0}}},
@@ -78,6 +69,7 @@ TEST(TpuRunAnalysis, ExponentsAreNoInputs) {
              "as an input"}));
 }
 
+// More than one graph for two batches, of ten batches and more; graphs of a store were not compiled.
 TEST(TpuRunAnalysis, CompilingThatGoesOnIsNamedInPlaceOfItsSizes) {
   std::vector<Made> graphs;
   for (int64_t step = 1; step <= 6; ++step)
