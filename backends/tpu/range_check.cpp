@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/tensor/float16.h"
 #include "backends/tpu/owners.h"
 #include "backends/tpu/rounding.h"
 
@@ -61,6 +62,36 @@ std::vector<std::string> range_warnings_of_numbers(const GraphIdentity& graph, c
     if (number.origin != kNoOrigin)
       if (const auto text = overflow("number", number.value, number.beside, types))
         texts.push_back(with_line(*text, graph.program->lines().at(number.origin)));
+  return texts;
+}
+
+std::vector<GivenTensor> given_tensors(const Program& program) {
+  std::vector<GivenTensor> tensors;
+  size_t batch = 0;
+  for (const Input& input : program.inputs()) {
+    if (input.kind != InputKind::kBatch) continue;
+    const TensorType& type = program.type(input.value);
+    if (is_float(type.dtype) && program.mark_of(input.value).known())
+      tensors.push_back({batch, type, program.node(input.value).origin});
+    ++batch;
+  }
+  return tensors;
+}
+
+std::vector<std::string> range_warnings_of_given(std::span<const GivenTensor> tensors,
+                                                 std::span<const std::byte* const> batch, const SourceLines& lines,
+                                                 const DeviceTypes& types) {
+  std::vector<std::string> texts;
+  for (const auto& [index, type, origin] : tensors) {
+    if (types.of(type.dtype) == type.dtype) continue;
+    for (int64_t i = 0; i < type.shape.elements(); ++i) {
+      const std::byte* const element = batch[index] + static_cast<size_t>(i) * size_of(type.dtype);
+      const auto text = overflow("number", load_element(type.dtype, element), type.dtype, types);
+      if (!text) continue;
+      texts.push_back(with_line(*text, lines.at(origin)));
+      break;
+    }
+  }
   return texts;
 }
 

@@ -102,6 +102,7 @@ class EmulatedTpu : public TpuDevice {
     if (arguments.step > 0 && std::exchange(newest_step_, arguments.step) != arguments.step) ++batches_;
     for (const TracedScalar& scalar : arguments.traced)
       if (ready.hands_over(scalar)) numbers_.upload(scalar, metrics_);
+    check_range(ready, arguments);
     if (options_.eager) return submit_eagerly(ready, arguments);
     if (options_.batches_between_cuts != 1 && !arguments.reads) return submit_pending(ready, arguments);
     GraphIdentity identity = pending_.read(identity_of(ready, arguments));
@@ -195,11 +196,17 @@ class EmulatedTpu : public TpuDevice {
     return made;
   }
 
+  void check_range(const TpuExecutable& executable, const Arguments& arguments) {
+    const SourceLines& lines = arguments.lines != nullptr ? *arguments.lines : executable.graph()->lines();
+    warnings_.add(range_warnings_of_given(executable.given(), arguments.batch, lines, options_.hardware.types));
+  }
+
   Ticket submit_eagerly(TpuExecutable& executable, const Arguments& arguments) {
     slot_->wait();
     const std::span<const OpTimes> host = op_times(*executable.host());
-    operations_.begin(identity_of(executable, arguments), executable.scalars(arguments), state_tensors_,
-                      executable.seen, host,
+    const GraphIdentity identity = identity_of(executable, arguments);
+    warnings_.add(range_warnings_of_numbers(identity, options_.hardware.types));
+    operations_.begin(identity, executable.scalars(arguments), state_tensors_, executable.seen, host,
                       {.step = arguments.step, .reads = arguments.reads, .traced_seconds = executable.traced_seconds});
     try {
       const Ticket ticket = begin(executable, arguments, SubmissionSlot::Counts::kNothing);

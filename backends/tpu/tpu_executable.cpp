@@ -52,7 +52,8 @@ TpuExecutable::TpuExecutable(std::shared_ptr<Executable> host, Making making, co
       states_(states_read(*graph_)),
       origins_(live_origins(*graph_)),
       idle_(idle_inputs(graph)),
-      scalars_(scalar_inputs(*graph_, program)) {}
+      scalars_(scalar_inputs(*graph_, program)),
+      given_(given_tensors(program)) {}
 
 std::vector<TpuExecutable::ScalarInput> TpuExecutable::scalar_inputs(const Program& graph, const Program& program) {
   const std::vector<Origin> among = scalars_of(program);

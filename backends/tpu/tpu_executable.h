@@ -11,6 +11,7 @@
 
 #include "backends/backend.h"
 #include "backends/tpu/eager_account.h"
+#include "backends/tpu/range_check.h"
 
 namespace runner::backends::tpu {
 
@@ -40,6 +41,7 @@ class TpuExecutable : public Executable {
   Making take_making() { return std::exchange(making_, {}); }
 
   const std::shared_ptr<const Program>& graph() const { return graph_; }
+  const std::vector<GivenTensor>& given() const { return given_; }
   // The graph with the numbers of a submission that it takes, and those absent states that it reads.
   GraphIdentity identity(const Arguments& arguments, const ScalarRules& rules) const;
   // Whether the user's code hands a number over: a rule of a hook may leave the rate alone.
@@ -68,6 +70,7 @@ class TpuExecutable : public Executable {
   const std::vector<Origin> origins_;  // of nodes that outputs are computed from, in order
   const std::vector<Origin> idle_;     // of inputs that no node takes
   const std::vector<ScalarInput> scalars_;
+  const std::vector<GivenTensor> given_;
 };
 
 }  // namespace runner::backends::tpu
