@@ -4,7 +4,8 @@
 // done; read(), read_output(), wait() and synchronize() return when it is.
 // Errors: an op that fails in a submission (an Error with the source line of the op) voids what was submitted behind
 // it. The error is thrown once, by the first call that waits, or by submit() itself on a device that works inside it,
-// as the cpu device does; then the device is ready again, with undefined contents in the states of those submissions.
+// as the cpu device does; then the device is ready again, with undefined contents in the states of those submissions,
+// unless has_written_states() says otherwise.
 // Thread safety: one thread at a time calls a device.
 #pragma once
 
@@ -171,6 +172,9 @@ class Device {
   // Whether the host may gain by going on while what it has submitted is under way.
   virtual bool runs_beside_host() const { return false; }
   virtual Ticket submit(Executable& executable, const Arguments& arguments) = 0;
+  // Whether the newest submission, which has ended or failed, may have written to a state of its own.  A device that
+  // does not know says so of each.
+  virtual bool has_written_states() const { return true; }
   // The next two are for a device with streams.
   virtual bool has_streams() const { return false; }
   // Begins to copy the first inputs of a batch that is to come, beside what is under way, as far as `like`, a step of

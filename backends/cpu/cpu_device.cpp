@@ -63,6 +63,7 @@ class CpuDevice : public Device {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<CpuExecutable&>(executable);
+    has_written_states_ = false;
     std::optional<ScopedSpan> span;
     if (!arguments.name.empty())
       span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
@@ -70,9 +71,11 @@ class CpuDevice : public Device {
       arena_ = {};  // before another is taken: the system may not have room for both
       arena_ = Arena(ready.arena_bytes());
     }
-    run_plan(ready.plan(), ready.slots().bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange);
+    run_plan(ready.plan(), ready.slots().bind(arena_.data(), arguments), pool_, arguments.lines, arguments.exchange,
+             &has_written_states_);
     return ++ticket_;
   }
+  bool has_written_states() const override { return has_written_states_; }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<CpuExecutable&>(executable).plan();
@@ -92,6 +95,7 @@ class CpuDevice : public Device {
   const std::optional<int64_t> memory_;
   Arena arena_;
   Ticket ticket_ = 0;
+  bool has_written_states_ = false;
 };
 
 }  // namespace

@@ -98,6 +98,7 @@ class PlanBuilder {
       PlanStep& step = plan_.steps[g];
       for (const ValueId id : operands_[g]) step.operands.push_back(place_of(id));
       for (const ValueId id : groups[g].results) step.results.push_back(place_of(id));
+      step.writes_state = std::ranges::any_of(step.results, [](const Place& place) { return place.slot > 0; });
       step.operand_values = std::move(operands_[g]);
       step.result_values = groups[g].results;
       step.scratch = storage.scratch[g];
@@ -161,9 +162,16 @@ void PlanRun::update_states() const {
 }
 
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines,
-              Exchange* exchange) {
+              Exchange* exchange, bool* has_written) {
+  bool unasked = false;
+  bool& written = has_written != nullptr ? *has_written : unasked;
+  written = false;
   const PlanRun under_way(plan, slots, pool, lines, exchange);
-  for (const PlanStep& step : plan.steps) under_way.run(step);
+  for (const PlanStep& step : plan.steps) {
+    written |= step.writes_state;
+    under_way.run(step);
+  }
+  written |= !plan.copies.empty();
   under_way.update_states();
 }
 

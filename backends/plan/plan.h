@@ -23,6 +23,7 @@ struct PlanStep {
   std::vector<ValueId> operand_values, result_values;  // what lies there
   Place scratch;
   ValueId node = kNoValue;  // the last node of the group
+  bool writes_state = false;
   int64_t flops = 0;
   int64_t bytes = 0;  // operands and results, each counted once
 };
@@ -91,9 +92,10 @@ class PlanRun {
   Exchange* const exchange_;
 };
 
-// From its first step to its end; throws as PlanRun::run().
+// From its first step to its end; throws as PlanRun::run().  `has_written`: set to whether a step that writes to a
+// state has begun, also where it throws; null: nobody asks.
 void run_plan(const Plan& plan, std::span<std::byte* const> slots, WorkerPool& pool, const SourceLines* lines = nullptr,
-              Exchange* exchange = nullptr);
+              Exchange* exchange = nullptr, bool* has_written = nullptr);
 
 // The source line of a step's last node; `lines` as above.
 const SourceMark& mark_of(const Plan& plan, const PlanStep& step, const SourceLines* lines = nullptr);

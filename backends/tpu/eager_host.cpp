@@ -30,6 +30,7 @@ struct Operation {
   std::vector<Home> states;  // kState and kBlock
   std::vector<size_t> batch, scalars;
   bool meets = false;  // the other replicas
+  bool writes_state = false;
 };
 
 class EagerExecutable : public Executable {
@@ -181,6 +182,7 @@ class Maker {
       return CompiledOperation{std::move(made), monotonic_ns() - begin};
     });
     operation.executable = compiled.executable;
+    operation.writes_state = target.kind == Home::kState;
     made_->operations.push_back(std::move(operation));
     return compiled.compile_ns;
   }
@@ -229,6 +231,7 @@ class EagerHost : public Device {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<EagerExecutable&>(executable);
+    has_written_states_ = false;
     std::optional<ScopedSpan> span;
     if (!arguments.name.empty())
       span.emplace(arguments.span, arguments.name, SpanWork{.bytes = ready.bytes(), .flops = ready.flops()});
@@ -248,6 +251,8 @@ class EagerHost : public Device {
     }
     return ++ticket_;
   }
+
+  bool has_written_states() const override { return has_written_states_; }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     auto& ready = static_cast<EagerExecutable&>(executable);
@@ -297,6 +302,7 @@ class EagerHost : public Device {
       own.lines = &lines;
       own.exchange = arguments.exchange;
     }
+    has_written_states_ |= operation.writes_state;
     try {
       host_->submit(*operation.executable, own);
     } catch (Error& error) {
@@ -309,6 +315,7 @@ class EagerHost : public Device {
   OperationCache cache_;
   Arena blocks_;  // of results
   Ticket ticket_ = 0;
+  bool has_written_states_ = false;
   // Of the operation that runs.
   std::vector<Buffer*> states_;
   std::vector<const std::byte*> batch_;

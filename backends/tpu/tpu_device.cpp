@@ -98,6 +98,7 @@ class EmulatedTpu : public TpuDevice {
 
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<TpuExecutable&>(executable);
+    has_begun_ = false;
     if (!ready.is_graph()) return begin(ready, arguments, SubmissionSlot::Counts::kNothing);
     if (arguments.step > 0 && std::exchange(newest_step_, arguments.step) != arguments.step) ++batches_;
     for (const TracedScalar& scalar : arguments.traced)
@@ -111,6 +112,12 @@ class EmulatedTpu : public TpuDevice {
     slot_->lock();
     launch(graph);
     return begin(ready, arguments, SubmissionSlot::Counts::kWhole);
+  }
+
+  // A graph that is refused has not begun.
+  bool has_written_states() const override {
+    slot_->finish();
+    return has_begun_ && host_->has_written_states();
   }
 
   bool runs_beside_host() const override { return slot_->has_thread(); }
@@ -240,6 +247,7 @@ class EmulatedTpu : public TpuDevice {
   }
 
   Ticket begin(const TpuExecutable& executable, const Arguments& arguments, SubmissionSlot::Counts counts) {
+    has_begun_ = true;
     slot_->begin(executable.host(), arguments, counts, arguments.waits);
     return ++ticket_;
   }
@@ -328,6 +336,7 @@ class EmulatedTpu : public TpuDevice {
   DeviceMetrics metrics_{op_counter_names()};
   const std::unique_ptr<SubmissionSlot> slot_;
   Ticket ticket_ = 0;
+  bool has_begun_ = false;  // the newest submission
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphAccount graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
   EagerAccount operations_{options_.hardware, rules_, graphs_, metrics_};

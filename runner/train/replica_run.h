@@ -137,6 +137,10 @@ class ReplicaRun : private RunControl, private LoopHost {
   void not_finite(const NotFinite& found, const WindowStart& start, bool untouched) override;
   RunState state_before(const WindowStart& start);
 
+  // ---- what fails ---------------------------------------------------------------------------------------------------
+
+  void keep_before(const WindowStart& start) override;
+
   // ---- what a loop asks for -----------------------------------------------------------------------------------------
 
   data::Position position() const override { return position_; }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -112,6 +113,21 @@ RunState ReplicaRun::state_before(const WindowStart& start) {
   RunState state = this->state();
   if (start.hook.kept) state.hook = *start.hook.kept;
   return state;
+}
+
+// Of a hook that has not been asked for what it keeps nobody knows what it was, and a window that counts is no longer
+// under way.  Others may be at work still, on gradients: what rank 0 needs is what nothing has updated.
+void ReplicaRun::keep_before(const WindowStart& start) {
+  const bool is_known = !hooks_ || start.hook.kept;
+  const bool is_whole = !start.carries_gradients && whole_ && !session_.trainer.is_local();
+  if (step() == 0 || step() != start.windows || !is_known || !is_whole || !record_.is_recorded_here()) return;
+  set_position(start.at);
+  session_.trainer.counters.batches = start.batches;
+  session_.trainer.metrics.end_window(/*finite=*/false);
+  try {
+    save("failed", state_before(start));
+  } catch (const std::exception&) {  // what has failed before says why the run ends
+  }
 }
 
 void ReplicaRun::set_position(const data::Position& position) {

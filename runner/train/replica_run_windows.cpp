@@ -116,8 +116,13 @@ WindowStart ReplicaRun::begin_window() {
   settle();
   if (hooks_ && !std::exchange(has_begun_, true)) hooks_->check_registered();
   WindowStart start = here();
-  if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
-  if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
+  try {
+    if (position_.begins_epoch()) on(HookEvent::kEpochBegin);
+    if (hooks_ && (session_.own_loop || position_.begins_epoch())) agree();
+  } catch (...) {
+    if (!session_.own_loop) keep_before(start);
+    throw;
+  }
   adopt_accumulation();
   if (position_.begins_epoch()) start.recorded = mark();
   if (hooks_) start.recorded.drawn = hooks_->drawn();
@@ -127,6 +132,7 @@ WindowStart ReplicaRun::begin_window() {
 WindowStart ReplicaRun::here() {
   const HookMark hook = mark();
   return {.at = position_,
+          .windows = step(),
           .batches = session_.trainer.counters.batches,
           .carries_gradients = session_.trainer.arrays().holds_any_gradients(),
           .hook = hook,

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
 #include "backends/runtime/execution_thread.h"
 #include "backends/tpu/submission_slot.h"
@@ -248,6 +249,66 @@ TEST(TpuSubmissionTest, SaysWhetherItRunsBesideTheHost) {
   EXPECT_FALSE(make_tpu_device({})->runs_beside_host());
   EXPECT_TRUE(make_tpu_device({.own_thread = true})->runs_beside_host());
   EXPECT_FALSE(make_tpu_device({.own_thread = true, .waits_at_cuts = true})->runs_beside_host());
+}
+
+using backends::testing::HostTensor;
+using backends::testing::Inputs;
+using backends::testing::Session;
+
+// x is doubled where it is, and rows are taken of a table: in this order, or in the other.
+Program doubling_beside_lookup(bool doubles_first) {
+  Program program;
+  const Value x{&program, program.input(InputKind::kState, "x", {DType::kF32, Shape{4}})};
+  const Value table{&program, program.input(InputKind::kState, "table", {DType::kF32, Shape{3, 2}})};
+  const Value ids{&program, program.input(InputKind::kBatch, "ids", {DType::kI64, Shape{2}})};
+  const auto double_it = [&] { program.output("x", ops::mul(x, 2.0).id, 0); };
+  if (doubles_first) double_it();
+  program.output("rows", ops::embedding(table, ids).id);
+  if (!doubles_first) double_it();
+  return program;
+}
+
+Inputs lookup_inputs(double id) {
+  return {HostTensor({DType::kF32, Shape{4}}, [](int64_t i) { return static_cast<double>(i + 1); }),
+          HostTensor({DType::kF32, Shape{3, 2}}, [](int64_t i) { return static_cast<double>(i); }),
+          HostTensor({DType::kI64, Shape{2}}, [id](int64_t) { return id; })};
+}
+
+TEST(HasWrittenStates, TellsWhatAnOpThatFailsHasLeft) {
+  std::vector<std::shared_ptr<Device>> devices;
+  devices.push_back(make_cpu_device(1));
+  for (const TpuOptions& options : {TpuOptions{}, TpuOptions{.own_thread = true}, TpuOptions{.eager = true}})
+    devices.push_back(make_tpu_device(options));
+  for (const auto& device : devices) {
+    for (const bool doubles_first : {false, true}) {
+      Session session(*device, doubling_beside_lookup(doubles_first), lookup_inputs(5));
+      EXPECT_THROW(device->wait(session.submit()), Error);
+      const bool is_doubled = session.results().states[0].values() == std::vector<double>{2, 4, 6, 8};
+      EXPECT_EQ(is_doubled, doubles_first);
+      EXPECT_EQ(device->has_written_states(), doubles_first) << device->name();
+      session.set_input(2, lookup_inputs(1)[2]);
+      device->wait(session.submit());
+      EXPECT_TRUE(device->has_written_states());
+    }
+  }
+}
+
+TEST(HasWrittenStates, NotByAGraphThatIsRefused) {
+  const auto device = make_tpu_device({.max_graphs = 1});
+  const auto submit = [&](bool doubles_first) {
+    const Program program = doubling_beside_lookup(doubles_first);
+    const auto executable = device->compile_graph(program, program);
+    const Inputs inputs = lookup_inputs(1);
+    const std::shared_ptr<Buffer> x = device->allocate(inputs[0].bytes.size()),
+                                  table = device->allocate(inputs[1].bytes.size());
+    Buffer* states[] = {x.get(), table.get()};
+    const std::byte* batch[] = {inputs[2].bytes.data()};
+    device->wait(device->submit(*executable, {.states = states, .batch = batch, .scalars = {}, .step = 1}));
+  };
+  submit(false);
+  EXPECT_TRUE(device->has_written_states());
+  EXPECT_THROW(submit(true), Error);
+  EXPECT_FALSE(device->has_written_states());
 }
 
 }  // namespace

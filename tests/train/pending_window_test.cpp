@@ -16,7 +16,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 // Answers as one does that has run the step of a window, or has failed in it.
 class OutcomeDevice final : public backends::Device {
  public:
-  bool fails = false, finite = true;
+  bool fails = false, finite = true, has_written = true;
   float norm = 0;
 
   std::string_view name() const override { return "outcome"; }
@@ -37,6 +37,7 @@ class OutcomeDevice final : public backends::Device {
   void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
   std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
   backends::Ticket submit(backends::Executable&, const backends::Arguments&) override { return 1; }
+  bool has_written_states() const override { return has_written; }
   void synchronize() override {}
   size_t temporary_bytes() const override { return 0; }
   void release_temporary() override {}
@@ -115,6 +116,43 @@ TEST_P(PendingWindowTest, WhatIsNotFiniteIsTakenBack) {
   EXPECT_FALSE(window.finite);
   EXPECT_EQ(sum_in(metrics.ended), 0);
   EXPECT_EQ(sum_in(metrics.in_window()), 0);
+}
+
+TEST_P(PendingWindowTest, IsBetweenTwoWindowsUntilItHasEndedAndIsDone) {
+  EXPECT_FALSE(pending.may_be_half_updated());
+  pending.begin_update();
+  EXPECT_TRUE(pending.may_be_half_updated());
+  submit();
+  pending.settle();
+  EXPECT_TRUE(pending.may_be_half_updated()) << "what is done has not been counted";
+
+  pending.begin_update();
+  submit();
+  end();
+  EXPECT_TRUE(pending.may_be_half_updated());
+  pending.settle();
+  EXPECT_FALSE(pending.may_be_half_updated());
+
+  pending.begin_update_of_all();
+  EXPECT_TRUE(pending.may_be_half_updated());
+  end();
+  EXPECT_FALSE(pending.may_be_half_updated());
+}
+
+TEST_P(PendingWindowTest, IsAsBeforeWhereAnOpHasFailedBeforeAllUpdates) {
+  device.fails = true;
+  for (const bool has_written : {true, false}) {
+    device.has_written = has_written;
+    pending.begin_update();
+    submit();
+    end();
+    pending.settle();
+    EXPECT_THROW(pending.throw_failure(), Error);
+    EXPECT_EQ(pending.may_be_half_updated(), has_written);
+  }
+  device.has_written = false;
+  pending.begin_update_of_all();
+  EXPECT_TRUE(pending.may_be_half_updated()) << "of others nobody knows";
 }
 
 // Its batches leave theirs before anybody knows how it ends, and others may have added up.

@@ -96,6 +96,7 @@ class LoopRun : public LoopHost, public IdleRunControl {
     return start;
   }
   void not_finite(const NotFinite& found, const WindowStart&, bool) override { ADD_FAILURE() << found.what; }
+  void keep_before(const WindowStart&) override {}
   void inside_window(const TrainingWindow&) override {}
   void end_window(const TrainingWindow& window) override { position_ = window.next; }
   bool may_end_before_device(const TrainingWindow&, const WindowStart&) override { return true; }

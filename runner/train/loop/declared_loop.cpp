@@ -13,8 +13,7 @@ void DeclaredLoop::run() {
   try {
     while (goes_on() && loader.wait(gives_up)) {
       if (window_.batches == 0 && !begin_window()) break;
-      session_.trainer.advance(batches, session_.rates(), window_);
-      newest_.reset();
+      advance(batches);
       window_.done ? end_window() : keep_window();
     }
   } catch (...) {
@@ -35,6 +34,18 @@ bool DeclaredLoop::begin_window() {
   return host_.step() < session_.scale.total_steps;
 }
 
+// What has failed in the window before counts first.
+void DeclaredLoop::advance(BatchFeed& batches) {
+  try {
+    session_.trainer.advance(batches, session_.rates(), window_);
+  } catch (...) {
+    learn_newest();
+    keep_before(begun_);
+    throw;
+  }
+  newest_.reset();
+}
+
 void DeclaredLoop::keep_window() {
   host_.inside_window(window_);
   window_ = host_.window();
@@ -44,7 +55,7 @@ void DeclaredLoop::end_window() {
   if (host_.may_end_before_device(window_, begun_.start)) {
     newest_ = begun_;
   } else {
-    session_.trainer.learn_end(window_);
+    learn_end(window_, begun_);
     if (!window_.finite) void_window(begun_);
   }
   host_.end_window(std::exchange(window_, {}));
@@ -53,8 +64,22 @@ void DeclaredLoop::end_window() {
 void DeclaredLoop::learn_newest() {
   const std::optional<Begun> begun = std::exchange(newest_, std::nullopt);
   TrainingWindow newest;
-  session_.trainer.learn_end(newest);
+  learn_end(newest, begun.value_or(begun_));
   if (begun && !newest.finite) void_window(*begun);
+}
+
+// What fails in it has begun there.
+void DeclaredLoop::learn_end(TrainingWindow& window, const Begun& begun) {
+  try {
+    session_.trainer.learn_end(window);
+  } catch (...) {
+    keep_before(begun);
+    throw;
+  }
+}
+
+void DeclaredLoop::keep_before(const Begun& begun) {
+  if (begun.behind == 0 && !session_.trainer.may_be_half_updated()) host_.keep_before(begun.start);
 }
 
 // Where it throws, the run ends at the beginning of the window, of which a state can be made if it was seen whole.

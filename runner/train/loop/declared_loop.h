@@ -28,9 +28,12 @@ class DeclaredLoop {
 
   bool goes_on() const;
   bool begin_window();
+  void advance(BatchFeed& batches);
   void keep_window();
   void end_window();
   void learn_newest();
+  void learn_end(TrainingWindow& window, const Begun& begun);
+  void keep_before(const Begun& begun);
   void void_window(const Begun& begun);
 
   Session& session_;

@@ -18,10 +18,10 @@ namespace runner::train {
 // How things are before a window, which may turn out to be one that a run ends without.
 struct WindowStart {
   data::Position at;
-  int64_t batches = 0;             // Counters::batches
-  bool carries_gradients = false;  // a loop of a hook's goes on with those of the window before
-  HookMark hook;                   // before on_epoch_begin, which comes again when the run goes on from there
-  HookMark recorded;               // behind it: before the first batch is recorded
+  int64_t windows = 0, batches = 0;  // Counters
+  bool carries_gradients = false;    // a loop of a hook's goes on with those of the window before
+  HookMark hook;                     // before on_epoch_begin, which comes again when the run goes on from there
+  HookMark recorded;                 // behind it: before the first batch is recorded
 };
 
 // The run around a loop, whose class (replica_run.h) no loop knows.
@@ -40,6 +40,9 @@ class LoopHost {
   virtual WindowStart here() = 0;  // the same of a window that another process has begun, or a hook outside of any
   // A window is not finite.  Throws where that ends the run; `untouched`: nothing has been updated since its start.
   virtual void not_finite(const NotFinite& found, const WindowStart& start, bool untouched) = 0;
+  // A step of a window has failed, which ends the run, and nothing has been updated since the window's start: keeps
+  // what was trained until then, where that can be gone on with exactly.
+  virtual void keep_before(const WindowStart& start) = 0;
   virtual void inside_window(const TrainingWindow& window) = 0;  // that goes on, and can be in a state
   virtual void end_window(const TrainingWindow& window) = 0;
   // Whether end_window() and what follows up to the next window's recording need nothing of what the device has made of

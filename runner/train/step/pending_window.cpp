@@ -40,6 +40,7 @@ void PendingWindow::settle() {
   const UnderWay done = *std::exchange(under_way_, std::nullopt);
   try {
     in_batch(done.batch, [&] { device_.wait(done.ticket); });
+    if (done.completes && ended_) update_ = Update::kNone;
     const int first_metric = done.completes ? outcome_outputs() + (device_counts_ ? 2 : 0) : 0;
     if (done.recorded != nullptr) add_metrics(device_, *done.step, *done.recorded, first_metric, metrics_.batches);
     if (done.completes && ended_) read_end(*done.step);
@@ -63,6 +64,7 @@ void PendingWindow::check() const {
 
 void PendingWindow::end(const SharedStep& step, const WindowRates& rates, const TrainingWindow& window) {
   step_ = step;
+  if (update_ == Update::kOfAll) update_ = Update::kNone;
   outcome_.reset();
   ended_ = {.scheduled = rates.schedule_steps, .samples = window.samples, .repeats = window.repeats};
   count(window, recipe_.train.on_nan, counters_);

@@ -41,6 +41,14 @@ class PendingWindow {
   };
   // A window goes on: what there was of the one before is over.
   void begin();
+  // What comes next updates what is trained: a step that is submitted, until settle() has seen it done, or that of all
+  // replicas, which is done when the window has ended.
+  void begin_update() { update_ = Update::kOfStep; }
+  void begin_update_of_all() { update_ = Update::kOfAll; }
+  // Behind what has failed: whether what is trained may be other than at the end of the newest window that has ended.
+  bool may_be_half_updated() const {
+    return update_ == Update::kOfAll || (update_ == Update::kOfStep && device_.has_written_states());
+  }
   void set_under_way(UnderWay submitted) { under_way_ = std::move(submitted); }
   // Whether the device may read what is in a recording.
   bool reads(const StepBuilder::Recorded& recorded) const { return under_way_ && under_way_->recorded == &recorded; }
@@ -75,6 +83,7 @@ class PendingWindow {
     bool applied;
     double lr;
   };
+  enum class Update { kNone, kOfStep, kOfAll };
   // The first of the outputs that StepOutput does not name: `applied` and the factor, where there are such.
   int outcome_outputs() const;
   void read_end(const CompiledStep& step);
@@ -89,6 +98,7 @@ class PendingWindow {
   std::optional<UnderWay> under_way_;
   std::optional<Ended> ended_;  // from end() until learn_end()
   std::exception_ptr failure_;
+  Update update_ = Update::kNone;
   SharedStep step_;                 // that has ended the window; null: it goes on
   std::optional<Outcome> outcome_;  // of that
 };

@@ -73,6 +73,8 @@ class Trainer {
   void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
   // Waits for the newest window, and learns how it has ended.  Throws what has failed in it.
   void learn_end(TrainingWindow& newest);
+  // Behind what has failed in advance() or learn_end(): whether the window in which it has may have updated something.
+  bool may_be_half_updated() const { return pending_.may_be_half_updated(); }
   // Whether that may come behind the recording of the next window's first batch: the next window then throws where this
   // one was not finite, before it computes anything, and learn_end() still tells.
   bool may_learn_late() const;

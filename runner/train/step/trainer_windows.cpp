@@ -54,6 +54,7 @@ SharedStep Trainer::run_part(const data::Batch& part, uint64_t staged, bool last
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
   const BatchPlace batch = steps_.place_of(part, /*training=*/true);
+  if (completes) pending_.begin_update();
   const backends::Ticket ticket = in_batch(batch, [&] {
     return executor_.submit(completes ? "forward, backward, update" : "forward, backward", *step, arguments);
   });
@@ -77,6 +78,7 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
   if (reduces) end.after = arrays_.reducer()->reduced();
   end.states = meeting.are_summed ? arrays_.states_of_summed_window() : arrays_.states_of_window(message_ != nullptr);
   executor_.begin_exchange(/*again=*/false);
+  if (window.done) pending_.begin_update_of_all();  // behind the barrier any replica may be at it
   ranks_->barrier(executor_.site("gradients"));
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
   if (window.done) arrays_.round_share();
