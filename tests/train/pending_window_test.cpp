@@ -133,6 +133,16 @@ TEST_P(PendingWindowTest, IsBetweenTwoWindowsUntilItHasEndedAndIsDone) {
   pending.settle();
   EXPECT_FALSE(pending.may_be_half_updated());
 
+  const Counters counted = counters;
+  pending.begin_update();
+  submit();
+  pending.settle();
+  EXPECT_TRUE(pending.may_be_half_updated()) << "the window before has ended, this one has not";
+  EXPECT_EQ(counters, counted);
+  pending.learn_end(window);
+  end();
+  pending.settle();
+
   pending.begin_update_of_all();
   EXPECT_TRUE(pending.may_be_half_updated());
   end();

@@ -38,15 +38,17 @@ int PendingWindow::outcome_outputs() const {
 void PendingWindow::settle() {
   if (!under_way_) return;
   const UnderWay done = *std::exchange(under_way_, std::nullopt);
+  // What has failed between a submission and end() leaves the window before as the one that has ended.
+  const bool ends = done.completes && ended_ && !ended_->known;
   try {
     in_batch(done.batch, [&] { device_.wait(done.ticket); });
-    if (done.completes && ended_) update_ = Update::kNone;
+    if (ends) update_ = Update::kNone;
     const int first_metric = done.completes ? outcome_outputs() + (device_counts_ ? 2 : 0) : 0;
     if (done.recorded != nullptr) add_metrics(device_, *done.step, *done.recorded, first_metric, metrics_.batches);
-    if (done.completes && ended_) read_end(*done.step);
+    if (ends) read_end(*done.step);
   } catch (...) {
     failure_ = std::current_exception();
-    if (done.completes && ended_) take_back();
+    if (ends) take_back();
     metrics_.end_window(/*finite=*/false);
     ended_.reset();
   }
