@@ -69,6 +69,16 @@ bool becomes_one_in_bf16(double number) {
   return number < 1 && number >= 1 - 0x1p-9;
 }
 
+// What would be subnormal, and does not round to the smallest normal number.
+bool becomes_zero_in_bf16(double number) {
+  return number > 0 && number < 0x1p-126 - 0x1p-134;
+}
+
+bool divides_by_eps(OptimizerType type) {
+  return type == OptimizerType::kAdam || type == OptimizerType::kAdamW || type == OptimizerType::kRmsprop ||
+         type == OptimizerType::kAdagrad;
+}
+
 // What an optimizer forgets at: by key, and what never decays where it is 1.
 struct DecayRate {
   std::string_view key;
@@ -89,21 +99,11 @@ std::vector<DecayRate> decay_rates(OptimizerType type, const OptimizerHyper& hyp
 }
 
 void warn_of_optimizer(const ReadResult& recipe, std::vector<std::string>& warnings) {
-  const auto& [type, hyper, groups, hook_lr] = recipe.recipe.optimizer;
-  const auto warn = [&](std::string_view key, const std::string& text) {
-    const std::string path = fmt::format("optimizer.{}", key);
-    warnings.push_back(fmt::format("{}: {}{}", recipe.mark_of(path).to_string(), path, text));
-  };
-  for (const DecayRate& rate : decay_rates(type, hyper))
-    if (becomes_one_in_bf16(rate.value))
-      warn(rate.key, fmt::format(": {} is 1 in the TPU's bf16, so that {} never decays; the largest number below 1 is "
-                                 "0.99609375",
-                                 rate.value, rate.what));
-  const double decay = 1 - hyper.lr * hyper.weight_decay;
-  const bool multiplies = type == OptimizerType::kAdamW || type == OptimizerType::kLion;
-  const bool own_rate = recipe.recipe.scheduler.type != SchedulerType::kOneCycle;
-  if (multiplies && own_rate && becomes_one_in_bf16(decay))
-    warn("weight_decay", fmt::format(" has no effect: 1 - lr * weight_decay, {}, is 1 in the TPU's bf16", decay));
+  for (const NumberWarning& warning : optimizer_warnings_in_bf16(
+           recipe.recipe.optimizer.type, recipe.recipe.optimizer.hyper, recipe.recipe.scheduler.type)) {
+    const std::string path = fmt::format("optimizer.{}", warning.key);
+    warnings.push_back(fmt::format("{}: {}{}", recipe.mark_of(path).to_string(), path, warning.text));
+  }
 }
 
 void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
@@ -117,6 +117,27 @@ void warn_of_tpu(const ReadResult& recipe, std::vector<std::string>& warnings) {
 }
 
 }  // namespace
+
+std::vector<NumberWarning> optimizer_warnings_in_bf16(OptimizerType type, const OptimizerHyper& hyper,
+                                                      SchedulerType scheduler) {
+  std::vector<NumberWarning> warnings;
+  for (const DecayRate& rate : decay_rates(type, hyper))
+    if (becomes_one_in_bf16(rate.value))
+      warnings.push_back({rate.key, fmt::format(": {} is 1 in the TPU's bf16, so that {} never decays; the largest "
+                                                "number below 1 is 0.99609375",
+                                                rate.value, rate.what)});
+  const double decay = 1 - hyper.lr * hyper.weight_decay;
+  const bool multiplies = type == OptimizerType::kAdamW || type == OptimizerType::kLion;
+  const bool own_rate = scheduler != SchedulerType::kOneCycle;
+  if (multiplies && own_rate && becomes_one_in_bf16(decay))
+    warnings.push_back(
+        {"weight_decay", fmt::format(" has no effect: 1 - lr * weight_decay, {}, is 1 in the TPU's bf16", decay)});
+  if (divides_by_eps(type) && becomes_zero_in_bf16(hyper.eps))
+    warnings.push_back({"eps", fmt::format(": {} is 0 in the TPU's bf16, so that a gradient that was always 0 is "
+                                           "divided by 0; the smallest number above 0 is 1.1754944e-38",
+                                           hyper.eps)});
+  return warnings;
+}
 
 std::vector<std::string> recipe_warnings(const ReadResult& recipe) {
   std::vector<std::string> warnings;

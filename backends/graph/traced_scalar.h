@@ -16,6 +16,9 @@ enum class ScalarUse : uint8_t {
   kAttribute,  // x ** s: a part of the graph, whatever its value
 };
 
+// The name of one that a hook writes.
+inline constexpr std::string_view kHookNumber = "a number of the hook's";
+
 struct TracedScalar {
   ScalarUse use;
   double value;

@@ -81,7 +81,8 @@ class TypeRewriter {
   }
   Value entering(ValueId old) {
     const TensorType type = device_type(old);
-    if (from().node(old).op == Op::kConstant) return value(rewriter_.to().constant(from().constant_value(old), type));
+    if (from().node(old).op == Op::kConstant)
+      return value(rewriter_.to().constant(held_on_device(type.dtype, from().constant_value(old)), type));
     const Value x = value(rewriter_.mapped(old));
     const bool transferred = from().node(old).op == Op::kInput && !is_state(old);
     return transferred && type.dtype == DType::kBf16 ? rounded_to_bf16(x) : ops::cast(x, type.dtype);

@@ -18,7 +18,7 @@ std::string number_text(const Program& program, ValueId constant, const ShownTyp
   const DType dtype = types.of(program, constant).dtype;
   if (dtype == DType::kF64) return fmt::format("{}", number);
   if (dtype != DType::kBf16) return fmt::format("{}", static_cast<float>(number));
-  return fmt::format("{:.4g}", held_in(dtype, number));
+  return fmt::format("{:.4g}", held_on_device(dtype, number));
 }
 
 // "f32[32,64]{1,0}".

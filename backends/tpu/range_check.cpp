@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -20,6 +21,18 @@ std::optional<std::string> overflow(std::string_view what, double value, DType d
   if (std::isinf(value) || !std::isinf(held)) return std::nullopt;
   return fmt::format("the {} {:g} is {} in the TPU's {}; a mask of {:g} stays finite", what, value, held,
                      name_of(types.of(dtype)), std::copysign(1e30, value));
+}
+
+// A number that a hook writes as another than 1, -1 or 0, and that is one of these in bf16.
+std::optional<std::string> collapse(const TracedScalar& number, const DeviceTypes& types) {
+  if (number.name != kHookNumber || number.is_integer || !is_float(number.beside)) return std::nullopt;
+  if (types.of(number.beside) != DType::kBf16) return std::nullopt;
+  const double held = held_on_device(DType::kBf16, number.value);
+  if (held == number.value || (held != 0 && std::fabs(held) != 1)) return std::nullopt;
+  const double least = std::numeric_limits<float>::min();
+  const double next = held == 0 ? least : std::fabs(number.value) < 1 ? 1 - 0x1p-8 : 1 + 0x1p-7;
+  return fmt::format("the number {:g} is {} in the TPU's bf16; the next that it has is {:.8g}", number.value, held,
+                     std::copysign(next, number.value));
 }
 
 std::optional<std::string> overflow(const Program& graph, ValueId id, const DeviceTypes& types) {
@@ -58,10 +71,12 @@ std::vector<std::string> range_warnings(const Program& graph, const DeviceTypes&
 
 std::vector<std::string> range_warnings_of_numbers(const GraphIdentity& graph, const DeviceTypes& types) {
   std::vector<std::string> texts;
-  for (const TracedScalar& number : graph.scalars)
-    if (number.origin != kNoOrigin)
-      if (const auto text = overflow("number", number.value, number.beside, types))
-        texts.push_back(with_line(*text, graph.program->lines().at(number.origin)));
+  for (const TracedScalar& number : graph.scalars) {
+    if (number.origin == kNoOrigin) continue;
+    std::optional<std::string> text = overflow("number", number.value, number.beside, types);
+    if (!text) text = collapse(number, types);
+    if (text) texts.push_back(with_line(*text, graph.program->lines().at(number.origin)));
+  }
   return texts;
 }
 

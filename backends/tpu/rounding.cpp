@@ -30,4 +30,9 @@ double held_in(DType dtype, double value) {
   return load_element(dtype, element.data());
 }
 
+double held_on_device(DType dtype, double value) {
+  const bool vanishes = dtype == DType::kBf16 && std::fabs(value) < kLeast;
+  return vanishes ? std::copysign(0.0, value) : held_in(dtype, value);
+}
+
 }  // namespace runner::backends::tpu

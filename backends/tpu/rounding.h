@@ -15,5 +15,7 @@ uint16_t to_bf16(float x);
 
 // A number of the host's as any dtype has it: to the nearest, and infinity where it overflows.
 double held_in(DType dtype, double value);
+// The same on a TPU, which has no subnormal bf16.
+double held_on_device(DType dtype, double value);
 
 }  // namespace runner::backends::tpu

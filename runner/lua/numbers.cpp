@@ -64,7 +64,7 @@ Number checked_number(lua_State* state, int index, Number otherwise) {
 Value number_beside(const Recording& recording, Number number, const TensorType& type, ScalarUse use) {
   nn::HostValues* const host = recording.forward().host;
   if (host == nullptr) return constant(recording, number.value, type);
-  TracedScalar traced{use, number.value, "a number of the hook's", type.dtype, number.is_integer};
+  TracedScalar traced{use, number.value, backends::kHookNumber, type.dtype, number.is_integer};
   const bool is_constant = host->fixed || (host->bakes && is_special(traced));
   const Value value =
       is_constant ? constant(recording, number.value, type) : scalar_input(recording, *host, number.value, type.dtype);

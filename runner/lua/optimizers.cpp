@@ -36,6 +36,7 @@ struct LuaOptimizer {
   std::vector<std::pair<nn::ParameterId, nn::ParameterId>> parameters;  // ranges [first, end)
   optim::Rule rule;
   bool has_rate = false;
+  SourceMark line = {};  // that made it
 };
 
 // ---- a rule in Lua -------------------------------------------------------------------------------------------------
@@ -215,7 +216,8 @@ int declared(lua_State* state) {
   const std::string_view name = schema::find_fields("optimizer.type")[0].choices[static_cast<size_t>(type)].name;
   const schema::ValueMap options = options_of(state, 2);
   const schema::OptimizerSpec spec = read_options(name, options);
-  return push_optimizer(state, {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options)});
+  return push_optimizer(state,
+                        {parameters_of(state, 1), {spec.type, spec.hyper}, has_rate(options), line_of_caller(state)});
 }
 
 std::vector<std::string> slot_names(lua_State* state, int index) {
@@ -342,7 +344,8 @@ train::Optimizers take_optimizers(lua_State* state, const nn::Model& model, cons
   train::Optimizers optimizers;
   std::map<nn::ParameterId, std::string> taken;
   for (auto& [name, optimizer] : by_name) {
-    train::OptimizerGroup group{static_cast<int32_t>(optimizers.names.size()), {}, std::move(optimizer.rule)};
+    train::OptimizerGroup group{
+        static_cast<int32_t>(optimizers.names.size()), {}, std::move(optimizer.rule), optimizer.line};
     if (!optimizer.has_rate && recipe.optimizer.hook_lr) group.rule.hyper.lr = *recipe.optimizer.hook_lr;
     group.rule.hyper = optim::under_schedule(group.rule.hyper, recipe.scheduler);
     for (const auto& [first, end] : optimizer.parameters) {

@@ -87,6 +87,7 @@ TEST(TpuTypes, WhatIsReadAsItIsIsConvertedToo) {
   numbers.output(ops::mul(random, 1.0));
   numbers.output(ops::full_like(x, 0.1));
   numbers.output(ops::cast(ops::on_host(random), DType::kF64));
+  numbers.output(ops::mul(ops::full_like(x, -1e-39), 0x1p100));
   for (const Rounding rounding : {Rounding::kPerOp, Rounding::kFused}) {
     const Results on_device = Typed{tpu::kBf16Types, rounding}.run(numbers.program, numbers.inputs);
     EXPECT_EQ(on_device.outputs[0].type.dtype, DType::kF32);
@@ -95,6 +96,7 @@ TEST(TpuTypes, WhatIsReadAsItIsIsConvertedToo) {
     EXPECT_EQ(on_device.outputs[1].values(), on_device.outputs[2].values());
     EXPECT_EQ(on_device.outputs[3].values(), std::vector<double>(4, given[0]));
     EXPECT_EQ(on_device.outputs[4].values(), on_device.outputs[2].values());
+    EXPECT_EQ(on_device.outputs[5].values(), std::vector<double>(4, 0));
   }
   const Results on_host = Typed{tpu::kFullTypes}.run(numbers.program, numbers.inputs);
   EXPECT_EQ(on_host.outputs[0][0], double{0.1F});

@@ -88,6 +88,16 @@ TEST(RecipeWarnings, NumbersThatAreOneInBf16) {
             Texts{never_decays("7:43: optimizer.momentum", "0.9985", "the momentum buffer")});
 }
 
+TEST(RecipeWarnings, AnEpsThatIsZeroInBf16) {
+  for (const std::string type : {"adam", "rmsprop", "adagrad"})
+    EXPECT_EQ(
+        tpu_warnings("bf16", "{type: " + type + ", eps: 1e-45" + (type == "adam" ? ", betas: [0.9, 0.99]}" : "}")),
+        Texts{"r.yaml:7:" + std::to_string(26 + type.size()) +
+              ": optimizer.eps: 1e-45 is 0 in the TPU's bf16, so that a gradient that was always 0 is divided "
+              "by 0; the smallest number above 0 is 1.1754944e-38"});
+  EXPECT_EQ(tpu_warnings("bf16", "{type: adam, eps: 1.18e-38, betas: [0.9, 0.99]}"), Texts{});
+}
+
 TEST(RecipeWarnings, NotNumbersThatBf16Tells) {
   EXPECT_EQ(tpu_warnings("bf16", "{type: sgd, lr: 0.1, momentum: 0.998}"), Texts{});
   EXPECT_EQ(tpu_warnings("bf16", "{type: adamw, lr: 0.1, betas: [0.9, 0.99], weight_decay: 0.1}"), Texts{});

@@ -116,6 +116,42 @@ end}}
     }
 }
 
+// As those of a recipe are, with the line that made the optimizer; of a rule with the line of the number.
+TEST_F(TpuNumbers, NumbersOfAHooksOptimizersThatAreOneOrZeroAreNamed) {
+  write("adam.lua", R"(local optim = require "optim"
+return {optimizers = function(model)
+  return optim.Adam(model, {betas = {0.9, 0.999}, eps = 1e-45})
+end}
+)");
+  write("rule.lua", R"(local optim = require "optim"
+return {optimizers = function(model)
+  return optim.Optimizer(model, {slots = {"m"}, update = function(p, g, slots, lr)
+    slots.m = slots.m * 0.999 + g * -0.0625
+    return p + lr * slots.m - g * 1e-39
+  end})
+end}
+)");
+  const auto warnings_of = [&](const std::string& hook, const char* precision) {
+    return train(kFourEpochs,
+                 {.overrides = {"backend=tpu", "num_processes=1", precision, "hooks=" + hook, "optimizer={type: hook}"},
+                  .make_hooks = lua::hooks_maker()})
+        .warnings;
+  };
+  const std::string adam = path("adam.lua").string(), rule = path("rule.lua").string();
+  EXPECT_EQ(
+      warnings_of("adam.lua", "mixed_precision=bf16"),
+      (std::vector<std::string>{adam + ":3: betas: 0.999 is 1 in the TPU's bf16, so that the second moment never "
+                                       "decays; the largest number below 1 is 0.99609375",
+                                adam + ":3: eps: 1e-45 is 0 in the TPU's bf16, so that a gradient that was "
+                                       "always 0 is divided by 0; the smallest number above 0 is 1.1754944e-38"}));
+  EXPECT_EQ(warnings_of("rule.lua", "mixed_precision=bf16"),
+            (std::vector<std::string>{
+                rule + ":4: the number 0.999 is 1 in the TPU's bf16; the next that it has is 0.99609375",
+                rule + ":5: the number 1e-39 is 0 in the TPU's bf16; the next that it has is 1.1754944e-38"}));
+  EXPECT_EQ(warnings_of("adam.lua", "mixed_precision=no"), std::vector<std::string>{});
+  EXPECT_EQ(warnings_of("rule.lua", "mixed_precision=no"), std::vector<std::string>{});
+}
+
 // Of 300 kinds: bf16 would take 257 for 256.
 TEST_F(TpuNumbers, TokensAreNotRounded) {
   std::string text;

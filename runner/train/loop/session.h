@@ -77,6 +77,7 @@ struct Session {
 
  private:
   void ask_hook_for_schedule();
+  void warn_of_numbers(std::vector<std::string>& warnings) const;
 
   Hooks* const hooks_;
   int64_t extra_steps_ = 0;

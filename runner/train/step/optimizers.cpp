@@ -18,7 +18,8 @@ Optimizers optimizers_of(const schema::Recipe& recipe) {
   const schema::OptimizerSpec& spec = recipe.optimizer;
   Optimizers optimizers{.names = {""}, .groups = {}, .lr = spec.hyper.lr};
   const auto add = [&](std::vector<std::string> params, const schema::OptimizerHyper& hyper) {
-    optimizers.groups.push_back({0, std::move(params), {spec.type, optim::under_schedule(hyper, recipe.scheduler)}});
+    optimizers.groups.push_back(
+        {0, std::move(params), {spec.type, optim::under_schedule(hyper, recipe.scheduler)}, {}});
   };
   for (const schema::ParameterGroup& group : spec.groups) add(group.params, group.hyper);
   add({}, spec.hyper);

@@ -8,6 +8,7 @@
 #include "runner/nn/models.h"
 #include "runner/optim/update_rules.h"
 #include "schema/recipe.h"
+#include "schema/source_mark.h"
 
 namespace runner::train {
 
@@ -17,7 +18,8 @@ class Hooks;  // hooks.h
 struct OptimizerGroup {
   int32_t optimizer = 0;  // index of Optimizers::names
   std::vector<std::string> params;
-  optim::Rule rule;  // under the recipe's schedule
+  optim::Rule rule;      // under the recipe's schedule
+  SourceMark line = {};  // of the hook that made it
 };
 
 struct Optimizers {
