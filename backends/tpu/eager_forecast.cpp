@@ -36,6 +36,16 @@ int64_t used_in_bf16(const GraphIdentity& graph, const StateTensors& state_tenso
   return memory.used(fullest_of(memory));
 }
 
+// Of the tensors that a hook makes of neither the batch nor the weights.
+std::string largest_own(const Program& tensors, const DeviceTypes& types) {
+  const std::vector<bool> own = own_of_hook(tensors);
+  ValueId largest = kNoValue;
+  const auto bytes = [&](ValueId id) { return tensors.type(id).bytes(); };
+  for (ValueId id = 0; id < tensors.size(); ++id)
+    if (own[static_cast<size_t>(id)] && (largest == kNoValue || bytes(id) > bytes(largest))) largest = id;
+  return largest == kNoValue ? "" : tensor_text(tensors.mark_of(largest), types.of(tensors.type(largest)));
+}
+
 // As one graph it may fit, which another graph of the window need not.
 std::string advice_for(const EagerStep& step, const GraphForecast& traced, const GraphIdentity& graph,
                        const StateTensors& state_tensors, const Hardware& hardware) {
@@ -50,8 +60,10 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
       change_of({.excess = memory.used(fullest) - memory.usable,
                  .batch = batch_size_of(step.tensors),
                  .with_batch = moment.with_batch + memory.prefetched,
-                 .with_model = moment.padded - moment.with_batch,
-                 .saved_by_bf16 = is_narrow ? 0 : memory.used(fullest) - used_in_bf16(graph, state_tensors, hardware)});
+                 .with_model = moment.padded - moment.with_batch - moment.with_own,
+                 .saved_by_bf16 = is_narrow ? 0 : memory.used(fullest) - used_in_bf16(graph, state_tensors, hardware),
+                 .with_own = moment.with_own,
+                 .own = largest_own(step.tensors, hardware.types)});
   return fmt::format("{} (saves about {}); as one graph, without tpu.eager, it takes too much, too", advice.text,
                      size_text(advice.saving));
 }

@@ -4,6 +4,7 @@
 
 #include "backends/graph/batch_growth.h"
 #include "backends/tpu/hbm.h"
+#include "backends/tpu/hbm_advice.h"
 
 namespace runner::backends::tpu {
 namespace {
@@ -15,6 +16,7 @@ class Walk {
         ops_(ops),
         types_(types),
         grows_(grows_with_batch(tensors)),
+        own_(own_of_hook(tensors)),
         dies_at_(static_cast<size_t>(tensors.size()), -1) {}
 
   std::vector<EagerMoment> run() {
@@ -41,6 +43,7 @@ class Walk {
     const int64_t bytes = sign * bytes_of(id);
     moment.padded += bytes;
     if (grows_[static_cast<size_t>(id)]) moment.with_batch += bytes;
+    if (own_[static_cast<size_t>(id)]) moment.with_own += bytes;
     moment.unpadded += sign * static_cast<int64_t>(types_.of(tensors_.type(id)).bytes());
   }
 
@@ -76,6 +79,7 @@ class Walk {
   const std::vector<CutOp>& ops_;
   const DeviceTypes types_;
   const std::vector<char> grows_;            // by value: with the batch
+  const std::vector<bool> own_;              // by value: of a hook's, and growing with neither batch nor model
   std::vector<int> dies_at_;                 // by value: the last operation that reads or makes it
   std::vector<std::vector<ValueId>> dying_;  // by operation
 };

@@ -16,6 +16,7 @@ struct EagerMoment {
   int64_t result = 0;                // padded bytes of what the operation computes
   int64_t unpadded = 0, padded = 0;  // of the tensors while it runs, its result included
   int64_t with_batch = 0;            // of the padded: as it grows with the batch
+  int64_t with_own = 0;              // of the padded: of tensors of a hook's that grow with neither batch nor model
 };
 
 struct EagerMemory {

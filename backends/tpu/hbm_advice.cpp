@@ -52,10 +52,22 @@ Advice shrink_batch(const Shortage& shortage) {
   return {fmt::format("a batch size of {} for {}", now, batch), saving()};
 }
 
+// Of something that takes `bytes`: the hundredths that may stay, one at least.
+int64_t percent_left(int64_t bytes, int64_t excess) {
+  return std::max<int64_t>(100 * std::max<int64_t>(bytes - excess, 0) / bytes, 1);
+}
+
+Advice shrink_own(const Shortage& shortage) {
+  if (shortage.with_own == 0) return {};
+  const int64_t percent = percent_left(shortage.with_own, shortage.excess);
+  return {fmt::format("{} of {}% of the size: it, and what else grows with neither batch nor model, takes {}",
+                      shortage.own, percent, size_text(shortage.with_own)),
+          shortage.with_own * (100 - percent) / 100};
+}
+
 Advice shrink_model(const Shortage& shortage) {
   if (shortage.with_model == 0) return {};
-  const int64_t left = std::max<int64_t>(shortage.with_model - shortage.excess, 0);
-  const int64_t percent = std::max<int64_t>(100 * left / shortage.with_model, 1);
+  const int64_t percent = percent_left(shortage.with_model, shortage.excess);
   return {fmt::format("a model of {}% of the size: its weights, and what grows with them, take {}", percent,
                       size_text(shortage.with_model)),
           shortage.with_model * (100 - percent) / 100};
@@ -69,21 +81,51 @@ int64_t saved_by_bf16(const DeviceProgram& device, const HbmOptions& options, co
 
 Shortage shortage_of(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
   const std::vector<char> grows = grows_with_batch(device.program);
+  const std::vector<bool> own = own_of_hook(device.program);
   Shortage shortage{.excess = plan.used() - plan.usable(),
                     .batch = batch_size_of(device.program),
                     .with_batch = plan.prefetched,
                     .saved_by_bf16 = saved_by_bf16(device, options, plan)};
-  for (const HbmBuffer& buffer : largest_at_peak(plan, plan.buffers.size()))
-    (grows[static_cast<size_t>(buffer.tensor.value)] ? shortage.with_batch : shortage.with_model) += buffer.padded();
+  for (const HbmBuffer& buffer : largest_at_peak(plan, plan.buffers.size())) {
+    const auto value = static_cast<size_t>(buffer.tensor.value);
+    (grows[value] ? shortage.with_batch : own[value] ? shortage.with_own : shortage.with_model) += buffer.padded();
+    if (own[value] && shortage.own.empty())
+      shortage.own = tensor_text(device.program.mark_of(buffer.tensor.value), buffer.tensor.type);
+  }
   return shortage;
 }
 
 }  // namespace
 
+std::vector<bool> own_of_hook(const Program& program) {
+  const std::vector<char> grows = grows_with_batch(program);
+  std::vector<bool> of_states(static_cast<size_t>(program.size())), own(of_states.size());
+  for (const Input& input : program.inputs())
+    if (input.kind == InputKind::kState) of_states[static_cast<size_t>(input.value)] = true;
+  for (ValueId id = 0; id < program.size(); ++id) {
+    const auto at = static_cast<size_t>(id);
+    for (const ValueId operand : program.operands(id))
+      of_states[at] = of_states[at] || of_states[static_cast<size_t>(operand)];
+    own[at] = !of_states[at] && grows[at] == 0 && program.mark_of(id).known();
+  }
+  return own;
+}
+
+SourceMark line_of_largest(const DeviceProgram& device, const HbmPlan& plan) {
+  const std::vector<HbmBuffer> largest = largest_at_peak(plan, 1);
+  if (largest.empty() || !own_of_hook(device.program)[static_cast<size_t>(largest[0].tensor.value)]) return {};
+  return device.program.mark_of(largest[0].tensor.value);
+}
+
+std::string tensor_text(const SourceMark& where, const TensorType& type) {
+  return fmt::format("{}: {}", where.to_string(), hlo_text(type));
+}
+
 Advice change_of(const Shortage& shortage) {
   Advice all[] = {halve_batch(shortage),
                   {"mixed_precision: bf16", shortage.saved_by_bf16},
                   shrink_batch(shortage),
+                  shrink_own(shortage),
                   shrink_model(shortage)};
   for (Advice& advice : all) advice.suffices = advice.saving >= shortage.excess && advice.saving > 0;
   Advice best = first_that_suffices(all);

@@ -18,10 +18,20 @@ struct Shortage {
   std::optional<int64_t> batch = {};       // samples; none: there is no batch
   int64_t with_batch = 0, with_model = 0;  // of what is used: as it grows with the one or the other
   int64_t saved_by_bf16 = 0;
+  int64_t with_own = 0;  // what grows with neither: of tensors that lines of a hook make
+  std::string own = {};  // the largest of these: "hook.lua:8: f32[20000,300]"
 };
 
+// By value: a line of a hook makes it of neither the batch nor the weights.
+std::vector<bool> own_of_hook(const Program& program);
+// The largest at the peak where it is such a tensor.
+SourceMark line_of_largest(const DeviceProgram& device, const HbmPlan& plan);
+// "hook.lua:8: f32[20000,300]".
+std::string tensor_text(const SourceMark& where, const TensorType& type);
+
 // The change that costs least among those that suffice; if none does, the one that saves most, and that it is not
-// enough.  In order: halve the batch, mixed_precision bf16, a smaller batch, a smaller model.
+// enough.  In order: halve the batch, mixed_precision bf16, a smaller batch, a smaller tensor of the
+// hook's, a smaller model.
 Advice change_of(const Shortage& shortage);
 
 // The same of a Program.  Before all others: swap the axes of the tensor with most padding.

@@ -72,8 +72,11 @@ std::vector<std::string> LoweredGraph::check_memory(const Hardware& hardware) co
   const DeviceProgram device = on(hardware);
   const HbmOptions options = memory_of(hardware, /*donate=*/true);
   const HbmPlan memory = plan_hbm(device, options);
-  if (!memory.fits())
-    throw OutOfMemory(resource_exhausted_text(device, options, memory), memory.used(), memory.usable());
+  if (!memory.fits()) {
+    OutOfMemory error(resource_exhausted_text(device, options, memory), memory.used(), memory.usable());
+    error.locate(line_of_largest(device, memory));
+    throw error;
+  }
   return padding_texts(device, memory);
 }
 

@@ -194,11 +194,37 @@ TEST(TpuHbmAdvice, TakesTheCheapestThatSuffices) {
        "a model of 1% of the size: its weights, and what grows with them, take 39.1K, which alone is not enough",
        39'600},
       {{50'000, 2, 60'000, 0, 0}, "halve the batch size, 2 to 1, which alone is not enough", 30'000},
+      {{50'000, 8, 24'000, 1'000, 40'000, 100'000, "hook.lua:8: f32[250,100]"},
+       "hook.lua:8: f32[250,100] of 50% of the size: it, and what else grows with neither batch nor model, takes 97.7K",
+       50'000},
   };
   for (const auto& [shortage, text, saving] : rows) {
     const Advice advice = change_of(shortage);
     EXPECT_EQ(advice.text, text);
     EXPECT_EQ(advice.saving, saving) << text;
+  }
+}
+
+// What a hook makes is no smaller for a smaller model, nor for a smaller batch.
+TEST(TpuHbmAdvice, NamesATensorOfTheHooks) {
+  Program program;
+  const Value w{&program, program.input(InputKind::kState, "parameters 0", {DType::kF32, Shape{64, 64}})};
+  const Value x{&program, program.input(InputKind::kBatch, "features", {DType::kF32, Shape{8, 64}})};
+  const Value key{&program, program.input(InputKind::kBatch, "draw_key", {DType::kI64, Shape{2}})};
+  program.set_mark({"hook.lua", 8, 0});
+  const Value noise = ops::random_uniform(key, Shape{1 << 16, 1 << 16}, 0);
+  program.set_mark({"hook.lua", 9, 0});
+  const Value product = ops::matmul(x, w);
+  program.output("", ops::add(ops::sum(product), ops::sum(ops::exp(noise))).id);
+  EXPECT_EQ(advice_for(program, Generation::kV2).text,
+            "hook.lua:9: f32[65536,65536] of 46% of the size: it, and what else grows with neither batch nor model, "
+            "takes 16.00G");
+  const GraphIdentity graph{std::make_shared<const Program>(program), {}, {}, {}};
+  try {
+    static_cast<void>(LoweredGraph(graph, {}).check_memory({.machine = {.generation = Generation::kV2}}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where().to_string(), "hook.lua:9");  // exp takes the memory of its operand over
   }
 }
 
