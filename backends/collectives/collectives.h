@@ -42,6 +42,8 @@ class Collectives {
   virtual int size() const = 0;
 
   virtual void barrier(const Site& site) = 0;
+  // The same; whether any rank has come with `mine`.
+  virtual bool any(bool mine, const Site& site) = 0;
   // `values`, of `type` (f32, f64, i32 or i64), become the fold over all ranks: everywhere, or on `root` alone.
   virtual void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction,
                           const Site& site) = 0;

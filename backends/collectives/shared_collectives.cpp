@@ -157,9 +157,14 @@ void SharedCollectives::begin(const CallRecord& record) {
   }
 }
 
-void SharedCollectives::barrier(const Site& site) {
+bool SharedCollectives::any(bool mine, const Site& site) {
   const ScopedSpan span = span_of("barrier", 0, site);
+  *stage(rank_) = std::byte{mine};
   begin(CallRecord::of(CallKind::kBarrier, {}, site));
+  bool found = false;
+  for (int rank = 0; rank < size_; ++rank) found |= *stage(rank) != std::byte{};
+  side_ ^= 1;
+  return found;
 }
 
 // ---- values --------------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ class SharedCollectives final : public Collectives {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void barrier(const Site& site) override;
+  void barrier(const Site& site) override { any(false, site); }
+  bool any(bool mine, const Site& site) override;
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override;
   void reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, int root,
               const Site& site) override;

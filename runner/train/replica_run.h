@@ -61,11 +61,12 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   bool finished() const override { return step() >= session_.scale.total_steps || stops(); }
   bool stops() const { return log_->stopped_early() || stopped_by_hook_; }
-  bool asked_to_stop() const { return request_.stop.load(std::memory_order_relaxed) > 0; }
+  bool asked_to_stop() const override { return request_.stop.load(std::memory_order_relaxed) > 0; }
   bool must_end() const override { return asked_to_stop() || (session_.rank() != 0 && session_.ranks->has_failed()); }
   bool interrupted() const override { return session_.ranks != nullptr ? agreed_to_stop_ && whole_ : asked_to_stop(); }
 
-  // What one replica is asked for, all do, behind the same window.
+  // What one replica is asked for, all do, behind the same window.  Without hooks that is to stop, which they tell each
+  // other where they add gradients up.
   void agree(uint64_t decisions = 0);
 
   // Where all must ask for a state, or none.

@@ -20,7 +20,7 @@
 namespace runner::train {
 
 void ReplicaRun::agree(uint64_t decisions) {
-  if (session_.ranks == nullptr || !whole_) return;
+  if (session_.ranks == nullptr || !whole_ || !(hooks_ || session_.trainer.is_local())) return;
   check_saves();
   const Wishes all = agreed({.interrupted = asked_to_stop(),
                              .stop = stop_wanted_,
@@ -153,6 +153,7 @@ HookMark ReplicaRun::mark() {
 
 void ReplicaRun::inside_window(const TrainingWindow& window) {
   window_ = window;
+  agreed_to_stop_ |= window.interrupted;
   position_ = window.next;
   if (records_batches_ && session_.ranks != nullptr)
     window_.batch_digest = digest_of_all(window.batch_digest, *session_.ranks, {"batches", step()});
@@ -175,6 +176,7 @@ bool ReplicaRun::may_end_before_device(const TrainingWindow& window, const Windo
 
 void ReplicaRun::end_window(const TrainingWindow& window) {
   window_ = {};
+  agreed_to_stop_ |= window.interrupted;
   for (const auto& [name, value] : std::exchange(points_, {})) log(name, value);
   const Reached before = reached_;
   reached_ = {step(), window.next.epoch, session_.trainer.counters.samples};

@@ -210,8 +210,10 @@ TEST(Collectives, FollowEachOtherInAnyOrder) {
                    } else if (kind == 2) {
                      const std::string text(count, static_cast<char>('0' + call % 10));
                      wrong += ranks.gather_objects(text, {"x"}) != std::vector<std::string>(3, text);
-                   } else {
+                   } else if (call % 3 == 0) {
                      ranks.barrier({"x"});
+                   } else {
+                     wrong += ranks.any(call % 3 == 1 && ranks.rank() == root, {"x"}) != (call % 3 == 1);
                    }
                  }
                },

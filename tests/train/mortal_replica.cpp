@@ -40,6 +40,7 @@ class MortalCollectives : public backends::Collectives {
   int rank() const override { return ranks_.rank(); }
   int size() const override { return ranks_.size(); }
   void barrier(const Site& site) override { live().barrier(site); }
+  bool any(bool mine, const Site& site) override { return live().any(mine, site); }
   void all_reduce(const TensorType& type, std::span<std::byte> values, Reduction reduction, const Site& site) override {
     backends::Collectives& ranks = live();
     if (last_ == kNever || values.size() < kSeveralPieces) return ranks.all_reduce(type, values, reduction, site);

@@ -87,6 +87,7 @@ class LoopRun : public LoopHost, public IdleRunControl {
   void set_position(const data::Position& position) override { position_ = position; }
   const TrainingWindow& window() const override { return window_; }
   bool finished() const override { return position_.epoch == session_.recipe.train.epochs; }
+  bool asked_to_stop() const override { return false; }
   bool interrupted() const override { return false; }
   void settle() override {}
   WindowStart begin_window() override { return here(); }

@@ -37,7 +37,7 @@ bool DeclaredLoop::begin_window() {
 // What has failed in the window before counts first.
 void DeclaredLoop::advance(BatchFeed& batches) {
   try {
-    session_.trainer.advance(batches, session_.rates(), window_);
+    session_.trainer.advance(batches, session_.rates(), window_, [this] { return host_.asked_to_stop(); });
   } catch (...) {
     learn_newest();
     keep_before(begun_);

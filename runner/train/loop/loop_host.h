@@ -34,7 +34,8 @@ class LoopHost {
   virtual void set_position(const data::Position& position) = 0;  // no window is under way
   virtual const TrainingWindow& window() const = 0;  // under way, where a run of the recipe's loop goes on inside one
   virtual bool finished() const = 0;                 // the last step is done
-  virtual bool interrupted() const = 0;              // from outside
+  virtual bool asked_to_stop() const = 0;            // this replica, from outside
+  virtual bool interrupted() const = 0;              // all, at one place
   virtual void settle() = 0;                         // nothing belongs to the last window any more
   virtual WindowStart begin_window() = 0;            // settles, too
   virtual WindowStart here() = 0;  // the same of a window that another process has begun, or a hook outside of any

@@ -24,6 +24,10 @@ class LoneRank final : public backends::Collectives {
   int size() const override { return size_; }
 
   void barrier(const Site&) override { meet(); }
+  bool any(bool mine, const Site&) override {
+    meet();
+    return mine;
+  }
   void all_reduce(const Type&, std::span<std::byte>, backends::Reduction, const Site&) override { meet(); }
   void reduce(const Type&, std::span<std::byte>, backends::Reduction, int, const Site&) override { meet(); }
   void all_gather(const Type&, std::span<const std::byte>, std::span<std::byte>, const Site&) override { meet(); }

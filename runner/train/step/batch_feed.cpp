@@ -1,6 +1,5 @@
 #include "runner/train/step/batch_feed.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "runner/train/step/step_arguments.h"
@@ -13,11 +12,11 @@ const data::Batch& BatchFeed::next() {
   return batch;
 }
 
-void BatchFeed::stage_next(const backends::Executable& like, int64_t most) {
+void BatchFeed::stage_next(const backends::Executable& like, const WindowParts& parts) {
   if (!device_.has_streams() || next_ != nullptr) return;
   const data::Batch* const batch = loader_.peek(give_up_);
   if (batch == nullptr || batch->size == 0) return;
-  next_staged_ = device_.stage(like, inputs_of(batch->part(0, std::min(most, batch->size)), encoding_));
+  next_staged_ = device_.stage(like, inputs_of(batch->part(0, parts.at_once(batch->size)), encoding_));
   next_ = batch;
 }
 

@@ -10,6 +10,7 @@
 #include "backends/backend.h"
 #include "runner/data/encoding.h"
 #include "runner/data/loader.h"
+#include "runner/train/step/window.h"
 
 namespace runner::train {
 
@@ -27,9 +28,9 @@ class BatchFeed {
   const data::Batch& next();
   // What a step on the beginning of that batch names (Arguments::staged); 0: nothing.
   uint64_t staged() const { return staged_; }
-  // Begins to copy the first `most` samples of the batch behind it, where batches are made ahead, and waits for it:
-  // what is copied when is the same in each run.  `like`: a step of its kind.
-  void stage_next(const backends::Executable& like, int64_t most);
+  // Begins to copy the first part of the batch behind it, where batches are made ahead, and waits for it: what is
+  // copied when is the same in each run.  `like`: a step of its kind.
+  void stage_next(const backends::Executable& like, const WindowParts& parts);
 
  private:
   data::Loader& loader_;

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.h"
@@ -70,7 +72,9 @@ class Trainer {
   // that is not finite counts only if such windows are skipped (train.on_nan).  `rates`: of the next step of the
   // schedule behind all that are pending.  The device may be at work when it returns, and the end of a window is
   // counted as if it were finite, until learn_end().
-  void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
+  // `asked_to_stop`: whether this replica has been; where replicas meet they learn of each other (window.interrupted).
+  void advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+               const std::function<bool()>& asked_to_stop = {});
   // Waits for the newest window, and learns how it has ended.  Throws what has failed in it.
   void learn_end(TrainingWindow& newest);
   // Behind what has failed in advance() or learn_end(): whether the window in which it has may have updated something.
@@ -160,7 +164,8 @@ class Trainer {
   SharedStep run_part(const data::Batch& part, uint64_t staged, bool last);
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
-  SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
+  SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+                                  const std::function<bool()>& asked_to_stop);
   void reduce_in_buckets();
   void keep_sum_of_part(const CompiledStep& part);
   void end_window(const SharedStep& step, const WindowRates& rates, TrainingWindow& window);

@@ -18,7 +18,7 @@ bool Trainer::sums_behind(const TrainingWindow& window) const {
 
 SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
   SharedStep step;
-  do {
+  for (;;) {
     const data::Batch& batch = batches.next();
     ++counters.batches;
     marks_.begin_batch(/*training=*/true);
@@ -34,13 +34,13 @@ SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, Tr
         const data::Batch part = batch.part(first, parts.at_once(batch.size - first));
         step = run_part(part, first == 0 ? batches.staged() : 0, window.done && first + part.size == batch.size);
       }
-      batches.stage_next(*step->executable, parts.at_once(batch.size));
     } else {
       steps_.record(batch, /*training=*/true);
     }
     if (batch.last_of_epoch) marks_.end_batches(/*training=*/true);
-  } while (!sums_behind(window));
-  return step;
+    if (sums_behind(window)) return step;
+    if (step) batches.stage_next(*step->executable, parts);
+  }
 }
 
 SharedStep Trainer::run_part(const data::Batch& part, uint64_t staged, bool last) {
@@ -63,12 +63,14 @@ SharedStep Trainer::run_part(const data::Batch& part, uint64_t staged, bool last
   return step;
 }
 
-SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
-  run_batches(batches, rates, window);
+SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+                                         const std::function<bool()>& asked_to_stop) {
+  const SharedStep last = run_batches(batches, rates, window);
   if (!arrays_.holds_any_gradients()) arrays_.clear_window(message_);
   const Meeting meeting = window.done ? end_of_window(message_) : Meeting{.message = message_};
   const bool reduces = window.done && arrays_.reducer() != nullptr;
   if (reduces) reduce_in_buckets();
+  if (last) batches.stage_next(*last->executable, parts);
   pending_.settle();
   pending_.throw_failure();
   if (builder_.varies(true))
@@ -79,7 +81,7 @@ SharedStep Trainer::run_batches_together(BatchFeed& batches, const WindowRates& 
   end.states = meeting.are_summed ? arrays_.states_of_summed_window() : arrays_.states_of_window(message_ != nullptr);
   executor_.begin_exchange(/*again=*/false);
   if (window.done) pending_.begin_update_of_all();  // behind the barrier any replica may be at it
-  ranks_->barrier(executor_.site("gradients"));
+  window.interrupted = ranks_->any(asked_to_stop && asked_to_stop(), executor_.site("gradients"));
   executor_.execute("update", *step, end, backends::SpanKind::kOptimizer);
   if (window.done) arrays_.round_share();
   ranks_->barrier(executor_.site("the update"));
@@ -119,12 +121,14 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
   return step;
 }
 
-void Trainer::advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window) {
+void Trainer::advance(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,
+                      const std::function<bool()>& asked_to_stop) {
   arguments_.set_rates(rates, parts.accumulation);
   if (window.batches == 0) arrays_.hold(Held::kNothing);
   pending_.begin();
   const SharedStep step =
-      steps_alone() ? run_batches(batches, rates, window) : run_batches_together(batches, rates, window);
+      steps_alone() ? run_batches(batches, rates, window) : run_batches_together(batches, rates, window, asked_to_stop);
+  if (steps_alone() && step) batches.stage_next(*step->executable, parts);
   if (window.done) end_window(step, rates, window);
 }
 

@@ -24,16 +24,17 @@ struct WindowRates {
 
 // What training has done of a window; advance() of a Trainer goes on with it.
 struct TrainingWindow {
-  int64_t batches = 0;      // that it has had
-  bool done = false;        // it has had its last one, too
-  bool finite = true;       // false: nothing was updated behind what is not
-  bool applied = true;      // false: a gradient overflowed, and the loss scaler left the step out, or learn() will say
-  double lr = 0;            // the rate that it used, or was to use; of groups with another one the same factor
-  double grad_norm = 0;     // with clip_grad_norm
-  int64_t samples = 0;      // of all replicas
-  int64_t repeats = 0;      // of all replicas
-  data::Position next;      // of the batch after the window
-  bool ends_epoch = false;  // one of its batches was the last of an epoch
+  int64_t batches = 0;       // that it has had
+  bool done = false;         // it has had its last one, too
+  bool finite = true;        // false: nothing was updated behind what is not
+  bool applied = true;       // false: a gradient overflowed, and the loss scaler left the step out, or learn() will say
+  double lr = 0;             // the rate that it used, or was to use; of groups with another one the same factor
+  double grad_norm = 0;      // with clip_grad_norm
+  int64_t samples = 0;       // of all replicas
+  int64_t repeats = 0;       // of all replicas
+  data::Position next;       // of the batch after the window
+  bool ends_epoch = false;   // one of its batches was the last of an epoch
+  bool interrupted = false;  // a replica had been asked to stop when all met last
   uint64_t batch_digest = 0;  // hash of the sample ids and their mask, of this replica
   uint64_t decisions = 0;     // hash of what all replicas must do alike: rates, clipping, updates
 };
