@@ -104,7 +104,13 @@ Picoseconds Timeline::done() const {
   return std::max(host_, *std::max_element(clocks_.begin(), clocks_.end()));
 }
 
+// A stream that has been idle until now has been so in what is over.
 PredictedTime Timeline::take() {
+  for (size_t stream = 0; stream < kStreamCount; ++stream) {
+    const Picoseconds idle = std::max<Picoseconds>(host_ - clocks_[stream], 0);
+    time_.streams[stream].unfed += idle;
+    clocks_[stream] += idle;
+  }
   const Picoseconds now = done();
   PredictedTime time = time_;
   time.elapsed = now - taken_;
