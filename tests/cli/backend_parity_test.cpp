@@ -71,7 +71,7 @@ TEST_F(BackendParity, GpusGiveTheBitsOfAsManyProcesses) {
                                   "num_processes=2 'train.local_sgd.every=4 steps'",
                                   "num_processes=1 mixed_precision=fp16 gradient_accumulation_steps=2",
                                   "num_processes=2 gpu.launch_blocking=true",
-                                  "num_processes=2 gpu.model=t4 gpu.memory=24MiB gpu.allow_tf32=true"};
+                                  "num_processes=2 gpu.model=t4 gpu.memory=24MiB"};
   int number = 0;
   for (const char* setting : settings) {
     SCOPED_TRACE(setting);
