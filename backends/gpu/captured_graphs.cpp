@@ -11,25 +11,28 @@ constexpr int64_t kLaunchedFirst = 2;  // submissions before one is captured
 
 }  // namespace
 
-bool CapturedGraphs::submit(GpuExecutable& executable, const Arguments& arguments) {
+bool CapturedGraphs::replays(const GpuExecutable& executable) const {
+  return executable.submissions >= kLaunchedFirst;
+}
+
+void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
   Named& named = by_name_[arguments.name];
-  if (executable.submissions++ < kLaunchedFirst) {
-    if (named.captured == nullptr) return false;
-    ++counters_.fallbacks;
-    if (!std::exchange(named.warned, true))
-      warnings_.push_back(fmt::format(
-          "gpu.capture: \"{}\" of batch {} is not the graph that was captured, and is launched operation by "
-          "operation until it has come twice: {}",
-          arguments.name, arguments.step,
-          difference_text(named.captured->account().plan().program, executable.account().plan().program)));
-    return false;
-  }
-  if (executable.submissions == kLaunchedFirst + 1) {
+  const bool is_replay = replays(executable);
+  if (executable.submissions == 0) executable.has_changed = named.captured != nullptr;
+  if (executable.submissions == kLaunchedFirst) {
     ++counters_.graphs;
     named.captured = executable.shared_from_this();
   }
-  ++counters_.replays;
-  return true;
+  ++executable.submissions;
+  counters_.replays += is_replay;
+  if (is_replay || !executable.has_changed) return;
+  ++counters_.fallbacks;
+  if (std::exchange(named.warned, true)) return;
+  warnings_.push_back(
+      fmt::format("gpu.capture: \"{}\" of batch {} is not the graph that was captured, and is launched operation by "
+                  "operation until it has come twice: {}",
+                  arguments.name, arguments.step,
+                  difference_text(named.captured->account().plan().program, executable.account().plan().program)));
 }
 
 }  // namespace runner::backends::gpu

@@ -1,8 +1,9 @@
 // Which submissions to an emulated GPU are captured graphs, which it launches as one, as CUDA graphs are replayed.
 //
 // An Executable is captured where it is submitted for the third time; the first two are launched operation by
-// operation. Since it is found by the hash of what was recorded, nothing else is ever replayed in its place: another
-// graph is another Executable.  Not thread-safe.
+// operation. One that comes when another of its name has been captured is a step that has changed.  Since Executables
+// are found by the hash of what was recorded, nothing else is ever replayed in the place of one: another graph is
+// another Executable. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,14 @@ namespace runner::backends::gpu {
 struct CaptureCounters {
   int64_t graphs = 0;     // captured so far
   int64_t replays = 0;    // of them
-  int64_t fallbacks = 0;  // launched operation by operation, where a graph of the same name had been captured
+  int64_t fallbacks = 0;  // of steps that have changed, launched operation by operation
 };
 
 class CapturedGraphs {
  public:
-  // Counts a submission; whether it is a replay.
-  bool submit(GpuExecutable& executable, const Arguments& arguments);
+  // Whether the next submission is a replay.
+  bool replays(const GpuExecutable& executable) const;
+  void count(GpuExecutable& executable, const Arguments& arguments);
 
   const CaptureCounters& counters() const { return counters_; }
   // Of the first fallback of each name.

@@ -71,8 +71,11 @@ class EmulatedGpu : public GpuDevice {
         memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes))),
         clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
         pool_(options.threads),
-        streams_(
-            {.name = name_, .own_thread = options.own_thread, .spins = options.spins, .patience = options.patience}) {}
+        streams_({.name = name_,
+                  .own_thread = options.own_thread,
+                  .spins = options.spins,
+                  .patience = options.patience,
+                  .check_others = options.check_others}) {}
 
   std::string_view name() const override { return "gpu"; }
   const GpuModelRow& model() const override { return row_of(options_.model); }
@@ -134,7 +137,7 @@ class EmulatedGpu : public GpuDevice {
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
-    const bool replays = computes && options_.capture && captured_.submit(ready, arguments);
+    const bool replays = computes && options_.capture && captured_.replays(ready);
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
     // Sums of gradients are made in place.
     if (computes) {
@@ -143,6 +146,7 @@ class EmulatedGpu : public GpuDevice {
                                        .signals = arguments.signals,
                                        .replays = replays,
                                        .staged = staged != nullptr ? &staged->predicted : nullptr});
+      if (options_.capture) captured_.count(ready, arguments);
     } else {
       clock_.communicate(arguments.signals);
     }

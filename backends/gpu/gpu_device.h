@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -32,6 +33,7 @@ struct GpuOptions {
   bool capture = false;                // what has run twice is launched as one, as a CUDA graph is replayed
   bool allow_tf32 = false;             // products of f32 read operands in tf32, where the model has units for it
   std::chrono::milliseconds patience = std::chrono::minutes(10);
+  std::function<void()> check_others = {};  // Streams::Options::check_others
 };
 
 class GpuDevice : public Device {

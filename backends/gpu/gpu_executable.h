@@ -42,8 +42,10 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   // Behind which launches events are to be recorded (last_write.h).  Valid until the next call.
   std::span<const int32_t> last_writes(std::span<const Signal> signals);
 
-  Ticket newest = 0;        // of its submissions
-  int64_t submissions = 0;  // so far
+  Ticket newest = 0;  // of its submissions
+  // For captured graphs: submissions so far, and whether another graph had been captured in its place before them.
+  int64_t submissions = 0;
+  bool has_changed = false;
 
  private:
   void begin_span();

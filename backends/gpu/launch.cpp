@@ -83,13 +83,17 @@ Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machi
   const GpuModelRow& row = row_of(machine.model);
   const Program& program = plan.program;
   const auto bytes_of = [&](ValueId id) { return static_cast<int64_t>(program.type(id).bytes()); };
-  Launch launch{.cls = class_of(row_of(program.node(step.node).op).cls), .name = step.kernel.name};
+  const Op op = program.node(step.node).op;
+  Launch launch{.cls = class_of(row_of(op).cls), .name = name_of(op)};
   if (launch.cls == LaunchClass::kCollective) {
     launch.duration = all_reduce(bytes_of(step.node), machine).duration;
     return launch;
   }
   const bool is_loop = launch.cls == LaunchClass::kElementwise;
-  if (is_loop && updates_state(plan, step)) launch.cls = LaunchClass::kOptimizer;
+  if (is_loop && updates_state(plan, step)) {
+    launch.cls = LaunchClass::kOptimizer;
+    launch.name = name_of(launch.cls);
+  }
   const double rate = flop_rate(program, step.node, machine);
   const double computing = static_cast<double>(step.flops) / rate;
   // A loop over several nodes reads and writes what stands in its step; one node touches what its op does.

@@ -59,7 +59,7 @@ struct GpuMachine {
 };
 
 Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machine);
-// Of each step, then of each copy at the plan's end.  Names are those of the plan's kernels.
+// Of each step, then of each copy at the plan's end.  Names are those of ops: kernels are the cpu's.
 std::vector<Launch> launches_of(const Plan& plan, const GpuMachine& machine);
 
 // Between the host's pinned memory and the device's, in either direction.

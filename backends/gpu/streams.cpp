@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLinger = std::chrono::microseconds(50);
 // A host that waits looks this often whether the device does anything at all.
 constexpr auto kNap = std::chrono::milliseconds(50);
+// What a lost device is at may be short: then nothing touches the host's memory any more.
+constexpr auto kLastLaunch = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -97,17 +99,44 @@ void Streams::wait_until(const Done& done) {
   uint64_t seen = progress_.load();
   auto since = Clock::now();
   while (!done()) {
+    if (loss_) std::rethrow_exception(loss_);
     const uint32_t heard = bell_->heard();
     if (drive(done) && done()) return;
     if (done() || rings_soon(heard)) continue;
     bell_->sleep(heard, kNap);
+    if (done()) return;
     if (const uint64_t progress = progress_.load(); progress != seen) {
       seen = progress;
       since = Clock::now();
-    } else if (Clock::now() - since > options_.patience && !done()) {
-      give_up();
     }
+    look_around(since);
   }
+}
+
+// `since`: the device has done nothing.
+void Streams::look_around(Clock::time_point since) {
+  try {
+    if (options_.check_others) options_.check_others();
+    if (Clock::now() - since > options_.patience) give_up();
+  } catch (...) {
+    lose(std::current_exception());
+    throw;
+  }
+}
+
+void Streams::give_up() {
+  Launchable* const at = at_.load(std::memory_order_acquire);
+  fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(),
+       at != nullptr ? fmt::format("it is at {}", at->describe(at_index_.load())) : "it waits for another device");
+}
+
+// Who has the right to drive for good lets nobody else launch.
+void Streams::lose(std::exception_ptr error) {
+  loss_ = std::move(error);
+  is_lost_.store(true);
+  const auto end = Clock::now() + kLastLaunch;
+  while (is_driven_.exchange(true, std::memory_order_acquire) && Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 // What stands behind the failed launch is left out before the device is ready again.
@@ -117,43 +146,58 @@ void Streams::throw_error() {
   const std::exception_ptr error = std::exchange(error_, nullptr);
   is_poisoned_.store(false, std::memory_order_release);
   ++failures_;
-  std::rethrow_exception(error);
-}
-
-void Streams::give_up() {
-  Launchable* const at = at_.load(std::memory_order_acquire);
-  fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(),
-       at != nullptr ? fmt::format("it is at {}", at->describe(at_index_.load())) : "it waits for another device");
+  try {
+    std::rethrow_exception(error);
+  } catch (Error& of_launch) {
+    of_launch.note(fmt::format("on {}", name()));
+    throw;
+  } catch (const std::exception& other) {  // one of the device
+    fail(ErrorKind::kRun, "{} has failed: {}", name(), other.what());
+  } catch (...) {
+    fail(ErrorKind::kRun, "{} has failed", name());
+  }
 }
 
 // ---- the device's side ----
 
-// Whoever has found nothing to do, or somebody at it, looks again if the bell has rung since before that.
+// Whoever has found nothing to do, or somebody at it, looks again if the bell has rung since before that.  So who stops
+// for another reason rings it: what a ring before was for may still be to do.
 template <class Done>
 bool Streams::drive(const Done& done) {
   if (is_driven_.exchange(true, std::memory_order_acquire)) return false;
   const uint64_t before = progress_.load(std::memory_order_relaxed);
-  while (!done() && !stops_.load(std::memory_order_relaxed) && do_next()) {
-  }
+  bool found_nothing = false;
+  while (!found_nothing && !done() && !stops_.load(std::memory_order_relaxed) &&
+         !is_lost_.load(std::memory_order_relaxed))
+    found_nothing = !do_next();
   const bool has_done_some = progress_.load(std::memory_order_relaxed) != before;
   is_driven_.store(false, std::memory_order_release);
-  if (has_done_some) bell_->ring();
+  if (has_done_some || !found_nothing) bell_->ring();
   return true;
 }
 
+// False: no stream can go on.  What fails poisons the device.
 bool Streams::do_next() {
-  for (size_t stream = 0; stream < kStreamCount; ++stream) {
-    CommandRing& ring = rings_[stream];
-    Command* const next = ring.front();
-    if (next == nullptr) continue;
-    const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
-    if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) continue;
-    perform(static_cast<StreamKind>(stream), *next);
-    if (next->kind != Command::Kind::kLaunch || ++next->index == next->end) ring.pop();
-    progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  try {
+    for (size_t stream = 0; stream < kStreamCount; ++stream)
+      if (do_next(static_cast<StreamKind>(stream))) return true;
+    return false;
+  } catch (...) {
+    poison();
     return true;
   }
-  return false;
+}
+
+bool Streams::do_next(StreamKind stream) {
+  CommandRing& ring = rings_[static_cast<size_t>(stream)];
+  Command* const next = ring.front();
+  if (next == nullptr) return false;
+  const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
+  if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) return false;
+  perform(stream, *next);
+  if (next->kind != Command::Kind::kLaunch || ++next->index == next->end) ring.pop();
+  progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
 }
 
 // Who is kept waiting by another device is told when to look again, and not before.
@@ -185,16 +229,8 @@ void Streams::launch_now(const Command& command) {
   at_.store(nullptr, std::memory_order_release);
 }
 
-// An error that is none of ours is one of the device.
 void Streams::poison() {
-  try {
-    throw;
-  } catch (Error& error) {
-    error.note(fmt::format("on {}", name()));
-    error_ = std::current_exception();
-  } catch (const std::exception& error) {
-    error_ = std::make_exception_ptr(Error(ErrorKind::kRun, fmt::format("{} has failed: {}", name(), error.what())));
-  }
+  error_ = std::current_exception();
   is_poisoned_.store(true, std::memory_order_release);
 }
 

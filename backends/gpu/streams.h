@@ -6,7 +6,8 @@
 // since handing over costs more than most kernels.
 //
 // Errors: a launch that throws poisons the device.  What stands behind it, in every stream, is left out, while events
-// fire, so that nobody hangs; the next call that waits throws the error, once, and the device is ready again.
+// fire, so that nobody hangs; the next call that waits throws the error, once, and the device is ready again.  A device
+// that the host has given up waiting for is lost: it does nothing more, and every later call that would wait throws.
 // Thread safety: one thread at a time, the host, calls it.  Streams of other devices may wait for its events.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -44,6 +46,8 @@ class Streams {
     bool spins = true;  // before it sleeps; false where devices are more than cores
     // The host gives up where the device has done nothing for so long.
     std::chrono::milliseconds patience = std::chrono::minutes(10);
+    // Throws where devices that this one may wait for will not go on; asked from time to time.  Empty: there are none.
+    std::function<void()> check_others = {};
   };
   explicit Streams(const Options& options);
   // What has not begun is dropped.
@@ -84,6 +88,7 @@ class Streams {
   template <class Done>
   bool drive(const Done& done);
   bool do_next();
+  bool do_next(StreamKind stream);
   bool is_over(const Command& wait) const;
   void perform(StreamKind stream, const Command& command);
   void launch_now(const Command& command);
@@ -93,16 +98,20 @@ class Streams {
   bool rings_soon(uint32_t heard) const;
   void work();
   void throw_error();
+  void look_around(std::chrono::steady_clock::time_point since);
   [[noreturn]] void give_up();
+  void lose(std::exception_ptr error);
 
   const Options options_;
   std::array<CommandRing, kStreamCount> rings_;
   uint64_t launches_ = 0, failures_ = 0;
+  std::exception_ptr loss_;       // why the device is lost
   SpanRecorder* const recorder_;  // null: nobody traces
   std::array<int, kStreamCount> tracks_{};
 
   std::atomic<bool> is_driven_{false};
   std::atomic<bool> is_poisoned_{false};
+  std::atomic<bool> is_lost_{false};
   std::exception_ptr error_;              // written by who drives, before is_poisoned_
   std::atomic<uint64_t> progress_{0};     // commands done
   std::atomic<Launchable*> at_{nullptr};  // what is under way

@@ -75,5 +75,14 @@ TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
             "until it has come twice: features is (6, 4) f32, and was (8, 4) f32");
 }
 
+// As the batches of a window do: the second kind is captured before the first has come twice.
+TEST_P(GpuCapturedGraphs, AreOfAllThatTakeTurnsFromTheBeginning) {
+  const Trained captured = train(options(), {8, 6, 6, 6, 8, 6, 6, 6, 8, 6});
+  EXPECT_EQ(captured.captures.graphs, 2);
+  EXPECT_EQ(captured.captures.replays, 6);
+  EXPECT_EQ(captured.captures.fallbacks, 0);
+  EXPECT_TRUE(captured.warnings.empty());
+}
+
 }  // namespace
 }  // namespace runner::backends::gpu

@@ -111,6 +111,16 @@ TEST_P(GpuStagedBatches, BeforeAFailureAreNotUsed) {
   EXPECT_EQ(sum(x, staged), 20);
 }
 
+// Nobody has named them, so nothing that is submitted tells when their copies are done.
+TEST_P(GpuStagedBatches, MayFollowEachOther) {
+  constexpr int64_t kFloats = 1 << 18;
+  const auto step = device_->compile(sum_of(kFloats));
+  const Floats x(kFloats, 1.0F);
+  uint64_t staged = 0;
+  for (int i = 0; i < 50; ++i) staged = device_->stage(*step, inputs(x));
+  EXPECT_EQ(sum(*step, x, staged), static_cast<float>(kFloats));
+}
+
 // Whoever has the memory may take it back then.
 TEST_P(GpuStagedBatches, AreDroppedWhereNobodyNamesThem) {
   for (int i = 0; i < 200; ++i) {

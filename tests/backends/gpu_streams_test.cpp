@@ -201,6 +201,7 @@ TEST(GpuStreamsOfDevices, WaitForEventsOfOthers) {
   EXPECT_EQ(second.done.size(), 1000u);
 }
 
+// It does nothing more, also where it comes to itself: what was queued may be of memory that is gone.
 TEST(GpuStreamsOfDevices, GiveUpOnOneThatDoesNotAnswer) {
   std::binary_semaphore gate(0);
   Recorder work;
@@ -209,11 +210,54 @@ TEST(GpuStreamsOfDevices, GiveUpOnOneThatDoesNotAnswer) {
   const auto event_event = event_of(streams.name());
   Event& event = *event_event;
   streams.launch(StreamKind::kCompute, work, 7);
+  streams.launch(StreamKind::kCompute, work, 8);
   const uint64_t end = streams.record(StreamKind::kCompute, event);
   while (streams.is_idle()) std::this_thread::yield();  // else the host would do it
-  EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), "gpu 1 has not answered for 100 ms; it is at work 7");
+  const char* const error = "gpu 1 has not answered for 100 ms; it is at work 7";
+  EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
   gate.release();
+  EXPECT_EQ(error_of([&] { streams.synchronize(event, end); }), error);
+  while (!streams.is_idle()) std::this_thread::yield();
+  EXPECT_EQ(error_of([&] { streams.finish(); }), error);
+  EXPECT_EQ(work.done, std::vector<int32_t>{7});
+  EXPECT_FALSE(event.has_reached(end));
+}
+
+// A device that another one keeps waiting hears that it will not go on.
+TEST(GpuStreamsOfDevices, GiveUpWhereOthersDo) {
+  std::atomic<bool> has_failed = false;
+  const auto check = [&] { RUN_CHECK(!has_failed, ErrorKind::kRun, "rank 0 has failed"); };
+  Recorder work;
+  const auto never = event_of("gpu 0");
+  for (const bool own_thread : {false, true}) {
+    has_failed = false;
+    Streams streams({.name = "gpu 1", .own_thread = own_thread, .check_others = check});
+    streams.wait(StreamKind::kCompute, *never, 1);
+    streams.launch(StreamKind::kCompute, work, 0);
+    std::thread other([&] { has_failed = true; });
+    EXPECT_EQ(error_of([&] { streams.synchronize(); }), "rank 0 has failed");
+    other.join();
+    never->reach(own_thread ? 1 : 0);
+    EXPECT_EQ(error_of([&] { streams.synchronize(); }), "rank 0 has failed");
+  }
+  EXPECT_TRUE(work.done.empty());
+}
+
+// Whatever a launch throws: a device of its own thread, or a host that does the work, goes on.
+TEST_P(GpuStreams, SurviveWhatIsNoException) {
+  Recorder work;
+  Streams streams(options());
+  work.what = [](int32_t index) {
+    if (index == 1) throw 1;
+    if (index == 2) throw std::runtime_error("broken");
+  };
+  streams.launch(StreamKind::kCompute, work, 1);
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "gpu 2 has failed");
+  streams.launch(StreamKind::kCompute, work, 2);
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }), "gpu 2 has failed: broken");
+  streams.launch(StreamKind::kCompute, work, 3);
   streams.synchronize();
+  EXPECT_EQ(work.done, std::vector<int32_t>{3});
 }
 
 TEST(GpuStreamsOfDevices, GiveUpOnADeviceThatNeverRecords) {

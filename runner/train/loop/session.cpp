@@ -48,7 +48,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(device_rules(recipe).make(recipe, ranks_ == nullptr ? 0 : ranks_->rank())),
+      device(device_rules(recipe).make(recipe, ranks_)),
       tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
       gpu(dynamic_cast<backends::gpu::GpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),

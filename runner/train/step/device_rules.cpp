@@ -34,6 +34,10 @@ bool has_core_for_replica(const schema::Recipe& recipe) {
   return recipe.num_processes <= cores;
 }
 
+int rank_of(const backends::Collectives* ranks) {
+  return ranks != nullptr ? ranks->rank() : 0;
+}
+
 constexpr backends::tpu::MatmulPrecision kMatmulPrecisions[] = {backends::tpu::MatmulPrecision::kDefault,
                                                                 backends::tpu::MatmulPrecision::kHigh,
                                                                 backends::tpu::MatmulPrecision::kHighest};
@@ -48,15 +52,20 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
-std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, int) {
+std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backends::Collectives*) {
   const store::SignalsBlocked blocked;
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
-std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, int rank) {
+// Throws what another replica has failed with: it will not go on.
+void check(backends::Collectives* ranks) {
+  if (ranks != nullptr && ranks->has_failed()) ranks->barrier({"devices"});
+}
+
+std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks) {
   const store::SignalsBlocked blocked;
   return backends::gpu::make_gpu_device(
-      {.index = rank,
+      {.index = rank_of(ranks),
        .threads = threads_of(recipe),
        .own_thread = has_core_for_device(recipe),
        .spins = has_core_for_replica(recipe),
@@ -66,16 +75,17 @@ std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, int ran
        .gpus = static_cast<int>(recipe.num_processes),
        .capture = recipe.gpu.capture,
        .allow_tf32 = recipe.gpu.allow_tf32,
-       .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000))});
+       .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000)),
+       .check_others = [ranks] { check(ranks); }});
 }
 
-std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, int rank) {
+std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks) {
   const store::SignalsBlocked blocked;
   return backends::tpu::make_tpu_device(
       {.threads = threads_of(recipe),
        .hardware = hardware_of(recipe),
        .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
-       .keeps_account = rank == 0,
+       .keeps_account = rank_of(ranks) == 0,
        .own_thread = has_core_for_device(recipe),
        .waits_at_cuts = recipe.tpu.sync_wait,
        .eager = recipe.tpu.eager,

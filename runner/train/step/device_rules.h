@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "backends/backend.h"
+#include "backends/collectives/collectives.h"
 #include "schema/recipe.h"
 
 namespace runner::train {
@@ -16,8 +17,8 @@ struct DeviceRules {
   bool replicas_run_one_graph;  // which all must have traced alike
   bool has_loader;              // that brings batches to it ahead, with queues and threads
   bool has_bf16_floats;         // a recipe of bf16 makes all its numbers such, and needs no casts
-  // For replica `rank`.  Its workers take no signals.
-  std::unique_ptr<backends::Device> (*make)(const schema::Recipe& recipe, int rank);
+  // For a replica; `ranks`: null, or all of them, which must outlive it.  Its workers take no signals.
+  std::unique_ptr<backends::Device> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks);
 };
 
 const DeviceRules& device_rules(const schema::Recipe& recipe);
