@@ -175,7 +175,7 @@ class Device {
   // Whether the newest submission, which has ended or failed, may have written to a state of its own.  A device that
   // does not know says so of each.
   virtual bool has_written_states() const { return true; }
-  // The next two are for a device with streams.
+  // These are for a device with streams, up to record().
   virtual bool has_streams() const { return false; }
   // Begins to copy the first inputs of a batch that is to come, beside what is under way, as far as `like`, a step of
   // its kind, reads them.  Submissions may name the copy until the call behind the next one; those whose inputs are of

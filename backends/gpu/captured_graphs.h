@@ -6,7 +6,6 @@
 // another Executable. Not thread-safe.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,15 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "backends/gpu/capture_counters.h"
 #include "backends/gpu/gpu_executable.h"
 
 namespace runner::backends::gpu {
-
-struct CaptureCounters {
-  int64_t graphs = 0;     // captured so far
-  int64_t replays = 0;    // of them
-  int64_t fallbacks = 0;  // of steps that have changed, launched operation by operation
-};
 
 class CapturedGraphs {
  public:

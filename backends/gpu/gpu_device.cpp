@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/host_buffer.h"
+#include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/copies.h"
 #include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"

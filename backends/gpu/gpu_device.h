@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "backends/backend.h"
-#include "backends/gpu/captured_graphs.h"
+#include "backends/gpu/capture_counters.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_model.h"
 #include "backends/gpu/timeline.h"

@@ -54,9 +54,9 @@ LaunchClass class_of(OpClass cls) {
 // In place, or by a copy at the plan's end.
 bool updates_state(const Plan& plan, const PlanStep& step) {
   const std::span<const Output> outputs = plan.program.outputs();
-  return std::any_of(step.results.begin(), step.results.end(), [](const Place& place) { return place.slot > 0; }) ||
-         std::any_of(outputs.begin(), outputs.end(),
-                     [&](const Output& output) { return output.state >= 0 && output.value == step.node; });
+  return step.writes_state || std::any_of(outputs.begin(), outputs.end(), [&](const Output& output) {
+           return output.state >= 0 && output.value == step.node;
+         });
 }
 
 // Products at the rate of their operands, everything else as f32, or f64 where it is that.

@@ -30,8 +30,8 @@ SourceMark line_of_largest(const DeviceProgram& device, const HbmPlan& plan);
 std::string tensor_text(const SourceMark& where, const TensorType& type);
 
 // The change that costs least among those that suffice; if none does, the one that saves most, and that it is not
-// enough.  In order: halve the batch, mixed_precision bf16, a smaller batch, a smaller tensor of the
-// hook's, a smaller model.
+// enough.  In order: halve the batch, mixed_precision bf16, a smaller batch, a smaller tensor of the hook's, a smaller
+// model.
 Advice change_of(const Shortage& shortage);
 
 // The same of a Program.  Before all others: swap the axes of the tensor with most padding.

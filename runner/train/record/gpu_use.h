@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/collectives/collectives.h"
-#include "backends/gpu/captured_graphs.h"
+#include "backends/gpu/capture_counters.h"
 #include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
 #include "schema/json.h"

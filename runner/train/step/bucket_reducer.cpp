@@ -169,6 +169,7 @@ void BucketReducer::signal_all(const MessageLayout* message) {
 }
 
 void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {
+  const std::vector<Reduction>& reductions = reductions_.at(message);
   for (size_t b = 0; b < buckets_.size(); ++b) {
     std::vector<EventCount> after;
     std::vector<backends::Buffer*> states;
@@ -177,18 +178,18 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
         after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
       if (message != nullptr)
         for (const auto& buffer : messages) states.push_back(buffer.get());
-      for (const auto& buffer : reductions_.at(message)[b].states) states.push_back(buffer.get());
+      for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
     }
     const Signal end{.event = done_[static_cast<size_t>(ranks_.rank())].get()};
     const bool is_last = b + 1 == buckets_.size();
-    device_.submit(*reductions_.at(message)[b].step->executable, {.states = states,
-                                                                  .batch = {},
-                                                                  .scalars = {},
-                                                                  .name = "all-reduce",
-                                                                  .span = backends::SpanKind::kCollective,
-                                                                  .stream = backends::StreamRole::kCommunication,
-                                                                  .after = after,
-                                                                  .signals = std::span(&end, is_last ? 1 : 0)});
+    device_.submit(*reductions[b].step->executable, {.states = states,
+                                                     .batch = {},
+                                                     .scalars = {},
+                                                     .name = "all-reduce",
+                                                     .span = backends::SpanKind::kCollective,
+                                                     .stream = backends::StreamRole::kCommunication,
+                                                     .after = after,
+                                                     .signals = std::span(&end, is_last ? 1 : 0)});
   }
   has_signalled_ = false;
   ++windows_;
