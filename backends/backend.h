@@ -158,12 +158,11 @@ class Device {
   // Whether it accounts for its memory, and says itself where it is short, as if its replica shared nothing with
   // others: then compile_graph() is to be told what such a replica would compute.
   virtual bool accounts_alone() const { return false; }
-  // Of such a device: what it takes at most where it has these arrays, and runs these Executables of its own one after
-  // the other, again and again.  Throws OutOfMemory where it has not so much.
-  virtual int64_t memory_for(std::span<const ArrayBytes> arrays,
-                             std::span<const std::shared_ptr<Executable>> steps) const {
-    static_cast<void>(arrays);
-    static_cast<void>(steps);
+  // Of such a device: what it takes at most where it has these arrays, and runs these Executables of its own, those of
+  // an epoch in their order and then an evaluation's, epoch after epoch.  Throws OutOfMemory where it has not so much.
+  virtual int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,
+                             std::span<const std::shared_ptr<Executable>> evaluation) const {
+    static_cast<void>(arrays), static_cast<void>(training), static_cast<void>(evaluation);
     return 0;
   }
   // Whether products read their operands of f32 rounded to bf16; steps may bring states that are rounded already
@@ -180,7 +179,8 @@ class Device {
   // Begins to copy the first inputs of a batch that is to come, beside what is under way, as far as `like`, a step of
   // its kind, reads them.  Submissions may name the copy until the call behind the next one; those whose inputs are of
   // other sizes copy for themselves.  The memory must stay as it is until a submission that names it has been waited
-  // for, or all is dropped.  Never 0, but of a device without streams.
+  // for, or all is dropped.  Never 0, but of a device without streams.  Throws OutOfMemory where it accounts for its
+  // memory and has not enough beside what is there.
   virtual uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) {
     static_cast<void>(like), static_cast<void>(inputs);
     return 0;

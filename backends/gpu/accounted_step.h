@@ -9,21 +9,11 @@
 
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/launch.h"
+#include "backends/gpu/memory_forecast.h"
 #include "backends/gpu/memory_trace.h"
 #include "backends/plan/plan.h"
 
 namespace runner::backends::gpu {
-
-// What each step is run with until it takes the most that it will: the second time the batch of the first is still
-// there.
-std::span<const StepStreams> runs_until_steady(const GpuMachine& machine);
-
-// Of a batch, an input that a Program reads.
-struct BatchRead {
-  size_t input;
-  int64_t bytes;
-};
-std::vector<BatchRead> batch_reads_of(const Program& program);
 
 class AccountedStep {
  public:
@@ -35,11 +25,12 @@ class AccountedStep {
 
   const Plan& plan() const { return plan_; }
   StepAccount& memory() { return memory_; }
+  const StepAccount& memory() const { return memory_; }
   const MemoryForecast& memory_forecast() const { return forecast_; }
   // Of each step of the Plan, then of its copies of states.
   std::span<const Launch> launches() const { return launches_; }
-  // What the Plan reads of a batch and has to be copied; a few bytes go with the launches.
-  std::span<const BatchRead> batch_copies() const { return batch_copies_; }
+  // What has to be copied of a batch.
+  std::span<const TraceInput> batch() const { return trace_.batch; }
 
  private:
   const Plan& plan_;
@@ -47,7 +38,6 @@ class AccountedStep {
   const MemoryForecast forecast_;
   StepAccount memory_;
   const std::vector<Launch> launches_;
-  const std::vector<BatchRead> batch_copies_;
 };
 
 }  // namespace runner::backends::gpu

@@ -2,24 +2,20 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/step_streams.h"
 #include "backends/graph/difference.h"
 
 namespace runner::backends::gpu {
-namespace {
-
-constexpr int64_t kLaunchedFirst = 2;  // submissions before one is captured
-
-}  // namespace
 
 bool CapturedGraphs::replays(const GpuExecutable& executable) const {
-  return executable.submissions >= kLaunchedFirst;
+  return executable.submissions >= kRunsBeforeCapture;
 }
 
 void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
   Named& named = by_name_[arguments.name];
   const bool is_replay = replays(executable);
   if (executable.submissions == 0) executable.has_changed = named.captured != nullptr;
-  if (executable.submissions == kLaunchedFirst) {
+  if (executable.submissions == kRunsBeforeCapture) {
     ++counters_.graphs;
     named.captured = executable.shared_from_this();
   }

@@ -27,7 +27,7 @@ GpuClock::GpuClock(const Options& options) : options_(options), recorder_(Record
 GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<int64_t> bytes) {
   begin_call();
   StagedInputs staged{.done = {}, .bytes = std::vector<int64_t>(bytes.size())};
-  for (const BatchRead& read : like.batch_copies()) {
+  for (const TraceInput& read : like.batch()) {
     if (read.input >= bytes.size() || bytes[read.input] == 0) continue;
     staged.bytes[read.input] = bytes[read.input];
     launch(StreamKind::kCopyIn, host_copy(bytes[read.input], options_.machine));
@@ -54,14 +54,14 @@ void GpuClock::compute(const AccountedStep& step, const Submission& submission) 
 // The batch comes to the device beside what it computes.
 void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged) {
   bool copies = false;
-  for (const BatchRead& read : step.batch_copies()) {
+  for (const TraceInput& read : step.batch()) {
     if (staged != nullptr && read.input < staged->bytes.size() && staged->bytes[read.input] == read.bytes) continue;
     launch(StreamKind::kCopyIn, host_copy(read.bytes, options_.machine));
     copies = true;
   }
   if (copies) {
     timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCopyIn));
-  } else if (staged != nullptr && !step.batch_copies().empty()) {
+  } else if (staged != nullptr && !step.batch().empty()) {
     timeline_.wait(StreamKind::kCompute, staged->done);
   }
 }

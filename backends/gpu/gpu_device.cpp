@@ -13,6 +13,7 @@
 #include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/last_write.h"
+#include "backends/gpu/memory_forecast.h"
 #include "backends/gpu/staged_batches.h"
 #include "backends/gpu/streams.h"
 #include "backends/gpu/tf32.h"
@@ -121,17 +122,15 @@ class EmulatedGpu : public GpuDevice {
     return std::make_shared<GpuExecutable>(program, graph, *memory_, machine());
   }
   bool accounts_alone() const override { return true; }
-  int64_t memory_for(std::span<const ArrayBytes> arrays,
-                     std::span<const std::shared_ptr<Executable>> steps) const override {
-    DeviceMemory memory(name_, memory_->allocator().limit());
-    for (const ArrayBytes& array : arrays)
-      if (array.bytes > 0) memory.allocate(array.bytes, kStepStreams.compute, memory.owners().intern(array.name));
-    std::vector<StepAccount> accounts;
-    for (const auto& step : steps)
-      accounts.emplace_back(static_cast<GpuExecutable&>(*step).account().memory().trace(), memory);
-    for (const StepStreams& streams : runs_until_steady(machine()))
-      for (StepAccount& account : accounts) memory.run(account, streams);
-    return memory.allocator().statistics().all.reserved_bytes.peak;
+  int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,
+                     std::span<const std::shared_ptr<Executable>> evaluation) const override {
+    const auto traces = [](std::span<const std::shared_ptr<Executable>> steps) {
+      std::vector<const MemoryTrace*> all;
+      for (const auto& step : steps) all.push_back(&static_cast<GpuExecutable&>(*step).account().memory().trace());
+      return all;
+    };
+    return forecast_training({arrays, traces(training), traces(evaluation)}, name_, memory_->allocator().limit(),
+                             options_.capture);
   }
   std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
 
@@ -142,7 +141,10 @@ class EmulatedGpu : public GpuDevice {
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
     // Sums of gradients are made in place.
     if (computes) {
-      memory_->run(ready.account().memory(), replays ? kCaptureStreams : kStepStreams, arguments.lines);
+      memory_->run(
+          ready.account().memory(),
+          {.streams = replays ? kCaptureStreams : kStepStreams, .staged = staged != nullptr ? arguments.staged : 0},
+          arguments.lines);
       clock_.compute(ready.account(), {.after = arguments.after,
                                        .signals = arguments.signals,
                                        .replays = replays,
@@ -195,6 +197,7 @@ class EmulatedGpu : public GpuDevice {
   size_t temporary_bytes() const override { return compute_.arena.bytes() + communication_.arena.bytes(); }
   void release_temporary() override {
     finish();
+    memory_->release_step();
     for (Lane* const lane : {&compute_, &communication_}) lane->arena = Arena();
   }
 
@@ -285,7 +288,7 @@ class EmulatedGpu : public GpuDevice {
   Lane communication_{name_, StreamKind::kCommunication, 16};
   const std::shared_ptr<Event> copied_in_ = std::make_shared<Event>(name_),
                                copied_out_ = std::make_shared<Event>(name_);
-  StagedBatches batches_{name_, streams_, clock_, *compute_.done};
+  StagedBatches batches_{name_, streams_, *memory_, clock_, *compute_.done};
   Streams streams_;  // last: its thread uses all of the above
 };
 

@@ -10,6 +10,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/argument_slots.h"
 #include "backends/gpu/accounted_step.h"
+#include "backends/gpu/batch_reads.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/streams.h"
 #include "backends/plan/plan.h"

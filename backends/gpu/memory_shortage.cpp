@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/gpu/memory_account.h"
 #include "backends/gpu/size_text.h"
 #include "backends/tensor/rounding.h"
 
@@ -21,49 +22,38 @@ int64_t resident_bytes(const MemoryShortage& shortage) {
 }
 
 // What the device would have to hold at once, if all of it lay side by side.
-int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& allocator, TraceScale scale = {}) {
-  if (shortage.trace != nullptr) return resident_bytes(shortage) + fullest_bytes(*shortage.trace, scale);
+int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& allocator, const TraceScale& scale = {}) {
+  if (shortage.trace != nullptr) return resident_bytes(shortage) + fullest_bytes(scaled(*shortage.trace, scale));
   return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
 }
 
-// Whether the arrays and the step fit into a new allocator; with two batches, of which one has been computed.
-bool fits(const MemoryShortage& shortage, int64_t limit, TraceScale scale = {}) {
-  CachingAllocator allocator(limit);
-  const auto take = [&](int64_t bytes, StreamId stream) { return allocator.allocate(bytes, stream, 0); };
+// Whether the arrays and the step fit into memory that has never held anything else.
+bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
+  MemoryAccount account(limit);
   for (const int64_t array : shortage.arrays)
-    if (take(array, shortage.streams.compute) == kNoBlock) return false;
-  std::vector<BlockId> blocks;
-  for (int batch = 0; batch < 2; ++batch)
-    for (const TraceInput& input : shortage.trace->batch) {
-      blocks.push_back(take(scaled_bytes(*shortage.trace, input, scale), shortage.streams.copy_in));
-      if (blocks.back() == kNoBlock) return false;
-    }
-  for (size_t i = 0; i < shortage.trace->batch.size(); ++i) allocator.free(blocks[i]);
-  blocks.assign(shortage.trace->buffers.size(), kNoBlock);
-  for (const TraceEvent& event : shortage.trace->events) {
-    BlockId& block = blocks[static_cast<size_t>(event.buffer)];
-    if (!event.allocates) {
-      allocator.free(block);
-      continue;
-    }
-    const TraceBuffer& buffer = shortage.trace->buffers[static_cast<size_t>(event.buffer)];
-    block = take(scaled_bytes(*shortage.trace, buffer, scale), shortage.streams.compute);
-    if (block == kNoBlock) return false;
-  }
+    if (account.allocator().allocate(array, kStepStreams.compute, 0) == kNoBlock) return false;
+  const MemoryTrace trace = scaled(*shortage.trace, scale);
+  StepAccount step(trace, account.owners());
+  while (step.runs() < runs_until_steady(captures))
+    if (account.run(step, {.streams = streams_of_run(step.runs(), captures)})) return false;
   return true;
 }
 
+bool captures(const MemoryShortage& shortage, const CachingAllocator& allocator) {
+  return allocator.pinned_bytes() > 0 || shortage.stream == kCaptureStreams.compute;
+}
+
 Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocator, std::string text,
-                 TraceScale scale) {
+                 const TraceScale& scale) {
   return {std::move(text), needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale),
-          fits(shortage, allocator.limit(), scale)};
+          fits(shortage, allocator.limit(), captures(shortage, allocator), scale)};
 }
 
 // Of the halves of this batch the largest with which all fits; one sample if none does.
 Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   const int64_t batch = shortage.trace->batch_size;
   int64_t samples = ceil_div<int64_t>(batch, 2);
-  while (samples > 1 && !fits(shortage, allocator.limit(), {.samples = samples}))
+  while (samples > 1 && !fits(shortage, allocator.limit(), captures(shortage, allocator), {.samples = samples}))
     samples = ceil_div<int64_t>(samples, 2);
   return advice_of(shortage, allocator,
                    fmt::format("a batch of {} instead of {} samples, and gradient_accumulation_steps {} times as "
@@ -105,8 +95,8 @@ std::string owners_text(const CachingAllocator& allocator, const OwnerTable& own
 
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   if (shortage.trace == nullptr) return {"a smaller model"};
-  const bool fits_alone = fits(shortage, allocator.limit());
-  if (fits_alone && (allocator.pinned_bytes() > 0 || shortage.stream == kCaptureStreams.compute))
+  const bool fits_alone = fits(shortage, allocator.limit(), /*captures=*/false);
+  if (fits_alone && captures(shortage, allocator))
     return {"leave gpu.capture out: captured graphs have memory of their own beside that of launches one by one",
             allocator.pinned_bytes(), true};
   if (fits_alone)

@@ -19,7 +19,6 @@ struct MemoryShortage {
   OwnerId owner = 0;  // of what was to be allocated
   // The step whose request it is, and the bytes of each array that is there beside it; null: no step's.
   const MemoryTrace* trace = nullptr;
-  StepStreams streams = {};
   std::vector<int64_t> arrays = {};
 };
 

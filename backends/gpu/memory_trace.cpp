@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/gpu/batch_reads.h"
 #include "backends/graph/batch_growth.h"
 #include "backends/graph/views.h"
 #include "backends/tensor/rounding.h"
@@ -133,15 +134,19 @@ class Tracer {
   }
 
   void list_inputs() {
-    for (const Input& input : program_.inputs()) {
-      const auto bytes = static_cast<int64_t>(program_.type(input.value).bytes());
-      if (bytes == 0 || input.kind == InputKind::kScalar) continue;
-      std::vector<TraceInput>& to = input.kind == InputKind::kState ? trace_.states : trace_.batch;
-      to.push_back({input.name, bytes, grows_[static_cast<size_t>(input.value)] != 0});
-    }
+    size_t state = 0;
+    for (const Input& input : program_.inputs())
+      if (input.kind == InputKind::kState) add_input(trace_.states, input, state++);
+    for (const BatchRead& read : batch_reads_of(program_))
+      if (read.is_copied()) add_input(trace_.batch, program_.inputs()[read.declared], read.input);
     trace_.batch_size = batch_size_of(program_).value_or(0);
     for (ValueId id = 0; id < program_.size(); ++id)
       trace_.has_f32_products |= program_.node(id).op == Op::kMatmul && program_.type(id).dtype == DType::kF32;
+  }
+
+  void add_input(std::vector<TraceInput>& to, const Input& input, size_t number) const {
+    const auto bytes = static_cast<int64_t>(program_.type(input.value).bytes());
+    if (bytes > 0) to.push_back({input.name, bytes, grows_[static_cast<size_t>(input.value)] != 0, number});
   }
 
   const Plan& plan_;
@@ -153,10 +158,9 @@ class Tracer {
   MemoryTrace trace_;
 };
 
-int64_t bytes_for(const MemoryTrace& trace, int64_t bytes, bool grows, TraceScale scale) {
-  if (!grows || scale.samples == 0) return bytes;
-  const int64_t rest = ceil_div(bytes % trace.batch_size * scale.samples, trace.batch_size);
-  return bytes / trace.batch_size * scale.samples + rest;
+int64_t scaled_bytes(const MemoryTrace& trace, int64_t bytes, int64_t samples) {
+  const int64_t rest = ceil_div(bytes % trace.batch_size * samples, trace.batch_size);
+  return bytes / trace.batch_size * samples + rest;
 }
 
 }  // namespace
@@ -165,21 +169,25 @@ MemoryTrace trace_memory(const Plan& plan) {
   return Tracer(plan).run();
 }
 
-int64_t scaled_bytes(const MemoryTrace& trace, const TraceBuffer& buffer, TraceScale scale) {
-  const int64_t bytes = bytes_for(trace, buffer.bytes, buffer.grows, scale);
-  return block_bytes(buffer.grows && buffer.is_f32 && scale.narrow ? ceil_div<int64_t>(bytes, 2) : bytes);
+MemoryTrace scaled(const MemoryTrace& trace, const TraceScale& scale) {
+  MemoryTrace result = trace;
+  const auto scale_it = [&](auto& its) {
+    if (its.grows && scale.samples > 0) its.bytes = scaled_bytes(trace, its.bytes, scale.samples);
+  };
+  for (TraceInput& input : result.batch) scale_it(input);
+  for (TraceBuffer& buffer : result.buffers) {
+    scale_it(buffer);
+    if (buffer.grows && buffer.is_f32 && scale.narrow) buffer.bytes = ceil_div<int64_t>(buffer.bytes, 2);
+  }
+  return result;
 }
 
-int64_t scaled_bytes(const MemoryTrace& trace, const TraceInput& input, TraceScale scale) {
-  return block_bytes(bytes_for(trace, input.bytes, input.grows, scale));
-}
-
-int64_t fullest_bytes(const MemoryTrace& trace, TraceScale scale) {
+int64_t fullest_bytes(const MemoryTrace& trace) {
   int64_t now = 0;
-  for (const TraceInput& input : trace.batch) now += scaled_bytes(trace, input, scale);
+  for (const TraceInput& input : trace.batch) now += block_bytes(input.bytes);
   int64_t fullest = now;
   for (const TraceEvent& event : trace.events) {
-    const int64_t bytes = scaled_bytes(trace, trace.buffers[static_cast<size_t>(event.buffer)], scale);
+    const int64_t bytes = block_bytes(trace.buffers[static_cast<size_t>(event.buffer)].bytes);
     now += event.allocates ? bytes : -bytes;
     fullest = std::max(fullest, now);
   }

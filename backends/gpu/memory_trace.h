@@ -10,6 +10,7 @@
 // that are returned stay.  Scratch memory of kernels is the cpu's affair.  A value: made once, read by any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,11 +37,12 @@ struct TraceEvent {
   bool allocates;  // else it is freed
 };
 
-// A batch input or a state of the Plan; both are there before its first launch.
+// A state of the Plan, or an input of its batch that has to be copied; both are there before its first launch.
 struct TraceInput {
   std::string name;
   int64_t bytes = 0;
   bool grows = false;
+  size_t input = 0;  // of its kind
 };
 
 struct MemoryTrace {
@@ -54,23 +56,13 @@ struct MemoryTrace {
 
 MemoryTrace trace_memory(const Plan& plan);
 
-struct StepStreams {
-  StreamId compute = 0;
-  StreamId copy_in = 0;  // whose blocks batches are
-};
-inline constexpr StepStreams kStepStreams{.compute = 0, .copy_in = 1};
-// Captured graphs have memory of their own, all together, which stays with them.
-inline constexpr StepStreams kCaptureStreams{.compute = 2, .copy_in = 1};
-
 // Other conditions than those of the trace.
 struct TraceScale {
   int64_t samples = 0;  // of a batch; 0: all of them
   bool narrow = false;  // f32 that grows with the batch takes half
 };
-// The bytes of a block that a request is given under them.
-int64_t scaled_bytes(const MemoryTrace& trace, const TraceBuffer& buffer, TraceScale scale);
-int64_t scaled_bytes(const MemoryTrace& trace, const TraceInput& input, TraceScale scale);
-// The most bytes, in such blocks, that batch and results have at once.
-int64_t fullest_bytes(const MemoryTrace& trace, TraceScale scale = {});
+MemoryTrace scaled(const MemoryTrace& trace, const TraceScale& scale);
+// The most bytes, in blocks, that batch and results have at once.
+int64_t fullest_bytes(const MemoryTrace& trace);
 
 }  // namespace runner::backends::gpu

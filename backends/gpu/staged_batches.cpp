@@ -9,11 +9,12 @@ uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::sp
   staged.number = 0;
   streams_.finish(computed_, staged.last_use);
   streams_.finish(*copied_, staged.copied);  // where nobody has named it
-  wanted_.assign(inputs.size(), {});
   std::vector<int64_t> bytes;
+  for (const std::span<const std::byte> input : inputs) bytes.push_back(static_cast<int64_t>(input.size()));
+  memory_.stage(count_, like.account().memory(), bytes);
+  wanted_.assign(inputs.size(), {});
   for (const BatchRead& read : like.batch_reads())
     if (read.input < inputs.size()) wanted_[read.input] = inputs[read.input];
-  for (const std::span<const std::byte> input : inputs) bytes.push_back(static_cast<int64_t>(input.size()));
   staged.predicted = clock_.stage(like.account(), std::move(bytes));
   staged.failures = streams_.failures();
   staged.copy.set(wanted_);
@@ -25,6 +26,7 @@ uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::sp
 // A device that is lost copies nothing any more.
 void StagedBatches::drop() noexcept {
   for (Staged& staged : staged_) staged.number = 0;
+  memory_.drop_staged();
   try {
     streams_.finish(*copied_, copied_->recorded());
   } catch (...) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/gpu/copies.h"
+#include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/streams.h"
@@ -30,10 +31,15 @@ class StagedBatches {
   };
 
   // All must outlive it.  `computed`: the mark behind all submissions to the compute stream.
-  StagedBatches(const std::string& device, Streams& streams, GpuClock& clock, const Event& computed)
-      : streams_(streams), clock_(clock), computed_(computed), copied_(std::make_shared<Event>(device)) {}
+  StagedBatches(const std::string& device, Streams& streams, DeviceMemory& memory, GpuClock& clock,
+                const Event& computed)
+      : streams_(streams),
+        memory_(memory),
+        clock_(clock),
+        computed_(computed),
+        copied_(std::make_shared<Event>(device)) {}
 
-  // Device::stage().
+  // Device::stage().  Throws OutOfMemory.
   uint64_t stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs);
   void drop() noexcept;
   // Null: there is none of that number any more.
@@ -48,6 +54,7 @@ class StagedBatches {
   uint64_t launch(BatchCopy& copy);
 
   Streams& streams_;
+  DeviceMemory& memory_;
   GpuClock& clock_;
   const Event& computed_;
   const std::shared_ptr<Event> copied_;

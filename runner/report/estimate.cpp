@@ -1,5 +1,9 @@
 #include "runner/report/estimate.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "runner/report/format.h"
@@ -8,7 +12,53 @@
 
 namespace runner::report {
 
+namespace {
+
+std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
+  std::vector<Cell> row{{std::string(estimate.precision), estimate.of_recipe ? Color::kBold : Color::kNone}};
+  if (!estimate.memory) {
+    row.insert(row.end(), {"", "", "", "", {"too much", Color::kRed}, "", "", "", ""});
+    return row;
+  }
+  const train::MemoryUse& use = estimate.memory->training;
+  const train::PeakMemory& peak = estimate.memory->peak;
+  const std::optional<int64_t>& at_once = estimate.memory->at_once;
+  row.insert(row.end(), {bytes_text(use.parameters), use.gradients > 0 ? bytes_text(use.gradients) : "",
+                         bytes_text(use.optimizer), bytes_text(use.activations), bytes_text(peak.training),
+                         peak.evaluation > 0 ? bytes_text(peak.evaluation) : "", bytes_text(peak.saving),
+                         processes > 1 ? bytes_text(estimate.memory->all_processes) : "",
+                         at_once ? std::to_string(*at_once) : ""});
+  return row;
+}
+
+json::Value peak_json(const train::PeakMemory& peak) {
+  return json::Object{{"training", peak.training}, {"evaluation", peak.evaluation}, {"saving", peak.saving}};
+}
+
+json::Value row_json(const PrecisionEstimate& estimate) {
+  const auto of = [&](const auto& figure) {
+    return estimate.memory ? json::Value(figure(*estimate.memory)) : json::Value();
+  };
+  using Estimate = train::MemoryEstimate;
+  return json::Object{{"mixed_precision", std::string(estimate.precision)},
+                      {"of_recipe", estimate.of_recipe},
+                      {"parameters", of([](const Estimate& memory) { return memory.training.parameters; })},
+                      {"gradients", of([](const Estimate& memory) { return memory.training.gradients; })},
+                      {"optimizer", of([](const Estimate& memory) { return memory.training.optimizer; })},
+                      {"other", of([](const Estimate& memory) { return memory.training.other; })},
+                      {"activations", of([](const Estimate& memory) { return memory.training.activations; })},
+                      {"peak", of([](const Estimate& memory) { return peak_json(memory.peak); })},
+                      {"all_processes", of([](const Estimate& memory) { return memory.all_processes; })},
+                      {"at_once", of([](const Estimate& memory) {
+                         return memory.at_once ? json::Value(*memory.at_once) : json::Value();
+                       })}};
+}
+
+}  // namespace
+
 std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t processes, int width, bool color) {
+  const bool is_cut =
+      std::ranges::any_of(estimates, [](const PrecisionEstimate& each) { return each.memory && each.memory->at_once; });
   Table table({{"PRECISION"},
                {"PARAMETERS", Align::kRight},
                {"GRADIENTS", Align::kRight},
@@ -17,39 +67,14 @@ std::string estimate_text(std::span<const PrecisionEstimate> estimates, int64_t 
                {"TRAINING", Align::kRight},
                {"EVALUATION", Align::kRight},
                {"SAVING", Align::kRight},
-               {processes > 1 ? fmt::format("ALL {}", processes) : "", Align::kRight}});
-  for (const PrecisionEstimate& estimate : estimates) {
-    const train::MemoryUse& use = estimate.memory.training;
-    const train::PeakMemory& peak = estimate.memory.peak;
-    table.add({{std::string(estimate.precision), estimate.of_recipe ? Color::kBold : Color::kNone},
-               bytes_text(use.parameters),
-               use.gradients > 0 ? bytes_text(use.gradients) : "",
-               bytes_text(use.optimizer),
-               bytes_text(use.activations),
-               bytes_text(peak.training),
-               peak.evaluation > 0 ? bytes_text(peak.evaluation) : "",
-               bytes_text(peak.saving),
-               processes > 1 ? bytes_text(estimate.memory.all_processes) : ""});
-  }
+               {processes > 1 ? fmt::format("ALL {}", processes) : "", Align::kRight},
+               {is_cut ? "AT ONCE" : "", Align::kRight}});
+  for (const PrecisionEstimate& estimate : estimates) table.add(row_of(estimate, processes));
   return table.render(width, color);
 }
 
 std::string estimate_document(std::span<const PrecisionEstimate> estimates, int64_t processes) {
-  const auto row = [](const PrecisionEstimate& estimate) {
-    const train::MemoryUse& use = estimate.memory.training;
-    const train::PeakMemory& peak = estimate.memory.peak;
-    return json::Object{
-        {"mixed_precision", std::string(estimate.precision)},
-        {"of_recipe", estimate.of_recipe},
-        {"parameters", use.parameters},
-        {"gradients", use.gradients},
-        {"optimizer", use.optimizer},
-        {"other", use.other},
-        {"activations", use.activations},
-        {"peak", json::Object{{"training", peak.training}, {"evaluation", peak.evaluation}, {"saving", peak.saving}}},
-        {"all_processes", estimate.memory.all_processes}};
-  };
-  return json::text(json::Object{{"num_processes", processes}, {"precisions", json::list_of(estimates, row)}});
+  return json::text(json::Object{{"num_processes", processes}, {"precisions", json::list_of(estimates, row_json)}});
 }
 
 }  // namespace runner::report

@@ -102,12 +102,14 @@ void ReplicaRun::tell_of_fit() {
     record_.event(
         store::Level::kInfo, "batch_size",
         json::line(json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}}));
-  if (fitted.attempts.size() > 1)
-    record_.warn(
-        fmt::format("train.auto_batch_size: {} samples at once take {} bytes, and a process may take {}; no "
-                    "step has more than {} now, and an optimizer step is made of {}",
-                    fitted.attempts.front().samples, fitted.attempts.front().bytes, fitted.memory_bytes, fitted.samples,
-                    fitted.accumulation));
+  if (fitted.attempts.size() < 2) return;
+  const BatchAttempt& whole = fitted.attempts.front();
+  const bool refused = session_.device->accounts_alone();  // before all that it takes was known
+  record_.warn(
+      fmt::format("train.auto_batch_size: {} samples at once take {}{} bytes, and a {} {}; no step has more than {} "
+                  "now, and an optimizer step is made of {}",
+                  whole.samples, refused ? "at least " : "", whole.bytes, refused ? "GPU has" : "process may take",
+                  fitted.memory_bytes, fitted.samples, fitted.accumulation));
 }
 
 RunResult ReplicaRun::execute() {

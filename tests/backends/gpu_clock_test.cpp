@@ -59,7 +59,7 @@ class GpuClockTest : public ::testing::Test {
 };
 
 TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
-  ASSERT_EQ(step_.batch_copies().size(), 2u);
+  ASSERT_EQ(step_.batch().size(), 2u);
   ASSERT_EQ(step_.launches().size(), 2u);
   clock_.compute(step_, {});
   const PredictedTime time = clock_.take();

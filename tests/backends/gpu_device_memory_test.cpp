@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/device_memory.h"
+#include "backends/gpu/memory_forecast.h"
 #include "backends/gpu/memory_shortage.h"
 #include "backends/gpu/size_text.h"
 #include "backends/runtime/out_of_memory.h"
@@ -82,37 +83,74 @@ std::string allocated_text(const DeviceMemory& memory) {
 TEST(GpuDeviceMemory, OutputsStayUntilTheNextSubmissionAndBatchesUntilTheNextOneIsThere) {
   DeviceMemory memory("gpu 0", 100 * kMiB);
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {512, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
-  StepAccount step(trace, memory);
-  const StepStreams streams{.compute = 0, .copy_in = 1};
-  memory.run(step, streams);
+  StepAccount step(trace, memory.owners());
+  memory.run(step, {});
   // The batch has the segment of the copying stream; what stays lies behind the others' places.
   EXPECT_EQ(allocated_text(memory), fmt::format("0+512 {}+2048 ", 2 * kMiB + 1536));
   EXPECT_EQ(memory.allocator().statistics().all.allocated_bytes.peak, 512 + 1024 + 512 + 2048);
-  memory.run(step, streams);
+  memory.run(step, {});
   EXPECT_EQ(allocated_text(memory), fmt::format("512+512 {}+2048 ", 2 * kMiB + 1536)) << "the other batch was there";
-  memory.run(step, streams);
+  memory.run(step, {});
   EXPECT_EQ(allocated_text(memory), fmt::format("0+512 {}+2048 ", 2 * kMiB + 1536));
   EXPECT_EQ(memory.allocator().statistics().all.blocks.total, 3 * 4);
   memory.release_step();
   EXPECT_EQ(allocated_text(memory), "");
 }
 
+// A staged batch is there from then on until a submission brings another.
+TEST(GpuDeviceMemory, StagedBatchesAreBesideThoseThatAreComputed) {
+  DeviceMemory memory("gpu 0", 100 * kMiB);
+  const MemoryTrace trace =
+      trace_of({{1024, 0, 1}}, 1,
+               {{.name = "features", .bytes = 2048, .input = 0}, {.name = "labels", .bytes = 512, .input = 2}});
+  const MemoryTrace update = trace_of({{4096, 0, 1}}, 1);
+  StepAccount step(trace, memory.owners()), updating(update, memory.owners());
+  const std::vector<int64_t> bytes{2048, 64, 512};
+  memory.stage(1, step, bytes);
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2) << "what no step reads is not copied";
+  memory.run(step, {.staged = 1});
+  memory.stage(2, step, bytes);
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 4 + 1) << "two batches and an output";
+  memory.run(updating, {});
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 4 + 1) << "an update has no batch, and frees none";
+  memory.run(step, {.staged = 1});
+  memory.run(step, {.staged = 2});
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2 + 1) << "the first is not needed any more";
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.total, 4 + 3 + 1) << "nothing was brought that was there";
+
+  // An evaluation brings its own, while that of the training waits.
+  memory.stage(3, step, bytes);
+  memory.run(step, {});
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 4 + 1);
+  memory.run(step, {.staged = 3});
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 2 + 1);
+
+  // A part of another size brings what is not there.
+  memory.stage(4, step, std::vector<int64_t>{1024, 0, 512});
+  memory.run(step, {.staged = 4});
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 3 + 1);
+  memory.stage(5, step, bytes);
+  memory.drop_staged();
+  memory.release_step();
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 0);
+}
+
 TEST(GpuDeviceMemory, KnowsWhatASubmissionComesTo) {
   DeviceMemory memory("gpu 0", 100 * kMiB);
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {3 * kMiB, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
-  StepAccount step(trace, memory);
-  for (int i = 0; i < 10; ++i) memory.run(step, {.compute = 0, .copy_in = 1});
+  StepAccount step(trace, memory.owners());
+  for (int i = 0; i < 10; ++i) memory.run(step, {});
   // The first takes segments; the next two have their batches in one and in the other place.
   EXPECT_EQ(step.known_runs(), 7);
   const BlockId array = memory.allocate(700, 0, memory.owners().intern("array"));
-  memory.run(step, {.compute = 0, .copy_in = 1});
+  memory.run(step, {});
   EXPECT_EQ(step.known_runs(), 7) << "another block is there";
   memory.free(array);
-  memory.run(step, {.compute = 0, .copy_in = 1});
+  memory.run(step, {});
   EXPECT_EQ(step.known_runs(), 8);
   memory.release_step();
   memory.allocator().empty_cache();
-  memory.run(step, {.compute = 0, .copy_in = 1});
+  memory.run(step, {});
   EXPECT_EQ(step.known_runs(), 8) << "without segments";
 }
 
@@ -126,15 +164,15 @@ TEST(GpuDeviceMemory, KnownSubmissionsLeaveWhatReplaysLeave) {
     traces.push_back(trace_memory(launched_plan(*program)));
   DeviceMemory knowing("gpu 0", 64 * kMiB), replaying("gpu 0", 64 * kMiB);
   std::vector<StepAccount> accounts;
-  for (const MemoryTrace& trace : traces) accounts.emplace_back(trace, knowing);
+  for (const MemoryTrace& trace : traces) accounts.emplace_back(trace, knowing.owners());
   std::mt19937 random(3);
   std::vector<BlockId> arrays, other_arrays;
   for (int i = 0; i < 600; ++i) {
     const size_t which = i % 40 < 30 ? 0 : random() % traces.size();
-    StepAccount fresh(traces[which], replaying);
+    StepAccount fresh(traces[which], replaying.owners());
     const StepStreams streams{.compute = i % 300 < 250 ? 0 : 2, .copy_in = i % 200 < 100 ? 1 : 0};
-    knowing.run(accounts[which], streams);
-    replaying.run(fresh, streams);
+    knowing.run(accounts[which], {.streams = streams});
+    replaying.run(fresh, {.streams = streams});
     ASSERT_EQ(fresh.known_runs(), 0);
     ASSERT_EQ(layout_of(knowing), layout_of(replaying)) << i;
     ASSERT_EQ(figures_of(knowing), figures_of(replaying)) << i;
@@ -166,9 +204,9 @@ TEST(GpuDeviceMemory, KnownSubmissionsTakeNoMemoryOfTheHost) {
   const MlpStep mlp({.batch = 64, .widths = {32, 64, 9}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
   DeviceMemory memory("gpu 0", 64 * kMiB);
-  StepAccount step(trace, memory);
+  StepAccount step(trace, memory.owners());
   const auto run = [&](int times) {
-    for (int i = 0; i < times; ++i) memory.run(step, {.compute = 0, .copy_in = 1});
+    for (int i = 0; i < times; ++i) memory.run(step, {});
   };
   run(5);
   const int64_t before = support::allocations_of_this_thread();
@@ -219,7 +257,7 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
                                5, {{"features", 2 * kMiB, true}});
   trace.batch_size = 64;
   for (TraceBuffer& buffer : trace.buffers) buffer.grows = true;
-  StepAccount step(trace, memory);
+  StepAccount step(trace, memory.owners());
   SourceLines lines;
   for (const int line : {1, 10, 11, 11, 12, 13}) lines.add(lines.intern({"mlp.lua", line, 0}));
   const std::string text =
@@ -234,11 +272,11 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
       2.00 MiB  exp (mlp.lua:12)
 
 First thing to change: a batch of 32 instead of 64 samples, and gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it (saves about 14.00 MiB))";
-  EXPECT_EQ(message_of([&] { memory.run(step, {}, &lines); }),
+  EXPECT_EQ(message_of([&] { memory.run(step, {.streams = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
   // What the submission had is free again, and the next one is told the same, with its own lines.
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
-  EXPECT_TRUE(message_of([&] { memory.run(step, {}); }).starts_with("hook.lua:5: out of memory: gpu 0"));
+  EXPECT_TRUE(message_of([&] { memory.run(step, {.streams = {}}); }).starts_with("hook.lua:5: out of memory: gpu 0"));
   EXPECT_EQ(memory.allocator().statistics().ooms, 2);
 }
 
@@ -248,9 +286,9 @@ TEST(GpuOutOfMemory, OfABatch) {
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 2, {{"labels", 512, true}, {"features", 16 * kMiB, true}});
   trace.batch_size = 64;
-  StepAccount step(trace, memory);
-  memory.run(step, {.compute = 0, .copy_in = 1});
-  EXPECT_EQ(message_of([&] { memory.run(step, {.compute = 0, .copy_in = 1}); }),
+  StepAccount step(trace, memory.owners());
+  memory.run(step, {});
+  EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
             R"(out of memory: gpu 0 cannot allocate 16.00 MiB for features
 Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 6.00 MiB is free; the request takes a segment of 16.00 MiB, since no free block of its pool is larger than 0 bytes.
 
@@ -263,6 +301,20 @@ Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 
 First thing to change: a batch of 32 instead of 64 samples, and gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it (saves about 8.00 MiB))");
   memory.release_step();
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
+}
+
+TEST(GpuOutOfMemory, OfAStagedBatch) {
+  DeviceMemory memory("gpu 0", 44 * kMiB);
+  memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
+  MemoryTrace trace = trace_of({{512, 0, 1}}, 1, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
+  trace.batch_size = 64;
+  StepAccount step(trace, memory.owners());
+  memory.run(step, {});
+  const std::vector<int64_t> bytes{512, 16 * kMiB};
+  const std::string text = message_of([&] { memory.stage(1, step, bytes); });
+  EXPECT_TRUE(text.starts_with("out of memory: gpu 0 cannot allocate 16.00 MiB for features\n")) << text;
+  EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples"), std::string::npos) << text;
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 1 + 2 + 1) << "what is computed is still there";
 }
 
 Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t limit) {
@@ -307,8 +359,8 @@ TEST(GpuOutOfMemory, OfMemoryInPieces) {
   memory.free(arrays[0]);
   memory.free(arrays[2]);
   const MemoryTrace trace = trace_of({{20 * kMiB, 0, 9, "matmul"}}, 1);
-  StepAccount step(trace, memory);
-  EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
+  StepAccount step(trace, memory.owners());
+  EXPECT_EQ(message_of([&] { memory.run(step, {.streams = {}}); }),
             R"(hook.lua:1: out of memory: gpu 0 cannot allocate 20.00 MiB for matmul
 Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request takes a segment of 20.00 MiB, since no free block of its pool is larger than 10.00 MiB.
 
@@ -330,9 +382,9 @@ TEST(GpuOutOfMemory, AtEachRequest) {
     memory.allocate(600, 0, memory.owners().intern("scale"));
     const std::vector<Extent> before = layout_of(memory);
     const std::vector<OwnerUse> uses = memory.allocator().uses();
-    StepAccount step(trace, memory);
+    StepAccount step(trace, memory.owners());
     for (int again = 1; again <= 2; ++again) {
-      const std::string text = message_of([&] { memory.run(step, {}); });
+      const std::string text = message_of([&] { memory.run(step, {.streams = {}}); });
       const int64_t allocated = reserved - 2 * kMiB + 1024;
       const std::string expected = fmt::format(
           "hook.lua:{}: out of memory: gpu 0 cannot allocate {} for op{}\nOf {}, {} is allocated, {} is reserved but "
@@ -366,11 +418,11 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
   bool has_fitted = false;
   for (int64_t limit = 4 * kMiB; limit <= 120 * kMiB; limit += 2 * kMiB) {
     DeviceMemory memory("gpu 0", limit);
-    StepAccount large_step(large, memory), small_step(small, memory);
-    memory.run(small_step, {});
+    StepAccount large_step(large, memory.owners()), small_step(small, memory.owners());
+    memory.run(small_step, {.streams = {}});
     memory.release_step();
     try {
-      memory.run(large_step, {});
+      memory.run(large_step, {.streams = {}});
       has_fitted = true;
       memory.release_step();
     } catch (const OutOfMemory& error) {
@@ -380,7 +432,7 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
       refused.insert(error.where().line);
     }
     EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 0);
-    EXPECT_NO_THROW(memory.run(small_step, {}));
+    EXPECT_NO_THROW(memory.run(small_step, {.streams = {}}));
   }
   EXPECT_TRUE(has_fitted);
   EXPECT_FALSE(refused.empty());
@@ -389,8 +441,7 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
 TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
   const MlpStep mlp({.batch = 512, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
-  constexpr StepStreams kTwice[] = {kStepStreams, kStepStreams};
-  const MemoryForecast forecast = forecast_memory(trace, "gpu 0", 1024 * kMiB, kTwice);
+  const MemoryForecast forecast = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/false);
   // Three flat arrays of 76,810 floats share two small segments.
   EXPECT_EQ(mlp.parameter_count() * 4, 307240);
   EXPECT_EQ(forecast.resident, 2 * kMiB);
@@ -399,15 +450,15 @@ TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
 
   DeviceMemory memory("gpu 0", forecast.peak_reserved);
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
-  StepAccount step(trace, memory);
-  for (int i = 0; i < 5; ++i) memory.run(step, kStepStreams);
+  StepAccount step(trace, memory.owners());
+  for (int i = 0; i < 5; ++i) memory.run(step, {});
   EXPECT_EQ(memory.allocator().statistics().all.reserved_bytes.peak, forecast.peak_reserved);
   EXPECT_EQ(memory.allocator().statistics().all.allocated_bytes.peak, forecast.peak_allocated);
   EXPECT_EQ(memory.allocator().statistics().retries, 0);
 
-  EXPECT_NO_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved, kTwice));
-  EXPECT_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved / 2, kTwice), OutOfMemory);
-  EXPECT_TRUE(message_of([&] { forecast_memory(trace, "gpu 0", 2 * kMiB, kTwice); }).find("parameters") !=
+  EXPECT_NO_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved, /*captures=*/false));
+  EXPECT_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved / 2, /*captures=*/false), OutOfMemory);
+  EXPECT_TRUE(message_of([&] { forecast_memory(trace, "gpu 0", 2 * kMiB, /*captures=*/false); }).find("parameters") !=
               std::string::npos);
 }
 
@@ -415,19 +466,38 @@ TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
 TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
   const MlpStep mlp({.batch = 4096, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
-  constexpr StepStreams kRuns[] = {kStepStreams, kStepStreams, kCaptureStreams, kCaptureStreams};
-  const MemoryForecast launched = forecast_memory(trace, "gpu 0", 1024 * kMiB, std::span(kRuns).first(2));
-  const MemoryForecast captured = forecast_memory(trace, "gpu 0", 1024 * kMiB, kRuns);
+  const MemoryForecast launched = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/false);
+  const MemoryForecast captured = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/true);
   EXPECT_GT(captured.temporary(), launched.temporary() * 3 / 2);
   EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "batches are in a pool of both";
 
   // What launches had cached goes back to the device for a graph, and not the other way round.
   DeviceMemory memory("gpu 0", launched.peak_reserved + 2 * kMiB);
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
-  StepAccount step(trace, memory);
-  for (const StepStreams& streams : kRuns) memory.run(step, streams);
+  StepAccount step(trace, memory.owners());
+  while (step.runs() < 4) memory.run(step, {.streams = streams_of_run(step.runs(), /*captures=*/true)});
   EXPECT_GT(memory.allocator().statistics().retries, 0);
-  EXPECT_TRUE(message_of([&] { memory.run(step, kStepStreams); }).find("leave gpu.capture out") != std::string::npos);
+  EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("leave gpu.capture out"), std::string::npos);
+}
+
+// Batches of training wait while an evaluation has its own, and a smaller step may ask another pool for memory.
+TEST(GpuMemoryForecast, OfATrainingIsWhatItReserves) {
+  const MemoryTrace whole = trace_of({{12 * kMiB, 0, 1}}, 2, {{"features", 6 * kMiB}});
+  const MemoryTrace rest = trace_of({{kMiB / 2, 0, 1}}, 2, {{"features", 5 * kMiB}});
+  const MemoryTrace update = trace_of({{3 * kMiB, 0, 0}}, 1);
+  const MemoryTrace evaluation = trace_of({{14 * kMiB, 0, 0}}, 1, {{"features", 9 * kMiB}});
+  const ArrayBytes arrays[] = {{"parameters", 4 * kMiB}, {"none", 0}};
+  const auto reserved = [&](std::vector<const MemoryTrace*> training, std::vector<const MemoryTrace*> evaluating,
+                            bool captures, int64_t limit = 1024 * kMiB) {
+    return forecast_training({arrays, std::move(training), std::move(evaluating)}, "gpu 0", limit, captures) / kMiB;
+  };
+  // The array shares a segment of 20 MiB with what is computed; batches have another.
+  EXPECT_EQ(reserved({&whole, &update}, {}, false), 20 + 20);
+  EXPECT_EQ(reserved({&whole, &whole, &rest, &update}, {}, false), 20 + 20 + 2);
+  EXPECT_EQ(reserved({&whole, &update}, {&evaluation}, false), 20 + 20 + 20) << "6, 6 and 9 MiB of batches";
+  EXPECT_EQ(reserved({&whole, &update}, {}, true), 20 + 20 + 12);
+  EXPECT_EQ(reserved({&whole, &update}, {}, true, 52 * kMiB), 52);
+  EXPECT_THROW(reserved({&whole, &update}, {}, true, 51 * kMiB), OutOfMemory);
 }
 
 }  // namespace

@@ -127,6 +127,20 @@ TEST(GpuMemoryTrace, EmptyTensorsTakeNoMemory) {
   EXPECT_TRUE(trace.batch.empty());
 }
 
+TEST(GpuMemoryTrace, BatchesAreWhatIsCopiedOfThem) {
+  Program program;
+  const Value unread = input_of(program, InputKind::kBatch, "unread", {4, 3});
+  const Value x = input_of(program, InputKind::kBatch, "x", {4, 3});
+  const Value seed = input_of(program, InputKind::kBatch, "seed", {4});
+  static_cast<void>(unread);
+  program.output("", ops::sum(x).id);
+  program.output("", ops::sum(seed).id);
+  const MemoryTrace trace = trace_memory(launched_plan(program));
+  ASSERT_EQ(trace.batch.size(), 1u);
+  EXPECT_EQ(trace.batch[0].name, "x");
+  EXPECT_EQ(trace.batch[0].input, 1u);
+}
+
 // Who shares memory, and from when until when it is needed: by going over all steps for each value.
 class PlainAccount {
  public:
@@ -261,7 +275,7 @@ TEST(GpuMemoryTrace, TrainingStepsTakeWhatIsRead) {
 TEST(GpuMemoryTrace, ASmallerBatchTakesLess) {
   const auto fullest = [](int64_t batch, TraceScale scale) {
     const backends::testing::MlpStep step({.batch = batch, .widths = {64, 256, 256, 8}});
-    return fullest_bytes(trace_memory(launched_plan(step.program())), scale);
+    return fullest_bytes(scaled(trace_memory(launched_plan(step.program())), scale));
   };
   for (const int64_t parts : {2, 4, 8}) {
     const auto predicted = static_cast<double>(fullest(512, {.samples = 512 / parts}));

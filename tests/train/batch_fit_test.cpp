@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -201,6 +202,48 @@ TEST_F(BatchFitTest, GpusAreFittedByTheirAllocator) {
     const std::string error = error_of(on_gpu({replicas, "gpu.memory=44 MiB", "train.auto_batch_size=false"}));
     EXPECT_TRUE(error.starts_with("out of memory: gpu 0 cannot allocate ")) << error;
     EXPECT_NE(error.find("First thing to change: a batch of "), std::string::npos) << error;
+  }
+}
+
+// Whatever comes between the whole batches: the rest of an epoch, evaluations and their rest, captured graphs,
+// replicas.
+TEST_F(BatchFitTest, WhatFitsAGpuTrains) {
+  struct Case {
+    std::string name;
+    std::vector<std::string> overrides;
+  };
+  const Case cases[] = {{"plain", {}},
+                        {"captured", {"gpu.capture=true", "gradient_accumulation_steps=1"}},
+                        {"replicas", {"num_processes=2", "gradient_accumulation_steps=1"}},
+                        {"accumulated", {"gradient_accumulation_steps=3", "num_processes=2", "gpu.capture=true"}},
+                        {"large_evaluation", {"eval.batch_size=900"}}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    std::set<int64_t> at_once;
+    for (int64_t mebibytes = 6; mebibytes <= 38; mebibytes += 8) {
+      SCOPED_TRACE(mebibytes);
+      std::vector<std::string> overrides{"backend=gpu",
+                                         "threads=1",
+                                         "data.train.samples=1900",
+                                         "data.train.features=[64]",
+                                         "data.eval.features=[64]",
+                                         "data.eval.samples=1300",
+                                         "data.batch_size=800",
+                                         "model.hidden=[300,300]",
+                                         fmt::format("gpu.memory={} MiB", mebibytes)};
+      overrides.insert(overrides.end(), one.overrides.begin(), one.overrides.end());
+      const std::string store = fmt::format("{}{}.db", one.name, mebibytes);
+      RunResult result;
+      try {
+        result = fitted(store, overrides);
+      } catch (const Error& error) {
+        EXPECT_TRUE(at_once.empty()) << "with less memory it trains: " << error.message();
+        continue;
+      }
+      ASSERT_EQ(result.exit_code, 0) << (result.error ? result.error->message : "");
+      at_once.insert(result.fitted_batch->samples);
+    }
+    EXPECT_GT(at_once.size(), 1U) << "there is to be something to fit";
   }
 }
 

@@ -1,7 +1,9 @@
 #include "runner/report/estimate.h"
 
 #include <array>
+#include <optional>
 
+#include "backends/runtime/out_of_memory.h"
 #include "runner/cli/commands/commands.h"
 #include "runner/cli/hook_faults.h"
 #include "runner/lua/hook_file.h"
@@ -18,13 +20,19 @@ struct Choice {
 constexpr std::array kChoices{Choice{schema::Precision::kNo, "no"}, Choice{schema::Precision::kBf16, "bf16"},
                               Choice{schema::Precision::kFp16, "fp16"}};
 
-// With hooks of its own: a hook makes a model once.
-train::MemoryEstimate estimate_in(const schema::Recipe& recipe, schema::Precision precision,
-                                  const train::Session& session) {
+// With hooks of its own: a hook makes a model once.  That another precision than the recipe's takes too much is
+// something to tell, too.
+std::optional<train::MemoryEstimate> estimate_in(const schema::Recipe& recipe, schema::Precision precision,
+                                                 const train::Session& session) {
   schema::Recipe other = recipe;
   other.mixed_precision = precision;
   const std::unique_ptr<train::Hooks> hooks = lua::load_hooks(other);
-  return train::estimate_memory(other, session.data, session.plan, *session.device, hooks.get());
+  try {
+    return train::estimate_memory(other, session.data, session.plan, *session.device, hooks.get());
+  } catch (const backends::OutOfMemory&) {
+    if (precision == recipe.mixed_precision) throw;
+    return std::nullopt;
+  }
 }
 
 }  // namespace

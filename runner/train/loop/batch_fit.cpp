@@ -1,6 +1,7 @@
 #include "runner/train/loop/batch_fit.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "backends/runtime/available_memory.h"
@@ -44,7 +45,9 @@ FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const d
 FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const data::Data& data,
                       const data::DataPlan& plan, const backends::Device& device) {
   const int64_t in_training = plan.max_batch();
-  const int64_t in_evaluation = data.eval ? evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch() : 0;
+  const auto evaluation =
+      data.eval ? std::make_optional(evaluation_plan(recipe, data.eval->size(), trial.ranks())) : std::nullopt;
+  const int64_t in_evaluation = evaluation ? evaluation->max_batch() : 0;
   const MemoryUse arrays = trial.trainer().arrays().memory();
   const int64_t resident = arrays.total();
   const int64_t memory = memory_of_a_process(device, recipe, arrays.common);
@@ -53,7 +56,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.trainer().parts.most_at_once = samples;
     try {
-      const PeakMemory peak = trial.trainer().peak_memory(plan, in_evaluation);
+      const PeakMemory peak = trial.trainer().peak_memory(plan, evaluation ? &*evaluation : nullptr);
       const int64_t bytes = std::max(peak.training, peak.evaluation);
       attempts.push_back({samples, bytes, bytes <= memory});
     } catch (const backends::OutOfMemory& error) {

@@ -19,7 +19,7 @@ class TrialReplica;  // trial_replica.h
 
 struct BatchAttempt {
   int64_t samples = 0;  // at once
-  int64_t bytes = 0;    // that a process then takes at most
+  int64_t bytes = 0;    // that a process then takes at most; at least, where the device has refused something
   bool fits = false;
 };
 

@@ -1,6 +1,7 @@
 #include "runner/train/loop/memory_estimate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
@@ -17,10 +18,14 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
       "memory that a run has taken");
   TrialReplica trial(recipe, data.encoding, device, hooks);
   Trainer& trainer = trial.trainer();
-  if (recipe.train.auto_batch_size) fit_batch(trial, recipe, data, plan, device);
-  const int64_t evaluation_batch =
-      data.eval ? evaluation_plan(recipe, data.eval->size(), trial.ranks()).max_batch() : 0;
-  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.peak_memory(plan, evaluation_batch)};
+  const auto at_once = recipe.train.auto_batch_size
+                           ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
+                           : std::nullopt;
+  const auto evaluation =
+      data.eval ? std::make_optional(evaluation_plan(recipe, data.eval->size(), trial.ranks())) : std::nullopt;
+  MemoryEstimate estimate{.training = trainer.arrays().memory(),
+                          .peak = trainer.peak_memory(plan, evaluation ? &*evaluation : nullptr)};
+  estimate.at_once = at_once;
   MemoryUse& use = estimate.training;
   use.activations = estimate.peak.training - use.resident();
   const int64_t state = use.parameters + use.optimizer + use.other;

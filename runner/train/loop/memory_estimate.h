@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "backends/backend.h"
 #include "runner/data/load.h"
@@ -16,10 +17,13 @@ struct MemoryEstimate {
   MemoryUse training;  // activations: of the largest step
   PeakMemory peak;
   int64_t all_processes = 0;  // in training
+  std::optional<int64_t> at_once =
+      {};  // samples of a step at most, as train.auto_batch_size cuts them; none: it is off
 };
 
 // From the steps that a run would compile, without memory for them.  Throws Error(kUsage) where a hook has a loop of
-// its own, whose steps are not known before it runs.
+// its own, whose steps are not known before it runs, and OutOfMemory where a device that accounts for its memory has
+// not so much.
 MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& data, const data::DataPlan& plan,
                                backends::Device& device, Hooks* hooks);
 

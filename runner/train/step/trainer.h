@@ -15,6 +15,7 @@
 #include "backends/backend.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
+#include "runner/data/plan.h"
 #include "runner/nn/models.h"
 #include "runner/train/step/batch_feed.h"
 #include "runner/train/step/device_arrays.h"
@@ -133,9 +134,9 @@ class Trainer {
     bool operator==(const WindowStep&) const = default;
   };
   std::vector<WindowStep> steps_of_windows(const data::DataPlan& plan) const;
-  // What the replica with the most samples takes at most, arrays and all, in an epoch's windows, and with evaluations
-  // of batches of so many between them (0: there are none): their steps are compiled for it.
-  PeakMemory peak_memory(const data::DataPlan& plan, int64_t evaluation_batch);
+  // What the replica with the most samples takes at most, arrays and all, in epochs, and with evaluations between them
+  // (null: there are none): their steps are compiled for it.
+  PeakMemory peak_memory(const data::DataPlan& plan, const data::DataPlan* evaluation);
 
   // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
   struct PlanUse {
@@ -182,7 +183,12 @@ class Trainer {
   Meeting end_of_window(const MessageLayout* message);
   StepShape shape_of(int64_t batch, bool first, bool last) const;
   bool may_ask_for_values() const;
-  std::vector<SharedStep> all_steps_of_windows(const data::DataPlan& plan);
+  // On the replica with the most samples, in their order: what begins and ends an epoch, or an evaluation, and stands
+  // for what is between.
+  using Executables = std::vector<std::shared_ptr<backends::Executable>>;
+  Executables steps_of_epoch(const data::DataPlan& plan);
+  void add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps);
+  Executables steps_of_evaluation(const data::DataPlan& plan);
 
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;

@@ -1,5 +1,6 @@
 // The memory of a Trainer: what its steps need beside its arrays, and whether the device has so much.
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +11,32 @@
 #include "runner/train/step/trainer.h"
 
 namespace runner::train {
+namespace {
+
+// Of so many in a row those behind which memory is as behind all: the first two and the last two.
+std::vector<int64_t> ends_of(int64_t count) {
+  std::vector<int64_t> numbers;
+  for (const int64_t number : {int64_t{0}, int64_t{1}, count - 2, count - 1})
+    if (number >= 0 && number < count && (numbers.empty() || number > numbers.back())) numbers.push_back(number);
+  return numbers;
+}
+
+// In samples, of the parts at both ends of a batch of so many.
+std::vector<int64_t> sizes_of_parts(const WindowParts& parts, int64_t batch) {
+  const int64_t at_once = parts.at_once(batch);
+  std::vector<int64_t> sizes;
+  for (const int64_t part : ends_of(backends::ceil_div(batch, at_once)))
+    sizes.push_back(parts.at_once(batch - part * at_once));
+  return sizes;
+}
+
+int64_t most_temporary(const std::vector<std::shared_ptr<backends::Executable>>& steps) {
+  size_t most = 0;
+  for (const auto& step : steps) most = std::max(most, step->arena_bytes());
+  return static_cast<int64_t>(most);
+}
+
+}  // namespace
 
 void Trainer::prepare(const StepShape& shape) {
   const StepShape kind = shape_of(shape.batch, shape.first, shape.last && steps_alone());
@@ -72,33 +99,55 @@ std::vector<Trainer::WindowStep> Trainer::steps_of_windows(const data::DataPlan&
   return kinds;
 }
 
-std::vector<SharedStep> Trainer::all_steps_of_windows(const data::DataPlan& plan) {
-  std::vector<SharedStep> steps;
-  for (const WindowStep& kind : steps_of_windows(plan))
-    steps.push_back(training_step(kind.shape, nullptr, kind.closes_window));
-  if (arrays_.shares()) steps.push_back(meeting_step(end_of_window(message(plan.max_batch()))));
+void Trainer::add_window(const data::DataPlan& plan, const data::Window& window, Executables& steps) {
+  for (const int64_t batch : ends_of(window.steps)) {
+    const int64_t size = plan.largest_share((window.first_step + batch) % plan.steps_per_epoch());
+    const std::vector<int64_t> sizes = sizes_of_parts(parts, size);
+    for (size_t part = 0; part < sizes.size(); ++part) {
+      const bool last = batch + 1 == window.steps && part + 1 == sizes.size();
+      const StepShape shape = shape_of(sizes[part], batch == 0 && part == 0, last && steps_alone());
+      steps.push_back(training_step(shape, nullptr, last && !steps_alone())->executable);
+    }
+    if (!arrays_.shares()) continue;
+    const MessageLayout* const message = this->message(size);
+    if (batch + 1 == window.steps) {
+      steps.push_back(meeting_step(end_of_window(message))->executable);
+    } else if (recipe_.sync_each_batch || window.steps > kBatchesOfPart) {
+      steps.push_back(meeting_step({.message = message})->executable);
+    }
+  }
+}
+
+Trainer::Executables Trainer::steps_of_epoch(const data::DataPlan& plan) {
+  const int64_t goes_on = plan.spec().windows_end_with_epoch ? 0 : 1;  // in the next epoch
+  Executables steps;
+  for (const int64_t window : ends_of(std::max<int64_t>(plan.optimizer_steps(1), 1) + goes_on))
+    add_window(plan, plan.window(window), steps);
   return steps;
 }
 
-PeakMemory Trainer::peak_memory(const data::DataPlan& plan, int64_t evaluation_batch) {
-  std::vector<std::shared_ptr<backends::Executable>> steps;
-  int64_t most = 0;
-  const auto add = [&](const SharedStep& step) {
-    steps.push_back(step->executable);
-    most = std::max(most, static_cast<int64_t>(step->executable->arena_bytes()));
-  };
-  const auto peak = [&] {
-    return device_.accounts_alone() ? device_.memory_for(arrays_.sizes(), steps) : arrays_.memory().total() + most;
-  };
-  for (const SharedStep& step : all_steps_of_windows(plan)) add(step);
+Trainer::Executables Trainer::steps_of_evaluation(const data::DataPlan& plan) {
+  Executables steps;
+  for (const int64_t batch : ends_of(plan.steps_per_epoch()))
+    for (const int64_t samples : sizes_of_parts(parts, plan.largest_share(batch)))
+      steps.push_back(forward_.step_of_evaluation(samples)->executable);
+  return steps;
+}
+
+PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const data::DataPlan* evaluation) {
+  const Executables training = steps_of_epoch(plan);
+  const Executables evaluating = evaluation != nullptr ? steps_of_evaluation(*evaluation) : Executables();
+  if (device_.accounts_alone()) {
+    const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
+    return {.training = device_.memory_for(arrays, training, {}),
+            .evaluation = evaluation != nullptr ? device_.memory_for(arrays, training, evaluating) : 0};
+  }
+  int64_t most = most_temporary(training);
   if (arrays_.reducer() != nullptr)
     most += static_cast<int64_t>(arrays_.reducer()->temporary_bytes(message(plan.max_batch())));
-  PeakMemory memory{.training = peak()};
-  if (evaluation_batch > 0) {
-    add(forward_.step_of_evaluation(parts.at_once(evaluation_batch)));
-    memory.evaluation = peak();
-  }
-  return memory;
+  const int64_t resident = arrays_.memory().total();
+  return {.training = resident + most,
+          .evaluation = evaluation != nullptr ? resident + std::max(most, most_temporary(evaluating)) : 0};
 }
 
 }  // namespace runner::train

@@ -1,0 +1,182 @@
+#include "backends/gpu/memory_account.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace runner::backends::gpu {
+namespace {
+
+// States of the allocator that an account remembers: batches take turns in two places, and evaluations come between.
+constexpr size_t kMostKnown = 4;
+
+// What has happened since `before`, if peaks have been reset then.
+MemoryStatistics change_since(const MemoryStatistics& before, const MemoryStatistics& now) {
+  MemoryStatistics change = now;
+  for_each_statistic(change, before, [](Statistic& ours, const Statistic& then) {
+    ours.current -= then.current;
+    ours.peak -= then.current;
+    ours.total -= then.total;
+  });
+  return change;
+}
+
+}  // namespace
+
+StepAccount::StepAccount(const MemoryTrace& trace, OwnerTable& owners)
+    : trace_(trace), blocks_(trace.buffers.size(), kNoBlock) {
+  for (const TraceBuffer& buffer : trace.buffers) owners_.push_back(owners.intern(buffer.name, buffer.line));
+  for (const TraceInput& input : trace.batch) batch_owners_.push_back(owners.intern(input.name));
+}
+
+bool MemoryAccount::Batch::has(size_t input, int64_t bytes) const {
+  return std::ranges::any_of(inputs, [&](const CopiedInput& its) { return its.input == input && its.bytes == bytes; });
+}
+
+void MemoryAccount::free_all(Batch& batch) {
+  for (const CopiedInput& input : batch.inputs) allocator_.free(input.block);
+  batch.inputs.clear();
+  batch.number = 0;
+}
+
+void MemoryAccount::release_step() {
+  for (const BlockId id : outputs_) allocator_.free(id);
+  outputs_.clear();
+  free_all(batch_);
+}
+
+std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& submission) {
+  ++step.runs_;
+  for (const BlockId id : outputs_) allocator_.free(id);
+  outputs_.clear();
+  if (const auto refusal = take_batch(step, submission)) return refusal;
+  if (repeat(step, submission.streams.compute)) {
+    ++step.known_runs_;
+  } else if (const auto refusal = replay(step, submission.streams.compute)) {
+    return refusal;
+  }
+  keep_outputs(step);
+  return std::nullopt;
+}
+
+// Who copies nothing leaves the batch before where it is.
+std::optional<Refusal> MemoryAccount::take_batch(StepAccount& step, const Submission& submission) {
+  const std::vector<TraceInput>& inputs = step.trace_.batch;
+  if (inputs.empty()) return std::nullopt;
+  if (submission.staged != 0)
+    for (Batch* const there : {&staged_, &batch_})
+      if (there->number == submission.staged) std::swap(coming_, *there);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (coming_.has(inputs[i].input, inputs[i].bytes)) continue;
+    const auto refusal =
+        add_input(coming_, inputs[i].input, inputs[i].bytes, submission.streams.copy_in, step.batch_owners_[i]);
+    if (refusal) return refusal;
+  }
+  free_all(batch_);
+  std::swap(batch_, coming_);
+  return std::nullopt;
+}
+
+std::optional<Refusal> MemoryAccount::add_input(Batch& batch, size_t input, int64_t bytes, StreamId stream,
+                                                OwnerId owner) {
+  const BlockId id = allocator_.allocate(bytes, stream, owner);
+  if (id == kNoBlock) return Refusal{.bytes = bytes, .stream = stream, .owner = owner};
+  batch.inputs.push_back({input, bytes, id});
+  return std::nullopt;
+}
+
+std::optional<Refusal> MemoryAccount::stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes,
+                                            StreamId copy_in) {
+  free_all(staged_);
+  const std::vector<TraceInput>& inputs = like.trace_.batch;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].input >= bytes.size() || bytes[inputs[i].input] == 0) continue;
+    const auto refusal = add_input(staged_, inputs[i].input, bytes[inputs[i].input], copy_in, like.batch_owners_[i]);
+    if (refusal) return refusal;
+  }
+  staged_.number = number;
+  return std::nullopt;
+}
+
+// True where it is known what the launches come to.
+bool MemoryAccount::repeat(StepAccount& step, StreamId stream) {
+  const auto found = std::ranges::find_if(step.known_, [&](const StepAccount::Outcome& outcome) {
+    return outcome.stream == stream && allocator_.has_layout(outcome.before);
+  });
+  if (found == step.known_.end()) return false;
+  for (const StepAccount::Placed& output : found->outputs) {
+    const auto b = static_cast<size_t>(output.buffer);
+    step.blocks_[b] = allocator_.place(output.address, output.bytes, step.trace_.buffers[b].bytes, step.owners_[b]);
+  }
+  allocator_.count(found->change);
+  return true;
+}
+
+std::optional<Refusal> MemoryAccount::replay(StepAccount& step, StreamId stream) {
+  StepAccount::Outcome outcome{.stream = stream};
+  allocator_.copy_layout(outcome.before);
+  const MemoryStatistics before = allocator_.statistics();
+  allocator_.reset_peaks();
+  const std::optional<Refusal> refusal = launch(step, stream);
+  if (!refusal) remember(step, std::move(outcome), before);
+  allocator_.raise_peaks(before);
+  return refusal;
+}
+
+std::optional<Refusal> MemoryAccount::launch(StepAccount& step, StreamId stream) {
+  for (const TraceEvent& event : step.trace_.events) {
+    const auto b = static_cast<size_t>(event.buffer);
+    BlockId& block = step.blocks_[b];
+    if (!event.allocates) {
+      allocator_.free(std::exchange(block, kNoBlock));
+      continue;
+    }
+    const int64_t bytes = step.trace_.buffers[b].bytes;
+    block = allocator_.allocate(bytes, stream, step.owners_[b]);
+    if (block == kNoBlock) return Refusal{.bytes = bytes, .stream = stream, .owner = step.owners_[b], .buffer = b};
+  }
+  return std::nullopt;
+}
+
+// Where segments have come or gone, the state is no other's: it is not worth remembering.
+void MemoryAccount::remember(StepAccount& step, StepAccount::Outcome outcome, const MemoryStatistics& before) {
+  outcome.change = change_since(before, allocator_.statistics());
+  if (outcome.change.all.segments.total > 0 || allocator_.statistics().retries > before.retries) return;
+  for (const int32_t b : step.trace_.outputs) {
+    const Block& block = allocator_.block(step.blocks_[static_cast<size_t>(b)]);
+    outcome.outputs.push_back({b, block.address, block.bytes});
+  }
+  if (step.known_.size() < kMostKnown) {
+    step.known_.push_back(std::move(outcome));
+  } else {
+    step.known_[step.oldest_] = std::move(outcome);
+    step.oldest_ = (step.oldest_ + 1) % kMostKnown;
+  }
+}
+
+void MemoryAccount::keep_outputs(StepAccount& step) {
+  for (const int32_t b : step.trace_.outputs)
+    outputs_.push_back(std::exchange(step.blocks_[static_cast<size_t>(b)], kNoBlock));
+}
+
+void MemoryAccount::give_up(StepAccount& step) {
+  for (BlockId& block : step.blocks_)
+    if (block != kNoBlock) allocator_.free(std::exchange(block, kNoBlock));
+  free_all(batch_);
+  free_all(coming_);
+}
+
+std::vector<int64_t> MemoryAccount::arrays_beside(const StepAccount& step) const {
+  const auto is_of_batch = [this](BlockId id) {
+    return std::ranges::any_of(std::array{&batch_, &staged_, &coming_}, [id](const Batch* batch) {
+      return std::ranges::find(batch->inputs, id, &CopiedInput::block) != batch->inputs.end();
+    });
+  };
+  std::vector<int64_t> arrays;
+  for (const BlockId id : allocator_.allocated())
+    if (std::ranges::find(step.blocks_, id) == step.blocks_.end() && !is_of_batch(id))
+      arrays.push_back(allocator_.block(id).requested);
+  return arrays;
+}
+
+}  // namespace runner::backends::gpu

@@ -1,0 +1,92 @@
+#include "backends/gpu/memory_forecast.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "backends/gpu/device_memory.h"
+
+namespace runner::backends::gpu {
+namespace {
+
+// Of an epoch after which no other takes more: the allocator finds all its segments again, and what is captured has
+// been.
+constexpr int kMostEpochs = 8;
+
+class TrialTraining {
+ public:
+  TrialTraining(const TrainingTraces& traces, const std::string& device, int64_t limit, bool captures)
+      : traces_(traces), captures_(captures), memory_(device, limit) {
+    for (const ArrayBytes& array : traces.arrays)
+      if (array.bytes > 0) memory_.allocate(array.bytes, kStepStreams.compute, memory_.owners().intern(array.name));
+  }
+
+  int64_t run() {
+    int64_t before = -1;
+    for (int epoch = 0; epoch < kMostEpochs && (peak() > before || epoch < runs_until_steady(captures_)); ++epoch) {
+      before = peak();
+      run_epoch();
+    }
+    // What comes late, or changes, is launched operation by operation beside the graphs of all else.
+    if (std::exchange(captures_, false)) run_epoch();
+    return peak();
+  }
+
+ private:
+  int64_t peak() const { return memory_.allocator().statistics().all.reserved_bytes.peak; }
+
+  StepAccount& account(const MemoryTrace& step) {
+    return accounts_.try_emplace(&step, step, memory_.owners()).first->second;
+  }
+
+  void run_epoch() {
+    for (size_t step = 0; step < traces_.training.size(); ++step) {
+      run_step(*traces_.training[step], staged_);
+      stage_behind(step);
+    }
+    for (const MemoryTrace* const step : traces_.evaluation) run_step(*step, 0);
+  }
+
+  void run_step(const MemoryTrace& step, uint64_t staged) {
+    StepAccount& account = this->account(step);
+    memory_.run(account, {.streams = streams_of_run(account.runs(), captures_), .staged = staged});
+  }
+
+  // The batch of the next step that copies one.
+  void stage_behind(size_t step) {
+    const size_t count = traces_.training.size();
+    if (traces_.training[step]->batch.empty()) return;
+    size_t next = (step + 1) % count;
+    while (traces_.training[next]->batch.empty()) next = (next + 1) % count;
+    StepAccount& like = account(*traces_.training[next]);
+    std::vector<int64_t> bytes(like.trace().batch.back().input + 1);
+    for (const TraceInput& input : like.trace().batch) bytes[input.input] = input.bytes;
+    memory_.stage(++staged_, like, bytes);
+  }
+
+  const TrainingTraces& traces_;
+  bool captures_;
+  DeviceMemory memory_;
+  std::map<const MemoryTrace*, StepAccount> accounts_;
+  uint64_t staged_ = 0;  // newest
+};
+
+}  // namespace
+
+MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit, bool captures) {
+  DeviceMemory memory(device, limit);
+  for (const TraceInput& state : trace.states)
+    memory.allocate(state.bytes, kStepStreams.compute, memory.owners().intern(state.name));
+  const PoolStatistics& counted = memory.allocator().statistics().all;
+  const int64_t resident = counted.reserved_bytes.current;
+  StepAccount step(trace, memory.owners());
+  while (step.runs() < runs_until_steady(captures))
+    memory.run(step, {.streams = streams_of_run(step.runs(), captures)});
+  return {resident, counted.reserved_bytes.peak, counted.allocated_bytes.peak};
+}
+
+int64_t forecast_training(const TrainingTraces& traces, const std::string& device, int64_t limit, bool captures) {
+  return TrialTraining(traces, device, limit, captures).run();
+}
+
+}  // namespace runner::backends::gpu
