@@ -60,6 +60,9 @@ class Collectives {
   // Zeroed memory for values of `type`, the same for all ranks: what one writes, another reads once both have met.
   // Freed when the last rank lets go.  Throws Error(kRun) when the system has not so much.
   virtual std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) = 0;
+  // The same for what may never be written: the system gives it where it is touched.  Whoever is about to write much of
+  // it calls take_pages() (shared_memory.h).
+  virtual std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) = 0;
 
   // This rank ends, because of `reason`, at `where` if that is known: the others throw Error(kRun) with both as soon as
   // they wait for it.

@@ -29,7 +29,7 @@ ScopedSpan span_of(std::string_view call, size_t bytes, const Site& site) {
   return {SpanKind::kCollective, call, {.bytes = static_cast<int64_t>(bytes), .what = site.what}};
 }
 
-size_t pages(size_t bytes) {
+size_t whole_pages(size_t bytes) {
   return round_up(bytes, SharedMemory::page_bytes());
 }
 
@@ -78,7 +78,7 @@ SharedCollectives::SharedCollectives(SharedMemory& memory, int rank, int size, c
       rank_(rank),
       size_(size),
       options_(options),
-      shared_end_(pages(memory_bytes(size))),
+      shared_end_(whole_pages(memory_bytes(size))),
       sources_(static_cast<size_t>(size)) {
   RUN_ASSERT(rank >= 0 && rank < size && memory.bytes().size() >= memory_bytes(size));
 }
@@ -279,13 +279,22 @@ std::vector<std::string> SharedCollectives::gather_objects(std::string_view mine
 // ---- memory --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, const Site& site) {
+  return share(type, SharedMemory::Pages::kAtOnce, site);
+}
+
+std::shared_ptr<std::byte> SharedCollectives::reserve(const TensorType& type, const Site& site) {
+  return share(type, SharedMemory::Pages::kWhenTouched, site);
+}
+
+std::shared_ptr<std::byte> SharedCollectives::share(const TensorType& type, SharedMemory::Pages pages,
+                                                    const Site& site) {
   const ScopedSpan span = span_of("share", type.bytes(), site);
   begin(CallRecord::of(CallKind::kShare, type, site));
   const size_t bytes = std::max<size_t>(type.bytes(), 1), offset = shared_end_;
-  shared_end_ = pages(offset + SharedMemory::kOwners + bytes);
-  if (rank_ == 0) memory_.extend(shared_end_);
+  shared_end_ = whole_pages(offset + SharedMemory::kOwners + bytes);
+  if (rank_ == 0) memory_.extend(shared_end_, pages);
   meet();
-  std::shared_ptr<std::byte> memory = memory_.map(offset, bytes);
+  std::shared_ptr<std::byte> memory = memory_.map(offset, bytes, pages);
   meet();  // nobody lets go of it before all have it
   return memory;
 }

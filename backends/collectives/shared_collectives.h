@@ -46,6 +46,7 @@ class SharedCollectives final : public Collectives {
   void broadcast(const TensorType& type, std::span<std::byte> values, int root, const Site& site) override;
   std::vector<std::string> gather_objects(std::string_view mine, const Site& site) override;
   std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) override;
+  std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) override;
   void fail(std::string_view reason, const SourceMark& where) noexcept override;
   bool has_failed() const override;
 
@@ -66,6 +67,7 @@ class SharedCollectives final : public Collectives {
   template <class Stage, class Take>
   void pass(const CallRecord& record, size_t bytes, const Stage& stage, const Take& take);
   void fold_all(const CallRecord& record, std::span<std::byte> values, int keeper);
+  std::shared_ptr<std::byte> share(const TensorType& type, SharedMemory::Pages pages, const Site& site);
   void gather(const CallRecord& record, std::span<const std::byte> mine, std::span<std::byte> all);
   [[noreturn]] void give_up(std::string_view reason);
   std::string who_is_missing() const;

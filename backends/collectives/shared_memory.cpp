@@ -22,8 +22,7 @@ namespace {
       is_limited ? "raise the limit on the size of files, which holds for it (ulimit -f)" : "fewer replicas need less");
 }
 
-// Takes the pages at once: one that is missing later would end whoever touches it.
-void take_pages(const Descriptor& file, size_t offset, size_t bytes) {
+void allocate(const Descriptor& file, size_t offset, size_t bytes) {
   int error = EINTR;
   while (error == EINTR)
     error = ::posix_fallocate(file.number(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
@@ -34,13 +33,15 @@ Descriptor new_file(size_t bytes) {
   Descriptor file(::memfd_create("runner", MFD_CLOEXEC));
   if (file.number() < 0) no_memory(bytes, errno);
   if (bytes > available_memory()) no_memory(bytes, ENOMEM);
-  take_pages(file, 0, bytes);
+  allocate(file, 0, bytes);
   return file;
 }
 
-std::byte* map_file(const Descriptor& file, size_t offset, size_t bytes) {
-  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.number(),
-                            static_cast<off_t>(offset));
+using Pages = SharedMemory::Pages;
+
+std::byte* map_file(const Descriptor& file, size_t offset, size_t bytes, Pages pages) {
+  const int flags = MAP_SHARED | (pages == Pages::kAtOnce ? MAP_POPULATE : 0);
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file.number(), static_cast<off_t>(offset));
   if (data == MAP_FAILED) no_memory(bytes, errno);
   return static_cast<std::byte*>(data);
 }
@@ -50,7 +51,7 @@ std::byte* map_file(const Descriptor& file, size_t offset, size_t bytes) {
 SharedMemory::SharedMemory(size_t bytes) : SharedMemory(new_file(bytes), bytes) {}
 
 SharedMemory::SharedMemory(Descriptor file, size_t bytes)
-    : file_(std::move(file)), bytes_(bytes), data_(map_file(file_, 0, bytes)) {}
+    : file_(std::move(file)), bytes_(bytes), data_(map_file(file_, 0, bytes, Pages::kAtOnce)) {}
 
 SharedMemory SharedMemory::adopt(int descriptor) {
   struct stat status {};
@@ -63,23 +64,27 @@ size_t SharedMemory::page_bytes() {
   return static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-void SharedMemory::extend(size_t end) {
+void SharedMemory::extend(size_t end, Pages pages) {
   struct stat status {};
   ::fstat(file_.number(), &status);
   const auto size = static_cast<size_t>(status.st_size);
+  if (pages == Pages::kWhenTouched) {
+    if (::ftruncate(file_.number(), static_cast<off_t>(end)) != 0) no_memory(end - size, errno);
+    return;
+  }
   check_available(end - size);
-  take_pages(file_, size, end - size);
+  allocate(file_, size, end - size);
 }
 
 // The number of those who have mapped it, in any process, lies in front of it.
-std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) {
+std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes, Pages pages) {
   using Owners = std::atomic<uint32_t>;
   static_assert(Owners::is_always_lock_free && sizeof(Owners) <= kOwners);
   const std::lock_guard lock(mutex_);
   std::shared_ptr<std::byte> memory = newest_.lock();
   if (memory != nullptr && newest_offset_ == offset) return memory;
   const size_t whole = kOwners + bytes;
-  std::byte* const begin = map_file(file_, offset, whole);
+  std::byte* const begin = map_file(file_, offset, whole, pages);
   reinterpret_cast<Owners*>(begin)->fetch_add(1);
   memory = {begin + kOwners, [begin, whole](std::byte*) {
               const bool last = reinterpret_cast<Owners*>(begin)->fetch_sub(1) == 1;
@@ -93,6 +98,14 @@ std::shared_ptr<std::byte> SharedMemory::map(size_t offset, size_t bytes) {
 
 SharedMemory::~SharedMemory() {
   ::munmap(data_, bytes_);
+}
+
+void take_pages(std::span<std::byte> memory) {
+  const size_t before = reinterpret_cast<uintptr_t>(memory.data()) % SharedMemory::page_bytes();
+  int error = EINTR;
+  while (error == EINTR)
+    error = ::madvise(memory.data() - before, memory.size() + before, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+  if (error != 0 && error != EINVAL) no_memory(memory.size(), error);
 }
 
 }  // namespace runner::backends

@@ -25,13 +25,16 @@ class SharedMemory {
 
   std::span<std::byte> bytes() const { return {data_, bytes_}; }
 
+  // When pages of memory are there: one that is missing when it is touched ends whoever does so.
+  enum class Pages { kAtOnce, kWhenTouched };
+
   // Memory that comes later lies behind, from multiples of page_bytes() on.  One rank makes it, up to `end`, zeroed;
   // throws as the constructor.  Then each maps it, of which map() takes kOwners bytes for itself; threads get one
   // address for what was mapped last.  When the last pointer to it is gone, of any rank, the system has it back.
   static constexpr size_t kOwners = 64;
   static size_t page_bytes();
-  void extend(size_t end);
-  std::shared_ptr<std::byte> map(size_t offset, size_t bytes);
+  void extend(size_t end, Pages pages = Pages::kAtOnce);
+  std::shared_ptr<std::byte> map(size_t offset, size_t bytes, Pages pages = Pages::kAtOnce);
   // Closed when another program is executed, unless its flag is cleared.
   int descriptor() const { return file_.number(); }
 
@@ -46,5 +49,9 @@ class SharedMemory {
   size_t newest_offset_ = 0;
   std::weak_ptr<std::byte> newest_;  // of what was mapped
 };
+
+// Has the pages of memory that is mapped given at once.  Throws Error(kRun) when the system has not so much; one that
+// is too old to be asked gives them where they are touched.
+void take_pages(std::span<std::byte> memory);
 
 }  // namespace runner::backends

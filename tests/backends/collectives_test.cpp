@@ -504,33 +504,70 @@ TEST(Collectives, SleepWhileProgramsWait) {
 }
 
 // What the pages of the file take.
-int64_t blocks_of(const SharedMemory& memory) {
+size_t bytes_taken(const SharedMemory& memory) {
   struct stat status {};
   ::fstat(memory.descriptor(), &status);
-  return status.st_blocks;
+  return static_cast<size_t>(status.st_blocks) * 512;
 }
 
 TEST(Collectives, SharedMemoryIsFreedWithItsLastOwner) {
-  constexpr int64_t kFloats = 1 << 20, kBlocks = kFloats * 4 / 512;
+  constexpr int64_t kFloats = 1 << 20;
+  constexpr size_t kBytes = kFloats * sizeof(float);
   on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
-    const int64_t before = blocks_of(mine);
+    const size_t before = bytes_taken(mine);
     for (int last = 0; last < ranks.size(); ++last) {
       std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kFloats}}, {"weights"});
       memory.get()[ranks.rank()] = std::byte{7};
       ranks.barrier({"written"});
       if (ranks.rank() != last) memory.reset();
       ranks.barrier({"the others have let go"});
-      if (blocks_of(mine) < before + kBlocks) return false;
+      if (bytes_taken(mine) < before + kBytes) return false;
       for (int rank = 0; ranks.rank() == last && rank < ranks.size(); ++rank)
         if (memory.get()[rank] != std::byte{7}) return false;
       ranks.barrier({"looked at"});
       memory.reset();
       ranks.barrier({"all have let go"});
-      if (blocks_of(mine) != before) return false;
+      if (bytes_taken(mine) != before) return false;
       ranks.barrier({"looked at again"});
     }
     return true;
   });
+}
+
+// Rank 0 has its row taken, rank 1 writes a page of its own, and rank 2 nothing.
+TEST(Collectives, ReservedMemoryIsTakenWhereItIsAskedForOrTouched) {
+  constexpr size_t kRow = size_t{1} << 20;
+  on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
+    const size_t page = SharedMemory::page_bytes(), before = bytes_taken(mine);
+    std::shared_ptr<std::byte> memory = ranks.reserve({DType::kF32, Shape{3, kRow / sizeof(float)}}, {"gradients"});
+    const auto row = [&](int rank) { return std::span(memory.get() + static_cast<size_t>(rank) * kRow, kRow); };
+    if (bytes_taken(mine) > before + page) return false;  // with the number of its owners
+    ranks.barrier({"looked at"});
+    if (ranks.rank() == 0) take_pages(row(0));
+    if (ranks.rank() == 1) row(1)[kRow / 2] = std::byte{7};
+    ranks.barrier({"taken"});
+    const size_t taken = bytes_taken(mine) - before;
+    if (taken < kRow + page || taken > kRow + 3 * page) return false;
+    if (row(1)[kRow / 2] != std::byte{7} || row(1)[kRow / 2 + 1] != std::byte{}) return false;
+    ranks.barrier({"looked at again"});
+    memory.reset();
+    ranks.barrier({"all have let go"});
+    return bytes_taken(mine) == before;
+  });
+}
+
+TEST(Collectives, PagesThatCannotBeTakenAreAnError) {
+  const size_t page = SharedMemory::page_bytes();
+  void* const gone = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ::munmap(gone, page);
+  try {
+    take_pages({static_cast<std::byte*>(gone), page});
+    ADD_FAILURE() << "nothing is mapped there";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between replicas: Cannot allocate memory; "
+                                           "fewer replicas need less",
+                                           page));
+  }
 }
 
 TEST(Collectives, SharedMemoryThatTheSystemHasNotIsAnError) {

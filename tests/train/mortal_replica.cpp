@@ -64,6 +64,9 @@ class MortalCollectives : public backends::Collectives {
   std::shared_ptr<std::byte> share(const TensorType& type, const Site& site) override {
     return live().share(type, site);
   }
+  std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) override {
+    return live().reserve(type, site);
+  }
   void fail(std::string_view reason, const SourceMark& where) noexcept override { ranks_.fail(reason, where); }
   bool has_failed() const override { return ranks_.has_failed(); }
 

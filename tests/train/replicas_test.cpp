@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "backends/tensor/float16.h"
 #include "runner/formats/safetensors.h"
@@ -182,6 +183,49 @@ TEST_F(ReplicasTest, HandEachOtherFactorsOfLargeGradients) {
       });
     }
   }
+}
+
+// Bytes of memory that replicas of a model of about a million parameters share behind a few steps, for each of its
+// parameters.  Those with few samples of a step, or none, are among them.
+double shared_bytes_per_parameter(const schema::Recipe& recipe, int64_t windows) {
+  const auto size = static_cast<int>(recipe.num_processes);
+  backends::SharedMemory memory(SharedCollectives::memory_bytes(size));
+  const auto taken = [&memory] {
+    struct stat status {};
+    ::fstat(memory.descriptor(), &status);
+    return 512.0 * static_cast<double>(status.st_blocks);
+  };
+  const double before = taken();
+  double result = 0;
+  on_threads(memory, size, [&](SharedCollectives& ranks) {
+    Session session(recipe, nullptr, &ranks);
+    session.trainer.allocate();
+    data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
+    for (int64_t window = 0; window < windows; ++window)
+      session.trainer.run_window(loader, {session.schedule.factor(window), std::nullopt});
+    ranks.barrier({"trained"});
+    if (ranks.rank() == 0)
+      result = (taken() - before) / static_cast<double>(session.trainer.model().parameters.elements());
+    ranks.barrier({"looked at"});
+  });
+  return result;
+}
+
+// Weights and momenta once; on a GPU what buckets are added up to, on a TPU the rounded weights.  Each replica's
+// gradients only where they travel as they are.
+TEST_F(ReplicasTest, ShareNoMoreMemoryThanTheyWrite) {
+  for (const auto& [backend, expected] : {std::pair{"cpu", 8}, {"gpu", 12}, {"tpu", 10}})
+    for (const auto& [accumulation, gradients] : {std::pair{1, 0}, {2, 6 * 4}}) {
+      const std::vector<std::string> overrides{"model.hidden=[1000, 1000]",
+                                               "num_processes=6",
+                                               "split_batches=true",
+                                               "data.even_batches=false",
+                                               "data.batch_size=9",
+                                               fmt::format("backend={}", backend),
+                                               fmt::format("gradient_accumulation_steps={}", accumulation)};
+      EXPECT_NEAR(shared_bytes_per_parameter(recipe(overrides).recipe, 5), expected + gradients, 1)
+          << backend << ", windows of " << accumulation;
+    }
 }
 
 // On a device that rounds the operands of products: one copy of the weights, rounded by all, is that of the weights.

@@ -34,6 +34,7 @@ class LoneRank final : public backends::Collectives {
   void broadcast(const Type&, std::span<std::byte>, int, const Site&) override { meet(); }
   std::vector<std::string> gather_objects(std::string_view, const Site&) override { meet(); }
   std::shared_ptr<std::byte> share(const Type&, const Site&) override { meet(); }
+  std::shared_ptr<std::byte> reserve(const Type&, const Site&) override { meet(); }
   void fail(std::string_view, const SourceMark&) noexcept override {}
   bool has_failed() const override { return false; }
 

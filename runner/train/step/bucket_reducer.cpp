@@ -80,7 +80,7 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     if (array.role != Role::kGradients) continue;
     const auto b = static_cast<size_t>(array.buffer);
     gradients_[b] = arrays.rows[i];
-    sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
+    if (adds_up()) sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
     buckets_of_device_.push_back(device_.wrap_array(sums_[b].memory, array.type.bytes(), kBuckets));
     const Shares::Range& share = shares_.of(array.buffer);
     if (adds_up() && share.count > 0)
@@ -126,7 +126,7 @@ std::vector<BucketReducer::Piece> BucketReducer::slices_of(const Bucket& bucket)
 
 std::span<const Signal> BucketReducer::signals(const MessageLayout* message) {
   std::vector<Reduction>& reductions = reductions_of(message);
-  for (size_t b = 0; b < buckets_.size(); ++b)
+  for (size_t b = 0; b < buckets_.size() && adds_up(); ++b)
     if (reductions[b].states.empty()) reductions[b].states = states_of(buckets_[b], message);
   signals_.clear();
   for (size_t b = 0; b < buckets_.size(); ++b) add_signals(b, message);

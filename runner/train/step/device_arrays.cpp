@@ -39,6 +39,7 @@ void DeviceArrays::allocate() {
     if (reducer_) reducer_->allocate(shared);
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
+    rows_ = std::move(shared.rows);
   } else {
     for (const DeviceArray& array : layout_.arrays())
       arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));
@@ -181,6 +182,18 @@ std::span<const std::shared_ptr<backends::Buffer>> DeviceArrays::messages_of_all
   return messages_->of_all_ranks();
 }
 
+const MessageLayout* DeviceArrays::begin_batch(int64_t largest, bool as_message) {
+  const MessageLayout* const message = as_message && messages_ ? messages_->begin_batch(largest) : nullptr;
+  if (message == nullptr) take_gradients();
+  return message;
+}
+
+void DeviceArrays::take_gradients() {
+  if (std::exchange(has_taken_gradients_, true)) return;
+  for (size_t i = 0; i < rows_.size(); ++i)
+    if (layout_.arrays()[i].role == Role::kGradients) take_rows(rows_[i], layout_.arrays()[i].name, *ranks_);
+}
+
 void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
   if (rounds_weights()) RoundedWeights::declare(layout_, step);
 }
@@ -189,7 +202,7 @@ void DeviceArrays::clear_window(const MessageLayout* message) {
   if (message != nullptr) messages_->send_nothing(*message);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
-    if (!is_read_by_all(array)) continue;
+    if (!is_read_by_all(array) || (message != nullptr && array.role == Role::kGradients)) continue;
     const std::vector<std::byte> zeros(array.type.bytes());
     device_.write(*arrays_[i], 0, zeros);
   }

@@ -40,10 +40,11 @@ class DeviceArrays {
   const DeviceLayout& layout() const { return layout_; }
   // What this replica updates of the one copy; none: it updates all of its own.
   const std::optional<Shares>& shares() const { return shares_; }
-  // How gradients travel of batches of which the replica with most has so many samples; null: in their arrays.  The
-  // second before such a batch, called by all replicas together.
+  // How gradients travel of batches of which the replica with most has so many samples; null: in their arrays.
   const MessageLayout* message(int64_t largest) { return messages_ ? messages_->layout(largest) : nullptr; }
-  const MessageLayout* begin_batch(int64_t largest) { return messages_ ? messages_->begin_batch(largest) : nullptr; }
+  // Before a batch whose gradients travel so, called by all replicas together: there is room for them.  Throws
+  // Error(kRun) where there is not.
+  const MessageLayout* begin_batch(int64_t largest, bool as_message);
 
   // Where gradients are added up while they are computed; null: elsewhere they are at the window's
   // end.
@@ -119,6 +120,7 @@ class DeviceArrays {
   void write_initial_values();
   void write_initial_weights();
   void write_initial_qs();
+  void take_gradients();
   void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);
 
   const StepBuilder& builder_;
@@ -130,6 +132,8 @@ class DeviceArrays {
   std::optional<Shares> shares_;
   std::vector<std::shared_ptr<backends::Buffer>> arrays_, window_arrays_;  // SharedArrays
   std::vector<backends::Buffer*> states_, window_states_;                  // the same
+  std::vector<SharedRows> rows_;                                           // the same
+  bool has_taken_gradients_ = false;                                       // whose memory was only reserved
   std::optional<Messages> messages_;
   std::optional<BucketReducer> reducer_;
   std::optional<RoundedWeights> rounded_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/collectives/shared_memory.h"
+#include "backends/runtime/available_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/step/parameter_use.h"
 #include "runner/train/step/power_sgd.h"
@@ -15,17 +17,37 @@ Shares::Range share(int64_t elements, int rank, int size) {
   return {first, end - first};
 }
 
+// Gradients may all travel as messages: then nobody writes the arrays.
 SharedRows allocate(const DeviceArray& array, backends::Collectives& ranks) {
   if (is_common(array)) return {ranks.share(array.type, {array.name}), 0};
-  return share_rows(array.type, array.name, ranks);
+  const auto rows_of = array.role == Role::kGradients ? reserve_rows : share_rows;
+  return rows_of(array.type, array.name, ranks);
+}
+
+size_t stride_of(const backends::TensorType& row) {
+  return backends::round_up(row.bytes(), static_cast<size_t>(kFloatsOfLine) * sizeof(float));
+}
+
+backends::TensorType type_of_rows(const backends::TensorType& row, int ranks) {
+  const auto elements = static_cast<int64_t>(stride_of(row) / backends::size_of(row.dtype));
+  return {row.dtype, backends::Shape{ranks, elements}};
 }
 
 }  // namespace
 
 SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
-  const size_t stride = backends::round_up(row.bytes(), static_cast<size_t>(kFloatsOfLine) * sizeof(float));
-  const int64_t elements = static_cast<int64_t>(stride / backends::size_of(row.dtype));
-  return {ranks.share({row.dtype, backends::Shape{ranks.size(), elements}}, {name}), stride};
+  return {ranks.share(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
+}
+
+SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks) {
+  return {ranks.reserve(type_of_rows(row, ranks.size()), {name}), stride_of(row)};
+}
+
+// Rank 0 looks before anybody has taken any.
+void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks) {
+  if (ranks.rank() == 0) backends::check_available(static_cast<size_t>(ranks.size()) * rows.stride);
+  ranks.barrier({name});
+  backends::take_pages({rows.of(ranks.rank()).get(), rows.stride});
 }
 
 Shares::Shares(const nn::ParameterSet& parameters, const Optimizers& optimizers, const schema::CommSpec& comm, int rank,

@@ -54,8 +54,12 @@ struct SharedRows {
     return {memory, memory.get() + static_cast<size_t>(rank) * stride + offset};
   }
 };
-// A row for each rank, zeroed; called by all.
+// A row for each rank, zeroed; called by all.  The second of memory that is there once it is touched.
 SharedRows share_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
+SharedRows reserve_rows(const backends::TensorType& row, std::string_view name, backends::Collectives& ranks);
+// Of what has been reserved each rank takes its row now; called by all.  Throws Error(kRun) when the system has not so
+// much.
+void take_rows(const SharedRows& rows, std::string_view name, backends::Collectives& ranks);
 
 // The arrays of a replica.
 struct SharedArrays {

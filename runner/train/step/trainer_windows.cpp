@@ -24,7 +24,7 @@ SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, Tr
     marks_.begin_batch(/*training=*/true);
     window.done = parts.ends(batch, window.batches);
     take_in(batch, window);
-    message_ = sends_messages() ? arrays_.begin_batch(batch.largest) : nullptr;
+    message_ = arrays_.begin_batch(batch.largest, sends_messages());
     if (window.done && clock_) {
       steps_.wait_for_batch();
       clock_->begin_window(rates);

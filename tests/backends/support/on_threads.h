@@ -10,15 +10,20 @@
 namespace runner::backends::testing {
 
 // Runs `body` on a thread for each rank, and waits for all of them.
-inline void on_threads(int size, const std::function<void(SharedCollectives&)>& body,
+inline void on_threads(SharedMemory& memory, int size, const std::function<void(SharedCollectives&)>& body,
                        const SharedCollectives::Options& options = {}) {
-  SharedMemory memory(SharedCollectives::memory_bytes(size));
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
       SharedCollectives ranks(memory, rank, size, options);
       body(ranks);
     });
+}
+
+inline void on_threads(int size, const std::function<void(SharedCollectives&)>& body,
+                       const SharedCollectives::Options& options = {}) {
+  SharedMemory memory(SharedCollectives::memory_bytes(size));
+  on_threads(memory, size, body, options);
 }
 
 }  // namespace runner::backends::testing
