@@ -81,7 +81,7 @@ struct Arguments {
   // The source lines that errors name: of the recording at hand, which may be another than the one that was compiled.
   // Null: of that one.  Must stay as they are until wait(ticket) returns.
   const SourceLines* lines = nullptr;
-  // What Device::stage() returned for the first of the batch; 0: nothing.
+  // What DeviceStreams::stage() returned for the first of the batch; 0: nothing.
   uint64_t staged = 0;
   // What a device that keeps account of graphs looks at: the numbers that traced code handed over, the states that no
   // step has made yet (by index, ascending; their contents are zeros), and the training batch, from 1.
@@ -118,6 +118,24 @@ enum class HostEvent : uint8_t {
   kFigureRead,  // of what is done so far
   kStateUse,    // the states are read, as for a checkpoint, or written
   kRecording,   // it begins anew: of what it has had the device compute for reads, nothing belongs to what comes
+};
+
+// What a device with streams does beside what is under way.
+class DeviceStreams {
+ public:
+  virtual ~DeviceStreams() = default;
+
+  // Begins to copy the first inputs of a batch that is to come, as far as `like`, a step of its kind, reads them.
+  // Submissions may name the copy until the call behind the next one; those whose inputs are of other sizes copy for
+  // themselves.  The memory must stay as it is until a submission that names it has been waited for, or all is dropped.
+  // Never 0.  Throws OutOfMemory where the device accounts for its memory and has not enough beside what is there.
+  virtual uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) = 0;
+  // Waits until nothing is copied so any more, and forgets it all.
+  virtual void drop_staged() noexcept = 0;
+
+  virtual std::shared_ptr<Event> make_event() = 0;
+  // Records an event of the device behind all that has been submitted to its compute stream.
+  virtual void record(Event& event) = 0;
 };
 
 class Device {
@@ -174,22 +192,8 @@ class Device {
   // Whether the newest submission, which has ended or failed, may have written to a state of its own.  A device that
   // does not know says so of each.
   virtual bool has_written_states() const { return true; }
-  // These are for a device with streams, up to record().
-  virtual bool has_streams() const { return false; }
-  // Begins to copy the first inputs of a batch that is to come, beside what is under way, as far as `like`, a step of
-  // its kind, reads them.  Submissions may name the copy until the call behind the next one; those whose inputs are of
-  // other sizes copy for themselves.  The memory must stay as it is until a submission that names it has been waited
-  // for, or all is dropped.  Never 0, but of a device without streams.  Throws OutOfMemory where it accounts for its
-  // memory and has not enough beside what is there.
-  virtual uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) {
-    static_cast<void>(like), static_cast<void>(inputs);
-    return 0;
-  }
-  // Waits until nothing is copied so any more, and forgets it all.
-  virtual void drop_staged() noexcept {}
-  virtual std::shared_ptr<Event> make_event() { return nullptr; }
-  // Records an event of the device behind all that has been submitted to its compute stream.
-  virtual void record(Event& event) { static_cast<void>(event); }
+  // Null: it has none, and does one thing after the other.
+  virtual DeviceStreams* streams() { return nullptr; }
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to the device.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;

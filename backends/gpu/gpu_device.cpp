@@ -65,7 +65,7 @@ struct Lane {
   std::vector<InFlight> in_flight;
 };
 
-class EmulatedGpu : public GpuDevice {
+class EmulatedGpu final : public GpuDevice, private DeviceStreams {
  public:
   explicit EmulatedGpu(const GpuOptions& options)
       : options_(options),
@@ -168,7 +168,7 @@ class EmulatedGpu : public GpuDevice {
     return computes ? slot.end : 0;
   }
 
-  bool has_streams() const override { return true; }
+  DeviceStreams* streams() override { return this; }
   uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) override {
     return batches_.stage(static_cast<const GpuExecutable&>(like), inputs);
   }

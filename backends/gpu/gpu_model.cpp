@@ -108,12 +108,6 @@ const GpuModelRow& row_of(GpuModel model) {
   return kRows[static_cast<size_t>(model)];
 }
 
-std::optional<GpuModel> gpu_model_of(std::string_view name) {
-  for (size_t i = 0; i < kRows.size(); ++i)
-    if (kRows[i].name == name) return static_cast<GpuModel>(i);
-  return std::nullopt;
-}
-
 double product_flops(const GpuModelRow& row, DType operands, bool allow_tf32) {
   const FlopRates& rates = row.product_flops;
   const auto where_it_can = [&](double rate) { return rate > 0 ? rate : rates.f32; };

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 #include "backends/tensor/dtype.h"
@@ -35,7 +34,6 @@ struct GpuModelRow {
 };
 
 const GpuModelRow& row_of(GpuModel model);
-std::optional<GpuModel> gpu_model_of(std::string_view name);
 
 // Of products with operands of this dtype.  What a chip has no units for it computes in f32: bf16 on t4, whose operands
 // only take less room; and `allow_tf32` changes nothing there, as on a real one.

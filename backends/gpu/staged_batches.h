@@ -39,7 +39,7 @@ class StagedBatches {
         computed_(computed),
         copied_(std::make_shared<Event>(device)) {}
 
-  // Device::stage().  Throws OutOfMemory.
+  // DeviceStreams::stage().  Throws OutOfMemory.
   uint64_t stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs);
   void drop() noexcept;
   // Null: there is none of that number any more.

@@ -40,7 +40,6 @@ Streams::~Streams() {
 
 void Streams::launch_all(StreamKind stream, Launchable& what, int32_t first, int32_t end) {
   push(stream, {.kind = Command::Kind::kLaunch, .index = first, .end = end, .launched = &what});
-  ++launches_;
 }
 
 uint64_t Streams::record(StreamKind stream, Event& event) {

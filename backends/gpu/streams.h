@@ -75,7 +75,6 @@ class Streams {
   void synchronize(const Event& event, uint64_t count);
   void synchronize();
 
-  uint64_t launches() const { return launches_; }  // so far; several in a row are one
   uint64_t failures() const { return failures_; }  // that have been thrown so far
   // Whether nobody is at a launch.
   bool is_idle() const { return at_.load() == nullptr; }
@@ -104,7 +103,7 @@ class Streams {
 
   const Options options_;
   std::array<CommandRing, kStreamCount> rings_;
-  uint64_t launches_ = 0, failures_ = 0;
+  uint64_t failures_ = 0;
   std::exception_ptr loss_;       // why the device is lost
   SpanRecorder* const recorder_;  // null: nobody traces
   std::array<int, kStreamCount> tracks_{};

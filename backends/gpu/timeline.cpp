@@ -1,7 +1,6 @@
 #include "backends/gpu/timeline.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "backends/runtime/debug.h"
 #include "schema/error.h"
@@ -16,10 +15,6 @@ void add(Times& to, const Times& more) {
 
 }  // namespace
 
-Picoseconds StreamTime::total() const {
-  return std::accumulate(waited.begin(), waited.end(), busy + unfed);
-}
-
 StreamTime& StreamTime::operator+=(const StreamTime& other) {
   busy += other.busy;
   unfed += other.unfed;
@@ -32,7 +27,6 @@ PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   add(streams, other.streams);
   add(classes, other.classes);
   host_issuing += other.host_issuing;
-  host_working += other.host_working;
   add(host_waited, other.host_waited);
   at_peak += other.at_peak;
   launches += other.launches;
@@ -85,12 +79,6 @@ void Timeline::begin_replay() {
 void Timeline::end_replay() {
   RUN_ASSERT(replaying_);
   replaying_ = false;
-}
-
-void Timeline::work(Picoseconds duration) {
-  RUN_ASSERT(!replaying_ && duration >= 0);
-  host_ += duration;
-  time_.host_working += duration;
 }
 
 void Timeline::synchronize(const PredictedEvent& event) {

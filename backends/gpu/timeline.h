@@ -3,7 +3,7 @@
 // A stream works off what the host issued into it, in order; a launch begins when the stream has done what stands
 // before it, the launch has arrived from the host, and the events are there that the stream waits for.  Invariants:
 // 1. clocks never go back; 2. since the beginning a stream's clock is its busy time + the time it was unfed + what it
-// waited for each stream, the host's is what it spent issuing, working and waiting: every picosecond has one cause;
+// waited for each stream, the host's is what it spent issuing and waiting: every picosecond has one cause;
 // 3. shifting all clocks changes no difference: equal steps that begin alike take equally long, to the picosecond.
 // A few nanoseconds a call.  Not thread-safe: one per device, used in the order of the host's calls.
 #pragma once
@@ -40,7 +40,6 @@ struct StreamTime {
   Picoseconds unfed = 0;            // idle: the host had issued nothing that was not done
   PerStream<Picoseconds> waited{};  // idle: for events of each stream
 
-  Picoseconds total() const;
   StreamTime& operator+=(const StreamTime& other);
 };
 
@@ -48,7 +47,7 @@ struct PredictedTime {
   Picoseconds elapsed = 0;  // of the step, or of several
   PerStream<StreamTime> streams{};
   std::array<Picoseconds, kLaunchClassCount> classes{};  // busy time, all streams
-  Picoseconds host_issuing = 0, host_working = 0;
+  Picoseconds host_issuing = 0;
   PerStream<Picoseconds> host_waited{};
   Picoseconds at_peak = 0;  // what the flops would take at their peak rates
   int64_t launches = 0;
@@ -94,8 +93,7 @@ class Timeline {
   void end_replay();
   bool is_replaying() const { return replaying_; }
 
-  // The host does something else, as making a batch; waits for an event; waits for all of a stream.
-  void work(Picoseconds duration);
+  // The host waits for an event; for all of a stream.
   void synchronize(const PredictedEvent& event);
   void synchronize(StreamKind stream) { synchronize(record(stream)); }
 

@@ -20,8 +20,10 @@
 namespace runner::backends::gpu {
 namespace {
 
-const GpuModelRow& gpu(const char* name) {
-  return row_of(*gpu_model_of(name));
+const GpuModelRow& gpu(std::string_view name) {
+  int model = 0;
+  while (row_of(static_cast<GpuModel>(model)).name != name) ++model;
+  return row_of(static_cast<GpuModel>(model));
 }
 
 TEST(GpuModel, ChoicesOfTheRecipeAreTheTable) {
@@ -31,10 +33,7 @@ TEST(GpuModel, ChoicesOfTheRecipeAreTheTable) {
   for (size_t i = 0; i < fields[0].choices.size(); ++i) {
     const std::string_view name = fields[0].choices[i].name;
     EXPECT_EQ(row_of(static_cast<GpuModel>(i)).name, name);
-    EXPECT_EQ(gpu_model_of(name), static_cast<GpuModel>(i));
   }
-  EXPECT_FALSE(gpu_model_of("a100"));
-  EXPECT_FALSE(gpu_model_of(""));
 }
 
 // Two operations for each multiplier at each tick: of the vector units, and of the tensor cores at f16.

@@ -42,7 +42,7 @@ class GpuStagedBatches : public ::testing::TestWithParam<bool> {
   static std::vector<std::span<const std::byte>> inputs(const Floats& x) {
     return {std::as_bytes(std::span(x)), std::as_bytes(std::span(x))};
   }
-  uint64_t stage(const Floats& x) { return device_->stage(*step_, inputs(x)); }
+  uint64_t stage(const Floats& x) { return device_->streams()->stage(*step_, inputs(x)); }
 
   float sum(const Floats& x, uint64_t staged) { return sum(*step_, x, staged); }
   float sum(Executable& step, const Floats& x, uint64_t staged) {
@@ -91,7 +91,7 @@ TEST_P(GpuStagedBatches, StayUntilTheCallBehindTheNext) {
   EXPECT_EQ(sum(x, first), 28) << "it is gone";
   EXPECT_EQ(sum(x, second), 8);
   EXPECT_EQ(sum(x, third), 12);
-  device_->drop_staged();
+  device_->streams()->drop_staged();
   EXPECT_EQ(sum(x, third), 28);
 }
 
@@ -117,7 +117,7 @@ TEST_P(GpuStagedBatches, MayFollowEachOther) {
   const auto step = device_->compile(sum_of(kFloats));
   const Floats x(kFloats, 1.0F);
   uint64_t staged = 0;
-  for (int i = 0; i < 50; ++i) staged = device_->stage(*step, inputs(x));
+  for (int i = 0; i < 50; ++i) staged = device_->streams()->stage(*step, inputs(x));
   EXPECT_EQ(sum(*step, x, staged), static_cast<float>(kFloats));
 }
 
@@ -126,8 +126,8 @@ TEST_P(GpuStagedBatches, AreDroppedWhereNobodyNamesThem) {
   for (int i = 0; i < 200; ++i) {
     const auto x = std::make_unique<Floats>(4096, 1.0F);
     const auto step = device_->compile(sum_of(4096));
-    device_->stage(*step, inputs(*x));
-    device_->drop_staged();
+    device_->streams()->stage(*step, inputs(*x));
+    device_->streams()->drop_staged();
   }
 }
 

@@ -13,10 +13,10 @@ const data::Batch& BatchFeed::next() {
 }
 
 void BatchFeed::stage_next(const backends::Executable& like, const WindowParts& parts) {
-  if (!device_.has_streams() || next_ != nullptr) return;
+  if (streams_ == nullptr || next_ != nullptr) return;
   const data::Batch* const batch = loader_.peek(give_up_);
   if (batch == nullptr || batch->size == 0) return;
-  next_staged_ = device_.stage(like, inputs_of(batch->part(0, parts.at_once(batch->size)), encoding_));
+  next_staged_ = streams_->stage(like, inputs_of(batch->part(0, parts.at_once(batch->size)), encoding_));
   next_ = batch;
 }
 

@@ -19,8 +19,10 @@ class BatchFeed {
   // `give_up`: of waiting for a batch, as Loader::wait() has it; empty: never.  All must outlive it.
   BatchFeed(data::Loader& loader, std::function<bool()> give_up, backends::Device& device,
             const data::Encoding& encoding)
-      : loader_(loader), give_up_(std::move(give_up)), device_(device), encoding_(encoding) {}
-  ~BatchFeed() { device_.drop_staged(); }
+      : loader_(loader), give_up_(std::move(give_up)), streams_(device.streams()), encoding_(encoding) {}
+  ~BatchFeed() {
+    if (streams_ != nullptr) streams_->drop_staged();
+  }
   BatchFeed(const BatchFeed&) = delete;
   BatchFeed& operator=(const BatchFeed&) = delete;
 
@@ -35,7 +37,7 @@ class BatchFeed {
  private:
   data::Loader& loader_;
   const std::function<bool()> give_up_;
-  backends::Device& device_;
+  backends::DeviceStreams* const streams_;  // null: the device has none
   const data::Encoding& encoding_;
   const data::Batch* next_ = nullptr;  // that next_staged_ is of
   uint64_t staged_ = 0, next_staged_ = 0;

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/gpu/buckets.h"
+#include "backends/collectives/buckets.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::train {
@@ -69,7 +69,7 @@ BucketReducer::BucketReducer(const StepBuilder& builder, const Shares& shares, b
     trained.push_back(id);
     bytes.push_back(static_cast<int64_t>(bytes_of(parameters_[id].elements())));
   }
-  for (const auto& bucket : backends::gpu::gradient_buckets(bytes, builder.recipe().gpu.bucket_cap))
+  for (const auto& bucket : backends::gradient_buckets(bytes, builder.recipe().gpu.bucket_cap))
     buckets_.emplace_back(trained.begin() + bucket.first, trained.begin() + bucket.end);
   signalled_.resize(buckets_.size());
 }
@@ -91,9 +91,9 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
 
 void BucketReducer::exchange_events() {
   std::vector<std::shared_ptr<backends::Event>> own(buckets_.size());
-  std::ranges::generate(own, [this] { return device_.make_event(); });
+  std::ranges::generate(own, [this] { return device_.streams()->make_event(); });
   ready_ = exchanged(own, ranks_);
-  done_ = exchanged({device_.make_event()}, ranks_);
+  done_ = exchanged({device_.streams()->make_event()}, ranks_);
 }
 
 std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows, int rank, const Piece& piece) const {
@@ -165,7 +165,7 @@ void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
 }
 
 void BucketReducer::signal_all(const MessageLayout* message) {
-  for (const Signal& signal : signals(message)) device_.record(*signal.event);
+  for (const Signal& signal : signals(message)) device_.streams()->record(*signal.event);
 }
 
 void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {

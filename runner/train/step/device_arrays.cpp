@@ -29,7 +29,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device,
       gradients_(parameters_.buffers().size()) {
   if (one_copy) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   if (one_copy && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
-  if (one_copy && device.has_streams() && may_reduce_in_buckets(builder.recipe()))
+  if (one_copy && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe()))
     reducer_.emplace(builder, *shares_, device, *ranks);
 }
 

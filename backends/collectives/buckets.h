@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace runner::backends::gpu {
+namespace runner::backends {
 
 // torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, and bucket_cap_mb where it is not given.
 inline constexpr int64_t kFirstBucketCap = int64_t{1} << 20;
@@ -31,4 +31,4 @@ std::vector<Bucket> cut_into_buckets(std::span<const int64_t> bytes, int64_t fir
 // cap is another than the default.
 std::vector<Bucket> gradient_buckets(std::span<const int64_t> bytes, int64_t cap = kBucketCap);
 
-}  // namespace runner::backends::gpu
+}  // namespace runner::backends

@@ -1,14 +1,15 @@
 // Buckets of gradients against PyTorch's DistributedDataParallel itself (tests/golden/buckets.py).
+#include "backends/collectives/buckets.h"
+
 #include <algorithm>
 #include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "backends/gpu/buckets.h"
 #include "tests/golden/golden.h"
 
-namespace runner::backends::gpu {
+namespace runner::backends {
 namespace {
 
 using runner::testing::Golden;
@@ -30,7 +31,7 @@ void expect_buckets(const Golden& item, const std::vector<Bucket>& buckets) {
   for (size_t i = 0; i < wanted.size(); ++i) EXPECT_EQ(indices_of(buckets[i]), sorted(wanted[i].integers())) << i;
 }
 
-TEST(GpuBuckets, AreThoseOfTorch) {
+TEST(Buckets, AreThoseOfTorch) {
   int cut = 0, trained = 0;
   for (const Golden& item : Golden::load("buckets.json").cases()) {
     SCOPED_TRACE(item.name());
@@ -47,12 +48,12 @@ TEST(GpuBuckets, AreThoseOfTorch) {
   EXPECT_EQ(trained, 6);
 }
 
-TEST(GpuBuckets, OfNoGradientsAreNone) {
+TEST(Buckets, OfNoGradientsAreNone) {
   EXPECT_TRUE(gradient_buckets({}).empty());
 }
 
 // Every gradient once, from the last to the first; no bucket could end sooner, and all but the last are full.
-TEST(GpuBuckets, HoldEveryGradientOnce) {
+TEST(Buckets, HoldEveryGradientOnce) {
   for (uint32_t seed = 1; seed <= 300; ++seed) {
     std::mt19937 random(seed);
     std::vector<int64_t> bytes(random() % 60);
@@ -73,4 +74,4 @@ TEST(GpuBuckets, HoldEveryGradientOnce) {
 }
 
 }  // namespace
-}  // namespace runner::backends::gpu
+}  // namespace runner::backends

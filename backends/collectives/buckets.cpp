@@ -1,6 +1,6 @@
-#include "backends/gpu/buckets.h"
+#include "backends/collectives/buckets.h"
 
-namespace runner::backends::gpu {
+namespace runner::backends {
 
 std::vector<Bucket> cut_into_buckets(std::span<const int64_t> bytes, int64_t first_cap, int64_t cap) {
   std::vector<Bucket> buckets;
@@ -24,4 +24,4 @@ std::vector<Bucket> gradient_buckets(std::span<const int64_t> bytes, int64_t cap
   return buckets;
 }
 
-}  // namespace runner::backends::gpu
+}  // namespace runner::backends
