@@ -61,9 +61,12 @@ struct StateBytes {
 struct Signal {
   Event* event;
   StateBytes bytes = {};
-  // What a replica that shares nothing would then hand to the others, to be added up: of the graph that
-  // Device::compile_graph() was told of.
-  StateBytes reduced = {};
+};
+// What a replica that shares nothing would hand to the others as soon as it has it, to be added up: of the graph that
+// Device::compile_graph() was told of.  What is of one bucket stands next to each other, and goes together.
+struct ReducedBytes {
+  int32_t bucket;
+  StateBytes bytes;
 };
 struct EventCount {
   Event* event;
@@ -100,6 +103,7 @@ struct Arguments {
   StreamRole stream = StreamRole::kCompute;
   std::span<const EventCount> after = {};  // it begins
   std::span<const Signal> signals = {};
+  std::span<const ReducedBytes> reduced = {};
 };
 
 // The name of the one output of a Program that computes what the user's code reads.

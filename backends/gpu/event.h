@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/gpu/timeline.h"
 #include "backends/runtime/bell.h"
 
 namespace runner::backends::gpu {
@@ -31,10 +30,6 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
   // How often it has been recorded; for the device's host.
   uint64_t recorded() const { return recorded_; }
   uint64_t count_recording() { return ++recorded_; }
-
-  // When it is predicted to be reached, since it was told last; for the device's host.
-  const PredictedEvent& predicted() const { return predicted_; }
-  void set_predicted(const PredictedEvent& event) { predicted_ = event; }
 
   // The device comes by it, and tells those that it keeps waiting.
   void reach(uint64_t count) {
@@ -54,7 +49,6 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
  private:
   const std::string device_;
   uint64_t recorded_ = 0;
-  PredictedEvent predicted_;
   std::atomic<uint64_t> reached_{0};
   std::mutex mutex_;  // guards what follows
   std::vector<std::shared_ptr<Bell>> listeners_;

@@ -1,6 +1,7 @@
 #include "backends/gpu/gpu_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,13 +40,11 @@ GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<in
 
 void GpuClock::compute(const AccountedStep& step, const Submission& submission) {
   begin_call();
-  for (const EventCount& awaited : submission.after)
-    if (const auto& event = static_cast<const Event&>(*awaited.event); event.device() == options_.device)
-      timeline_.wait(StreamKind::kCompute, event.predicted());
   copy_batch(step, submission.staged);
-  find_due(step.plan(), submission.signals);
+  find_due(step.plan(), submission.reduced);
   if (submission.replays) timeline_.begin_replay();
   launch_all(step);
+  if (!due_.empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
   if (submission.replays) timeline_.end_replay();
   if (submission.replays && options_.launch_blocking) timeline_.synchronize(StreamKind::kCompute);
   end_call();
@@ -74,19 +73,18 @@ void GpuClock::launch_all(const AccountedStep& step) {
   }
 }
 
-// Copies of states come last.
-void GpuClock::find_due(const Plan& plan, std::span<const Signal> signals) {
+// Copies of states come last.  What a window has had before is added to all gradients by one launch, where PyTorch adds
+// gradient by gradient: of that launch no bucket is kept waiting but the last.
+void GpuClock::find_due(const Plan& plan, std::span<const ReducedBytes> reduced) {
   due_.clear();
-  const Event* bucket = nullptr;
-  for (const Signal& signal : signals) {
-    if (signal.reduced.state < 0) continue;
-    const auto* event = static_cast<const Event*>(signal.event);
-    if (event != bucket) due_.push_back({kBeforeAll, 0});
-    bucket = event;
-    int32_t last = last_write(plan, signal.reduced);
+  int32_t bucket = -1;
+  for (const ReducedBytes& part : reduced) {
+    if (std::exchange(bucket, part.bucket) != part.bucket) due_.push_back({kBeforeAll, 0});
+    const bool is_last = bucket == reduced.back().bucket;
+    int32_t last = is_last ? last_write(plan, part.bytes) : last_write_of_addend(plan, part.bytes);
     if (last == static_cast<int32_t>(plan.steps.size())) last += static_cast<int32_t>(plan.copies.size()) - 1;
     due_.back().launch = std::max(due_.back().launch, last);
-    due_.back().bytes += static_cast<int64_t>(signal.reduced.end - signal.reduced.begin);
+    due_.back().bytes += static_cast<int64_t>(part.bytes.end - part.bytes.begin);
   }
 }
 
@@ -96,15 +94,6 @@ void GpuClock::reduce_behind(int32_t launch) {
     timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
     this->launch(StreamKind::kCommunication, all_reduce(due.bytes, options_.machine));
   }
-}
-
-void GpuClock::communicate(std::span<const Signal> signals) {
-  for (const Signal& signal : signals)
-    static_cast<Event&>(*signal.event).set_predicted(timeline_.record(StreamKind::kCommunication));
-}
-
-void GpuClock::record(Event& event) {
-  event.set_predicted(timeline_.record(StreamKind::kCompute));
 }
 
 void GpuClock::launch(StreamKind stream, const Launch& launch) {

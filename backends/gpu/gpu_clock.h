@@ -1,8 +1,8 @@
 // The predicted time of one emulated GPU and its host: what the calls of the host come to on a Timeline.
 //
 // The host is predicted to wait where it reads, and with launch_blocking for each launch; that the emulation waits
-// elsewhere, for the weights that replicas have together, is its own affair.  Replicas are taken to be alike: events of
-// other devices are past when this one's are.  Thread safety: one thread at a time, the host's.
+// elsewhere, for the weights that replicas have together, is its own affair.  Replicas are taken to be alike: what this
+// one has is there at the others, too.  Thread safety: one thread at a time, the host's.
 #pragma once
 
 #include <array>
@@ -13,7 +13,6 @@
 
 #include "backends/backend.h"
 #include "backends/gpu/accounted_step.h"
-#include "backends/gpu/event.h"
 #include "backends/gpu/timeline.h"
 #include "backends/runtime/spans.h"
 
@@ -38,18 +37,14 @@ class GpuClock {
   StagedInputs stage(const AccountedStep& like, std::vector<int64_t> bytes);
 
   struct Submission {
-    std::span<const EventCount> after = {};
-    // What they tell of is added up over all replicas, bucket by bucket, each behind the launch that has written the
-    // last of it.
-    std::span<const Signal> signals = {};
+    // Added up over all replicas, bucket by bucket, each behind the launch that has made the last of it; behind the
+    // launches computing waits for that, as DistributedDataParallel has it wait at the end of backward.
+    std::span<const ReducedBytes> reduced = {};
     bool replays = false;                  // the launches are one captured graph
     const StagedInputs* staged = nullptr;  // null: nothing
   };
   // A submission to the compute stream.
   void compute(const AccountedStep& step, const Submission& submission);
-  // Events behind what has been reduced so.
-  void communicate(std::span<const Signal> signals);
-  void record(Event& event);
 
   // Behind all that is computed; the host waits for it.
   void upload(int64_t bytes) { copy(StreamKind::kCopyIn, bytes); }
@@ -65,7 +60,7 @@ class GpuClock {
     int64_t bytes;
   };
 
-  void find_due(const Plan& plan, std::span<const Signal> signals);
+  void find_due(const Plan& plan, std::span<const ReducedBytes> reduced);
   void reduce_behind(int32_t launch);
   void copy_batch(const AccountedStep& step, const StagedInputs* staged);
   void launch_all(const AccountedStep& step);

@@ -145,13 +145,10 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
           ready.account().memory(),
           {.streams = replays ? kCaptureStreams : kStepStreams, .staged = staged != nullptr ? arguments.staged : 0},
           arguments.lines);
-      clock_.compute(ready.account(), {.after = arguments.after,
-                                       .signals = arguments.signals,
+      clock_.compute(ready.account(), {.reduced = arguments.reduced,
                                        .replays = replays,
                                        .staged = staged != nullptr ? &staged->predicted : nullptr});
       if (options_.capture) captured_.count(ready, arguments);
-    } else {
-      clock_.communicate(arguments.signals);
     }
     Lane& lane = computes ? compute_ : communication_;
     streams_.finish(*lane.done, ready.newest);
@@ -174,10 +171,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
   }
   void drop_staged() noexcept override { batches_.drop(); }
   std::shared_ptr<backends::Event> make_event() override { return std::make_shared<Event>(name_); }
-  void record(backends::Event& event) override {
-    clock_.record(static_cast<Event&>(event));
-    streams_.record(compute_.kind, static_cast<Event&>(event));
-  }
+  void record(backends::Event& event) override { streams_.record(compute_.kind, static_cast<Event&>(event)); }
 
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();

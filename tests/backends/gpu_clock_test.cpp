@@ -1,12 +1,14 @@
 // What the calls of a GPU's host come to on its predicted clock, worked out by hand.
 #include "backends/gpu/gpu_clock.h"
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "backends/gpu/gpu_device.h"
+#include "backends/gpu/last_write.h"
 #include "backends/graph/ops.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
@@ -44,18 +46,13 @@ class GpuClockTest : public ::testing::Test {
  protected:
   GpuClockTest() : step_(*backward_.plan, backward_.memory, kTwo) {}
 
-  // In the order in which backward has them.
-  std::vector<Signal> signals() {
-    constexpr size_t kBytes = 4096 * 4096 * sizeof(float);
-    return {{ready_[0].get(), {0, 0, kBytes}, {0, 0, kBytes}}, {ready_[1].get(), {1, 0, kBytes}, {1, 0, kBytes}}};
-  }
+  static constexpr size_t kGradientBytes = 4096 * 4096 * sizeof(float);
 
   Backward backward_;
   AccountedStep step_;
   GpuClock clock_{{.machine = kTwo}};
-  std::vector<std::shared_ptr<Event>> ready_ = {std::make_shared<Event>("gpu 0"), std::make_shared<Event>("gpu 0")};
-  const std::shared_ptr<Event> done_ = std::make_shared<Event>("gpu 0"), others_ = std::make_shared<Event>("gpu 1");
-  const std::vector<Signal> signals_ = signals();
+  // Two buckets, in the order in which backward has them.
+  const std::vector<ReducedBytes> reduced_ = {{0, {0, 0, kGradientBytes}}, {1, {1, 0, kGradientBytes}}};
 };
 
 TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
@@ -70,15 +67,12 @@ TEST_F(GpuClockTest, BatchesComeBeforeTheLaunchesThatReadThem) {
   EXPECT_EQ(time.of(StreamKind::kCompute).unfed + time.exposed_copies(), copied);
 }
 
-// The first bucket is reduced while the second is computed; the update waits for what is left.
+// The first bucket is reduced while the second is computed; what comes behind waits for what is left.
 TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
   const Picoseconds reduction = all_reduce(64 << 20, kTwo).duration;
   ASSERT_LT(reduction, kProduct);
-  clock_.compute(step_, {.signals = signals_});
-  const Signal end{.event = done_.get()};
-  clock_.communicate({&end, 1});
-  const EventCount after[] = {{done_.get(), 1}, {others_.get(), 1}};
-  clock_.compute(step_, {.after = after});
+  clock_.compute(step_, {.reduced = reduced_});
+  clock_.compute(step_, {});
   const PredictedTime time = clock_.take();
   EXPECT_EQ(time.of(LaunchClass::kCollective), 2 * reduction);
   EXPECT_EQ(time.exposed_communication(), reduction);
@@ -88,12 +82,41 @@ TEST_F(GpuClockTest, BucketsAreReducedBehindTheLaunchThatFillsThem) {
 
 // Parts of one bucket are reduced as one, behind the last.
 TEST_F(GpuClockTest, ABucketIsReducedOnce) {
-  std::vector<Signal> parts = signals();
-  parts[1].event = parts[0].event;
-  clock_.compute(step_, {.signals = parts});
+  std::vector<ReducedBytes> parts = reduced_;
+  parts[1].bucket = parts[0].bucket;
+  clock_.compute(step_, {.reduced = parts});
   const PredictedTime time = clock_.take();
   EXPECT_EQ(time.of(LaunchClass::kCollective), all_reduce(128 << 20, kTwo).duration);
   EXPECT_EQ(time.launches, 5);
+}
+
+// Gradients of a window's last batch, which are added to those of the others in one launch behind backward: a bucket
+// but the last is reduced when they are there.
+TEST(GpuClockOfWindows, BucketsDoNotWaitForWhatAddsThemUp) {
+  constexpr int64_t kWidth = 4096, kElements = kWidth * kWidth;
+  Program program;
+  const auto input = [&](InputKind kind, const char* name, const Shape& shape) -> Value {
+    return {&program, program.input(kind, name, {DType::kF32, shape})};
+  };
+  const Value sums = input(InputKind::kState, "gradients", Shape{2 * kElements});
+  const Value x = input(InputKind::kBatch, "x", Shape{kWidth, 512}),
+              y = input(InputKind::kBatch, "y", Shape{512, kWidth});
+  const Value first = ops::matmul(x, y), second = ops::matmul(ops::exp(x), y);
+  const auto flat = [](Value value) { return ops::reshape(value, Shape{kElements}); };
+  program.output("gradients", ops::add(sums, ops::concat(std::array{flat(second), flat(first)}, 0)).id, 0);
+  const Plan plan = build_plan(program, {.fusion = Fusion::kFlat});
+  constexpr size_t kBytes = kElements * sizeof(float);
+  const StateBytes of_second{0, 0, kBytes}, of_first{0, kBytes, 2 * kBytes};
+  const auto sum = static_cast<int32_t>(plan.steps.size()) - 1;
+  EXPECT_EQ(last_write(plan, of_first), sum);
+  EXPECT_EQ(last_write_of_addend(plan, of_first), 0);
+  EXPECT_EQ(last_write_of_addend(plan, of_second), sum - 1);
+
+  DeviceMemory memory("gpu 0", int64_t{8} << 30);
+  const AccountedStep step(plan, memory, kTwo);
+  GpuClock clock({.machine = kTwo});
+  clock.compute(step, {.reduced = std::vector<ReducedBytes>{{0, of_first}, {1, of_second}}});
+  EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration) << "of the last";
 }
 
 // What is staged is copied while the step before is computed.
@@ -137,7 +160,7 @@ TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {
 
 // The host launches a captured graph once, its copies apart; reductions are parts of it.
 TEST_F(GpuClockTest, ACapturedGraphIsLaunchedOnce) {
-  clock_.compute(step_, {.signals = signals_, .replays = true});
+  clock_.compute(step_, {.reduced = reduced_, .replays = true});
   const PredictedTime time = clock_.take();
   const Picoseconds copied = kLaunch + kArrival + 2 * host_copy(4096 * 512 * 4, kTwo).duration;
   EXPECT_EQ(time.host_issuing, 2 * kLaunch + LaunchTimes().replay);
@@ -161,7 +184,7 @@ TEST_F(GpuClockTest, TracesHaveTracksOfTheirOwn) {
   ASSERT_EQ(recorder.predicted().size(), kStreamCount);
   traced.compute(step_, {});
   recorder.begin();
-  traced.compute(step_, {.signals = signals_});
+  traced.compute(step_, {.reduced = reduced_});
   const std::vector<Span> spans = recorder.end();
   traced.compute(step_, {});
   ASSERT_EQ(spans.size(), 6u);

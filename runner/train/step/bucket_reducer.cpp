@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/collectives/buckets.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::train {
@@ -49,30 +48,17 @@ std::vector<std::shared_ptr<backends::Event>> exchanged(const std::vector<std::s
 
 }  // namespace
 
-bool may_reduce_in_buckets(const schema::Recipe& recipe) {
-  return recipe.comm.hook == schema::CommHook::kNone;
-}
-
-BucketReducer::BucketReducer(const StepBuilder& builder, const Shares& shares, backends::Device& device,
-                             backends::Collectives& ranks)
+BucketReducer::BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
+                             backends::Device& device, backends::Collectives& ranks)
     : builder_(builder),
       parameters_(builder.model().parameters),
+      buckets_(buckets),
       shares_(shares),
       device_(device),
       ranks_(ranks),
       gradients_(parameters_.buffers().size()),
-      sums_(parameters_.buffers().size()) {
-  std::vector<nn::ParameterId> trained;
-  std::vector<int64_t> bytes;
-  for (nn::ParameterId id = 0; id < std::ssize(parameters_.parameters()); ++id) {
-    if (parameters_.buffers()[static_cast<size_t>(parameters_[id].buffer)].group < 0) continue;
-    trained.push_back(id);
-    bytes.push_back(static_cast<int64_t>(bytes_of(parameters_[id].elements())));
-  }
-  for (const auto& bucket : backends::gradient_buckets(bytes, builder.recipe().gpu.bucket_cap))
-    buckets_.emplace_back(trained.begin() + bucket.first, trained.begin() + bucket.end);
-  signalled_.resize(buckets_.size());
-}
+      sums_(parameters_.buffers().size()),
+      signalled_(buckets.size()) {}
 
 void BucketReducer::allocate(const SharedArrays& arrays) {
   for (size_t i = 0; i < arrays.rows.size(); ++i) {
@@ -80,11 +66,9 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
     if (array.role != Role::kGradients) continue;
     const auto b = static_cast<size_t>(array.buffer);
     gradients_[b] = arrays.rows[i];
-    if (adds_up()) sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
-    buckets_of_device_.push_back(device_.wrap_array(sums_[b].memory, array.type.bytes(), kBuckets));
+    sums_[b] = {ranks_.share(array.type, {"sums"}), 0};
     const Shares::Range& share = shares_.of(array.buffer);
-    if (adds_up() && share.count > 0)
-      share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
+    if (share.count > 0) share_sums_.push_back(part_of(sums_[b], 0, {array.buffer, share.first, share.count}));
   }
   exchange_events();
 }
@@ -100,24 +84,10 @@ std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows,
   return device_.wrap(rows.of(rank, bytes_of(piece.first)), bytes_of(piece.count));
 }
 
-// Neighbours in a buffer are one piece.
-std::vector<BucketReducer::Piece> BucketReducer::pieces_of(const Bucket& bucket) const {
-  std::vector<Piece> pieces;
-  for (const nn::ParameterId id : bucket) {
-    const nn::Parameter& parameter = parameters_[id];
-    if (!pieces.empty() && pieces.back().buffer == parameter.buffer &&
-        pieces.back().first + pieces.back().count <= parameter.offset)
-      pieces.back().count = parameter.offset + parameter.elements() - pieces.back().first;
-    else
-      pieces.push_back({parameter.buffer, parameter.offset, parameter.elements()});
-  }
-  return pieces;
-}
-
 // Of each piece whole cache lines, about as many for each rank.
-std::vector<BucketReducer::Piece> BucketReducer::slices_of(const Bucket& bucket) const {
+std::vector<GradientBuckets::Piece> BucketReducer::slices_of(size_t bucket) const {
   std::vector<Piece> slices;
-  for (const Piece& piece : pieces_of(bucket)) {
+  for (const Piece& piece : buckets_.pieces(bucket)) {
     const auto [first, end] = backends::part_of(piece.count, kFloatsOfLine, ranks_.rank(), ranks_.size());
     if (end > first) slices.push_back({piece.buffer, piece.first + first, end - first});
   }
@@ -126,31 +96,24 @@ std::vector<BucketReducer::Piece> BucketReducer::slices_of(const Bucket& bucket)
 
 std::span<const Signal> BucketReducer::signals(const MessageLayout* message) {
   std::vector<Reduction>& reductions = reductions_of(message);
-  for (size_t b = 0; b < buckets_.size() && adds_up(); ++b)
-    if (reductions[b].states.empty()) reductions[b].states = states_of(buckets_[b], message);
   signals_.clear();
-  for (size_t b = 0; b < buckets_.size(); ++b) add_signals(b, message);
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    if (reductions[b].states.empty()) reductions[b].states = states_of(b, message);
+    add_signals(b, message);
+  }
   has_signalled_ = true;
   return signals_;
 }
 
 void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
   backends::Event* const event = ready_[static_cast<size_t>(ranks_.rank()) * buckets_.size() + bucket].get();
-  const auto bytes_in = [](int32_t state, int64_t first, int64_t count) -> backends::StateBytes {
-    return {state, bytes_of(first), bytes_of(first + count)};
-  };
-  const auto gradients_in = [&](int32_t buffer, int64_t first, int64_t count) {
-    return bytes_in(builder_.layout().find(Role::kGradients, buffer), first, count);
-  };
-  const auto add = [&](const backends::StateBytes& bytes, const backends::StateBytes& reduced) {
-    signals_.push_back({event, bytes, reduced});
+  const auto add = [&](int32_t state, int64_t first, int64_t count) {
+    signals_.push_back({event, floats_of(state, first, count)});
     ++signalled_[bucket];
   };
   if (message == nullptr) {
-    for (const Piece& piece : pieces_of(buckets_[bucket])) {
-      const backends::StateBytes bytes = gradients_in(piece.buffer, piece.first, piece.count);
-      add(bytes, bytes);
-    }
+    for (const Piece& piece : buckets_.pieces(bucket))
+      add(builder_.layout().find(Role::kGradients, piece.buffer), piece.first, piece.count);
     return;
   }
   const auto state = static_cast<int32_t>(builder_.layout().arrays().size());
@@ -158,9 +121,7 @@ void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
     const MessagePart& part = message->parts[p];
     if (std::ranges::find(buckets_[bucket], part.parameter) == buckets_[bucket].end()) continue;
     const int64_t end = p + 1 < message->parts.size() ? message->parts[p + 1].offset : message->elements;
-    const nn::Parameter& parameter = parameters_[part.parameter];
-    add(bytes_in(state, part.offset, end - part.offset),
-        gradients_in(parameter.buffer, parameter.offset, parameter.elements()));
+    add(state, part.offset, end - part.offset);
   }
 }
 
@@ -173,13 +134,11 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
   for (size_t b = 0; b < buckets_.size(); ++b) {
     std::vector<EventCount> after;
     std::vector<backends::Buffer*> states;
-    if (adds_up()) {
-      for (size_t rank = 0; rank < static_cast<size_t>(ranks_.size()); ++rank)
-        after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
-      if (message != nullptr)
-        for (const auto& buffer : messages) states.push_back(buffer.get());
-      for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
-    }
+    for (size_t rank = 0; rank < static_cast<size_t>(ranks_.size()); ++rank)
+      after.push_back({ready_[rank * buckets_.size() + b].get(), signalled_[b]});
+    if (message != nullptr)
+      for (const auto& buffer : messages) states.push_back(buffer.get());
+    for (const auto& buffer : reductions[b].states) states.push_back(buffer.get());
     const Signal end{.event = done_[static_cast<size_t>(ranks_.rank())].get()};
     const bool is_last = b + 1 == buckets_.size();
     device_.submit(*reductions[b].step->executable, {.states = states,
@@ -194,8 +153,7 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
   has_signalled_ = false;
   ++windows_;
   reduced_.clear();
-  for (int rank = 0; rank < ranks_.size(); ++rank)
-    if (adds_up() || rank == ranks_.rank()) reduced_.push_back({done_[static_cast<size_t>(rank)].get(), windows_});
+  for (const auto& done : done_) reduced_.push_back({done.get(), windows_});
 }
 
 size_t BucketReducer::temporary_bytes(const MessageLayout* message) {
@@ -205,19 +163,19 @@ size_t BucketReducer::temporary_bytes(const MessageLayout* message) {
   return most;
 }
 
-// For a device that is to account for replicas that share nothing there is nothing in them: signals tell of it.
+// For a device that is to account for replicas that share nothing there is nothing in them: Arguments::reduced tells
+// it.
 std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {
   std::vector<Reduction>& reductions = reductions_[message];
   if (reductions.empty())
-    for (const Bucket& bucket : buckets_)
-      reductions.push_back({compiled_step(device_.compile_graph(program_of(bucket, message), {})), {}});
+    for (size_t b = 0; b < buckets_.size(); ++b)
+      reductions.push_back({compiled_step(device_.compile_graph(program_of(b, message), {})), {}});
   return reductions;
 }
 
 // Its states are the messages of all ranks, or for each slice the gradients of all, and the sums of each slice.
-Program BucketReducer::program_of(const Bucket& bucket, const MessageLayout* message) const {
+Program BucketReducer::program_of(size_t bucket, const MessageLayout* message) const {
   Program program;
-  if (!adds_up()) return program;
   std::vector<Value> messages;
   if (message != nullptr)
     for (int rank = 0; rank < ranks_.size(); ++rank)
@@ -236,7 +194,7 @@ Program BucketReducer::program_of(const Bucket& bucket, const MessageLayout* mes
   return program;
 }
 
-std::vector<std::shared_ptr<backends::Buffer>> BucketReducer::states_of(const Bucket& bucket,
+std::vector<std::shared_ptr<backends::Buffer>> BucketReducer::states_of(size_t bucket,
                                                                         const MessageLayout* message) const {
   std::vector<std::shared_ptr<backends::Buffer>> states;
   for (const Piece& slice : slices_of(bucket)) {

@@ -5,39 +5,31 @@
 // bucket and its slices end.  Behind it stand the sums of all, in one array that all replicas have together, from which
 // each updates its share of the weights.
 //
-// Where one bucket has all gradients, all is computed when it is ready.  Then the update adds them up itself, which
-// spares the replicas a meeting, and the device only hears what a real one would reduce.  Not thread-safe; each replica
-// has one, and all make the same calls.
+// For more buckets than one: where one has all gradients, all is computed when it is ready, and the update adds them up
+// itself, which spares the replicas a meeting.  Not thread-safe; each replica has one, and all make the same calls.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "backends/backend.h"
 #include "backends/collectives/collectives.h"
 #include "runner/train/step/executor.h"
+#include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/gradient_message.h"
 #include "runner/train/step/shares.h"
 #include "runner/train/step/step_builder.h"
 
 namespace runner::train {
 
-// Whether they may be added up before the window's end is known: what is rounded or compressed on its way depends on
-// the sum of all weights.
-bool may_reduce_in_buckets(const schema::Recipe& recipe);
-
 class BucketReducer {
  public:
-  // The name of what a real device has of them, beside its gradients: as much.
-  static constexpr std::string_view kBuckets = "buckets of gradients";
-
   // Without memory yet.  All arguments must outlive it.
-  BucketReducer(const StepBuilder& builder, const Shares& shares, backends::Device& device,
-                backends::Collectives& ranks);
+  BucketReducer(const StepBuilder& builder, const GradientBuckets& buckets, const Shares& shares,
+                backends::Device& device, backends::Collectives& ranks);
   // Called by all together, behind the arrays of all.
   void allocate(const SharedArrays& arrays);
 
@@ -49,14 +41,12 @@ class BucketReducer {
   std::span<const backends::Signal> signals(const MessageLayout* message);
   // For a replica whose gradients of this window are there, without such a step.
   void signal_all(const MessageLayout* message);
-  // Behind either: adds them up, or tells the device so.  `messages`: of all ranks, where gradients travel so.
+  // Behind either: adds them up.  `messages`: of all ranks, where gradients travel so.
   void reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages);
 
   // Whether what ends the window has told, or will tell.
   bool has_signalled() const { return has_signalled_; }
 
-  // Whether sums() has them behind reduced(); else they are where signals() says.
-  bool adds_up() const { return buckets_.size() > 1; }
   // What an update comes after; valid until the next call of reduce().
   std::span<const backends::EventCount> reduced() const { return reduced_; }
   // Of each flat buffer that this rank has a share of, in order, its share of the sums: the states of an update behind
@@ -64,12 +54,7 @@ class BucketReducer {
   std::span<const std::shared_ptr<backends::Buffer>> sums() const { return share_sums_; }
 
  private:
-  // A part of a flat buffer, in elements.
-  struct Piece {
-    int32_t buffer;
-    int64_t first, count;
-  };
-  using Bucket = std::vector<nn::ParameterId>;
+  using Piece = GradientBuckets::Piece;
   // What this rank adds up of a bucket.
   struct Reduction {
     SharedStep step;
@@ -77,22 +62,20 @@ class BucketReducer {
   };
 
   std::vector<Reduction>& reductions_of(const MessageLayout* message);
-  backends::Program program_of(const Bucket& bucket, const MessageLayout* message) const;
-  std::vector<std::shared_ptr<backends::Buffer>> states_of(const Bucket& bucket, const MessageLayout* message) const;
-  std::vector<Piece> pieces_of(const Bucket& bucket) const;
-  std::vector<Piece> slices_of(const Bucket& bucket) const;
+  backends::Program program_of(size_t bucket, const MessageLayout* message) const;
+  std::vector<std::shared_ptr<backends::Buffer>> states_of(size_t bucket, const MessageLayout* message) const;
+  std::vector<Piece> slices_of(size_t bucket) const;
   void exchange_events();
   void add_signals(size_t bucket, const MessageLayout* message);
   std::shared_ptr<backends::Buffer> part_of(const SharedRows& rows, int rank, const Piece& piece) const;
 
   const StepBuilder& builder_;
   const nn::ParameterSet& parameters_;
+  const GradientBuckets& buckets_;
   const Shares& shares_;
   backends::Device& device_;
   backends::Collectives& ranks_;
-  std::vector<Bucket> buckets_;                                       // in the order in which they are reduced
-  std::vector<SharedRows> gradients_, sums_;                          // by flat buffer
-  std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;  // all sums, as each real device has them
+  std::vector<SharedRows> gradients_, sums_;  // by flat buffer
   std::vector<std::shared_ptr<backends::Buffer>> share_sums_;
   std::vector<std::shared_ptr<backends::Event>> ready_;                // by rank and bucket
   std::vector<std::shared_ptr<backends::Event>> done_;                 // by rank

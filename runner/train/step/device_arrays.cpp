@@ -29,14 +29,17 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device,
       gradients_(parameters_.buffers().size()) {
   if (one_copy) shares_.emplace(parameters_, builder.optimizers(), builder.recipe().comm, ranks->rank(), ranks->size());
   if (one_copy && may_send_messages(builder.recipe(), builder)) messages_.emplace(builder, device, *ranks);
-  if (one_copy && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe()))
-    reducer_.emplace(builder, *shares_, device, *ranks);
+  if (one_copy && device.streams() != nullptr && may_reduce_in_buckets(builder.recipe())) buckets_.emplace(builder);
+  if (buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
 }
 
 void DeviceArrays::allocate() {
   if (shares_) {
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
     if (reducer_) reducer_->allocate(shared);
+    for (const DeviceArray& array : layout_.arrays())
+      if (buckets_ && array.role == Role::kGradients)
+        buckets_of_device_.push_back(device_.wrap_array(nullptr, array.type.bytes(), GradientBuckets::kName));
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
     rows_ = std::move(shared.rows);
@@ -224,10 +227,7 @@ MemoryUse DeviceArrays::memory() const {
                                                      : use.other;
     kind += bytes;
     const bool in_common = shares_ && !device_.accounts_alone();
-    if (reducer_ && array.role == Role::kGradients) {  // their sums, in which all replicas have a part
-      use.gradients += bytes;
-      if (in_common) use.common += bytes;
-    }
+    if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
     if (in_common && is_common(array)) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {
       use.other += bytes / 2;
@@ -243,8 +243,8 @@ std::vector<backends::ArrayBytes> DeviceArrays::sizes() const {
   for (const DeviceArray& array : layout_.arrays())
     sizes.push_back({array.name, static_cast<int64_t>(array.type.bytes())});
   for (const DeviceArray& array : layout_.arrays())
-    if (reducer_ && array.role == Role::kGradients)
-      sizes.push_back({BucketReducer::kBuckets, static_cast<int64_t>(array.type.bytes())});
+    if (buckets_ && array.role == Role::kGradients)
+      sizes.push_back({GradientBuckets::kName, static_cast<int64_t>(array.type.bytes())});
   return sizes;
 }
 

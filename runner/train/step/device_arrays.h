@@ -18,6 +18,7 @@
 #include "runner/nn/initial_weights.h"
 #include "runner/train/step/bucket_reducer.h"
 #include "runner/train/step/device_layout.h"
+#include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/memory_use.h"
 #include "runner/train/step/messages.h"
@@ -46,8 +47,10 @@ class DeviceArrays {
   // Error(kRun) where there is not.
   const MessageLayout* begin_batch(int64_t largest, bool as_message);
 
-  // Where gradients are added up while they are computed; null: elsewhere they are at the window's
-  // end.
+  // Those in which GPUs that share nothing reduce gradients while they compute them; null: elsewhere they are reduced
+  // at the window's end.
+  const GradientBuckets* buckets() const { return buckets_ ? &*buckets_ : nullptr; }
+  // Where replicas do so here: of more than one bucket; null: elsewhere the update adds them up.
   BucketReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
   // Behind the reducer's signals.
   void reduce(const MessageLayout* message) { reducer_->reduce(message, messages_of_all(message)); }
@@ -135,6 +138,8 @@ class DeviceArrays {
   std::vector<SharedRows> rows_;                                           // the same
   bool has_taken_gradients_ = false;                                       // whose memory was only reserved
   std::optional<Messages> messages_;
+  std::optional<GradientBuckets> buckets_;
+  std::vector<std::shared_ptr<backends::Buffer>> buckets_of_device_;  // as each real one has them
   std::optional<BucketReducer> reducer_;
   std::optional<RoundedWeights> rounded_;
   std::vector<backends::Buffer*> joined_states_;  // those of an execution, with messages and rounded weights

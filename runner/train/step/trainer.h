@@ -161,8 +161,13 @@ class Trainer {
   // Takes batches up to where the gradients of all replicas are to be added up.  The last step, whose outputs can be
   // read where it has ended the window; null where a replica has had no batch.
   SharedStep run_batches(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window);
-  // One part of a batch; `last`: of the window's last batch.  `staged`: BatchFeed::staged(), or 0.
-  SharedStep run_part(const data::Batch& part, uint64_t staged, bool last);
+  // Of a part of a batch.
+  struct PartOfWindow {
+    uint64_t staged = 0;  // BatchFeed::staged(), or 0
+    bool ends_window = false;
+    bool reduces = false;  // GPUs that share nothing reduce their gradients behind it
+  };
+  SharedStep run_part(const data::Batch& part, const PartOfWindow& place);
   // As run_batches() on each replica, and the step that adds up what all have, at the end of the window with the
   // update.
   SharedStep run_batches_together(BatchFeed& batches, const WindowRates& rates, TrainingWindow& window,

@@ -32,7 +32,10 @@ SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, Tr
     if (is_local() || batch.weighs()) {
       for (int64_t first = 0; first < batch.size; first += parts.at_once(batch.size)) {
         const data::Batch part = batch.part(first, parts.at_once(batch.size - first));
-        step = run_part(part, first == 0 ? batches.staged() : 0, window.done && first + part.size == batch.size);
+        const bool ends_batch = first + part.size == batch.size;
+        step = run_part(part, {.staged = first == 0 ? batches.staged() : 0,
+                               .ends_window = window.done && ends_batch,
+                               .reduces = (window.done || recipe_.sync_each_batch) && ends_batch});
       }
     } else {
       steps_.record(batch, /*training=*/true);
@@ -43,16 +46,18 @@ SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, Tr
   }
 }
 
-SharedStep Trainer::run_part(const data::Batch& part, uint64_t staged, bool last) {
+SharedStep Trainer::run_part(const data::Batch& part, const PartOfWindow& place) {
+  const bool last = place.ends_window;
   const bool completes = last && steps_alone();
   SharedStep step =
       training_step(shape_of(part.size, !arrays_.holds_any_gradients(), completes), &part, last && !completes);
   using Traced = StepArguments::Traced;
   backends::Arguments arguments = steps_.arguments(part, steps_.recording(/*training=*/true),
                                                    last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
-  arguments.staged = staged;
+  arguments.staged = place.staged;
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
   if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
+  if (place.reduces && !completes && arrays_.buckets() != nullptr) arguments.reduced = arrays_.buckets()->reduced();
   const BatchPlace batch = steps_.place_of(part, /*training=*/true);
   if (completes) pending_.begin_update();
   const backends::Ticket ticket = in_batch(batch, [&] {
@@ -103,7 +108,7 @@ void Trainer::keep_sum_of_part(const CompiledStep& part) {
 }
 
 Trainer::Meeting Trainer::end_of_window(const MessageLayout* message) {
-  const bool are_summed = arrays_.reducer() != nullptr && arrays_.reducer()->adds_up();
+  const bool are_summed = arrays_.reducer() != nullptr;
   return {.ends_window = true, .are_summed = are_summed, .message = are_summed ? nullptr : message};
 }
 
@@ -113,7 +118,7 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
     const MessageLayout none;
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
                                                   kind.message != nullptr ? *kind.message : none, kind.are_summed);
-    const bool are_reduced = kind.ends_window && arrays_.reducer() != nullptr;
+    const bool are_reduced = kind.ends_window && arrays_.buckets() != nullptr;
     step = compiled_step(device_.accounts_alone()
                              ? device_.compile_graph(end, window_graph(builder_, kind.ends_window, are_reduced))
                              : device_.compile(end));
