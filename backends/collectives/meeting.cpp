@@ -6,8 +6,6 @@
 namespace runner::backends {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kSpin = std::chrono::microseconds(20);
 constexpr int kSpinsPerLook = 64;  // at the clock
 // A sleeper looks around this often: whoever fails may do so between its last look and its sleep.
@@ -19,9 +17,27 @@ bool Meeting::waits(uint32_t generation) const {
   return generation_.load() == generation && !has_failed();
 }
 
+// Whether it is over, or somebody has failed, within a short while.
+bool Meeting::is_over_soon(uint32_t generation, Courtesy* courtesy) const {
+  if (courtesy != nullptr) return courtesy->wait([&] { return !waits(generation); });
+  const Clock::time_point began = Clock::now();
+  while (waits(generation) && Clock::now() - began < kSpin)
+    for (int i = 0; i < kSpinsPerLook && generation_.load(std::memory_order_relaxed) == generation; ++i) spin_pause();
+  return !waits(generation);
+}
+
+// False: that has taken too long.
+bool Meeting::sleep(uint32_t generation, Clock::time_point end) {
+  bool in_time = true;
+  sleepers_.fetch_add(1);
+  while (waits(generation) && (in_time = Clock::now() < end)) sleep_on(generation_, generation, kNap);
+  sleepers_.fetch_sub(1);
+  return in_time;
+}
+
 // The last to come counts `generation_` up, then looks for sleepers; a sleeper counts itself, then looks at
 // `generation_`.  All four are sequentially consistent, so that one of the two sees the other.
-Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds timeout) {
+Meeting::Outcome Meeting::meet(int size, Courtesy* courtesy, std::chrono::milliseconds timeout) {
   if (has_failed()) return Outcome::kFailed;
   const uint32_t generation = generation_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(size)) {
@@ -31,12 +47,7 @@ Meeting::Outcome Meeting::meet(int size, bool spin, std::chrono::milliseconds ti
     return Outcome::kMet;
   }
   const Clock::time_point began = Clock::now();
-  while (spin && waits(generation) && Clock::now() - began < kSpin)
-    for (int i = 0; i < kSpinsPerLook && generation_.load(std::memory_order_relaxed) == generation; ++i) spin_pause();
-  sleepers_.fetch_add(1);
-  bool in_time = true;
-  while (waits(generation) && (in_time = Clock::now() - began < timeout)) sleep_on(generation_, generation, kNap);
-  sleepers_.fetch_sub(1);
+  const bool in_time = is_over_soon(generation, courtesy) || sleep(generation, began + timeout);
   if (generation_.load(std::memory_order_acquire) != generation) return Outcome::kMet;
   return in_time ? Outcome::kFailed : Outcome::kTimeout;
 }

@@ -99,7 +99,7 @@ std::byte* SharedCollectives::stage(int rank) const {
 
 void SharedCollectives::meet() {
   Meeting& meeting = common().meeting;
-  switch (meeting.meet(size_, options_.spin, options_.timeout)) {
+  switch (meeting.meet(size_, options_.spin ? nullptr : &courtesy_, options_.timeout)) {
     case Meeting::Outcome::kMet: return;
     case Meeting::Outcome::kFailed: area(meeting.failed_rank()).reason.raise();
     case Meeting::Outcome::kTimeout: give_up(who_is_missing());

@@ -16,6 +16,7 @@
 #include "backends/collectives/call_record.h"
 #include "backends/collectives/collectives.h"
 #include "backends/collectives/shared_memory.h"
+#include "backends/runtime/courtesy.h"
 
 namespace runner::backends {
 
@@ -76,6 +77,7 @@ class SharedCollectives final : public Collectives {
   const int rank_, size_;
   const Options options_;
   std::mutex failing_;  // of this rank's reason
+  Courtesy courtesy_;   // of this rank, where ranks are more than cores
   uint64_t calls_ = 0;
   int side_ = 0;                           // of the stages that the next piece goes to
   size_t shared_end_;                      // of the memory that ranks have shared

@@ -1,0 +1,48 @@
+// Who leaves its core to others gets it back soon, or leaves it no more for a while.
+#include "backends/runtime/courtesy.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace runner::backends {
+namespace {
+
+// How often it is looked at in a wait that is not done; a look may take longer than others may have the core.
+int looks_in_wait(Courtesy& courtesy, bool late = false) {
+  int looks = 0;
+  EXPECT_FALSE(courtesy.wait([&] {
+    ++looks;
+    if (late) std::this_thread::sleep_for(2 * Courtesy::kLate);
+    return false;
+  }));
+  return looks;
+}
+
+TEST(Courtesy, EndsWhenItIsDone) {
+  Courtesy courtesy;
+  EXPECT_TRUE(courtesy.wait([] { return true; }));
+  int looks = 0;
+  EXPECT_TRUE(courtesy.wait([&] { return ++looks == 2; }));
+  EXPECT_EQ(looks, 2);
+}
+
+TEST(Courtesy, IsShort) {
+  for (int round = 0; round < 100; ++round) {
+    Courtesy courtesy;
+    EXPECT_LE(looks_in_wait(courtesy), Courtesy::kMostTimes + 1);
+  }
+}
+
+// However often others have had the core for long: waits that leave it alone get more, up to a limit.
+TEST(Courtesy, LeavesAloneACoreThatItGotBackLate) {
+  Courtesy courtesy;
+  for (int32_t pause = Courtesy::kFewest; pause < 4 * Courtesy::kMost; pause *= 2) {
+    EXPECT_EQ(looks_in_wait(courtesy, /*late=*/true), 2);
+    for (int32_t wait = 0; wait < std::min(pause, Courtesy::kMost); ++wait) EXPECT_EQ(looks_in_wait(courtesy), 1);
+  }
+  EXPECT_GT(looks_in_wait(courtesy), 1);
+}
+
+}  // namespace
+}  // namespace runner::backends
