@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "backends/runtime/affinity.h"
 #include "tests/cli/command.h"
 
 namespace runner::cli::testing {
@@ -39,9 +40,11 @@ std::vector<Span> spans(const nlohmann::json& trace, const std::string& name) {
   return found;
 }
 
-// A replica that is the last to have the gradients of a bucket adds up its slice before it goes on, but where its host
-// has been late; the last bucket comes with the end of backward.
+// Whichever replica is the last to have the gradients of a bucket adds up its slice before it goes on; the last bucket
+// comes with the end of backward.  On one core hosts do what their devices have to do, behind all that they submit: so
+// no reduction is submitted late.
 TEST(GpuOverlap, BucketsAreReducedInsideBackward) {
+  const backends::PinnedThread on_one_core({backends::usable_core_ids().front()});
   const Folder folder;
   write_text(folder.path() / "r.yaml", kRecipe);
   const Result result = run_command(
@@ -54,7 +57,7 @@ TEST(GpuOverlap, BucketsAreReducedInsideBackward) {
   int overlapped = 0;
   for (const Span& reduction : reductions)
     for (const Span& backward : backwards) overlapped += reduction.is_inside(backward);
-  EXPECT_GE(overlapped, 2);
+  EXPECT_GE(overlapped, 8) << "one in each window";
 }
 
 }  // namespace
