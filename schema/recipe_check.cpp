@@ -340,10 +340,20 @@ class Checker {
            read_default(*setting->field, setting->field->defaults.back()) != setting->value;
   }
 
+  // Neither has been given anew: where one makes the other idle, a run has only come to another backend, which must not
+  // keep it from going on.
+  bool are_recorded(std::string_view a, std::string_view b) const {
+    const auto is_recorded = [this](std::string_view path) {
+      return has(path) && report_.source(place(path).source).is_recorded();
+    };
+    return is_recorded(a) && is_recorded(b);
+  }
+
   void check_loader_queue() {
     constexpr std::string_view kQueue = "tpu.loader_prefetch_size";
     if (settings_.text("backend") != "tpu" || settings_.integer("data.prefetch") != 0 || !changes_default(kQueue))
       return;
+    if (are_recorded(kQueue, "data.prefetch")) return;
     fault(ErrorId::kIgnoredOption, kQueue, fmt::format("{} is ignored with data.prefetch: 0", kQueue),
           fmt::format("remove {}, or data.prefetch: 0", kQueue));
   }
@@ -355,6 +365,7 @@ class Checker {
     const auto mixed = settings_.text("mixed_precision");
     if (settings_.text("backend") != "tpu" || !mixed || *mixed == "no" || !changes_default(kPrecision)) return;
     if (has("hooks") && (*mixed == "fp16" || settings_.is_true("downcast_bf16"))) return;
+    if (are_recorded(kPrecision, "mixed_precision")) return;
     fault(
         ErrorId::kIgnoredOption, kPrecision,
         fmt::format("{} is ignored with mixed_precision: {}, whose products are exact in one pass", kPrecision, *mixed),

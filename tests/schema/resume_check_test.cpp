@@ -51,6 +51,19 @@ TEST(ResumeCheck, AnotherBackend) {
       << text;
 }
 
+// What a key of the tpu's would be ignored with has been there before the run came to it.
+TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
+  const auto resumed = [](const char* keys, const std::vector<std::string>& overrides) {
+    const std::vector<std::string> no_queue{"data.prefetch=0"};
+    return read_resolved(resolved_json(read_recipe_text(std::string(kStored) + keys, "r.yaml", no_queue)), overrides);
+  };
+  const char* const kPasses = "mixed_precision: fp16\ntpu: {matmul_precision: highest}\n";
+  EXPECT_EQ(resumed(kPasses, {"backend=tpu"}).recipe.backend, Backend::kTpu);
+  EXPECT_EQ(resumed("tpu: {loader_prefetch_size: 3}\n", {"backend=tpu"}).recipe.backend, Backend::kTpu);
+  EXPECT_THROW(resumed(kPasses, {"backend=tpu", "tpu.matmul_precision=high"}), RecipeError);
+  EXPECT_THROW(resumed("tpu: {matmul_precision: highest}\n", {"backend=tpu", "mixed_precision=fp16"}), RecipeError);
+}
+
 TEST(ResumeCheck, WhatMayNot) {
   EXPECT_EQ(
       refused({"optimizer.lr=0.5", "seed=1"}),
