@@ -76,10 +76,11 @@ void put_device_account(Store& store, const RunHandle& run, const DeviceAccount&
       .run();
 }
 
-std::string newest_device_metrics(Store& store, int64_t run_id) {
+DeviceMetrics newest_device_metrics(Store& store, int64_t run_id) {
   Statement metrics(store.database(),
-                    "SELECT json FROM device_metrics WHERE run_id = ?1 ORDER BY attempt DESC LIMIT 1");
-  return metrics.bind(run_id).step() ? metrics.text(0) : "";
+                    "SELECT attempt, json FROM device_metrics WHERE run_id = ?1 ORDER BY attempt DESC LIMIT 1");
+  if (!metrics.bind(run_id).step()) return {};
+  return {metrics.int64(0), metrics.text(1)};
 }
 
 std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts) {

@@ -44,7 +44,12 @@ void put_device_account(Store& store, const RunHandle& run, const DeviceAccount&
 
 // By attempt; none for attempts on other devices.  `texts`: with IR and HLO.
 std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts = false);
-// Of the newest attempt on such a device; empty: there is none.
-std::string newest_device_metrics(Store& store, int64_t run_id);
+
+// What the newest attempt on such a device has counted, which need not be the newest of all.
+struct DeviceMetrics {
+  int64_t attempt = 0;
+  std::string json = {};  // empty: there is none
+};
+DeviceMetrics newest_device_metrics(Store& store, int64_t run_id);
 
 }  // namespace runner::store

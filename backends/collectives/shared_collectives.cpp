@@ -9,6 +9,7 @@
 #include "backends/collectives/fixed_text.h"
 #include "backends/collectives/fold.h"
 #include "backends/collectives/meeting.h"
+#include "backends/collectives/rank_error.h"
 #include "backends/runtime/cpu_features.h"
 #include "backends/runtime/spans.h"
 #include "backends/tensor/rounding.h"
@@ -47,7 +48,7 @@ struct SharedCollectives::Reason {
     set_fixed_text(file, where.file);
     line = where.line;
   }
-  [[noreturn]] void raise() const { throw Error(ErrorKind::kRun, text, {file, line, 0}); }
+  [[noreturn]] void raise() const { throw RankError(ErrorKind::kRun, text, {file, line, 0}); }
 };
 
 // What one rank writes and all read.  Records and stages are used in turn: when one is written again, all ranks have

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/collectives/rank_error.h"
 #include "backends/runtime/spans.h"
 #include "backends/runtime/spin.h"
 #include "schema/error.h"
@@ -147,6 +148,8 @@ void Streams::throw_error() {
   ++failures_;
   try {
     std::rethrow_exception(error);
+  } catch (const RankError&) {
+    throw;
   } catch (Error& of_launch) {
     of_launch.note(fmt::format("on {}", name()));
     throw;

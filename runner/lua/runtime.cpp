@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
+#include "backends/collectives/rank_error.h"
 #include "backends/kernels/philox.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
@@ -47,6 +48,9 @@ std::string shortened(std::string message) {
 Error thrown(const std::exception_ptr& cause, const SourceMark& where) {
   try {
     std::rethrow_exception(cause);
+  } catch (backends::RankError& error) {
+    error.locate(where);
+    throw;
   } catch (const Error& error) {
     if (is_of_the_run(error)) throw;
     return Error(error).locate(where);

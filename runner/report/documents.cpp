@@ -102,7 +102,7 @@ void set(json::Object& object, std::string_view key, json::Value value) {
 // Puts what went wrong into a document that exists already.
 std::string failed(json::Object document, const Error& error) {
   set(document, "exit_code", exit_code(error.kind()));
-  std::string message = error.message();
+  std::string message(error.text());
   if (const auto* recipe = dynamic_cast<const schema::RecipeError*>(&error)) {
     message = recipe->diagnostics().front().message;  // stands for the rest
     const json::Value faults = json::parse(schema::render_json(recipe->diagnostics()));
@@ -222,6 +222,15 @@ json::Object note_json(const store::Note& note) {
   return {{"time", utc_time(note.time_ms)}, {"text", note.text}};
 }
 
+// What a device has counted, if anything.
+json::Value of_attempt(const json::Value& counted, int64_t attempt) {
+  if (counted == json::Value()) return {};
+  json::Object figures{{"attempt", attempt}};
+  const json::Object& all = json::members_of(counted);
+  figures.insert(figures.end(), all.begin(), all.end());
+  return figures;
+}
+
 json::Object params_json(const store::RunDetails& details) {
   json::Object params;
   for (const store::Param& param : details.params) {
@@ -259,6 +268,7 @@ std::string failure_document(const Error& error) {
 std::string failed_run_document(const Error& error) {
   train::RunResult result;
   result.status = store::RunStatus::kFailed;
+  result.seconds = train::seconds_since_process_start();
   result.run = error.run().id;
   result.name = error.run().name;
   result.backend = error.run().backend;
@@ -318,9 +328,9 @@ std::string events_lines(const store::RunDetails& details) {
   return text;
 }
 
-std::string show_document(const store::RunDetails& details, const std::string& device_metrics) {
-  const json::Value gpu = train::gpu_of_document(device_metrics);
-  const bool of_tpu = !device_metrics.empty() && gpu == json::Value();
+std::string show_document(const store::RunDetails& details, const store::DeviceMetrics& counted) {
+  const json::Value gpu = train::gpu_of_document(counted.json);
+  const bool of_tpu = !counted.json.empty() && gpu == json::Value();
   json::Object document = run_row_json(details.run);
   const json::Object more{{"host", details.run.host},
                           {"pid", details.run.pid},
@@ -339,8 +349,8 @@ std::string show_document(const store::RunDetails& details, const std::string& d
                           {"artifacts", json::list_of(details.artifacts, artifact_json)},
                           {"events", json::list_of(details.events, event_json)},
                           {"notes", json::list_of(details.notes, note_json)},
-                          {"tpu", of_tpu ? json::parse(device_metrics) : json::Value()},
-                          {"gpu", gpu},
+                          {"tpu", of_tpu ? of_attempt(json::parse(counted.json), counted.attempt) : json::Value()},
+                          {"gpu", of_attempt(gpu, counted.attempt)},
                           {"summary", json::parse(details.run.summary_json)}};
   document.insert(document.end(), more.begin(), more.end());
   add_damage(document, details.damage);

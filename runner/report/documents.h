@@ -11,6 +11,7 @@
 
 #include "runner/train/run.h"
 #include "schema/json.h"
+#include "store/device_account.h"
 #include "store/run_selection.h"
 
 namespace runner::report {
@@ -38,9 +39,9 @@ std::string states_document(std::span<const store::StateInfo> states);
 std::string metrics_document(std::span<const store::MetricSummary> metrics);
 std::string points_document(const store::RunRow& run, std::string_view metric, std::span<const store::Point> points);
 // A part that is damaged is empty or null; "error" and "left_out", an array of their names, are there only then.
-// `device_metrics`: of the newest attempt on a device that has such, its "tpu" (xla/report_json.h) or its "gpu"
-// (train/record/gpu_use.h); empty: null.
-std::string show_document(const store::RunDetails& details, const std::string& device_metrics = "");
+// `counted`: its "tpu" (xla/report_json.h) or its "gpu" (train/record/gpu_use.h), and whose "attempt" that is; without
+// any: null.
+std::string show_document(const store::RunDetails& details, const store::DeviceMetrics& counted = {});
 // {KEY: value}.
 std::string params_document(const store::RunDetails& details);
 // Every event as a document on a line of its own: {"time", "attempt", "level", "kind", "data"}.

@@ -29,10 +29,17 @@ std::string joined(std::span<const std::string> words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+// The notes of an error (Error::note) behind it, on its line.
+std::string with_notes_inline(std::string text) {
+  constexpr std::string_view kNote = "\n  note: ";
+  for (size_t at = 0; (at = text.find(kNote, at)) != std::string::npos;) text.replace(at, kNote.size(), "; note: ");
+  return text;
+}
+
 std::string status_text(const store::RunRow& run) {
   std::string text(store::to_string(run.status));
   if (run.exit_code) text += fmt::format(", exit code {}", *run.exit_code);
-  return run.reason.empty() ? text : text + ": " + run.reason;
+  return run.reason.empty() ? text : text + ": " + with_notes_inline(run.reason);
 }
 
 // What the run's own document counts.
@@ -332,9 +339,12 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
   return table;
 }
 
-std::string show_text(const store::RunDetails& details, const std::string& device_metrics, int width, bool color) {
+std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color) {
   std::string text = facts_text(details, color);
-  text += gpu_text(train::gpu_of_document(device_metrics), width, color);
+  const std::string gpu = gpu_text(train::gpu_of_document(counted.json), width, color);
+  if (!gpu.empty() && counted.attempt < details.run.attempts)
+    text += fmt::format("\nattempt {} was the newest on emulated GPUs:\n", counted.attempt);
+  text += gpu;
   for (const Table& table :
        {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
         artifacts_table(details.artifacts), params_table(details), sources_table(details.provenance),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runner/report/table.h"
+#include "store/device_account.h"
 #include "store/run_selection.h"
 
 namespace runner::report {
@@ -30,7 +31,7 @@ Table states_table(std::span<const store::StateInfo> states);
 Table metrics_table(std::span<const store::MetricSummary> metrics);
 
 // Every fact about a run: its life, attempts, metrics, states, artifacts, parameters with their origins, sources,
-// environment, events, notes.  `device_metrics`: as of show_document().
-std::string show_text(const store::RunDetails& details, const std::string& device_metrics, int width, bool color);
+// environment, events, notes.  `counted`: as of show_document().
+std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color);
 
 }  // namespace runner::report

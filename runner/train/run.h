@@ -70,10 +70,10 @@ struct GraphUse {
 };
 
 struct RunError {
-  std::string message;
+  std::string message;  // and its notes
   std::string file;
   int line = 0;
-  std::string text;  // all of it, as people read it
+  std::string text;  // all of it with its place, as people read it
 };
 
 // The document of `exec --json`.

@@ -25,7 +25,7 @@ bool is_in_1_7(store::Store& store, const store::RunRow& run) {
 int show_metrics_report(store::Store& store, const Options& options, report::Output& out) {
   RUN_CHECK(!options.json, ErrorKind::kUsage, "--json has the metrics under tpu; leave out --metrics-report");
   const store::RunRow run = store::find_run(store, options.run, store::Trash::kIncluded);
-  const std::string metrics = store::newest_device_metrics(store, run.id);
+  const std::string metrics = store::newest_device_metrics(store, run.id).json;
   const bool is_there = !metrics.empty() && train::gpu_of_document(metrics) == json::Value();
   RUN_CHECK(is_there, ErrorKind::kNotFound, "run {} has no metrics report: its backend is {}, not tpu", run.uid,
             run.backend);
@@ -47,7 +47,7 @@ int show(const Options& options, report::Output& out) {
   if (options.metrics_report) return show_metrics_report(store, options, out);
   const store::RunDetails details =
       store::what_is_left(store, store::find_run(store, options.run, store::Trash::kIncluded));
-  const std::string metrics = store::newest_device_metrics(store, details.run.id);
+  const store::DeviceMetrics metrics = store::newest_device_metrics(store, details.run.id);
   out.data(options.json ? report::show_document(details, metrics)
                         : report::show_text(details, metrics, out.data_width(), out.data_color()));
   for (const store::Damage& damage : details.damage) {

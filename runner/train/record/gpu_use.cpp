@@ -50,17 +50,22 @@ json::Object classes_json(const PredictedTime& time) {
   return classes;
 }
 
-// Of `times` steps one.
-json::Object time_json(const PredictedTime& time, int64_t times) {
-  const auto each = [times](Picoseconds all) { return times == 0 ? 0 : seconds(all) / static_cast<double>(times); };
+// Of a whole one part; null: there is no whole.
+json::Value part_of(double all, int64_t wholes) {
+  return wholes == 0 ? json::Value() : json::Value(all / static_cast<double>(wholes));
+}
+
+// Of so many steps.
+json::Object time_json(const PredictedTime& time, int64_t steps) {
+  const auto share = [&](double of_it) { return time.elapsed == 0 ? json::Value() : json::Value(of_it); };
   return {{"seconds", seconds(time.elapsed)},
-          {"seconds_per_step", each(time.elapsed)},
-          {"launches_per_step", times == 0 ? 0 : static_cast<double>(time.launches) / static_cast<double>(times)},
+          {"seconds_per_step", part_of(seconds(time.elapsed), steps)},
+          {"launches_per_step", part_of(static_cast<double>(time.launches), steps)},
           {"class_seconds", classes_json(time)},
           {"exposed_communication_seconds", seconds(time.exposed_communication())},
           {"exposed_copies_seconds", seconds(time.exposed_copies())},
-          {"host_bound_share", time.host_bound_share()},
-          {"peak_share", time.peak_share()}};
+          {"host_bound_share", share(time.host_bound_share())},
+          {"peak_share", share(time.peak_share())}};
 }
 
 json::Object predicted_json(const GpuDeviceUse& use) {

@@ -40,7 +40,8 @@ GpuUse gpu_use_of_all(const backends::gpu::GpuDevice& device, const GpuDeviceUse
                       const backends::Site& site);
 
 // {"model", "memory": [{"device", "limit", "allocated": {"current", "peak"}, …, "retries", "refused"}], "predicted":
-// what the clock of rank 0 says, "capture": {"graphs", "replays", "fallbacks"} of rank 0, or null}; times in seconds.
+// what the clock of rank 0 says, null where nothing is to be divided by, "capture": {"graphs", "replays", "fallbacks"}
+// of rank 0, or null}; times in seconds.
 json::Value gpu_json(const GpuUse& use);
 
 // How the account of an attempt keeps it, {"gpu": …}, and what is found there; null where it is of another device.

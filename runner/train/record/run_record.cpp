@@ -23,7 +23,7 @@ std::string trace_name(int64_t attempt, int64_t cycle) {
 }
 
 RunError run_error(const Error& error) {
-  return {error.message(), error.where().file, error.where().line, error.what()};
+  return {std::string(error.text()), error.where().file, error.where().line, error.what()};
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ void RunRecord::fail_with(const Error& error) {
   result.status = store::RunStatus::kFailed;
   result.exit_code = error.kind() == ErrorKind::kStore ? exit_code(ErrorKind::kStore) : exit_code(ErrorKind::kRun);
   result.error = run_error(error);
-  event(store::Level::kError, "failure", event_json(error.message()));
+  event(store::Level::kError, "failure", event_json(result.error->message));
   try {
     keeper_->wait();
   } catch (const Error&) {  // the writer warns

@@ -148,7 +148,7 @@ class Verifier {
       if (const auto& error = result.error) tell_failure({error->file, error->line, 0}, error->message);
       return result.exit_code;
     } catch (const Error& error) {
-      tell_failure(error.where(), error.message());
+      tell_failure(error.where(), error.text());
       return exit_code(error.kind());
     } catch (const std::exception& error) {  // nothing may unwind into the parent's half of the stack
       tell_failure({}, error.what());

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/collectives/rank_error.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -27,6 +28,8 @@ template <class Work>
 auto in_batch(const BatchPlace& place, const Work& work) {
   try {
     return work();
+  } catch (const backends::RankError&) {
+    throw;
   } catch (Error& error) {
     error.note(place.text());
     throw;
