@@ -1,6 +1,7 @@
 #include "backends/kernels/eltwise_named.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,6 +20,17 @@ const NamedLoop* find_loop(const EltwiseGroup& group) {
   for (const NamedLoop& loop : loops().named)
     if (loop.text == text) return &loop;
   return nullptr;
+}
+
+// Instructions of the longest.
+int longest_loop() {
+  static const int longest = [] {
+    ptrdiff_t most = 0;
+    for (const NamedLoop& loop : loops().named)
+      most = std::max(most, std::ranges::count(std::string_view(loop.text), ';') + 1);
+    return static_cast<int>(most);
+  }();
+  return longest;
 }
 
 // A piece of one row starts at a multiple of so many elements, so that neighbours share no cache line.
@@ -265,8 +277,9 @@ class ChainCutter {
   // Adds links for all instructions from `first`, the longest that there are; they may read register `handed`.
   bool cut(int first, int16_t handed) {
     if (first == size_) return true;
-    if (links_.size() == kMostLinks) return false;
-    for (int end = size_; end > first; --end) {
+    const int most = static_cast<int>(kMostLinks - links_.size()) * longest_loop();
+    if (size_ - first > most) return false;
+    for (int end = std::min(size_, first + longest_loop()); end > first; --end) {
       const int16_t result = end == size_ ? kNothing : handed_over(first, end);
       if (end < size_ && result == kNothing) continue;
       const std::span<const int16_t> outputs = end == size_ ? std::span(group_.outputs) : std::span(&result, 1);

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -509,6 +510,22 @@ TEST(Eltwise, ChainsOfLoopsGiveTheBitsOfTheVm) {
       }
     });
   }
+}
+
+// Gradients of many replicas: what is tried for loops grows with the loops there are, not with the group.
+TEST(Eltwise, ALongFoldIsSoonPrepared) {
+  constexpr int16_t kReplicas = 127;
+  EltwiseGroup fold = flat_group("(f32, f32) r2 = add r0 r1 -> r2", 1000);
+  fold.inputs.resize(kReplicas, fold.inputs.front());
+  fold.code.clear();
+  for (int16_t k = 1; k < kReplicas; ++k) {
+    const auto so_far = static_cast<int16_t>(k == 1 ? 0 : kReplicas + k - 2);
+    fold.code.push_back({Op::kAdd, DType::kF32, {so_far, k, -1}});
+  }
+  fold.outputs = {static_cast<int16_t>(2 * kReplicas - 2)};
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(prepare_eltwise(fold).name.starts_with("eltwise.vm"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
 }
 
 TEST(Eltwise, OnlyOneValueMayPassFromLoopToLoop) {
