@@ -326,12 +326,12 @@ class Checker {
   }
 
   void check_gpu_memory() {
-    constexpr int64_t kSegment = 2 << 20;  // of PyTorch's allocator
+    constexpr int64_t kLeast = 2 * (2 << 20);  // segments of PyTorch's allocator, which streams do not share
     const std::optional<int64_t> memory = settings_.integer("gpu.memory");
-    if (!memory || *memory >= kSegment) return;
+    if (!memory || *memory >= kLeast) return;
     fault(ErrorId::kOutOfRange, "gpu.memory",
-          fmt::format("gpu.memory must be {} or more, the least that a GPU's allocator takes at once, got {}",
-                      size_text(kSegment), size_text(*memory)));
+          fmt::format("gpu.memory must be {} or more, the least that a model and a batch take on a GPU, got {}",
+                      size_text(kLeast), size_text(*memory)));
   }
 
   bool changes_default(std::string_view path) const {
