@@ -103,6 +103,11 @@ class CachingAllocator {
   BlockId place(int64_t address, int64_t bytes, int64_t requested, OwnerId owner);
   // `change`: what currents and totals grow by, and how far peaks lie above the currents that were.
   void count(const MemoryStatistics& change);
+  // Of a request that is known to fail, whatever goes back before.
+  void count_refusal() {
+    ++statistics_.retries;
+    ++statistics_.ooms;
+  }
   void raise_peaks(const MemoryStatistics& least);
 
  private:

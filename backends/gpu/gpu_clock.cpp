@@ -127,6 +127,8 @@ void GpuClock::end_call() {
     shown.kind = kind_of(span.cls);
     shown.thread = tracks_[static_cast<size_t>(span.stream)];
     shown.name = span.name;
+    shown.flops = span.flops;
+    shown.bytes = span.bytes;
     shown.begin_ns = on_real_clock(span.begin);
     shown.end_ns = on_real_clock(span.end);
     recorder_->add(std::move(shown), round_);

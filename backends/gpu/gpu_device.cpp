@@ -117,9 +117,14 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
   std::shared_ptr<Executable> compile(const Program& program) override { return compile_graph(program, program); }
   // That operands are rounded is no work of its own on a GPU.
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
-    if (options_.allow_tf32 && model().product_flops.tf32 > 0)
-      return std::make_shared<GpuExecutable>(with_tf32_products(program), graph, *memory_, machine());
-    return std::make_shared<GpuExecutable>(program, graph, *memory_, machine());
+    try {
+      if (options_.allow_tf32 && model().product_flops.tf32 > 0)
+        return std::make_shared<GpuExecutable>(with_tf32_products(program), graph, *memory_, machine());
+      return std::make_shared<GpuExecutable>(program, graph, *memory_, machine());
+    } catch (const OutOfMemory&) {  // a GPU would refuse it when it runs
+      memory_->allocator().count_refusal();
+      throw;
+    }
   }
   bool accounts_alone() const override { return true; }
   int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,

@@ -86,7 +86,8 @@ Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machi
   const Op op = program.node(step.node).op;
   Launch launch{.cls = class_of(row_of(op).cls), .name = name_of(op)};
   if (launch.cls == LaunchClass::kCollective) {
-    launch.duration = all_reduce(bytes_of(step.node), machine).duration;
+    launch.bytes = bytes_of(step.node);
+    launch.duration = all_reduce(launch.bytes, machine).duration;
     return launch;
   }
   const bool is_loop = launch.cls == LaunchClass::kElementwise;
@@ -97,8 +98,9 @@ Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machi
   const double rate = flop_rate(program, step.node, machine);
   const double computing = static_cast<double>(step.flops) / rate;
   // A loop over several nodes reads and writes what stands in its step; one node touches what its op does.
-  const int64_t bytes = is_loop ? step.bytes : touched_bytes(program, step.node, bytes_of);
-  launch.duration = longest(computing, static_cast<double>(bytes) / row.memory_rate);
+  launch.bytes = is_loop ? step.bytes : touched_bytes(program, step.node, bytes_of);
+  launch.flops = step.flops;
+  launch.duration = longest(computing, static_cast<double>(launch.bytes) / row.memory_rate);
   launch.at_peak = to_picoseconds(computing);
   return launch;
 }
@@ -108,20 +110,22 @@ std::vector<Launch> launches_of(const Plan& plan, const GpuMachine& machine) {
   launches.reserve(plan.steps.size() + plan.copies.size());
   for (const PlanStep& step : plan.steps) launches.push_back(launch_of(plan, step, machine));
   for (const StateCopy& copy : plan.copies) {
-    const double seconds = 2 * static_cast<double>(copy.bytes) / row_of(machine.model).memory_rate;
-    launches.push_back({.cls = LaunchClass::kOptimizer, .duration = longest(seconds, 0), .name = "copy of a state"});
+    const int64_t bytes = 2 * static_cast<int64_t>(copy.bytes);
+    const double seconds = static_cast<double>(bytes) / row_of(machine.model).memory_rate;
+    launches.push_back(
+        {.cls = LaunchClass::kOptimizer, .duration = longest(seconds, 0), .name = "copy of a state", .bytes = bytes});
   }
   return launches;
 }
 
 Launch host_copy(int64_t bytes, const GpuMachine& machine) {
   const double seconds = static_cast<double>(bytes) / row_of(machine.model).host_rate;
-  return {.cls = LaunchClass::kCopy, .duration = longest(seconds, 0), .name = "copy"};
+  return {.cls = LaunchClass::kCopy, .duration = longest(seconds, 0), .name = "copy", .bytes = bytes};
 }
 
 Launch all_reduce(int64_t bytes, const GpuMachine& machine) {
   const double seconds = machine.gpus > 1 ? all_reduce_seconds(bytes, machine.gpus, row_of(machine.model)) : 0;
-  return {.cls = LaunchClass::kCollective, .duration = longest(seconds, 0), .name = "all_reduce"};
+  return {.cls = LaunchClass::kCollective, .duration = longest(seconds, 0), .name = "all_reduce", .bytes = bytes};
 }
 
 }  // namespace runner::backends::gpu

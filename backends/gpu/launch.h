@@ -47,8 +47,9 @@ std::string_view name_of(LaunchClass cls);
 struct Launch {
   LaunchClass cls = LaunchClass::kElementwise;
   Picoseconds duration = 0;
-  Picoseconds at_peak = 0;     // what its flops take at their peak rate
-  std::string_view name = {};  // in traces; must outlive whoever shows it
+  Picoseconds at_peak = 0;       // what its flops take at their peak rate
+  std::string_view name = {};    // in traces; must outlive whoever shows it
+  int64_t flops = 0, bytes = 0;  // that the duration is of
 };
 
 struct GpuMachine {

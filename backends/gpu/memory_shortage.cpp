@@ -55,10 +55,14 @@ Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& all
   int64_t samples = ceil_div<int64_t>(batch, 2);
   while (samples > 1 && !fits(shortage, allocator.limit(), captures(shortage, allocator), {.samples = samples}))
     samples = ceil_div<int64_t>(samples, 2);
-  return advice_of(shortage, allocator,
-                   fmt::format("a batch of {} instead of {} samples, and gradient_accumulation_steps {} times as "
-                               "large, as train.auto_batch_size does it",
-                               samples, batch, ceil_div(batch, samples)),
+  const std::string how =
+      shortage.trace->writes_states
+          ? fmt::format(
+                ", and gradient_accumulation_steps {} times as large, as train.auto_batch_size does it where the "
+                "loop is not a hook's",
+                ceil_div(batch, samples))
+          : "; in an evaluation that is eval.batch_size";
+  return advice_of(shortage, allocator, fmt::format("a batch of {} instead of {} samples{}", samples, batch, how),
                    {.samples = samples});
 }
 

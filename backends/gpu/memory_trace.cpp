@@ -140,6 +140,8 @@ class Tracer {
     for (const BatchRead& read : batch_reads_of(program_))
       if (read.is_copied()) add_input(trace_.batch, program_.inputs()[read.declared], read.input);
     trace_.batch_size = batch_size_of(program_).value_or(0);
+    trace_.writes_states =
+        std::ranges::any_of(program_.outputs(), [](const Output& output) { return output.state >= 0; });
     for (ValueId id = 0; id < program_.size(); ++id)
       trace_.has_f32_products |= program_.node(id).op == Op::kMatmul && program_.type(id).dtype == DType::kF32;
   }

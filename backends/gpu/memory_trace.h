@@ -52,6 +52,7 @@ struct MemoryTrace {
   std::vector<TraceInput> states, batch;
   int64_t batch_size = 0;  // 0: there is no batch
   bool has_f32_products = false;
+  bool writes_states = false;  // as a step of training does, and none of an evaluation
 };
 
 MemoryTrace trace_memory(const Plan& plan);

@@ -30,6 +30,7 @@ PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   add(host_waited, other.host_waited);
   at_peak += other.at_peak;
   launches += other.launches;
+  host_launches += other.host_launches;
   return *this;
 }
 
@@ -49,6 +50,7 @@ void Timeline::launch(StreamKind stream, const Launch& launch) {
   if (!replaying_) {
     host_ += times_.eager;
     time_.host_issuing += times_.eager;
+    ++time_.host_launches;
   }
   feed(stream);
   Picoseconds& clock = clocks_[static_cast<size_t>(stream)];
@@ -58,7 +60,7 @@ void Timeline::launch(StreamKind stream, const Launch& launch) {
   time_.classes[static_cast<size_t>(launch.cls)] += launch.duration;
   time_.at_peak += launch.at_peak;
   ++time_.launches;
-  if (spans_ != nullptr) spans_->push_back({stream, launch.cls, launch.name, begin, clock});
+  if (spans_ != nullptr) spans_->push_back({stream, launch.cls, launch.name, launch.flops, launch.bytes, begin, clock});
 }
 
 void Timeline::wait(StreamKind stream, const PredictedEvent& event) {
@@ -74,6 +76,7 @@ void Timeline::begin_replay() {
   replaying_ = true;
   host_ += times_.replay;
   time_.host_issuing += times_.replay;
+  ++time_.host_launches;
 }
 
 void Timeline::end_replay() {

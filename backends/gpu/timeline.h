@@ -49,8 +49,9 @@ struct PredictedTime {
   std::array<Picoseconds, kLaunchClassCount> classes{};  // busy time, all streams
   Picoseconds host_issuing = 0;
   PerStream<Picoseconds> host_waited{};
-  Picoseconds at_peak = 0;  // what the flops would take at their peak rates
-  int64_t launches = 0;
+  Picoseconds at_peak = 0;    // what the flops would take at their peak rates
+  int64_t launches = 0;       // on the device
+  int64_t host_launches = 0;  // a captured graph is one
 
   PredictedTime& operator+=(const PredictedTime& other);
 
@@ -76,6 +77,7 @@ struct PredictedSpan {
   StreamKind stream;
   LaunchClass cls;
   std::string_view name;  // Launch::name
+  int64_t flops, bytes;   // Launch::flops, …
   Picoseconds begin, end;
 };
 

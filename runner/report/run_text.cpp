@@ -339,12 +339,24 @@ Table metrics_table(std::span<const store::MetricSummary> metrics) {
   return table;
 }
 
+namespace {
+
+// Whose account of GPUs it is, where that is not all of the newest attempt's.
+std::string device_text(const store::RunRow& run, const store::DeviceMetrics& counted, int width, bool color) {
+  const json::Value gpu = train::gpu_of_document(counted.json);
+  std::string text = gpu_text(gpu, width, color);
+  if (text.empty()) return "";
+  if (counted.attempt < run.attempts)
+    return fmt::format("\nattempt {} was the newest on emulated GPUs:\n", counted.attempt) + text;
+  if (train::gpus_in(gpu) < run.num_processes)
+    text += "\nonly rank 0 has told what its gpu has counted: the others do when a run ends without an error\n";
+  return text;
+}
+
+}  // namespace
+
 std::string show_text(const store::RunDetails& details, const store::DeviceMetrics& counted, int width, bool color) {
-  std::string text = facts_text(details, color);
-  const std::string gpu = gpu_text(train::gpu_of_document(counted.json), width, color);
-  if (!gpu.empty() && counted.attempt < details.run.attempts)
-    text += fmt::format("\nattempt {} was the newest on emulated GPUs:\n", counted.attempt);
-  text += gpu;
+  std::string text = facts_text(details, color) + device_text(details.run, counted, width, color);
   for (const Table& table :
        {attempts_table(details.attempts), metrics_table(details.metrics), states_table(details.states),
         artifacts_table(details.artifacts), params_table(details), sources_table(details.provenance),

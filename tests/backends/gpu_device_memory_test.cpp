@@ -256,6 +256,7 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
                                 {12 * kMiB, 4, 9, "matmul"}},
                                5, {{"features", 2 * kMiB, true}});
   trace.batch_size = 64;
+  trace.writes_states = true;
   for (TraceBuffer& buffer : trace.buffers) buffer.grows = true;
   StepAccount step(trace, memory.owners());
   SourceLines lines;
@@ -271,7 +272,7 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
       2.00 MiB  features
       2.00 MiB  exp (mlp.lua:12)
 
-First thing to change: a batch of 32 instead of 64 samples, and gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it (saves about 14.00 MiB))";
+First thing to change: a batch of 32 instead of 64 samples, and gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 14.00 MiB))";
   EXPECT_EQ(message_of([&] { memory.run(step, {.streams = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
   // What the submission had is free again, and the next one is told the same, with its own lines.
@@ -286,6 +287,7 @@ TEST(GpuOutOfMemory, OfABatch) {
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 2, {{"labels", 512, true}, {"features", 16 * kMiB, true}});
   trace.batch_size = 64;
+  trace.writes_states = true;
   StepAccount step(trace, memory.owners());
   memory.run(step, {});
   EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
@@ -298,7 +300,7 @@ Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 
      10.00 MiB  parameters
       1.00 KiB  labels, 2 times
 
-First thing to change: a batch of 32 instead of 64 samples, and gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it (saves about 8.00 MiB))");
+First thing to change: a batch of 32 instead of 64 samples, and gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 8.00 MiB))");
   memory.release_step();
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
 }
@@ -325,17 +327,20 @@ Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t
 TEST(GpuOutOfMemory, TheFirstThingToChange) {
   MemoryTrace trace = trace_of({{16 * kMiB, 0, 9}, {12 * kMiB, 1, 9}, {10 * kMiB, 2, 9}}, 3);
   trace.batch_size = 48;
-  trace.has_f32_products = true;
+  trace.has_f32_products = trace.writes_states = true;
   for (const size_t b : {0, 1}) trace.buffers[b].grows = trace.buffers[b].is_f32 = true;
   // 38 MiB, 28 of them by the batch.  With half of it 8 and 6 MiB share a segment of 20 MiB.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
             "a batch of 24 instead of 48 samples, and gradient_accumulation_steps 2 times as large, as "
-            "train.auto_batch_size does it");
+            "train.auto_batch_size does it where the loop is not a hook's");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
   // 8 + 6 + 10 MiB are too much; 4 and 3 share such a segment, but not with 10; all three do with 2 and 1.5 MiB.
   EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text,
             "a batch of 12 instead of 48 samples, and gradient_accumulation_steps 4 times as large, as "
-            "train.auto_batch_size does it");
+            "train.auto_batch_size does it where the loop is not a hook's");
+  trace.writes_states = false;
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
+            "a batch of 24 instead of 48 samples; in an evaluation that is eval.batch_size");
   trace.batch_size = 1;
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text, "mixed_precision: bf16");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);

@@ -61,6 +61,7 @@ json::Object time_json(const PredictedTime& time, int64_t steps) {
   return {{"seconds", seconds(time.elapsed)},
           {"seconds_per_step", part_of(seconds(time.elapsed), steps)},
           {"launches_per_step", part_of(static_cast<double>(time.launches), steps)},
+          {"host_launches_per_step", part_of(static_cast<double>(time.host_launches), steps)},
           {"class_seconds", classes_json(time)},
           {"exposed_communication_seconds", seconds(time.exposed_communication())},
           {"exposed_copies_seconds", seconds(time.exposed_copies())},
@@ -114,6 +115,12 @@ json::Value gpu_json(const GpuUse& use) {
 
 std::string gpu_document(const GpuUse& use) {
   return json::line(json::Object{{"gpu", gpu_json(use)}});
+}
+
+int64_t gpus_in(const json::Value& gpu) {
+  for (const auto& [name, value] : json::members_of(gpu))
+    if (name == "memory" && value.list() != nullptr) return std::ssize(*value.list());
+  return 0;
 }
 
 json::Value gpu_of_document(const std::string& document) {

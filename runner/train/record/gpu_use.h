@@ -47,5 +47,7 @@ json::Value gpu_json(const GpuUse& use);
 // How the account of an attempt keeps it, {"gpu": …}, and what is found there; null where it is of another device.
 std::string gpu_document(const GpuUse& use);
 json::Value gpu_of_document(const std::string& document);
+// Devices that such a value tells of.
+int64_t gpus_in(const json::Value& gpu);
 
 }  // namespace runner::train

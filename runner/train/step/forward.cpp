@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "backends/runtime/out_of_memory.h"
+
 namespace runner::train {
 
 Forward::Forward(const data::Encoding& encoding, backends::Device& device, Executor& executor, StepArguments& arguments,
@@ -11,14 +13,20 @@ Forward::Forward(const data::Encoding& encoding, backends::Device& device, Execu
 // Devices that keep no account of graphs need not know where an evaluation begins.
 SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
   arguments_.set_any_rates();
-  SharedStep step = steps_.find({.training = false,
-                                 .labelled = labelled,
-                                 .shape = {.batch = batch.size, .first = first || !device_.keeps_graphs()},
-                                 .padded = steps_.padded(batch.size, &batch, /*training=*/false)},
-                                &batch);
-  const backends::Arguments arguments = steps_.arguments(batch, steps_.recording(/*training=*/false));
   BatchPlace place = steps_.place_of(batch, /*training=*/false);
   if (!labelled) place.of = BatchPlace::Of::kPrediction;
+  const StepKind kind{.training = false,
+                      .labelled = labelled,
+                      .shape = {.batch = batch.size, .first = first || !device_.keeps_graphs()},
+                      .padded = steps_.padded(batch.size, &batch, /*training=*/false)};
+  SharedStep step;
+  try {
+    step = steps_.find(kind, &batch);
+  } catch (backends::OutOfMemory& error) {  // of the device, which says so before it runs
+    error.note(place.text());
+    throw;
+  }
+  const backends::Arguments arguments = steps_.arguments(batch, steps_.recording(/*training=*/false));
   in_batch(place, [&] { executor_.execute("forward", *step, arguments); });
   return step;
 }
