@@ -5,7 +5,7 @@
 // Errors: an op that fails in a submission (an Error with the source line of the op) voids what was submitted behind
 // it. The error is thrown once, by the first call that waits, or by submit() itself on a device that works inside it,
 // as the cpu device does; then the device is ready again, with undefined contents in the states of those submissions,
-// unless has_written_states() says otherwise.
+// unless has_written_states() says otherwise, and in what has been written behind them.
 // Thread safety: one thread at a time calls a device.
 #pragma once
 
@@ -42,7 +42,8 @@ class Executable {
   virtual int64_t bytes() const = 0;  // that the kernels read and write
 };
 
-// Names a submission.  Tickets of a device grow by one.
+// Names a submission to the compute stream.  They grow by one; 0: of another stream, whose work is done when an event
+// behind it has been reached.
 using Ticket = uint64_t;
 
 // A mark in the work of a device with streams, counted each time that it is recorded.  Submissions to any device of the
@@ -55,6 +56,7 @@ class Event {
 struct StateBytes {
   int32_t state = -1;
   size_t begin = 0, end = 0;
+  bool operator==(const StateBytes&) const = default;
 };
 // When an event is recorded: when these bytes of a state have their new contents; no state: when all is done.  Signals
 // of one event stand next to each other.
@@ -67,6 +69,7 @@ struct Signal {
 struct ReducedBytes {
   int32_t bucket;
   StateBytes bytes;
+  bool operator==(const ReducedBytes&) const = default;
 };
 struct EventCount {
   Event* event;
@@ -199,7 +202,7 @@ class Device {
   // Null: it has none, and does one thing after the other.
   virtual DeviceStreams* streams() { return nullptr; }
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
-  // valid until the next submission to the device.
+  // valid until the next submission to its compute stream.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;
 
   // For the same account.

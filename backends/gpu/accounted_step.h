@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/backend.h"
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/launch.h"
 #include "backends/gpu/memory_forecast.h"
@@ -31,6 +32,12 @@ class AccountedStep {
   std::span<const Launch> launches() const { return launches_; }
   // What has to be copied of a batch.
   std::span<const TraceInput> batch() const { return trace_.batch; }
+  // All-reduces, by the launch behind which they are due, in their order.  Valid until the next call.
+  struct Reduction {
+    int32_t launch;
+    int64_t bytes;
+  };
+  std::span<const Reduction> due(std::span<const ReducedBytes> reduced);
 
  private:
   const Plan& plan_;
@@ -38,6 +45,8 @@ class AccountedStep {
   const MemoryForecast forecast_;
   StepAccount memory_;
   const std::vector<Launch> launches_;
+  std::vector<ReducedBytes> reduced_;  // that due_ are of
+  std::vector<Reduction> due_;
 };
 
 }  // namespace runner::backends::gpu

@@ -96,7 +96,7 @@ class CachingAllocator {
   const MemoryStatistics& statistics() const { return statistics_; }
   void reset_peaks();
 
-  // For whoever knows what a sequence of requests comes to (device_memory.h).  All blocks, by address.
+  // For whoever knows what a sequence of requests comes to (memory_account.h).  All blocks, by address.
   void copy_layout(std::vector<Extent>& to) const;
   bool has_layout(std::span<const Extent> layout) const;
   // Allocates what lies at `address`, in the middle of a free block, and counts nothing.

@@ -1,9 +1,9 @@
 // Which submissions to an emulated GPU are captured graphs, which it launches as one, as CUDA graphs are replayed.
 //
 // An Executable is captured where it is submitted for the third time; the first two are launched operation by
-// operation. One that comes when another of its name has been captured is a step that has changed.  Since Executables
+// operation.  One that comes when another of its name has been captured is a step that has changed.  Since Executables
 // are found by the hash of what was recorded, nothing else is ever replayed in the place of one: another graph is
-// another Executable. Not thread-safe.
+// another Executable.  Not thread-safe.
 #pragma once
 
 #include <map>

@@ -42,6 +42,7 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
                         .stream = refusal.stream,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
+                        .captures = captures_,
                         .arrays = account_.arrays_beside(step)},
                        allocator(), owners());
 }

@@ -16,10 +16,12 @@ namespace runner::backends::gpu {
 
 class DeviceMemory {
  public:
-  // device: "gpu 0".  Throws as CachingAllocator.
-  DeviceMemory(std::string device, int64_t limit) : device_(std::move(device)), account_(limit) {}
+  // device: "gpu 0"; captures: steps become captured graphs, which take more.  Throws as CachingAllocator.
+  DeviceMemory(std::string device, int64_t limit, bool captures = false)
+      : device_(std::move(device)), captures_(captures), account_(limit) {}
 
   const std::string& device() const { return device_; }
+  bool captures() const { return captures_; }
   const CachingAllocator& allocator() const { return account_.allocator(); }
   CachingAllocator& allocator() { return account_.allocator(); }
   OwnerTable& owners() { return account_.owners(); }
@@ -39,6 +41,7 @@ class DeviceMemory {
   OutOfMemory error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines);
 
   const std::string device_;
+  const bool captures_;
   MemoryAccount account_;
 };
 

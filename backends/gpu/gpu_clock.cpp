@@ -1,8 +1,5 @@
 #include "backends/gpu/gpu_clock.h"
 
-#include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "backends/gpu/last_write.h"
@@ -38,13 +35,11 @@ GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<in
   return staged;
 }
 
-void GpuClock::compute(const AccountedStep& step, const Submission& submission) {
+void GpuClock::compute(AccountedStep& step, const Submission& submission) {
   begin_call();
   copy_batch(step, submission.staged);
-  find_due(step.plan(), submission.reduced);
   if (submission.replays) timeline_.begin_replay();
-  launch_all(step);
-  if (!due_.empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
+  launch_all(step, step.due(submission.reduced));
   if (submission.replays) timeline_.end_replay();
   if (submission.replays && options_.launch_blocking) timeline_.synchronize(StreamKind::kCompute);
   end_call();
@@ -65,35 +60,20 @@ void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged)
   }
 }
 
-void GpuClock::launch_all(const AccountedStep& step) {
+void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due) {
+  size_t next = 0;
+  const auto reduce_behind = [&](int32_t launch) {
+    for (; next < due.size() && due[next].launch <= launch; ++next) {
+      timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
+      this->launch(StreamKind::kCommunication, all_reduce(due[next].bytes, options_.machine));
+    }
+  };
   reduce_behind(kBeforeAll);
   for (size_t i = 0; i < step.launches().size(); ++i) {
     launch(StreamKind::kCompute, step.launches()[i]);
     reduce_behind(static_cast<int32_t>(i));
   }
-}
-
-// Copies of states come last.  What a window has had before is added to all gradients by one launch, where PyTorch adds
-// gradient by gradient: of that launch no bucket is kept waiting but the last.
-void GpuClock::find_due(const Plan& plan, std::span<const ReducedBytes> reduced) {
-  due_.clear();
-  int32_t bucket = -1;
-  for (const ReducedBytes& part : reduced) {
-    if (std::exchange(bucket, part.bucket) != part.bucket) due_.push_back({kBeforeAll, 0});
-    const bool is_last = bucket == reduced.back().bucket;
-    int32_t last = is_last ? last_write(plan, part.bytes) : last_write_of_addend(plan, part.bytes);
-    if (last == static_cast<int32_t>(plan.steps.size())) last += static_cast<int32_t>(plan.copies.size()) - 1;
-    due_.back().launch = std::max(due_.back().launch, last);
-    due_.back().bytes += static_cast<int64_t>(part.bytes.end - part.bytes.begin);
-  }
-}
-
-void GpuClock::reduce_behind(int32_t launch) {
-  for (const Due& due : due_) {
-    if (due.launch != launch) continue;
-    timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
-    this->launch(StreamKind::kCommunication, all_reduce(due.bytes, options_.machine));
-  }
+  if (!due.empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
 }
 
 void GpuClock::launch(StreamKind stream, const Launch& launch) {

@@ -44,7 +44,7 @@ class GpuClock {
     const StagedInputs* staged = nullptr;  // null: nothing
   };
   // A submission to the compute stream.
-  void compute(const AccountedStep& step, const Submission& submission);
+  void compute(AccountedStep& step, const Submission& submission);
 
   // Behind all that is computed; the host waits for it.
   void upload(int64_t bytes) { copy(StreamKind::kCopyIn, bytes); }
@@ -54,16 +54,8 @@ class GpuClock {
   PredictedTime take() { return timeline_.take(); }
 
  private:
-  // An all-reduce that is due behind a launch.
-  struct Due {
-    int32_t launch;
-    int64_t bytes;
-  };
-
-  void find_due(const Plan& plan, std::span<const ReducedBytes> reduced);
-  void reduce_behind(int32_t launch);
   void copy_batch(const AccountedStep& step, const StagedInputs* staged);
-  void launch_all(const AccountedStep& step);
+  void launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due);
   void launch(StreamKind stream, const Launch& launch);
   void copy(StreamKind stream, int64_t bytes);
   void begin_call();
@@ -71,7 +63,6 @@ class GpuClock {
 
   const Options options_;
   Timeline timeline_;
-  std::vector<Due> due_;
   SpanRecorder* const recorder_;  // null: nobody traces
   std::array<int, kStreamCount> tracks_{};
   uint64_t round_ = 0;        // of the recorder

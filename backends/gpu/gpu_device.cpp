@@ -70,7 +70,8 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
   explicit EmulatedGpu(const GpuOptions& options)
       : options_(options),
         name_(fmt::format("gpu {}", options.index)),
-        memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes))),
+        memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes),
+                                               options.capture)),
         clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
         pool_(options.threads),
         streams_({.name = name_,
@@ -144,7 +145,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
     const bool computes = arguments.stream == StreamRole::kCompute;
     const bool replays = computes && options_.capture && captured_.replays(ready);
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
-    // Sums of gradients are made in place.
+    // Reductions are accounted for with what computes the gradients.
     if (computes) {
       memory_->run(
           ready.account().memory(),
@@ -246,16 +247,16 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
 
   // Events are recorded between launches, those of a captured graph, too.
   void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals, bool replays) {
-    const std::span<const int32_t> last_writes = ready.last_writes(signals);
+    const std::span<const GpuExecutable::DueSignal> due = ready.due(signals);
+    size_t next = 0;
     const auto record_behind = [&](int32_t launch) {
-      for (size_t i = 0; i < signals.size(); ++i)
-        if (last_writes[i] == launch) streams_.record(lane.kind, static_cast<Event&>(*signals[i].event));
+      for (; next < due.size() && due[next].launch <= launch; ++next)
+        streams_.record(lane.kind, static_cast<Event&>(*signals[due[next].signal].event));
     };
     record_behind(kBeforeAll);
     for (int32_t i = 0; i < ready.launches();) {
       int32_t end = replays ? ready.launches() : i + 1;
-      for (const int32_t last : last_writes)
-        if (last >= i) end = std::min(end, last + 1);
+      if (next < due.size()) end = std::min(end, due[next].launch + 1);
       streams_.launch_all(lane.kind, ready, i, end);
       if (options_.launch_blocking) streams_.synchronize();
       record_behind(end - 1);

@@ -2,7 +2,7 @@
 //
 // A Program becomes launches, one for each operation as it was recorded; what optimizers, clipping and casts do to
 // whole flat buffers is one launch each.  Kernels are those of the cpu device, and so are the bits.
-// docs/decisions/001-threaded-gpu.md says how it fits the contract of backend.h.  Thread safety: one thread at a time
+// docs/decisions/054-gpu-streams.md says how it fits the contract of backend.h.  Thread safety: one thread at a time
 // calls a device.
 #pragma once
 

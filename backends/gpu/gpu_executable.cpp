@@ -1,5 +1,7 @@
 #include "backends/gpu/gpu_executable.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "backends/gpu/last_write.h"
@@ -42,11 +44,18 @@ void GpuExecutable::begin_span() {
   if (!name_.empty()) span_.emplace(kind_, name_, SpanWork{.bytes = bytes(), .flops = flops()});
 }
 
-std::span<const int32_t> GpuExecutable::last_writes(std::span<const Signal> signals) {
-  last_writes_.clear();
-  for (const Signal& signal : signals)
-    last_writes_.push_back(signal.bytes.state < 0 ? launches() - 1 : last_write(plan_, signal.bytes));
-  return last_writes_;
+// Windows ask for the same again and again.
+std::span<const GpuExecutable::DueSignal> GpuExecutable::due(std::span<const Signal> signals) {
+  if (std::ranges::equal(signals, signalled_, {}, &Signal::bytes)) return due_;
+  signalled_.clear();
+  due_.clear();
+  for (const Signal& signal : signals) {
+    const int32_t launch = signal.bytes.state < 0 ? launches() - 1 : last_write(plan_, signal.bytes);
+    due_.push_back({launch, signalled_.size()});
+    signalled_.push_back(signal.bytes);
+  }
+  std::ranges::stable_sort(due_, {}, &DueSignal::launch);
+  return due_;
 }
 
 std::string GpuExecutable::describe(int32_t index) const {

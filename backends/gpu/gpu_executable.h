@@ -40,8 +40,12 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
   void launch(int32_t index) override;
   std::string describe(int32_t index) const override;
-  // Behind which launches events are to be recorded (last_write.h).  Valid until the next call.
-  std::span<const int32_t> last_writes(std::span<const Signal> signals);
+  // Events are to be recorded behind launches (last_write.h): in the order of the launches.  Valid until the next call.
+  struct DueSignal {
+    int32_t launch;
+    size_t signal;  // of those asked for
+  };
+  std::span<const DueSignal> due(std::span<const Signal> signals);
 
   Ticket newest = 0;  // of its submissions
   // For captured graphs: submissions so far, and whether another graph had been captured in its place before them.
@@ -60,8 +64,9 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   const SourceLines* lines_ = nullptr;
   std::string_view name_;
   SpanKind kind_{};
-  std::optional<ScopedSpan> span_;  // from the first launch to the last
-  std::vector<int32_t> last_writes_;
+  std::optional<ScopedSpan> span_;     // from the first launch to the last
+  std::vector<StateBytes> signalled_;  // that due_ are of
+  std::vector<DueSignal> due_;
 };
 
 }  // namespace runner::backends::gpu

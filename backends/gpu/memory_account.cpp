@@ -46,7 +46,6 @@ void MemoryAccount::release_step() {
 }
 
 std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& submission) {
-  ++step.runs_;
   for (const BlockId id : outputs_) allocator_.free(id);
   outputs_.clear();
   if (const auto refusal = take_batch(step, submission)) return refusal;
@@ -56,6 +55,7 @@ std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& s
     return refusal;
   }
   keep_outputs(step);
+  ++step.runs_;
   return std::nullopt;
 }
 
@@ -172,9 +172,12 @@ std::vector<int64_t> MemoryAccount::arrays_beside(const StepAccount& step) const
       return std::ranges::find(batch->inputs, id, &CopiedInput::block) != batch->inputs.end();
     });
   };
+  const auto is_in = [](const std::vector<BlockId>& blocks, BlockId id) {
+    return std::ranges::find(blocks, id) != blocks.end();
+  };
   std::vector<int64_t> arrays;
   for (const BlockId id : allocator_.allocated())
-    if (std::ranges::find(step.blocks_, id) == step.blocks_.end() && !is_of_batch(id))
+    if (!is_in(step.blocks_, id) && !is_in(outputs_, id) && !is_of_batch(id))
       arrays.push_back(allocator_.block(id).requested);
   return arrays;
 }

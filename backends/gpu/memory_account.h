@@ -29,7 +29,7 @@ class StepAccount {
   StepAccount(const MemoryTrace& trace, OwnerTable& owners);
 
   const MemoryTrace& trace() const { return trace_; }
-  // Submissions so far, and how many of them were known.
+  // Submissions so far that had their memory, and how many of them were known.
   int64_t runs() const { return runs_; }
   int64_t known_runs() const { return known_runs_; }
 
@@ -88,7 +88,7 @@ class MemoryAccount {
   // Frees what the newest submission has left: its outputs, and its batch.
   void release_step();
 
-  // What is neither the step's nor of a batch.
+  // What is neither of a step nor of a batch.
   std::vector<int64_t> arrays_beside(const StepAccount& step) const;
   // Gives the blocks of a step other owners, by buffer.
   template <class OwnerOf>

@@ -17,7 +17,6 @@ namespace runner::backends::gpu {
 struct MemoryForecast {
   int64_t resident = 0;  // reserved for its states
   int64_t peak_reserved = 0;
-  int64_t peak_allocated = 0;
 
   int64_t temporary() const { return peak_reserved - resident; }
 };

@@ -27,33 +27,34 @@ int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& all
   return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
 }
 
-// Whether the arrays and the step fit into memory that has never held anything else.
+// Whether the arrays and the step fit into memory that has never held anything else, with the next batch beside it.
 bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
   MemoryAccount account(limit);
   for (const int64_t array : shortage.arrays)
     if (account.allocator().allocate(array, kStepStreams.compute, 0) == kNoBlock) return false;
   const MemoryTrace trace = scaled(*shortage.trace, scale);
   StepAccount step(trace, account.owners());
-  while (step.runs() < runs_until_steady(captures))
-    if (account.run(step, {.streams = streams_of_run(step.runs(), captures)})) return false;
+  const std::vector<int64_t> bytes = batch_bytes(trace);
+  for (int64_t run = 0; run < runs_until_steady(captures); ++run) {
+    const StepStreams streams = streams_of_run(run, captures);
+    const auto staged = static_cast<uint64_t>(run);
+    if (account.run(step, {.streams = streams, .staged = staged})) return false;
+    if (account.stage(staged + 1, step, bytes, streams.copy_in)) return false;
+  }
   return true;
-}
-
-bool captures(const MemoryShortage& shortage, const CachingAllocator& allocator) {
-  return allocator.pinned_bytes() > 0 || shortage.stream == kCaptureStreams.compute;
 }
 
 Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocator, std::string text,
                  const TraceScale& scale) {
   return {std::move(text), needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale),
-          fits(shortage, allocator.limit(), captures(shortage, allocator), scale)};
+          fits(shortage, allocator.limit(), shortage.captures, scale)};
 }
 
 // Of the halves of this batch the largest with which all fits; one sample if none does.
 Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   const int64_t batch = shortage.trace->batch_size;
   int64_t samples = ceil_div<int64_t>(batch, 2);
-  while (samples > 1 && !fits(shortage, allocator.limit(), captures(shortage, allocator), {.samples = samples}))
+  while (samples > 1 && !fits(shortage, allocator.limit(), shortage.captures, {.samples = samples}))
     samples = ceil_div<int64_t>(samples, 2);
   const std::string how =
       shortage.trace->writes_states
@@ -100,7 +101,7 @@ std::string owners_text(const CachingAllocator& allocator, const OwnerTable& own
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   if (shortage.trace == nullptr) return {"a smaller model"};
   const bool fits_alone = fits(shortage, allocator.limit(), /*captures=*/false);
-  if (fits_alone && captures(shortage, allocator))
+  if (fits_alone && shortage.captures)
     return {"leave gpu.capture out: captured graphs have memory of their own beside that of launches one by one",
             allocator.pinned_bytes(), true};
   if (fits_alone)

@@ -19,6 +19,7 @@ struct MemoryShortage {
   OwnerId owner = 0;  // of what was to be allocated
   // The step whose request it is, and the bytes of each array that is there beside it; null: no step's.
   const MemoryTrace* trace = nullptr;
+  bool captures = false;  // steps become captured graphs
   std::vector<int64_t> arrays = {};
 };
 
@@ -27,9 +28,8 @@ struct MemoryShortage {
 OutOfMemory out_of_memory(const MemoryShortage& shortage, const CachingAllocator& allocator, const OwnerTable& owners);
 
 // Where the step would fit into an allocator that had never done anything else: no captured graphs, where there are
-// such, and else steps of one size.  Otherwise the change
-// that costs least of those after which it would, the one that saves most if none does: a smaller batch,
-// mixed_precision bf16, a smaller model.
+// such, and else steps of one size.  Otherwise the change that costs least of those after which it would, the one that
+// saves most if none does: a smaller batch, mixed_precision bf16, a smaller model.
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator);
 
 }  // namespace runner::backends::gpu

@@ -11,7 +11,6 @@ struct Statistic {
   int64_t peak = 0;
   int64_t total = 0;  // of all increases: torch's "allocated"
 
-  int64_t freed() const { return total - current; }
   void add(int64_t change) {
     current += change;
     peak = std::max(peak, current);
@@ -24,7 +23,7 @@ struct PoolStatistics {
   Statistic blocks;           // that somebody has: allocation
   Statistic allocated_bytes;  // of these blocks: allocated_bytes
   Statistic requested_bytes;  // that were asked for, without rounding: requested_bytes
-  Statistic segments;         // total and freed(): num_device_alloc and num_device_free
+  Statistic segments;         // total, and total - current: num_device_alloc and num_device_free
   Statistic reserved_bytes;   // of the segments
   Statistic split_blocks;     // free parts of segments that are in use: inactive_split
   Statistic split_bytes;      // of these, so what is fragmented: inactive_split_bytes

@@ -171,6 +171,15 @@ MemoryTrace trace_memory(const Plan& plan) {
   return Tracer(plan).run();
 }
 
+std::vector<int64_t> batch_bytes(const MemoryTrace& trace) {
+  std::vector<int64_t> bytes;
+  for (const TraceInput& input : trace.batch) {
+    bytes.resize(std::max(bytes.size(), input.input + 1));
+    bytes[input.input] = input.bytes;
+  }
+  return bytes;
+}
+
 MemoryTrace scaled(const MemoryTrace& trace, const TraceScale& scale) {
   MemoryTrace result = trace;
   const auto scale_it = [&](auto& its) {

@@ -57,6 +57,9 @@ struct MemoryTrace {
 
 MemoryTrace trace_memory(const Plan& plan);
 
+// What is copied of a batch, by input.
+std::vector<int64_t> batch_bytes(const MemoryTrace& trace);
+
 // Other conditions than those of the trace.
 struct TraceScale {
   int64_t samples = 0;  // of a batch; 0: all of them

@@ -236,7 +236,7 @@ class ReplicaRun : private RunControl, private LoopHost {
   std::map<std::string, double> points_;  // in a hook's loop: for the end of the window
   data::InputUse input_use_;              // counted by the loaders of training
   GpuDeviceUse gpu_use_;                  // so far, of predicted time
-  int64_t first_step_ = 0;                // of the attempt
+  std::optional<int64_t> first_step_;     // of the attempt; none: training has not begun
 };
 
 }  // namespace runner::train

@@ -231,7 +231,7 @@ void ReplicaRun::count_predicted(backends::gpu::PredictedTime GpuDeviceUse::*pha
 void ReplicaRun::keep_gpu_account(backends::Collectives* ranks) {
   if (session_.gpu == nullptr) return;
   count_predicted(&GpuDeviceUse::training);
-  gpu_use_.steps = step() - first_step_;
+  gpu_use_.steps = first_step_ ? step() - *first_step_ : 0;
   record_.result.gpu = ranks != nullptr
                            ? gpu_use_of_all(*session_.gpu, gpu_use_, *ranks, {"accounts of devices", step()})
                            : gpu_use(*session_.gpu, gpu_use_);
@@ -295,11 +295,14 @@ bool ReplicaRun::stops_evaluation() {
 }
 
 void ReplicaRun::measure(int64_t PeakMemory::*phase, int64_t copies) {
-  int64_t& peak = record_.result.peak_memory.*phase;
-  // A GPU's copies for states are on the host.
-  const int64_t now = session_.gpu != nullptr ? session_.gpu->memory().allocator().statistics().all.reserved_bytes.peak
-                                              : session_.trainer.memory().total() + copies;
-  peak = std::max(peak, now);
+  PeakMemory& peaks = record_.result.peak_memory;
+  if (session_.gpu == nullptr) {
+    peaks.*phase = std::max(peaks.*phase, session_.trainer.memory().total() + copies);
+    return;
+  }
+  // Copies for states are on the host; and what an evaluation has reserved stays, so that training has it, too.
+  if (phase == &PeakMemory::training && peaks.evaluation > 0) return;
+  peaks.*phase = session_.gpu->memory().allocator().statistics().all.reserved_bytes.peak;
 }
 
 void ReplicaRun::track() {

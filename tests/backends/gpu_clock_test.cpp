@@ -113,7 +113,7 @@ TEST(GpuClockOfWindows, BucketsDoNotWaitForWhatAddsThemUp) {
   EXPECT_EQ(last_write_of_addend(plan, of_second), sum - 1);
 
   DeviceMemory memory("gpu 0", int64_t{8} << 30);
-  const AccountedStep step(plan, memory, kTwo);
+  AccountedStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
   clock.compute(step, {.reduced = std::vector<ReducedBytes>{{0, of_first}, {1, of_second}}});
   EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration) << "of the last";

@@ -110,21 +110,21 @@ std::set<std::string> kinds_of(const Json& trace, int64_t process = 0) {
   return kinds;
 }
 
-using Steps = std::vector<std::string>;
+using StepNames = std::vector<std::string>;
 
 TEST_F(ProfiledRun, KeepsCyclesOfSteps) {
   ASSERT_EQ(profiled("skip_first: 2, wait: 1, warmup: 2, active: 3, repeat: 2").exit_code, 0);
   const std::vector<Json> found = traces();
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(steps_of(found[0]), (Steps{"step 6", "step 7", "step 8"}));
-  EXPECT_EQ(steps_of(found[1]), (Steps{"step 12", "step 13", "step 14"}));
+  EXPECT_EQ(steps_of(found[0]), (StepNames{"step 6", "step 7", "step 8"}));
+  EXPECT_EQ(steps_of(found[1]), (StepNames{"step 12", "step 13", "step 14"}));
 }
 
 TEST_F(ProfiledRun, KeepsACycleThatTheEndCuts) {
   ASSERT_EQ(profiled("skip_first: 16, active: 3").exit_code, 0);
   const std::vector<Json> found = traces();
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(steps_of(found[1]), Steps{"step 20"});
+  EXPECT_EQ(steps_of(found[1]), StepNames{"step 20"});
 }
 
 TEST_F(ProfiledRun, ThatEndsWithACycleKeepsNoEmptyOne) {
@@ -179,8 +179,8 @@ TEST_F(ProfiledRun, GoesOnWithAScheduleOfItsOwnWhenResumed) {
   ASSERT_EQ(profiled("skip_first: 1, active: 2, repeat: 1", {}, {.resume = "@last"}).exit_code, 0);
   const std::vector<Json> found = traces();
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(steps_of(found[0]), (Steps{"step 2", "step 3"}));
-  EXPECT_EQ(steps_of(found[1]), (Steps{"step 9", "step 10"}));
+  EXPECT_EQ(steps_of(found[0]), (StepNames{"step 2", "step 3"}));
+  EXPECT_EQ(steps_of(found[1]), (StepNames{"step 9", "step 10"}));
   EXPECT_EQ(last_state(), last_state("plain.db"));
 }
 
@@ -191,10 +191,10 @@ TEST_F(ProfiledRun, WritesTheSameToAFile) {
   for (const Json& trace : traces())
     for (const Json& event : trace["traceEvents"].items()) events.push_back(event);
   EXPECT_EQ(file["traceEvents"].items(), events);
-  EXPECT_EQ(steps_of(file), (Steps{"step 6", "step 7", "step 13", "step 14", "step 20"}));
+  EXPECT_EQ(steps_of(file), (StepNames{"step 6", "step 7", "step 13", "step 14", "step 20"}));
   // A trace is replaced by the next one.
   ASSERT_EQ(profiled("active: 1, repeat: 1, out: traces/t.json").exit_code, 0);
-  EXPECT_EQ(steps_of(Json::parse(support::read_text(path("traces/t.json")))), Steps{"step 1"});
+  EXPECT_EQ(steps_of(Json::parse(support::read_text(path("traces/t.json")))), StepNames{"step 1"});
 }
 
 TEST_F(ProfiledRun, ThatFailsKeepsWhatItHas) {

@@ -184,16 +184,16 @@ log: {every: 1 step}
 // Whether labels are numbers is known when they are read.
 TEST_F(RunTest, RefusesOptionsOfClassesForLabelsThatAreNumbers) {
   write("table.csv", "a,b,label\n1,2,0.5\n3,1,0.25\n2,2,0.125\n1,1,0.5\n");
-  constexpr const char* kNumbers = R"(schema_version: 1
+  constexpr const char* kTableOfNumbers = R"(schema_version: 1
 model: {type: linear}
 data: {train: {format: csv, path: table.csv}, batch_size: 2}
 optimizer: {type: sgd}
 train: {epochs: 1}
 )";
-  EXPECT_EQ(train(kNumbers).exit_code, 0);
+  EXPECT_EQ(train(kTableOfNumbers).exit_code, 0);
   for (const char* option : {"class_weights=[1]", "label_smoothing=0.1", "ignore_index=0"}) {
     try {
-      train(kNumbers, {.overrides = {std::string("train.") + option}});
+      train(kTableOfNumbers, {.overrides = {std::string("train.") + option}});
       ADD_FAILURE() << option;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kRecipe);

@@ -17,8 +17,8 @@ struct MemoryEstimate {
   MemoryUse training;  // activations: of the largest step
   PeakMemory peak;
   int64_t all_processes = 0;  // in training
-  std::optional<int64_t> at_once =
-      {};  // samples of a step at most, as train.auto_batch_size cuts them; none: it is off
+  // Samples of a step at most, as train.auto_batch_size cuts them; none: it is off.
+  std::optional<int64_t> at_once = {};
 };
 
 // From the steps that a run would compile, without memory for them.  Throws Error(kUsage) where a hook has a loop of

@@ -30,8 +30,8 @@ class BatchFeed {
   const data::Batch& next();
   // What a step on the beginning of that batch names (Arguments::staged); 0: nothing.
   uint64_t staged() const { return staged_; }
-  // Begins to copy the first part of the batch behind it, where batches are made ahead, and waits for it: what is
-  // copied when is the same in each run.  `like`: a step of its kind.
+  // Begins to copy the first part of the batch behind it, where batches are made ahead; waits until that is made, so
+  // that what is copied when is the same in each run.  `like`: a step of its kind.
   void stage_next(const backends::Executable& like, const WindowParts& parts);
 
  private:

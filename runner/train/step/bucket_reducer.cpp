@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/tensor/rounding.h"
+#include "schema/error.h"
 
 namespace runner::train {
 namespace {
@@ -94,7 +95,8 @@ std::vector<GradientBuckets::Piece> BucketReducer::slices_of(size_t bucket) cons
   return slices;
 }
 
-std::span<const Signal> BucketReducer::signals(const MessageLayout* message) {
+std::span<const Signal> BucketReducer::begin_signals(const MessageLayout* message) {
+  RUN_ASSERT(!has_signalled_);
   std::vector<Reduction>& reductions = reductions_of(message);
   signals_.clear();
   for (size_t b = 0; b < buckets_.size(); ++b) {
@@ -126,7 +128,7 @@ void BucketReducer::add_signals(size_t bucket, const MessageLayout* message) {
 }
 
 void BucketReducer::signal_all(const MessageLayout* message) {
-  for (const Signal& signal : signals(message)) device_.streams()->record(*signal.event);
+  for (const Signal& signal : begin_signals(message)) device_.streams()->record(*signal.event);
 }
 
 void BucketReducer::reduce(const MessageLayout* message, std::span<const std::shared_ptr<backends::Buffer>> messages) {

@@ -33,12 +33,13 @@ class BucketReducer {
   // Called by all together, behind the arrays of all.
   void allocate(const SharedArrays& arrays);
 
-  // What reductions need beside arrays, with gradients as of signals().
+  // What reductions need beside arrays, with gradients as of begin_signals().
   size_t temporary_bytes(const MessageLayout* message);
 
   // What the step that ends a window, and leaves its gradients in their arrays or in a message (null: in their arrays),
   // is to signal.
-  std::span<const backends::Signal> signals(const MessageLayout* message);
+  // Once in a window.
+  std::span<const backends::Signal> begin_signals(const MessageLayout* message);
   // For a replica whose gradients of this window are there, without such a step.
   void signal_all(const MessageLayout* message);
   // Behind either: adds them up.  `messages`: of all ranks, where gradients travel so.

@@ -37,7 +37,7 @@ void DeviceArrays::allocate() {
   if (shares_) {
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
     if (reducer_) reducer_->allocate(shared);
-    for (const DeviceArray& array : layout_.arrays())
+    for (const DeviceArray& array : layout_.arrays())  // for the device's account alone
       if (buckets_ && array.role == Role::kGradients)
         buckets_of_device_.push_back(device_.wrap_array(nullptr, array.type.bytes(), GradientBuckets::kName));
     arrays_ = std::move(shared.arrays);

@@ -9,6 +9,7 @@
 #include "runner/train/step/trainer.h"
 
 namespace runner::train {
+
 // One replica has the sums of all at any time.
 bool Trainer::sums_behind(const TrainingWindow& window) const {
   if (is_local()) return window.done;
@@ -56,7 +57,8 @@ SharedStep Trainer::run_part(const data::Batch& part, const PartOfWindow& place)
                                                    last ? Traced::kUpdate : Traced::kBackward, step->rule_numbers);
   arguments.staged = place.staged;
   arguments.states = arrays_.states_of_step(last && !completes && message_ != nullptr);
-  if (last && !completes && arrays_.reducer() != nullptr) arguments.signals = arrays_.reducer()->signals(message_);
+  if (last && !completes && arrays_.reducer() != nullptr)
+    arguments.signals = arrays_.reducer()->begin_signals(message_);
   if (place.reduces && !completes && arrays_.buckets() != nullptr) arguments.reduced = arrays_.buckets()->reduced();
   const BatchPlace batch = steps_.place_of(part, /*training=*/true);
   if (completes) pending_.begin_update();
