@@ -70,10 +70,21 @@ void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedSt
   };
   reduce_behind(kBeforeAll);
   for (size_t i = 0; i < step.launches().size(); ++i) {
-    launch(StreamKind::kCompute, step.launches()[i]);
+    if (const Launch& launched = step.launches()[i]; launched.cls == LaunchClass::kCollective) {
+      collect(launched);
+    } else {
+      launch(StreamKind::kCompute, launched);
+    }
     reduce_behind(static_cast<int32_t>(i));
   }
   if (!due.empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
+}
+
+// What the launches before have made is reduced, and those behind read that.
+void GpuClock::collect(const Launch& collective) {
+  timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
+  launch(StreamKind::kCommunication, collective);
+  timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
 }
 
 void GpuClock::launch(StreamKind stream, const Launch& launch) {

@@ -56,6 +56,7 @@ class GpuClock {
  private:
   void copy_batch(const AccountedStep& step, const StagedInputs* staged);
   void launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due);
+  void collect(const Launch& collective);
   void launch(StreamKind stream, const Launch& launch);
   void copy(StreamKind stream, int64_t bytes);
   void begin_call();

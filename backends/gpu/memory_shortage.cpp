@@ -44,26 +44,32 @@ bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const Tr
   return true;
 }
 
-Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocator, std::string text,
+Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocator, bool captures, std::string text,
                  const TraceScale& scale) {
-  return {std::move(text), needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale),
-          fits(shortage, allocator.limit(), shortage.captures, scale)};
+  const bool suffices = fits(shortage, allocator.limit(), captures, scale);
+  return {text + (suffices ? "" : "; by itself that is not enough"),
+          needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale), suffices};
 }
 
-// Of the halves of this batch the largest with which all fits; one sample if none does.
+// Of the halves of this batch the largest with which all fits, if not captured; one sample if none does.
 Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   const int64_t batch = shortage.trace->batch_size;
+  const auto with = [&](int64_t samples, bool captures) {
+    return fits(shortage, allocator.limit(), captures, {.samples = samples});
+  };
   int64_t samples = ceil_div<int64_t>(batch, 2);
-  while (samples > 1 && !fits(shortage, allocator.limit(), shortage.captures, {.samples = samples}))
-    samples = ceil_div<int64_t>(samples, 2);
+  while (samples > 1 && !with(samples, /*captures=*/false)) samples = ceil_div<int64_t>(samples, 2);
+  const bool helps_launches = shortage.captures && with(samples, /*captures=*/false) && !with(samples, true);
   const std::string how =
       shortage.trace->writes_states
           ? fmt::format(
-                ", and gradient_accumulation_steps {} times as large, as train.auto_batch_size does it where the "
-                "loop is not a hook's",
+                "; with gradient_accumulation_steps {} times as large, as train.auto_batch_size does it where the loop "
+                "is not a hook's, gradients are kept between them",
                 ceil_div(batch, samples))
           : "; in an evaluation that is eval.batch_size";
-  return advice_of(shortage, allocator, fmt::format("a batch of {} instead of {} samples{}", samples, batch, how),
+  return advice_of(shortage, allocator, !helps_launches && shortage.captures,
+                   fmt::format("{}a batch of {} instead of {} samples{}",
+                               helps_launches ? "leave gpu.capture out, and " : "", samples, batch, how),
                    {.samples = samples});
 }
 
@@ -111,7 +117,7 @@ Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAlloca
   std::vector<Advice> all;
   if (shortage.trace->batch_size > 1) all.push_back(smaller_batch(shortage, allocator));
   if (shortage.trace->has_f32_products)
-    all.push_back(advice_of(shortage, allocator, "mixed_precision: bf16", {.narrow = true}));
+    all.push_back(advice_of(shortage, allocator, shortage.captures, "mixed_precision: bf16", {.narrow = true}));
   all.push_back(shrink_model(shortage));
   return first_that_suffices(all);
 }

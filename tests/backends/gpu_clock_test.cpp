@@ -119,6 +119,23 @@ TEST(GpuClockOfWindows, BucketsDoNotWaitForWhatAddsThemUp) {
   EXPECT_EQ(clock.take().exposed_communication(), all_reduce(64 << 20, kTwo).duration) << "of the last";
 }
 
+// As with a compression hook: computing stands still for it.
+TEST(GpuClockOfWindows, ACollectiveOfAStepIsExposed) {
+  Program program;
+  const Value gradients{&program, program.input(InputKind::kState, "gradients", {DType::kF32, Shape{1 << 20}})};
+  const Value sum = ops::all_reduce(ops::mul(gradients, 0.5), Reduction::kSum, Subject::kGradients);
+  program.output("gradients", ops::mul(sum, 2.0).id, 0);
+  const Plan plan = build_plan(program, {.fusion = Fusion::kFlat});
+  DeviceMemory memory("gpu 0", int64_t{1} << 30);
+  AccountedStep step(plan, memory, kTwo);
+  GpuClock clock({.machine = kTwo});
+  clock.compute(step, {});
+  const PredictedTime time = clock.take();
+  EXPECT_GT(time.of(LaunchClass::kCollective), 0);
+  EXPECT_EQ(time.of(StreamKind::kCommunication).busy, time.of(LaunchClass::kCollective));
+  EXPECT_EQ(time.exposed_communication(), time.of(LaunchClass::kCollective));
+}
+
 // What is staged is copied while the step before is computed.
 TEST_F(GpuClockTest, AStagedBatchIsThereWhenTheStepBeginsThatReadsIt) {
   constexpr int64_t kBytes = 4096 * 512 * 4;
