@@ -63,27 +63,30 @@ void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged)
 void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due) {
   size_t next = 0;
   const auto reduce_behind = [&](int32_t launch) {
-    for (; next < due.size() && due[next].launch <= launch; ++next) {
-      timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
-      this->launch(StreamKind::kCommunication, all_reduce(due[next].bytes, options_.machine));
-    }
+    for (; next < due.size() && due[next].launch <= launch; ++next)
+      reduce(all_reduce(due[next].bytes, options_.machine));
   };
   reduce_behind(kBeforeAll);
   for (size_t i = 0; i < step.launches().size(); ++i) {
     if (const Launch& launched = step.launches()[i]; launched.cls == LaunchClass::kCollective) {
-      collect(launched);
+      reduce(launched);
+      wait_for_reductions();
     } else {
       launch(StreamKind::kCompute, launched);
     }
     reduce_behind(static_cast<int32_t>(i));
   }
-  if (!due.empty()) timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
+  if (!due.empty()) wait_for_reductions();
 }
 
-// What the launches before have made is reduced, and those behind read that.
-void GpuClock::collect(const Launch& collective) {
+// What the launches before have made.
+void GpuClock::reduce(const Launch& collective) {
   timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
   launch(StreamKind::kCommunication, collective);
+}
+
+// The launches behind read what has been reduced.
+void GpuClock::wait_for_reductions() {
   timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
 }
 

@@ -56,7 +56,8 @@ class GpuClock {
  private:
   void copy_batch(const AccountedStep& step, const StagedInputs* staged);
   void launch_all(const AccountedStep& step, std::span<const AccountedStep::Reduction> due);
-  void collect(const Launch& collective);
+  void reduce(const Launch& collective);
+  void wait_for_reductions();
   void launch(StreamKind stream, const Launch& launch);
   void copy(StreamKind stream, int64_t bytes);
   void begin_call();

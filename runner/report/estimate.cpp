@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -31,27 +32,23 @@ std::vector<Cell> row_of(const PrecisionEstimate& estimate, int64_t processes) {
   return row;
 }
 
-json::Value peak_json(const train::PeakMemory& peak) {
-  return json::Object{{"training", peak.training}, {"evaluation", peak.evaluation}, {"saving", peak.saving}};
-}
-
 json::Value row_json(const PrecisionEstimate& estimate) {
-  const auto of = [&](const auto& figure) {
-    return estimate.memory ? json::Value(figure(*estimate.memory)) : json::Value();
-  };
-  using Estimate = train::MemoryEstimate;
-  return json::Object{{"mixed_precision", std::string(estimate.precision)},
-                      {"of_recipe", estimate.of_recipe},
-                      {"parameters", of([](const Estimate& memory) { return memory.training.parameters; })},
-                      {"gradients", of([](const Estimate& memory) { return memory.training.gradients; })},
-                      {"optimizer", of([](const Estimate& memory) { return memory.training.optimizer; })},
-                      {"other", of([](const Estimate& memory) { return memory.training.other; })},
-                      {"activations", of([](const Estimate& memory) { return memory.training.activations; })},
-                      {"peak", of([](const Estimate& memory) { return peak_json(memory.peak); })},
-                      {"all_processes", of([](const Estimate& memory) { return memory.all_processes; })},
-                      {"at_once", of([](const Estimate& memory) {
-                         return memory.at_once ? json::Value(*memory.at_once) : json::Value();
-                       })}};
+  const train::MemoryEstimate memory = estimate.memory.value_or(train::MemoryEstimate{});
+  const train::MemoryUse& use = memory.training;
+  const train::PeakMemory& peak = memory.peak;
+  const auto known = [&](json::Value figure) { return estimate.memory ? std::move(figure) : json::Value(); };
+  return json::Object{
+      {"mixed_precision", std::string(estimate.precision)},
+      {"of_recipe", estimate.of_recipe},
+      {"parameters", known(use.parameters)},
+      {"gradients", known(use.gradients)},
+      {"optimizer", known(use.optimizer)},
+      {"other", known(use.other)},
+      {"activations", known(use.activations)},
+      {"peak",
+       known(json::Object{{"training", peak.training}, {"evaluation", peak.evaluation}, {"saving", peak.saving}})},
+      {"all_processes", known(memory.all_processes)},
+      {"at_once", memory.at_once ? json::Value(*memory.at_once) : json::Value()}};
 }
 
 }  // namespace

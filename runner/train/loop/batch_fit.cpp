@@ -45,8 +45,7 @@ FittedBatch fitted_before(int64_t samples, const schema::Recipe& recipe, const d
 FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const data::Data& data,
                       const data::DataPlan& plan, const backends::Device& device) {
   const int64_t in_training = plan.max_batch();
-  const auto evaluation =
-      data.eval ? std::make_optional(evaluation_plan(recipe, data.eval->size(), trial.ranks())) : std::nullopt;
+  const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
   const int64_t in_evaluation = evaluation ? evaluation->max_batch() : 0;
   const MemoryUse arrays = trial.trainer().arrays().memory();
   const int64_t resident = arrays.total();
@@ -56,7 +55,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
     trial.trainer().parts.most_at_once = samples;
     try {
-      const PeakMemory peak = trial.trainer().peak_memory(plan, evaluation ? &*evaluation : nullptr);
+      const PeakMemory peak = trial.trainer().peak_memory(plan, evaluation);
       const int64_t bytes = std::max(peak.training, peak.evaluation);
       attempts.push_back({samples, bytes, bytes <= memory});
     } catch (const backends::OutOfMemory& error) {

@@ -39,6 +39,12 @@ data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, co
   return data::DataPlan(spec);
 }
 
+std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
+                                              const backends::Collectives* ranks) {
+  if (!data.eval) return std::nullopt;
+  return evaluation_plan(recipe, data.eval->size(), ranks);
+}
+
 Evaluator::Evaluator(Trainer& trainer, const data::Dataset& dataset, const schema::Recipe& recipe, Hooks* hooks,
                      backends::Collectives* ranks)
     : trainer_(trainer),

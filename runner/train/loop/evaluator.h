@@ -16,6 +16,9 @@ namespace runner::train {
 
 // How an evaluation is divided between replicas (null: there is one): nothing is repeated.
 data::DataPlan evaluation_plan(const schema::Recipe& recipe, int64_t samples, const backends::Collectives* ranks);
+// The same of data.eval; none: there is none.
+std::optional<data::DataPlan> evaluation_plan(const schema::Recipe& recipe, const data::Data& data,
+                                              const backends::Collectives* ranks);
 
 class Evaluator {
  public:

@@ -21,10 +21,8 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   const auto at_once = recipe.train.auto_batch_size
                            ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
                            : std::nullopt;
-  const auto evaluation =
-      data.eval ? std::make_optional(evaluation_plan(recipe, data.eval->size(), trial.ranks())) : std::nullopt;
-  MemoryEstimate estimate{.training = trainer.arrays().memory(),
-                          .peak = trainer.peak_memory(plan, evaluation ? &*evaluation : nullptr)};
+  const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
+  MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.peak_memory(plan, evaluation)};
   estimate.at_once = at_once;
   MemoryUse& use = estimate.training;
   use.activations = estimate.peak.training - use.resident();

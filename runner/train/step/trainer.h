@@ -134,9 +134,9 @@ class Trainer {
     bool operator==(const WindowStep&) const = default;
   };
   std::vector<WindowStep> steps_of_windows(const data::DataPlan& plan) const;
-  // What the replica with the most samples takes at most, arrays and all, in epochs, and with evaluations between them
-  // (null: there are none): their steps are compiled for it.
-  PeakMemory peak_memory(const data::DataPlan& plan, const data::DataPlan* evaluation);
+  // What the replica with the most samples takes at most, arrays and all, in epochs, and with evaluations between them,
+  // if there are any: their steps are compiled for it.
+  PeakMemory peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation);
 
   // How the steps came by their plans; printed at the end with RUNNER_DEBUG=1.
   struct PlanUse {

@@ -134,20 +134,20 @@ Trainer::Executables Trainer::steps_of_evaluation(const data::DataPlan& plan) {
   return steps;
 }
 
-PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const data::DataPlan* evaluation) {
+PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
   const Executables training = steps_of_epoch(plan);
-  const Executables evaluating = evaluation != nullptr ? steps_of_evaluation(*evaluation) : Executables();
+  const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
   if (device_.accounts_alone()) {
     const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
     return {.training = device_.memory_for(arrays, training, {}),
-            .evaluation = evaluation != nullptr ? device_.memory_for(arrays, training, evaluating) : 0};
+            .evaluation = evaluation ? device_.memory_for(arrays, training, evaluating) : 0};
   }
   int64_t most = most_temporary(training);
   if (arrays_.reducer() != nullptr)
     most += static_cast<int64_t>(arrays_.reducer()->temporary_bytes(message(plan.max_batch())));
   const int64_t resident = arrays_.memory().total();
   return {.training = resident + most,
-          .evaluation = evaluation != nullptr ? resident + std::max(most, most_temporary(evaluating)) : 0};
+          .evaluation = evaluation ? resident + std::max(most, most_temporary(evaluating)) : 0};
 }
 
 }  // namespace runner::train
