@@ -39,15 +39,18 @@ void MemoryAccount::free_all(Batch& batch) {
   batch.number = 0;
 }
 
-void MemoryAccount::release_step() {
+void MemoryAccount::free_outputs() {
   for (const BlockId id : outputs_) allocator_.free(id);
   outputs_.clear();
+}
+
+void MemoryAccount::release_step() {
+  free_outputs();
   free_all(batch_);
 }
 
 std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& submission) {
-  for (const BlockId id : outputs_) allocator_.free(id);
-  outputs_.clear();
+  free_outputs();
   if (const auto refusal = take_batch(step, submission)) return refusal;
   if (repeat(step, submission.streams.compute)) {
     ++step.known_runs_;

@@ -71,7 +71,6 @@ class MemoryAccount {
   const CachingAllocator& allocator() const { return allocator_; }
   CachingAllocator& allocator() { return allocator_; }
   OwnerTable& owners() { return owners_; }
-  const OwnerTable& owners() const { return owners_; }
 
   struct Submission {
     StepStreams streams = kStepStreams;
@@ -111,6 +110,7 @@ class MemoryAccount {
   };
 
   void free_all(Batch& batch);
+  void free_outputs();
   std::optional<Refusal> take_batch(StepAccount& step, const Submission& submission);
   std::optional<Refusal> add_input(Batch& batch, size_t input, int64_t bytes, StreamId stream, OwnerId owner);
   bool repeat(StepAccount& step, StreamId stream);
