@@ -92,7 +92,7 @@ void ReplicaRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
   TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
-  session_.trainer.parts.most_at_once = record_.result.fitted_batch->samples;
+  session_.set_most_at_once(record_.result.fitted_batch->samples);
 }
 
 void ReplicaRun::tell_of_fit() {
@@ -156,7 +156,7 @@ void ReplicaRun::follow() {
   const Beginning beginning = receive_beginning(*session_.ranks, session_.trainer);
   records_batches_ = beginning.records_batches;
   record_.begin_without_store(beginning.run, beginning.name, beginning.metrics);
-  session_.trainer.parts.most_at_once = beginning.most_at_once;
+  session_.set_most_at_once(beginning.most_at_once);
   if (beginning.state) {
     session_.schedule.restore(beginning.state->plateau);
     go_on_from(*beginning.state, beginning.resumed);
@@ -208,7 +208,7 @@ void ReplicaRun::begin_again(store::Store store, const store::RunRow& row) {
 void ReplicaRun::go_on_from(const RunState& state, bool resumed) {
   resumed_ = resumed;
   if (resumed && recipe_.train.auto_batch_size) {
-    session_.trainer.parts.most_at_once = state.most_at_once;
+    session_.set_most_at_once(state.most_at_once);
     record_.result.fitted_batch = fitted_before(state.most_at_once, recipe_, session_.plan);
   }
   position_ = place_of(state, session_, other_batches_);

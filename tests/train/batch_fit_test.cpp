@@ -152,6 +152,52 @@ TEST_F(BatchFitTest, AResumedRunGoesOnWithoutTryingAgain) {
   EXPECT_TRUE(rest.fitted_batch->attempts.empty());
 }
 
+// Parts have gradients to add up, which a run of whole batches does not; it learns that from its state.
+TEST_F(BatchFitTest, PartsAloneKeepGradients) {
+  const std::vector<std::string> common{"gradient_accumulation_steps=1", "data.batch_size=48", "data.eval.samples=8"};
+  for (const std::string backend : {"cpu", "gpu", "tpu"}) {
+    SCOPED_TRACE(backend);
+    std::vector<std::string> on{"backend=" + backend};
+    on.insert(on.end(), common.begin(), common.end());
+    std::vector<std::string> off = on;
+    off.push_back("train.auto_batch_size=false");
+    const RunResult asked = fitted(backend + "asked.db", on), whole = fitted(backend + "off.db", off);
+    EXPECT_EQ(asked.fitted_batch->batch_size, 48);
+    EXPECT_EQ(asked.peak_memory.training, whole.peak_memory.training);
+    EXPECT_EQ(tensors(backend + "asked.db"), tensors(backend + "off.db"));
+    if (backend != "cpu") continue;
+
+    on.push_back(memory(whole.peak_memory.training - 1));
+    const RunResult parts = fitted("parts.db", on);
+    ASSERT_EQ(parts.exit_code, 0);
+    EXPECT_LT(parts.fitted_batch->batch_size, 48);
+    ASSERT_EQ(train(kFitted, {.store = "left.db", .overrides = on, .stop_after = 2}).exit_code, 4);
+    on.back() = "cpu.memory=1 GiB";
+    ASSERT_EQ(train(kFitted, {.store = "left.db", .resume = "@last", .overrides = on}).exit_code, 0);
+    EXPECT_EQ(last_state("left.db"), last_state("parts.db"));
+  }
+}
+
+// A GPU that has room for whole batches without gradients trains as if nothing had been asked.
+TEST_F(BatchFitTest, WholeBatchesNeedNoMoreOfAGpu) {
+  for (int64_t mebibytes = 8; mebibytes <= 64; mebibytes += 4) {
+    const std::vector<std::string> asked{"backend=gpu",
+                                         "data.batch_size=32",
+                                         "gradient_accumulation_steps=1",
+                                         "model.hidden=[1024,1024]",
+                                         "train.epochs=1",
+                                         fmt::format("gpu.memory={} MiB", mebibytes)};
+    std::vector<std::string> off = asked;
+    off.push_back("train.auto_batch_size=false");
+    if (error_of(off) != "no error") continue;
+    const RunResult result = fitted("asked.db", asked);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.fitted_batch->batch_size, 32);
+    return;
+  }
+  ADD_FAILURE() << "nothing has fitted";
+}
+
 // Evaluations have their own size.
 TEST_F(BatchFitTest, EvaluationsAreCutAsWell) {
   const int64_t limit = bytes_with(8);

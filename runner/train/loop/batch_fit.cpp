@@ -47,13 +47,11 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
   const int64_t in_training = plan.max_batch();
   const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
   const int64_t in_evaluation = evaluation ? evaluation->max_batch() : 0;
-  const MemoryUse arrays = trial.trainer().arrays().memory();
-  const int64_t resident = arrays.total();
-  const int64_t memory = memory_of_a_process(device, recipe, arrays.common);
+  const int64_t memory = memory_of_a_process(device, recipe, trial.trainer().arrays().memory().common);
   int64_t limit = memory;  // a device's own memory may be less
   std::vector<BatchAttempt> attempts;
   for (int64_t samples = std::max(in_training, in_evaluation);; samples = (samples + 1) / 2) {
-    trial.trainer().parts.most_at_once = samples;
+    trial.set_most_at_once(samples, in_training);
     try {
       const PeakMemory peak = trial.trainer().peak_memory(plan, evaluation);
       const int64_t bytes = std::max(peak.training, peak.evaluation);
@@ -63,7 +61,7 @@ FittedBatch fit_batch(TrialReplica& trial, const schema::Recipe& recipe, const d
       attempts.push_back({samples, error.bytes(), false});
       limit = error.limit();
     }
-    if (!attempts.back().fits && samples == 1) fail_with(attempts, resident, memory);
+    if (!attempts.back().fits && samples == 1) fail_with(attempts, trial.trainer().arrays().memory().total(), memory);
     if (!attempts.back().fits) continue;
     FittedBatch fitted = fitted_before(samples, recipe, plan);
     fitted.memory_bytes = limit;

@@ -17,10 +17,10 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
       "the hook has a loop of its own, and what it computes is known only when it runs; `runner show RUN` has the "
       "memory that a run has taken");
   TrialReplica trial(recipe, data.encoding, device, hooks);
-  Trainer& trainer = trial.trainer();
   const auto at_once = recipe.train.auto_batch_size
                            ? std::make_optional(fit_batch(trial, recipe, data, plan, device).samples)
                            : std::nullopt;
+  Trainer& trainer = trial.trainer();
   const std::optional<data::DataPlan> evaluation = evaluation_plan(recipe, data, trial.ranks());
   MemoryEstimate estimate{.training = trainer.arrays().memory(), .peak = trainer.peak_memory(plan, evaluation)};
   estimate.at_once = at_once;

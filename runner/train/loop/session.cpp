@@ -58,8 +58,19 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
       ranks(ranks_),
       hooks_(hooks) {
   check_warmup(recipe.scheduler, scale);
-  if (tpu != nullptr) tpu->set_state_tensors(tensors_by_array(trainer.layout(), trainer.model().parameters));
+  tell_of_states();
   if (has(hooks, HookEntry::kSchedule)) ask_hook_for_schedule();
+}
+
+void Session::tell_of_states() {
+  if (tpu != nullptr) tpu->set_state_tensors(tensors_by_array(trainer.layout(), trainer.model().parameters));
+}
+
+void Session::set_most_at_once(int64_t samples) {
+  trainer.parts.most_at_once = samples;
+  if (trainer.parts.at_once(plan.max_batch()) == plan.max_batch()) return;
+  trainer.keep_gradients();
+  tell_of_states();
 }
 
 void Session::ask_hook_for_schedule() {

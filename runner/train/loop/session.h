@@ -53,6 +53,8 @@ struct Session {
   int64_t extra_steps() const { return extra_steps_; }
   void set_extra_steps(int64_t extra);
 
+  // No step has more samples from now on (WindowParts); 0: any number.  Before a step is compiled.
+  void set_most_at_once(int64_t samples);
   // Batches of a window, from the next one on.
   int64_t accumulation() const { return trainer.parts.accumulation; }
   void set_accumulation(int64_t batches);
@@ -76,6 +78,7 @@ struct Session {
   const std::string& eval_fingerprint();  // empty: no eval data
 
  private:
+  void tell_of_states();
   void ask_hook_for_schedule();
   void warn_of_numbers(std::vector<std::string>& warnings) const;
 

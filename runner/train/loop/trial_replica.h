@@ -1,6 +1,7 @@
 // A replica that is laid out and compiles, and has neither memory nor the others: to learn what training would take.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,12 +49,15 @@ class TrialReplica {
  public:
   // All must outlive it.  Throws as Trainer does.
   TrialReplica(const schema::Recipe& recipe, const data::Encoding& encoding, backends::Device& device, Hooks* hooks)
-      : others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
+      : recipe_(recipe),
+        encoding_(encoding),
+        device_(device),
+        hooks_(hooks),
+        others_(recipe.num_processes > 1 ? std::make_optional<LoneRank>(static_cast<int>(recipe.num_processes))
                                          : std::nullopt),
-        trainer_(recipe, encoding, device, hooks, ranks()),
         tpu_(dynamic_cast<backends::tpu::TpuDevice*>(&device)) {
-    if (tpu_ != nullptr)
-      former_ = tpu_->set_state_tensors(tensors_by_array(trainer_.layout(), trainer_.model().parameters));
+    trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
+    if (tpu_ != nullptr) former_ = tpu_->set_state_tensors(state_tensors());
   }
   ~TrialReplica() {
     if (tpu_ != nullptr) tpu_->set_state_tensors(std::move(former_));
@@ -61,13 +65,31 @@ class TrialReplica {
   TrialReplica(const TrialReplica&) = delete;
   TrialReplica& operator=(const TrialReplica&) = delete;
 
-  Trainer& trainer() { return trainer_; }
+  Trainer& trainer() { return *trainer_; }
   // Null: it is the only one.
   backends::Collectives* ranks() { return others_ ? &*others_ : nullptr; }
 
+  // From now on no step has more samples, of batches with up to so many; the trainer may be another one then.
+  void set_most_at_once(int64_t samples, int64_t largest_batch) {
+    if (samples < largest_batch && !trainer_->layout().has(Role::kGradients)) {
+      trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
+      trainer_->keep_gradients();
+      if (tpu_ != nullptr) tpu_->set_state_tensors(state_tensors());
+    }
+    trainer_->parts.most_at_once = samples;
+  }
+
  private:
+  backends::tpu::StateTensors state_tensors() const {
+    return tensors_by_array(trainer_->layout(), trainer_->model().parameters);
+  }
+
+  const schema::Recipe& recipe_;
+  const data::Encoding& encoding_;
+  backends::Device& device_;
+  Hooks* const hooks_;
   std::optional<LoneRank> others_;
-  Trainer trainer_;
+  std::optional<Trainer> trainer_;
   backends::tpu::TpuDevice* const tpu_;  // null: the device is another one
   backends::tpu::StateTensors former_;
 };

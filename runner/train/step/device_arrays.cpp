@@ -43,17 +43,24 @@ void DeviceArrays::allocate() {
     arrays_ = std::move(shared.arrays);
     window_arrays_ = std::move(shared.window);
     rows_ = std::move(shared.rows);
+    states_ = pointers_to(arrays_);
   } else {
-    for (const DeviceArray& array : layout_.arrays())
-      arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));
+    allocate_added();
   }
-  states_ = pointers_to(arrays_);
   window_states_ = pointers_to(window_arrays_);
   if (rounds_weights()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
   write_initial_values();
   write_initial_weights();
   write_initial_qs();
   if (shares_) ranks_->barrier({"initial weights", 1});
+}
+
+void DeviceArrays::allocate_added() {
+  for (size_t i = arrays_.size(); i < layout_.arrays().size(); ++i) {
+    const DeviceArray& array = layout_.arrays()[i];
+    arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));
+  }
+  states_ = pointers_to(arrays_);
 }
 
 // ---- initial contents ----------------------------------------------------------------------------------------------

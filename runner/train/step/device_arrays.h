@@ -37,6 +37,8 @@ class DeviceArrays {
   // Gives the arrays memory and their initial contents; called by all replicas together where they have one copy.
   // Throws Error(kRun) where the device has not so much.
   void allocate();
+  // The same for what the layout of this only replica has more since then.
+  void allocate_added();
 
   const DeviceLayout& layout() const { return layout_; }
   // What this replica updates of the one copy; none: it updates all of its own.

@@ -36,30 +36,22 @@ backends::tpu::StateTensors tensors_by_array(const DeviceLayout& layout, const n
 }
 
 DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
-                           std::optional<double> first_scale, const schema::CommSpec& comm) {
+                           std::optional<double> first_scale, const schema::CommSpec& comm)
+    : parameters_(parameters), skips_unused_(skips_unused(comm)) {
   const auto buffers = parameters.buffers();
-  const auto add = [&](Role role, int32_t buffer, size_t index, std::string_view name, double initial = 0) {
-    const backends::Shape shape{buffers[static_cast<size_t>(buffer)].elements};
-    arrays_.push_back({.role = role,
-                       .buffer = buffer,
-                       .index = static_cast<int32_t>(index),
-                       .name = fmt::format("{} {}", name, buffer),
-                       .type = {backends::DType::kF32, shape},
-                       .initial = initial});
-  };
   const auto count = static_cast<int32_t>(buffers.size());
-  for (int32_t b = 0; b < count; ++b) add(Role::kParameters, b, 0, "parameters");
+  for (int32_t b = 0; b < count; ++b) add_like_parameters(Role::kParameters, b, 0, "parameters");
   for (int32_t b = 0; b < count; ++b) {
     const int32_t group = buffers[static_cast<size_t>(b)].group;
     if (group < 0) continue;
     const std::vector<optim::Slot> slots = optim::slots(optimizers.rule(group));
     for (size_t s = 0; s < slots.size(); ++s) {
-      add(Role::kSlot, b, s, slots[s].name, slots[s].initial);
+      add_like_parameters(Role::kSlot, b, static_cast<int32_t>(s), slots[s].name, slots[s].initial);
       arrays_.back().from_start = slots[s].from_start || slots[s].initial != 0;
     }
-    if (keeps_gradients) add(Role::kGradients, b, 0, "gradients");
-    if (is_power_sgd(comm)) add_compression(parameters, comm, b);
-    if (skips_unused(comm)) add_use(parameters, b, keeps_gradients);
+    if (keeps_gradients) add_gradients(b);
+    if (is_power_sgd(comm)) add_compression(comm, b);
+    if (skips_unused_) add_use(kUpdates, b, "updates of parameters");
   }
   for (int32_t sum = 0; sum < kSumCount; ++sum)
     arrays_.push_back({.role = Role::kSum,
@@ -68,13 +60,44 @@ DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers&
                        .name = std::string(kSumNames[sum]),
                        .type = {backends::DType::kF64, backends::Shape{2}}});
   if (first_scale) add_scaler(*first_scale);
-  if (first_scale || skips_unused(comm)) add_clock(optimizers.names.size());
+  if (first_scale || skips_unused_) add_clock(optimizers.names.size());
+}
+
+void DeviceLayout::keep_gradients() {
+  if (has(Role::kGradients)) return;
+  const auto buffers = parameters_.buffers();
+  for (size_t b = 0; b < buffers.size(); ++b)
+    if (buffers[b].group >= 0) add_gradients(static_cast<int32_t>(b));
+}
+
+void DeviceLayout::add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name,
+                                       double initial) {
+  arrays_.push_back(
+      {.role = role,
+       .buffer = buffer,
+       .index = index,
+       .name = fmt::format("{} {}", name, buffer),
+       .type = {backends::DType::kF32, backends::Shape{parameters_.buffers()[static_cast<size_t>(buffer)].elements}},
+       .initial = initial});
+}
+
+void DeviceLayout::add_use(UseState index, int32_t buffer, std::string_view name) {
+  arrays_.push_back({.role = Role::kUse,
+                     .buffer = buffer,
+                     .index = index,
+                     .name = fmt::format("{} {}", name, buffer),
+                     .type = {backends::DType::kF64, backends::Shape{std::ssize(parameters_.in_buffer(buffer))}}});
+}
+
+void DeviceLayout::add_gradients(int32_t buffer) {
+  add_like_parameters(Role::kGradients, buffer, 0, "gradients");
+  if (skips_unused_) add_use(kReached, buffer, "reached");
 }
 
 // A buffer of which nothing is compressed has arrays, too: of one number.
-void DeviceLayout::add_compression(const nn::ParameterSet& parameters, const schema::CommSpec& comm, int32_t buffer) {
+void DeviceLayout::add_compression(const schema::CommSpec& comm, int32_t buffer) {
   int64_t errors = 0, qs = 0;
-  for (const LowRankMatrix& matrix : low_rank_matrices(comm, parameters, buffer)) {
+  for (const LowRankMatrix& matrix : low_rank_matrices(comm, parameters_, buffer)) {
     errors += matrix.rows * matrix.columns;
     qs += matrix.columns * matrix.rank;
   }
@@ -89,18 +112,6 @@ void DeviceLayout::add_compression(const nn::ParameterSet& parameters, const sch
   add(kError, "error", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, errors)});
   add(kQs, "qs", backends::DType::kF32, backends::Shape{std::max<int64_t>(1, qs)});
   add(kReductions, "reductions", backends::DType::kF64, {});
-}
-
-void DeviceLayout::add_use(const nn::ParameterSet& parameters, int32_t buffer, bool keeps_gradients) {
-  const auto add = [&](UseState index, std::string_view name) {
-    arrays_.push_back({.role = Role::kUse,
-                       .buffer = buffer,
-                       .index = index,
-                       .name = fmt::format("{} {}", name, buffer),
-                       .type = {backends::DType::kF64, backends::Shape{std::ssize(parameters.in_buffer(buffer))}}});
-  };
-  add(kUpdates, "updates of parameters");
-  if (keeps_gradients) add(kReached, "reached");
 }
 
 void DeviceLayout::add_scaler(double first_scale) {

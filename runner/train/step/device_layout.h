@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/tensor/shape.h"
@@ -84,9 +85,12 @@ backends::tpu::StateTensors tensors_by_array(const DeviceLayout& layout, const n
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, now or because a hook says so later, or a loop of a
-  // hook carries gradients on.  `first_scale`: none, or the loss is scaled.
+  // hook carries gradients on.  `first_scale`: none, or the loss is scaled.  `parameters` must outlive it.
   DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                std::optional<double> first_scale = {}, const schema::CommSpec& comm = {});
+
+  // From now on, behind the arrays that there are; nothing where they have been kept already.
+  void keep_gradients();
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
   bool has(Role role) const;
@@ -94,11 +98,16 @@ class DeviceLayout {
   int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
 
  private:
+  // Of one flat buffer.
+  void add_like_parameters(Role role, int32_t buffer, int32_t index, std::string_view name, double initial = 0);
+  void add_use(UseState index, int32_t buffer, std::string_view name);
+  void add_gradients(int32_t buffer);
+  void add_compression(const schema::CommSpec& comm, int32_t buffer);
   void add_scaler(double first_scale);
   void add_clock(size_t optimizers);
-  void add_use(const nn::ParameterSet& parameters, int32_t buffer, bool keeps_gradients);
-  void add_compression(const nn::ParameterSet& parameters, const schema::CommSpec& comm, int32_t buffer);
 
+  const nn::ParameterSet& parameters_;
+  const bool skips_unused_;
   std::vector<DeviceArray> arrays_;
 };
 

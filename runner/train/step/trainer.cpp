@@ -23,9 +23,9 @@ nn::Model make_model(const schema::Recipe& recipe, const data::Encoding& encodin
   return of_hook ? hooks->model(encoding) : nn::build_model(recipe.model, encoding.feature_shape, encoding.outputs);
 }
 
-// Between the batches of a window, or the parts of a batch.
+// Between the batches of a window; those of the parts of a batch are another matter (keep_gradients()).
 bool keeps_gradients(const schema::Recipe& recipe, const backends::Collectives* ranks, const Hooks* hooks) {
-  return recipe.gradient_accumulation_steps > 1 || recipe.train.auto_batch_size || ranks != nullptr || hooks != nullptr;
+  return recipe.gradient_accumulation_steps > 1 || ranks != nullptr || hooks != nullptr;
 }
 
 }  // namespace
@@ -74,6 +74,14 @@ Trainer::Trainer(const schema::Recipe& recipe, const data::Encoding& encoding, b
 void Trainer::allocate() {
   executor_.set_memory(arrays_.memory_left());
   arrays_.allocate();
+}
+
+void Trainer::keep_gradients() {
+  if (layout_.has(Role::kGradients)) return;
+  layout_.keep_gradients();
+  if (arrays_.states().empty()) return;
+  executor_.set_memory(arrays_.memory_left());
+  arrays_.allocate_added();
 }
 
 Trainer::~Trainer() {

@@ -54,6 +54,8 @@ class Trainer {
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
   // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
   void allocate();
+  // Between parts of a batch, too.  Before a step is compiled.
+  void keep_gradients();
   DeviceArrays& arrays() { return arrays_; }
   const DeviceArrays& arrays() const { return arrays_; }
 
@@ -202,7 +204,7 @@ class Trainer {
   Hooks* const hooks_;
   backends::Collectives* const ranks_;
   const Optimizers optimizers_;
-  const DeviceLayout layout_;
+  DeviceLayout layout_;
   const StepBuilder builder_;
   DeviceArrays arrays_;
   std::optional<UpdateClock> clock_;  // where the device counts
