@@ -13,16 +13,20 @@
 namespace runner::backends::gpu {
 namespace {
 
-int32_t pool_number(int64_t bytes, StreamId stream) {
-  return 2 * stream + (bytes <= kLargestSmall ? 0 : 1);
+bool is_small_request(int64_t bytes) {
+  return bytes <= kLargestSmall;
+}
+
+size_t list_number(PoolId pool, bool small) {
+  return 2 * static_cast<size_t>(pool) + (small ? 0 : 1);
 }
 
 bool leaves_block(const Block& block, int64_t rest) {
-  return block.is_small() ? rest >= kLeastBlock : rest > kLargestSmall;
+  return block.is_small ? rest >= kLeastBlock : rest > kLargestSmall;
 }
 
 Extent extent_of(const Block& block) {
-  return {block.address, block.bytes, block.pool, block.previous == kNoBlock, block.allocated};
+  return {block.address, block.bytes, block.pool, block.is_small, block.previous == kNoBlock, block.allocated};
 }
 
 }  // namespace
@@ -32,7 +36,7 @@ int64_t block_bytes(int64_t bytes) {
 }
 
 int64_t segment_bytes(int64_t bytes) {
-  if (bytes <= kLargestSmall) return kSmallSegment;
+  if (is_small_request(bytes)) return kSmallSegment;
   return bytes < kLeastWhole ? kMediumSegment : round_up(bytes, kSegmentStep);
 }
 
@@ -44,11 +48,11 @@ CachingAllocator::CachingAllocator(int64_t limit) : limit_(limit) {
       limit, size_text(kSmallSegment));
 }
 
-BlockId CachingAllocator::allocate(int64_t requested, StreamId stream, OwnerId owner) {
-  RUN_ASSERT(requested > 0 && stream >= 0);
+BlockId CachingAllocator::allocate(int64_t requested, PoolId pool, OwnerId owner) {
+  RUN_ASSERT(requested > 0 && pool >= 0);
   const int64_t bytes = block_bytes(std::min(requested, limit_ + 1));  // more is refused, too
-  const int32_t pool = pool_number(bytes, stream);
-  if (static_cast<size_t>(pool) >= pools_.size()) pools_.resize(static_cast<size_t>(pool) + 1);
+  const size_t list = list_number(pool, is_small_request(bytes));
+  if (list >= free_.size()) free_.resize(list + 1);
   BlockId id = best_fit(pool, bytes);
   if (id == kNoBlock) id = take_segment(pool, bytes);
   if (id == kNoBlock) {
@@ -64,22 +68,22 @@ BlockId CachingAllocator::allocate(int64_t requested, StreamId stream, OwnerId o
   return id;
 }
 
-BlockId CachingAllocator::best_fit(int32_t pool, int64_t bytes) const {
-  const Pool& free = pools_[static_cast<size_t>(pool)];
+BlockId CachingAllocator::best_fit(PoolId pool, int64_t bytes) const {
+  const FreeList& free = free_[list_number(pool, is_small_request(bytes))];
   const auto too_small =
       std::partition_point(free.begin(), free.end(), [&](const FreeBlock& block) { return block.bytes >= bytes; });
   return too_small == free.begin() ? kNoBlock : std::prev(too_small)->id;
 }
 
 // A free block that is a new segment.
-BlockId CachingAllocator::take_segment(int32_t pool, int64_t bytes) {
+BlockId CachingAllocator::take_segment(PoolId pool, int64_t bytes) {
   const int64_t size = segment_bytes(bytes);
   if (size > limit_ - statistics_.all.reserved_bytes.current) return kNoBlock;
   int64_t address = 0;
   auto behind = segments_.begin();
   for (; behind != segments_.end() && behind->address - address < size; ++behind)
     address = behind->address + behind->bytes;
-  const BlockId id = new_block({.address = address, .bytes = size, .pool = pool});
+  const BlockId id = new_block({.address = address, .bytes = size, .pool = pool, .is_small = is_small_request(bytes)});
   segments_.insert(behind, {address, size, id});
   insert(free_block(id));
   add(at(id), &PoolStatistics::segments, 1);
@@ -148,7 +152,7 @@ void CachingAllocator::free(BlockId id) {
 void CachingAllocator::empty_cache() {
   std::erase_if(segments_, [this](const Segment& segment) {
     const Block& block = at(segment.first);
-    if (block.allocated || block.is_split() || block.stream() == pinned_) return false;
+    if (block.allocated || block.is_split() || block.pool == pinned_) return false;
     remove(free_block(segment.first));
     add(block, &PoolStatistics::segments, -1);
     add(block, &PoolStatistics::reserved_bytes, -segment.bytes);
@@ -160,7 +164,7 @@ void CachingAllocator::empty_cache() {
 int64_t CachingAllocator::pinned_bytes() const {
   int64_t bytes = 0;
   for (const Segment& segment : segments_)
-    if (block(segment.first).stream() == pinned_) bytes += segment.bytes;
+    if (block(segment.first).pool == pinned_) bytes += segment.bytes;
   return bytes;
 }
 
@@ -181,6 +185,7 @@ BlockId CachingAllocator::split(BlockId id, int64_t bytes) {
   const BlockId rest = new_block({.address = whole.address + bytes,
                                   .bytes = whole.bytes - bytes,
                                   .pool = whole.pool,
+                                  .is_small = whole.is_small,
                                   .previous = id,
                                   .next = whole.next});
   if (whole.next != kNoBlock) at(whole.next).previous = rest;
@@ -197,40 +202,44 @@ void CachingAllocator::merge(BlockId id, BlockId next) {
   unused_.push_back(next);
 }
 
+CachingAllocator::FreeList& CachingAllocator::list_of(const FreeBlock& free) {
+  return free_[list_number(block(free.id).pool, block(free.id).is_small)];
+}
+
 void CachingAllocator::insert(const FreeBlock& free) {
-  Pool& pool = pool_of(free);
-  pool.insert(std::lower_bound(pool.begin(), pool.end(), free), free);
+  FreeList& list = list_of(free);
+  list.insert(std::lower_bound(list.begin(), list.end(), free), free);
 }
 
 void CachingAllocator::remove(const FreeBlock& free) {
-  Pool& pool = pool_of(free);
-  pool.erase(std::lower_bound(pool.begin(), pool.end(), free));
+  FreeList& list = list_of(free);
+  list.erase(std::lower_bound(list.begin(), list.end(), free));
 }
 
 // Moves only what lies between the two places.
 void CachingAllocator::replace(const FreeBlock& old, const FreeBlock& now) {
-  Pool& pool = pool_of(old);
-  const auto from = std::lower_bound(pool.begin(), pool.end(), old);
+  FreeList& list = list_of(old);
+  const auto from = std::lower_bound(list.begin(), list.end(), old);
   if (now < old) {
-    const auto to = std::lower_bound(pool.begin(), from, now);
+    const auto to = std::lower_bound(list.begin(), from, now);
     std::move_backward(to, from, from + 1);
     *to = now;
   } else {
-    const auto to = std::lower_bound(from + 1, pool.end(), now) - 1;
+    const auto to = std::lower_bound(from + 1, list.end(), now) - 1;
     std::move(from + 1, to + 1, from);
     *to = now;
   }
 }
 
 void CachingAllocator::add(const Block& block, Statistic PoolStatistics::*statistic, int64_t change) {
-  PoolStatistics& pool = block.is_small() ? statistics_.small : statistics_.large;
+  PoolStatistics& pool = block.is_small ? statistics_.small : statistics_.large;
   (statistics_.all.*statistic).add(change);
   (pool.*statistic).add(change);
 }
 
-int64_t CachingAllocator::largest_free(int64_t bytes, StreamId stream) const {
-  const auto pool = static_cast<size_t>(pool_number(bytes, stream));
-  return pool >= pools_.size() || pools_[pool].empty() ? 0 : pools_[pool].front().bytes;
+int64_t CachingAllocator::largest_free(int64_t bytes, PoolId pool) const {
+  const size_t list = list_number(pool, is_small_request(bytes));
+  return list >= free_.size() || free_[list].empty() ? 0 : free_[list].front().bytes;
 }
 
 std::vector<BlockId> CachingAllocator::allocated() const {

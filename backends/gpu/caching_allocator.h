@@ -1,16 +1,16 @@
 // The allocator of an emulated GPU: PyTorch's caching allocator over virtual addresses.  No memory is touched.
 //
 // Rules, those of c10/cuda/CUDACachingAllocator.cpp (PyTorch, commit 001074d2) with its default settings:
-// 1. a request is rounded up to 512 bytes; up to 1 MiB it is the small pool's, else the large one's; each stream has
-//    both;
-// 2. it gets the smallest free block of its pool that holds it, of equal ones that with the lowest address;
-// 3. what is left of that block becomes a free block where it has 512 bytes or more (small pool), or more than 1 MiB
-//    (large pool); else it stays with the block;
-// 4. where no block holds it, a segment is taken from the device: of 2 MiB for the small pool, of 20 MiB for less than
+// 1. a request is rounded up to 512 bytes; up to 1 MiB it is small, else large, and of either a pool keeps the blocks
+//    apart;
+// 2. it gets the smallest free block of its pool and kind that holds it, of equal ones that with the lowest address;
+// 3. what is left of that block becomes a free block where it has 512 bytes or more (of a small one), or more than
+//    1 MiB (of a large one); else it stays with the block;
+// 4. where no block holds it, a segment is taken from the device: of 2 MiB for small ones, of 20 MiB for less than
 //    10 MiB, else of the request rounded up to 2 MiB;
 // 5. where the device has not so much left, it is given back every segment that is free as a whole, and asked again;
 // 6. a block that is freed merges with free neighbours; its segment is kept;
-// 7. segments of a stream that is pinned stay until the end: a captured graph has their addresses.
+// 7. segments of a pool that is pinned stay until the end: a captured graph has their addresses.
 // A segment has the lowest address at which it fits; on a real device that is the driver's affair.
 //
 // Invariants: blocks of a segment lie behind each other and fill it, and no two neighbours among them are free.
@@ -29,13 +29,13 @@ namespace runner::backends::gpu {
 
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr int64_t kLeastBlock = 512;
-inline constexpr int64_t kLargestSmall = kMiB;      // request of the small pool
+inline constexpr int64_t kLargestSmall = kMiB;      // request
 inline constexpr int64_t kSmallSegment = 2 * kMiB;  // the least that a device gives
 inline constexpr int64_t kMediumSegment = 20 * kMiB;
 inline constexpr int64_t kLeastWhole = 10 * kMiB;  // request that has a segment of its own size
 inline constexpr int64_t kSegmentStep = 2 * kMiB;
 
-using StreamId = int32_t;  // number of a stream of the device
+using PoolId = int32_t;    // memory that is apart from all other: a stream's, or that of captured graphs
 using OwnerId = uint32_t;  // whose memory it is: the caller knows
 using BlockId = int32_t;
 inline constexpr BlockId kNoBlock = -1;
@@ -43,22 +43,21 @@ inline constexpr BlockId kNoBlock = -1;
 struct Block {
   int64_t address = 0;
   int64_t bytes = 0;
-  int64_t requested = 0;                         // of an allocated block
-  OwnerId owner = 0;                             // likewise
-  int32_t pool = 0;                              // 2 · stream, and 1 more for large
+  int64_t requested = 0;  // of an allocated block
+  OwnerId owner = 0;      // likewise
+  PoolId pool = 0;
+  bool is_small = false;
   BlockId previous = kNoBlock, next = kNoBlock;  // in the segment
   bool allocated = false;
 
-  bool is_small() const { return pool % 2 == 0; }
-  StreamId stream() const { return pool / 2; }
   bool is_split() const { return previous != kNoBlock || next != kNoBlock; }
 };
 
 // A block as whoever compares states sees it: all that decides where later requests go.
 struct Extent {
   int64_t address = 0, bytes = 0;
-  int32_t pool = 0;
-  bool begins_segment = false, allocated = false;
+  PoolId pool = 0;
+  bool is_small = false, begins_segment = false, allocated = false;
   bool operator==(const Extent&) const = default;
 };
 
@@ -74,20 +73,20 @@ class CachingAllocator {
   explicit CachingAllocator(int64_t limit);
 
   // bytes: 1 to 2^62.  kNoBlock: the device has not so much; blocks are as they were then, cached segments are gone.
-  BlockId allocate(int64_t bytes, StreamId stream, OwnerId owner);
-  // Gives a block to its pool.  Whoever uses it on another stream than its own frees it when that has come behind.
+  BlockId allocate(int64_t bytes, PoolId pool, OwnerId owner);
+  // Gives a block to its pool.  Whoever uses it on another stream than the pool's frees it when that has come behind.
   void free(BlockId id);
   // Gives segments that are free as a whole back to the device.
   void empty_cache();
-  void pin(StreamId stream) { pinned_ = stream; }
+  void pin(PoolId pool) { pinned_ = pool; }
   int64_t pinned_bytes() const;  // of the segments that stay
 
   void set_owner(BlockId id, OwnerId owner) { blocks_[static_cast<size_t>(id)].owner = owner; }
 
   int64_t limit() const { return limit_; }
   const Block& block(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
-  // The largest free block of the pool that a request is of; 0: there is none.
-  int64_t largest_free(int64_t bytes, StreamId stream) const;
+  // The largest free block that may become one of so many bytes; 0: there is none.
+  int64_t largest_free(int64_t bytes, PoolId pool) const;
   // What is allocated, by address.
   std::vector<BlockId> allocated() const;
   // Most bytes first, then by number.
@@ -119,7 +118,7 @@ class CachingAllocator {
     }
   };
   // The best fit is the last that holds a request.  Small blocks come and go most, so they stand at the end.
-  using Pool = std::vector<FreeBlock>;
+  using FreeList = std::vector<FreeBlock>;
 
   struct Segment {
     int64_t address, bytes;
@@ -128,10 +127,10 @@ class CachingAllocator {
 
   Block& at(BlockId id) { return blocks_[static_cast<size_t>(id)]; }
   FreeBlock free_block(BlockId id) const { return {block(id).bytes, block(id).address, id}; }
-  Pool& pool_of(const FreeBlock& free) { return pools_[static_cast<size_t>(block(free.id).pool)]; }
+  FreeList& list_of(const FreeBlock& free);
 
-  BlockId best_fit(int32_t pool, int64_t bytes) const;
-  BlockId take_segment(int32_t pool, int64_t bytes);
+  BlockId best_fit(PoolId pool, int64_t bytes) const;
+  BlockId take_segment(PoolId pool, int64_t bytes);
   void hand_out(BlockId id, int64_t bytes, int64_t requested, OwnerId owner);
   BlockId new_block(const Block& block);
   BlockId split(BlockId id, int64_t bytes);
@@ -142,10 +141,10 @@ class CachingAllocator {
   void add(const Block& block, Statistic PoolStatistics::*statistic, int64_t change);
 
   const int64_t limit_;
-  std::optional<StreamId> pinned_;
+  std::optional<PoolId> pinned_;
   std::vector<Block> blocks_;
   std::vector<BlockId> unused_;    // of blocks_
-  std::vector<Pool> pools_;        // by Block::pool
+  std::vector<FreeList> free_;     // by pool, small blocks before large ones
   std::vector<Segment> segments_;  // by address
   MemoryStatistics statistics_;
 };

@@ -2,16 +2,20 @@
 
 #include <fmt/format.h>
 
-#include "backends/gpu/step_streams.h"
 #include "backends/graph/difference.h"
 
 namespace runner::backends::gpu {
 
 bool CapturedGraphs::replays(const GpuExecutable& executable) const {
-  return executable.submissions >= kRunsBeforeCapture;
+  return is_captured(executable.submissions, captures_);
+}
+
+StepPools CapturedGraphs::pools(const GpuExecutable& executable) const {
+  return pools_of_run(executable.submissions, captures_);
 }
 
 void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
+  if (!captures_) return;
   Named& named = by_name_[arguments.name];
   const bool is_replay = replays(executable);
   if (executable.submissions == 0) executable.has_changed = named.captured != nullptr;

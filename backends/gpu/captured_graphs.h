@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,16 +16,23 @@
 
 #include "backends/gpu/capture_counters.h"
 #include "backends/gpu/gpu_executable.h"
+#include "backends/gpu/step_pools.h"
 
 namespace runner::backends::gpu {
 
 class CapturedGraphs {
  public:
-  // Whether the next submission is a replay.
+  // captures: with gpu.capture; else nothing is ever captured.
+  explicit CapturedGraphs(bool captures) : captures_(captures) {}
+
+  // Whether the next submission is a replay, and which pools its memory is of.
   bool replays(const GpuExecutable& executable) const;
+  StepPools pools(const GpuExecutable& executable) const;
+  // The submission that those were asked of has its memory.
   void count(GpuExecutable& executable, const Arguments& arguments);
 
-  const CaptureCounters& counters() const { return counters_; }
+  // None: nothing is captured.
+  std::optional<CaptureCounters> counters() const { return captures_ ? std::make_optional(counters_) : std::nullopt; }
   // Of the first fallback of each name.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
@@ -34,6 +42,7 @@ class CapturedGraphs {
     bool warned = false;
   };
 
+  const bool captures_;
   CaptureCounters counters_;
   std::map<std::string_view, Named> by_name_;  // Arguments::name
   std::vector<std::string> warnings_;

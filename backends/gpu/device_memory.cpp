@@ -4,11 +4,10 @@
 
 namespace runner::backends::gpu {
 
-BlockId DeviceMemory::allocate(int64_t bytes, StreamId stream, OwnerId owner) {
-  const BlockId id = allocator().allocate(bytes, stream, owner);
+BlockId DeviceMemory::allocate(int64_t bytes, PoolId pool, OwnerId owner) {
+  const BlockId id = allocator().allocate(bytes, pool, owner);
   if (id == kNoBlock)
-    throw out_of_memory({.device = device_, .requested = bytes, .stream = stream, .owner = owner}, allocator(),
-                        owners());
+    throw out_of_memory({.device = device_, .requested = bytes, .pool = pool, .owner = owner}, allocator(), owners());
   return id;
 }
 
@@ -21,7 +20,7 @@ void DeviceMemory::run(StepAccount& step, const MemoryAccount::Submission& submi
 }
 
 void DeviceMemory::stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes) {
-  const auto refusal = account_.stage(number, like, bytes, kStepStreams.copy_in);
+  const auto refusal = account_.stage(number, like, bytes, kStreamPools.copy_in);
   if (!refusal) return;
   const OutOfMemory error = error_of(like, *refusal, nullptr);
   account_.drop_staged();
@@ -39,7 +38,7 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
   account_.set_owners(step, owner_of);
   return out_of_memory({.device = device_,
                         .requested = refusal.bytes,
-                        .stream = refusal.stream,
+                        .pool = refusal.pool,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
                         .captures = captures_,

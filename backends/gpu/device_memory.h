@@ -27,7 +27,7 @@ class DeviceMemory {
   OwnerTable& owners() { return account_.owners(); }
 
   // An array of one byte and more, that stays until it is freed.  Throws OutOfMemory.
-  BlockId allocate(int64_t bytes, StreamId stream, OwnerId owner);
+  BlockId allocate(int64_t bytes, PoolId pool, OwnerId owner);
   void free(BlockId id) { allocator().free(id); }
 
   // As MemoryAccount's.  `lines`: those of the submission, which errors name; null: those of the Plan.  Throw

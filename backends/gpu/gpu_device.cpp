@@ -73,6 +73,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
         memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes),
                                                options.capture)),
         clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
+        captured_(options.capture),
         pool_(options.threads),
         streams_({.name = name_,
                   .own_thread = options.own_thread,
@@ -84,9 +85,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
   const GpuModelRow& model() const override { return row_of(options_.model); }
   const DeviceMemory& memory() const override { return *memory_; }
   PredictedTime take_predicted_time() override { return clock_.take(); }
-  std::optional<CaptureCounters> captures() const override {
-    return options_.capture ? std::make_optional(captured_.counters()) : std::nullopt;
-  }
+  std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
   std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }
   bool runs_beside_host() const override { return options_.own_thread; }
 
@@ -143,18 +142,17 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
-    const bool replays = computes && options_.capture && captured_.replays(ready);
+    const bool replays = computes && captured_.replays(ready);
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
     // Reductions are accounted for with what computes the gradients.
     if (computes) {
-      memory_->run(
-          ready.account().memory(),
-          {.streams = replays ? kCaptureStreams : kStepStreams, .staged = staged != nullptr ? arguments.staged : 0},
-          arguments.lines);
+      memory_->run(ready.account().memory(),
+                   {.pools = captured_.pools(ready), .staged = staged != nullptr ? arguments.staged : 0},
+                   arguments.lines);
       clock_.compute(ready.account(), {.reduced = arguments.reduced,
                                        .replays = replays,
                                        .staged = staged != nullptr ? &staged->predicted : nullptr});
-      if (options_.capture) captured_.count(ready, arguments);
+      captured_.count(ready, arguments);
     }
     Lane& lane = computes ? compute_ : communication_;
     streams_.finish(*lane.done, ready.newest);
@@ -214,7 +212,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
   std::shared_ptr<Buffer> counted(size_t bytes, std::string_view name, const Take& take) {
     if (bytes == 0) return wrap(take(), bytes);
     const BlockId block =
-        memory_->allocate(static_cast<int64_t>(bytes), kStepStreams.compute, memory_->owners().intern(name));
+        memory_->allocate(static_cast<int64_t>(bytes), kStreamPools.compute, memory_->owners().intern(name));
     try {
       return std::make_shared<CountedBuffer>(take(), bytes, memory_, block);
     } catch (...) {

@@ -52,9 +52,9 @@ void MemoryAccount::release_step() {
 std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& submission) {
   free_outputs();
   if (const auto refusal = take_batch(step, submission)) return refusal;
-  if (repeat(step, submission.streams.compute)) {
+  if (repeat(step, submission.pools.compute)) {
     ++step.known_runs_;
-  } else if (const auto refusal = replay(step, submission.streams.compute)) {
+  } else if (const auto refusal = replay(step, submission.pools.compute)) {
     return refusal;
   }
   keep_outputs(step);
@@ -72,7 +72,7 @@ std::optional<Refusal> MemoryAccount::take_batch(StepAccount& step, const Submis
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (coming_.has(inputs[i].input, inputs[i].bytes)) continue;
     const auto refusal =
-        add_input(coming_, inputs[i].input, inputs[i].bytes, submission.streams.copy_in, step.batch_owners_[i]);
+        add_input(coming_, inputs[i].input, inputs[i].bytes, submission.pools.copy_in, step.batch_owners_[i]);
     if (refusal) return refusal;
   }
   free_all(batch_);
@@ -80,16 +80,15 @@ std::optional<Refusal> MemoryAccount::take_batch(StepAccount& step, const Submis
   return std::nullopt;
 }
 
-std::optional<Refusal> MemoryAccount::add_input(Batch& batch, size_t input, int64_t bytes, StreamId stream,
-                                                OwnerId owner) {
-  const BlockId id = allocator_.allocate(bytes, stream, owner);
-  if (id == kNoBlock) return Refusal{.bytes = bytes, .stream = stream, .owner = owner};
+std::optional<Refusal> MemoryAccount::add_input(Batch& batch, size_t input, int64_t bytes, PoolId pool, OwnerId owner) {
+  const BlockId id = allocator_.allocate(bytes, pool, owner);
+  if (id == kNoBlock) return Refusal{.bytes = bytes, .pool = pool, .owner = owner};
   batch.inputs.push_back({input, bytes, id});
   return std::nullopt;
 }
 
 std::optional<Refusal> MemoryAccount::stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes,
-                                            StreamId copy_in) {
+                                            PoolId copy_in) {
   free_all(staged_);
   const std::vector<TraceInput>& inputs = like.trace_.batch;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -102,9 +101,9 @@ std::optional<Refusal> MemoryAccount::stage(uint64_t number, const StepAccount& 
 }
 
 // True where it is known what the launches come to.
-bool MemoryAccount::repeat(StepAccount& step, StreamId stream) {
+bool MemoryAccount::repeat(StepAccount& step, PoolId pool) {
   const auto found = std::ranges::find_if(step.known_, [&](const StepAccount::Outcome& outcome) {
-    return outcome.stream == stream && allocator_.has_layout(outcome.before);
+    return outcome.pool == pool && allocator_.has_layout(outcome.before);
   });
   if (found == step.known_.end()) return false;
   for (const StepAccount::Placed& output : found->outputs) {
@@ -115,18 +114,18 @@ bool MemoryAccount::repeat(StepAccount& step, StreamId stream) {
   return true;
 }
 
-std::optional<Refusal> MemoryAccount::replay(StepAccount& step, StreamId stream) {
-  StepAccount::Outcome outcome{.stream = stream};
+std::optional<Refusal> MemoryAccount::replay(StepAccount& step, PoolId pool) {
+  StepAccount::Outcome outcome{.pool = pool};
   allocator_.copy_layout(outcome.before);
   const MemoryStatistics before = allocator_.statistics();
   allocator_.reset_peaks();
-  const std::optional<Refusal> refusal = launch(step, stream);
+  const std::optional<Refusal> refusal = launch(step, pool);
   if (!refusal) remember(step, std::move(outcome), before);
   allocator_.raise_peaks(before);
   return refusal;
 }
 
-std::optional<Refusal> MemoryAccount::launch(StepAccount& step, StreamId stream) {
+std::optional<Refusal> MemoryAccount::launch(StepAccount& step, PoolId pool) {
   for (const TraceEvent& event : step.trace_.events) {
     const auto b = static_cast<size_t>(event.buffer);
     BlockId& block = step.blocks_[b];
@@ -135,8 +134,8 @@ std::optional<Refusal> MemoryAccount::launch(StepAccount& step, StreamId stream)
       continue;
     }
     const int64_t bytes = step.trace_.buffers[b].bytes;
-    block = allocator_.allocate(bytes, stream, step.owners_[b]);
-    if (block == kNoBlock) return Refusal{.bytes = bytes, .stream = stream, .owner = step.owners_[b], .buffer = b};
+    block = allocator_.allocate(bytes, pool, step.owners_[b]);
+    if (block == kNoBlock) return Refusal{.bytes = bytes, .pool = pool, .owner = step.owners_[b], .buffer = b};
   }
   return std::nullopt;
 }

@@ -19,7 +19,7 @@
 #include "backends/gpu/caching_allocator.h"
 #include "backends/gpu/memory_owner.h"
 #include "backends/gpu/memory_trace.h"
-#include "backends/gpu/step_streams.h"
+#include "backends/gpu/step_pools.h"
 
 namespace runner::backends::gpu {
 
@@ -41,7 +41,7 @@ class StepAccount {
     int64_t address, bytes;
   };
   struct Outcome {
-    StreamId stream = 0;              // that it was launched to
+    PoolId pool = 0;                  // of what it computes
     std::vector<Extent> before = {};  // the state that it began with
     std::vector<Placed> outputs = {};
     MemoryStatistics change = {};
@@ -58,7 +58,7 @@ class StepAccount {
 // A request for which the device has not the memory.
 struct Refusal {
   int64_t bytes = 0;
-  StreamId stream = 0;
+  PoolId pool = 0;
   OwnerId owner = 0;
   std::optional<size_t> buffer = {};  // of the step's trace; none: of a batch
 };
@@ -66,14 +66,14 @@ struct Refusal {
 class MemoryAccount {
  public:
   // Throws as CachingAllocator.
-  explicit MemoryAccount(int64_t limit) : allocator_(limit) { allocator_.pin(kCaptureStreams.compute); }
+  explicit MemoryAccount(int64_t limit) : allocator_(limit) { allocator_.pin(kCapturePools.compute); }
 
   const CachingAllocator& allocator() const { return allocator_; }
   CachingAllocator& allocator() { return allocator_; }
   OwnerTable& owners() { return owners_; }
 
   struct Submission {
-    StepStreams streams = kStepStreams;
+    StepPools pools = kStreamPools;
     uint64_t staged = 0;  // the number of the batch that it reads; 0: it brings its own
   };
   // Behind a refusal there is what the step and its batch had until then: give_up() frees it.
@@ -81,7 +81,7 @@ class MemoryAccount {
   // Makes room for a batch of this number, of so many bytes by input, of which `like` reads some: the only one that no
   // submission has named.
   std::optional<Refusal> stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes,
-                               StreamId copy_in);
+                               PoolId copy_in);
   void give_up(StepAccount& step);
   void drop_staged() { free_all(staged_); }
   // Frees what the newest submission has left: its outputs, and its batch.
@@ -112,10 +112,10 @@ class MemoryAccount {
   void free_all(Batch& batch);
   void free_outputs();
   std::optional<Refusal> take_batch(StepAccount& step, const Submission& submission);
-  std::optional<Refusal> add_input(Batch& batch, size_t input, int64_t bytes, StreamId stream, OwnerId owner);
-  bool repeat(StepAccount& step, StreamId stream);
-  std::optional<Refusal> replay(StepAccount& step, StreamId stream);
-  std::optional<Refusal> launch(StepAccount& step, StreamId stream);
+  std::optional<Refusal> add_input(Batch& batch, size_t input, int64_t bytes, PoolId pool, OwnerId owner);
+  bool repeat(StepAccount& step, PoolId pool);
+  std::optional<Refusal> replay(StepAccount& step, PoolId pool);
+  std::optional<Refusal> launch(StepAccount& step, PoolId pool);
   void remember(StepAccount& step, StepAccount::Outcome outcome, const MemoryStatistics& before);
   void keep_outputs(StepAccount& step);
 

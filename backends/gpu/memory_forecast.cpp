@@ -18,7 +18,7 @@ class TrialTraining {
   TrialTraining(const TrainingTraces& traces, const std::string& device, int64_t limit, bool captures)
       : traces_(traces), captures_(captures), memory_(device, limit, captures) {
     for (const ArrayBytes& array : traces.arrays)
-      if (array.bytes > 0) memory_.allocate(array.bytes, kStepStreams.compute, memory_.owners().intern(array.name));
+      if (array.bytes > 0) memory_.allocate(array.bytes, kStreamPools.compute, memory_.owners().intern(array.name));
   }
 
   int64_t run() {
@@ -43,7 +43,7 @@ class TrialTraining {
 
   void run_step(const MemoryTrace& step, uint64_t staged) {
     StepAccount& account = this->account(step);
-    memory_.run(account, {.streams = streams_of_run(account.runs(), captures_), .staged = staged});
+    memory_.run(account, {.pools = pools_of_run(account.runs(), captures_), .staged = staged});
   }
 
   // The batch of the next step that copies one.
@@ -68,12 +68,11 @@ class TrialTraining {
 MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit, bool captures) {
   DeviceMemory memory(device, limit, captures);
   for (const TraceInput& state : trace.states)
-    memory.allocate(state.bytes, kStepStreams.compute, memory.owners().intern(state.name));
+    memory.allocate(state.bytes, kStreamPools.compute, memory.owners().intern(state.name));
   const PoolStatistics& counted = memory.allocator().statistics().all;
   const int64_t resident = counted.reserved_bytes.current;
   StepAccount step(trace, memory.owners());
-  while (step.runs() < runs_until_steady(captures))
-    memory.run(step, {.streams = streams_of_run(step.runs(), captures)});
+  while (step.runs() < runs_until_steady(captures)) memory.run(step, {.pools = pools_of_run(step.runs(), captures)});
   return {resident, counted.reserved_bytes.peak};
 }
 

@@ -31,15 +31,15 @@ int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& all
 bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
   MemoryAccount account(limit);
   for (const int64_t array : shortage.arrays)
-    if (account.allocator().allocate(array, kStepStreams.compute, 0) == kNoBlock) return false;
+    if (account.allocator().allocate(array, kStreamPools.compute, 0) == kNoBlock) return false;
   const MemoryTrace trace = scaled(*shortage.trace, scale);
   StepAccount step(trace, account.owners());
   const std::vector<int64_t> bytes = batch_bytes(trace);
   for (int64_t run = 0; run < runs_until_steady(captures); ++run) {
-    const StepStreams streams = streams_of_run(run, captures);
+    const StepPools pools = pools_of_run(run, captures);
     const auto staged = static_cast<uint64_t>(run);
-    if (account.run(step, {.streams = streams, .staged = staged})) return false;
-    if (account.stage(staged + 1, step, bytes, streams.copy_in)) return false;
+    if (account.run(step, {.pools = pools, .staged = staged})) return false;
+    if (account.stage(staged + 1, step, bytes, pools.copy_in)) return false;
   }
   return true;
 }
@@ -88,7 +88,7 @@ std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& 
   if (shortage.requested > allocator.limit()) return text + ".\n";
   return text + fmt::format("; the request takes a segment of {}, since no free block of its pool is larger than {}.\n",
                             size_text(segment_bytes(block_bytes(shortage.requested))),
-                            size_text(allocator.largest_free(shortage.requested, shortage.stream)));
+                            size_text(allocator.largest_free(shortage.requested, shortage.pool)));
 }
 
 std::string owners_text(const CachingAllocator& allocator, const OwnerTable& owners) {

@@ -15,7 +15,7 @@ namespace runner::backends::gpu {
 struct MemoryShortage {
   std::string device = {};  // "gpu 0"
   int64_t requested = 0;
-  StreamId stream = 0;
+  PoolId pool = 0;
   OwnerId owner = 0;  // of what was to be allocated
   // The step whose request it is, and the bytes of each array that is there beside it; null: no step's.
   const MemoryTrace* trace = nullptr;

@@ -18,7 +18,7 @@ struct Statistic {
   }
 };
 
-// Of one pool, or of both.  torch's name stands behind each.
+// Of small blocks, of large ones, or of both; torch calls either a pool.  Its name stands behind each.
 struct PoolStatistics {
   Statistic blocks;           // that somebody has: allocation
   Statistic allocated_bytes;  // of these blocks: allocated_bytes

@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kK = 1024, kM = kK * kK, kG = kK * kM;
 
-// Requests by address, on stream 0 for owner 0 unless said.
+// Requests by address, of pool 0 for owner 0 unless said.
 class CachedMemory {
  public:
   explicit CachedMemory(int64_t limit = kG) : allocator(limit) {}
 
   // The address; −1: refused.
-  int64_t take(int64_t bytes, StreamId stream = 0, OwnerId owner = 0) {
-    const BlockId id = allocator.allocate(bytes, stream, owner);
+  int64_t take(int64_t bytes, PoolId pool = 0, OwnerId owner = 0) {
+    const BlockId id = allocator.allocate(bytes, pool, owner);
     if (id == kNoBlock) return -1;
     at_[allocator.block(id).address] = id;
     return allocator.block(id).address;
@@ -190,7 +190,7 @@ TEST(GpuCachingAllocator, GivesCachedSegmentsBackBeforeItRefuses) {
   memory.give(memory.take(20 * kM));
   memory.give(memory.take(kM, 1));
   EXPECT_EQ(memory.reserved(), 22 * kM);
-  EXPECT_EQ(memory.take(30 * kM), 0);  // both segments had to go, whatever their stream and pool
+  EXPECT_EQ(memory.take(30 * kM), 0);  // both segments had to go, whatever their pool and size
   EXPECT_EQ(memory.reserved(), 30 * kM);
   EXPECT_EQ(memory.allocator.statistics().retries, 1);
   EXPECT_EQ(memory.allocator.statistics().ooms, 0);
@@ -297,14 +297,14 @@ TEST_P(GpuRandomRequests, AreAnsweredAsByTheSlowModel) {
       slow.empty_cache();
     } else if (fills || live.empty()) {
       const int64_t bytes = std::max<int64_t>(random_bytes(random), 1);
-      const auto stream = static_cast<StreamId>(random() % 3);
-      const BlockId id = fast.allocate(bytes, stream, 0);
-      const auto expected = slow.allocate(bytes, stream);
+      const auto pool = static_cast<PoolId>(random() % 3);
+      const BlockId id = fast.allocate(bytes, pool, 0);
+      const auto expected = slow.allocate(bytes, pool);
       ASSERT_EQ(id != kNoBlock, expected.has_value()) << "request " << i << ", " << bytes << " bytes";
       if (expected) {
         const Block& block = fast.block(id);
         ASSERT_EQ((std::pair{block.address, block.bytes}), (std::pair{expected->address, expected->bytes}));
-        ASSERT_EQ(block.stream(), stream);
+        ASSERT_EQ(block.pool, pool);
         live.push_back(id);
       }
     } else {
@@ -334,9 +334,9 @@ TEST(GpuCachingAllocator, TellsLayoutsApart) {
   const int64_t a = memory.take(2 * kM), b = memory.take(2 * kM);
   std::vector<Extent> layout;
   memory.allocator.copy_layout(layout);
-  EXPECT_EQ(layout,
-            (std::vector<Extent>{
-                {0, 2 * kM, 1, true, true}, {2 * kM, 2 * kM, 1, false, true}, {4 * kM, 16 * kM, 1, false, false}}));
+  EXPECT_EQ(layout, (std::vector<Extent>{{.address = 0, .bytes = 2 * kM, .begins_segment = true, .allocated = true},
+                                         {.address = 2 * kM, .bytes = 2 * kM, .allocated = true},
+                                         {.address = 4 * kM, .bytes = 16 * kM}}));
   memory.give(b);
   EXPECT_FALSE(memory.allocator.has_layout(layout));
   EXPECT_EQ(memory.take(3 * kM), b);
@@ -347,9 +347,9 @@ TEST(GpuCachingAllocator, TellsLayoutsApart) {
   memory.take(2 * kM);
   memory.take(2 * kM);
   EXPECT_TRUE(memory.allocator.has_layout(layout));
-  CachedMemory on_another_stream;
-  for (int i = 0; i < 2; ++i) on_another_stream.take(2 * kM, 1);
-  EXPECT_FALSE(on_another_stream.allocator.has_layout(layout));
+  CachedMemory in_another_pool;
+  for (int i = 0; i < 2; ++i) in_another_pool.take(2 * kM, 1);
+  EXPECT_FALSE(in_another_pool.allocator.has_layout(layout));
 }
 
 TEST(GpuCachingAllocator, PlacesWhatLayInTheMiddle) {
@@ -360,9 +360,9 @@ TEST(GpuCachingAllocator, PlacesWhatLayInTheMiddle) {
   const BlockId id = memory.allocator.place(5 * kM, 2 * kM, 2 * kM - 1, 4);
   EXPECT_EQ(memory.allocator.block(id).owner, 4U);
   memory.allocator.copy_layout(placed);
-  EXPECT_EQ(placed,
-            (std::vector<Extent>{
-                {0, 5 * kM, 1, true, false}, {5 * kM, 2 * kM, 1, false, true}, {7 * kM, 13 * kM, 1, false, false}}));
+  EXPECT_EQ(placed, (std::vector<Extent>{{.address = 0, .bytes = 5 * kM, .begins_segment = true},
+                                         {.address = 5 * kM, .bytes = 2 * kM, .allocated = true},
+                                         {.address = 7 * kM, .bytes = 13 * kM}}));
   EXPECT_EQ(memory.all().blocks.total, 1) << "nothing was counted";
   EXPECT_EQ(memory.take(6 * kM), 7 * kM);
   EXPECT_EQ(memory.take(4 * kM), 0);

@@ -170,9 +170,9 @@ TEST(GpuDeviceMemory, KnownSubmissionsLeaveWhatReplaysLeave) {
   for (int i = 0; i < 600; ++i) {
     const size_t which = i % 40 < 30 ? 0 : random() % traces.size();
     StepAccount fresh(traces[which], replaying.owners());
-    const StepStreams streams{.compute = i % 300 < 250 ? 0 : 2, .copy_in = i % 200 < 100 ? 1 : 0};
-    knowing.run(accounts[which], {.streams = streams});
-    replaying.run(fresh, {.streams = streams});
+    const StepPools pools{.compute = i % 300 < 250 ? 0 : 2, .copy_in = i % 200 < 100 ? 1 : 0};
+    knowing.run(accounts[which], {.pools = pools});
+    replaying.run(fresh, {.pools = pools});
     ASSERT_EQ(fresh.known_runs(), 0);
     ASSERT_EQ(layout_of(knowing), layout_of(replaying)) << i;
     ASSERT_EQ(figures_of(knowing), figures_of(replaying)) << i;
@@ -273,11 +273,11 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
       2.00 MiB  exp (mlp.lua:12)
 
 First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them (saves about 14.00 MiB))";
-  EXPECT_EQ(message_of([&] { memory.run(step, {.streams = {}}, &lines); }),
+  EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
   // What the submission had is free again, and the next one is told the same, with its own lines.
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
-  EXPECT_TRUE(message_of([&] { memory.run(step, {.streams = {}}); }).starts_with("hook.lua:5: out of memory: gpu 0"));
+  EXPECT_TRUE(message_of([&] { memory.run(step, {.pools = {}}); }).starts_with("hook.lua:5: out of memory: gpu 0"));
   EXPECT_EQ(memory.allocator().statistics().ooms, 2);
 }
 
@@ -325,7 +325,7 @@ TEST(GpuOutOfMemory, OfAStagedBatch) {
 TEST(GpuOutOfMemory, AdviceIsOfCapturedGraphsWhereStepsBecomeThem) {
   const auto advice = [](bool captures) {
     DeviceMemory memory("gpu 0", 30 * kMiB, captures);
-    memory.allocate(4 * kMiB, kStepStreams.compute, memory.owners().intern("parameters"));
+    memory.allocate(4 * kMiB, kStreamPools.compute, memory.owners().intern("parameters"));
     MemoryTrace trace = trace_of({{28 * kMiB, 0, 0}}, 1);
     trace.batch_size = 64;
     trace.buffers[0].grows = true;
@@ -387,7 +387,7 @@ TEST(GpuOutOfMemory, OfMemoryInPieces) {
   memory.free(arrays[2]);
   const MemoryTrace trace = trace_of({{20 * kMiB, 0, 9, "matmul"}}, 1);
   StepAccount step(trace, memory.owners());
-  EXPECT_EQ(message_of([&] { memory.run(step, {.streams = {}}); }),
+  EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}); }),
             R"(hook.lua:1: out of memory: gpu 0 cannot allocate 20.00 MiB for matmul
 Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request takes a segment of 20.00 MiB, since no free block of its pool is larger than 10.00 MiB.
 
@@ -411,7 +411,7 @@ TEST(GpuOutOfMemory, AtEachRequest) {
     const std::vector<OwnerUse> uses = memory.allocator().uses();
     StepAccount step(trace, memory.owners());
     for (int again = 1; again <= 2; ++again) {
-      const std::string text = message_of([&] { memory.run(step, {.streams = {}}); });
+      const std::string text = message_of([&] { memory.run(step, {.pools = {}}); });
       const int64_t allocated = reserved - 2 * kMiB + 1024;
       const std::string expected = fmt::format(
           "hook.lua:{}: out of memory: gpu 0 cannot allocate {} for op{}\nOf {}, {} is allocated, {} is reserved but "
@@ -446,10 +446,10 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
   for (int64_t limit = 4 * kMiB; limit <= 120 * kMiB; limit += 2 * kMiB) {
     DeviceMemory memory("gpu 0", limit);
     StepAccount large_step(large, memory.owners()), small_step(small, memory.owners());
-    memory.run(small_step, {.streams = {}});
+    memory.run(small_step, {.pools = {}});
     memory.release_step();
     try {
-      memory.run(large_step, {.streams = {}});
+      memory.run(large_step, {.pools = {}});
       has_fitted = true;
       memory.release_step();
     } catch (const OutOfMemory& error) {
@@ -459,7 +459,7 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
       refused.insert(error.where().line);
     }
     EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 0);
-    EXPECT_NO_THROW(memory.run(small_step, {.streams = {}}));
+    EXPECT_NO_THROW(memory.run(small_step, {.pools = {}}));
   }
   EXPECT_TRUE(has_fitted);
   EXPECT_FALSE(refused.empty());
@@ -501,7 +501,7 @@ TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
   DeviceMemory memory("gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true);
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
   StepAccount step(trace, memory.owners());
-  while (step.runs() < 4) memory.run(step, {.streams = streams_of_run(step.runs(), /*captures=*/true)});
+  while (step.runs() < 4) memory.run(step, {.pools = pools_of_run(step.runs(), /*captures=*/true)});
   EXPECT_GT(memory.allocator().statistics().retries, 0);
   EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("leave gpu.capture out"), std::string::npos);
 }
