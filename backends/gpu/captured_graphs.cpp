@@ -7,25 +7,28 @@
 namespace runner::backends::gpu {
 
 bool CapturedGraphs::replays(const GpuExecutable& executable) const {
-  return is_captured(executable.submissions, captures_);
+  return is_captured(executable.account().memory().runs(), captures_);
 }
 
 StepPools CapturedGraphs::pools(const GpuExecutable& executable) const {
-  return pools_of_run(executable.submissions, captures_);
+  return pools_of_run(executable.account().memory().runs(), captures_);
 }
 
 void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
   if (!captures_) return;
   Named& named = by_name_[arguments.name];
-  const bool is_replay = replays(executable);
-  if (executable.submissions == 0) executable.has_changed = named.captured != nullptr;
-  if (executable.submissions == kRunsBeforeCapture) {
+  const int64_t runs_before = executable.account().memory().runs() - 1;
+  if (runs_before == 0) changed_.erase(&executable);
+  if (runs_before == 0 && named.captured != nullptr) changed_.insert(&executable);
+  if (runs_before == kRunsBeforeCapture) {
     ++counters_.graphs;
     named.captured = executable.shared_from_this();
   }
-  ++executable.submissions;
-  counters_.replays += is_replay;
-  if (is_replay || !executable.has_changed) return;
+  if (is_captured(runs_before, captures_)) {
+    ++counters_.replays;
+    return;
+  }
+  if (!changed_.contains(&executable)) return;
   ++counters_.fallbacks;
   if (std::exchange(named.warned, true)) return;
   warnings_.push_back(

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,7 +29,7 @@ class CapturedGraphs {
   // Whether the next submission is a replay, and which pools its memory is of.
   bool replays(const GpuExecutable& executable) const;
   StepPools pools(const GpuExecutable& executable) const;
-  // The submission that those were asked of has its memory.
+  // Of a submission, when it has its memory.
   void count(GpuExecutable& executable, const Arguments& arguments);
 
   // None: nothing is captured.
@@ -45,6 +46,9 @@ class CapturedGraphs {
   const bool captures_;
   CaptureCounters counters_;
   std::map<std::string_view, Named> by_name_;  // Arguments::name
+  // That have come when another of their name had been captured.  One that is gone says nothing of who has its address
+  // next: the first submission of each decides.
+  std::set<const GpuExecutable*> changed_;
   std::vector<std::string> warnings_;
 };
 

@@ -10,6 +10,7 @@
 #include "backends/cpu/host_buffer.h"
 #include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/copies.h"
+#include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_clock.h"
 #include "backends/gpu/gpu_executable.h"
 #include "backends/gpu/last_write.h"
@@ -58,6 +59,13 @@ struct Lane {
       : kind(kind_), done(std::make_shared<Event>(device)), in_flight(most_in_flight) {}
 
   InFlight& next() { return in_flight[done->recorded() % in_flight.size()]; }
+  // What `done` reaches when no submission of this Executable is under way.
+  uint64_t end_of(const GpuExecutable& executable) const {
+    uint64_t end = 0;
+    for (const InFlight& slot : in_flight)
+      if (slot.executable.get() == &executable) end = std::max(end, slot.end);
+    return end;
+  }
 
   const StreamKind kind;
   const std::shared_ptr<Event> done;
@@ -155,7 +163,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
       captured_.count(ready, arguments);
     }
     Lane& lane = computes ? compute_ : communication_;
-    streams_.finish(*lane.done, ready.newest);
+    streams_.finish(*lane.done, lane.end_of(ready));
     reserve(lane, ready.plan().arena_bytes);
     InFlight& slot = lane.next();
     streams_.finish(*lane.done, slot.end);
@@ -164,7 +172,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
       streams_.wait(lane.kind, static_cast<Event&>(*awaited.event), awaited.count);
     bind(lane, slot, ready, arguments, staged);
     launch(lane, ready, arguments.signals, replays);
-    slot.end = ready.newest = streams_.record(lane.kind, *lane.done);
+    slot.end = streams_.record(lane.kind, *lane.done);
     if (staged != nullptr) staged->last_use = slot.end;
     return computes ? slot.end : 0;
   }

@@ -47,11 +47,6 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   };
   std::span<const DueSignal> due(std::span<const Signal> signals);
 
-  Ticket newest = 0;  // of its submissions
-  // For captured graphs: submissions so far, and whether another graph had been captured in its place before them.
-  int64_t submissions = 0;
-  bool has_changed = false;
-
  private:
   void begin_span();
 
