@@ -91,7 +91,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
 
   std::string_view name() const override { return "gpu"; }
   const GpuModelRow& model() const override { return row_of(options_.model); }
-  const DeviceMemory& memory() const override { return *memory_; }
+  const MemoryStatistics& memory_statistics() const override { return memory_->allocator().statistics(); }
   PredictedTime take_predicted_time() override { return clock_.take(); }
   std::optional<CaptureCounters> captures() const override { return captured_.counters(); }
   std::vector<std::string> take_warnings() override { return captured_.take_warnings(); }

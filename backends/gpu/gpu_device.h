@@ -14,8 +14,8 @@
 
 #include "backends/backend.h"
 #include "backends/gpu/capture_counters.h"
-#include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_model.h"
+#include "backends/gpu/memory_statistics.h"
 #include "backends/gpu/timeline.h"
 
 namespace runner::backends::gpu {
@@ -39,8 +39,8 @@ struct GpuOptions {
 class GpuDevice : public Device {
  public:
   virtual const GpuModelRow& model() const = 0;
-  // Its account of memory.
-  virtual const DeviceMemory& memory() const = 0;
+  // Of what it has by its account (device_memory.h), as it is whenever that is looked at.
+  virtual const MemoryStatistics& memory_statistics() const = 0;
   // What has come to pass on its predicted clock since the last call.
   virtual PredictedTime take_predicted_time() = 0;
   // None: it does not capture.

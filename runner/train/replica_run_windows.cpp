@@ -302,7 +302,7 @@ void ReplicaRun::measure(int64_t PeakMemory::*phase, int64_t copies) {
   }
   // Copies for states are on the host; and what an evaluation has reserved stays, so that training has it, too.
   if (phase == &PeakMemory::training && peaks.evaluation > 0) return;
-  peaks.*phase = session_.gpu->memory().allocator().statistics().all.reserved_bytes.peak;
+  peaks.*phase = session_.gpu->memory_statistics().all.reserved_bytes.peak;
 }
 
 void ReplicaRun::track() {

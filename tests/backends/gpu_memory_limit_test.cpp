@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/gpu/caching_allocator.h"
 #include "backends/gpu/gpu_device.h"
 #include "backends/runtime/out_of_memory.h"
 #include "tests/backends/support/mlp_step.h"
@@ -32,7 +33,7 @@ const MlpStep& sized_step() {
 }
 
 int64_t peak_of(const GpuDevice& device) {
-  return device.memory().allocator().statistics().all.reserved_bytes.peak;
+  return device.memory_statistics().all.reserved_bytes.peak;
 }
 
 // (What a first line says it cannot allocate.)
@@ -43,7 +44,7 @@ std::string wanted_by(const std::string& message) {
 
 TEST(GpuMemoryLimit, CountsArraysAsLongAsTheyLive) {
   const auto device = make_gpu_device({.memory = 64 * kMiB});
-  const PoolStatistics& counted = device->memory().allocator().statistics().all;
+  const PoolStatistics& counted = device->memory_statistics().all;
   EXPECT_EQ(device->memory_limit(), 64 * kMiB);
   {
     const auto own = device->allocate_array(3 * kMiB, "parameters");
@@ -55,7 +56,7 @@ TEST(GpuMemoryLimit, CountsArraysAsLongAsTheyLive) {
               "out of memory: gpu 0 cannot allocate 60.00 MiB for gradients\nOf 64.00");
   }
   EXPECT_EQ(counted.allocated_bytes.current, 0);
-  EXPECT_EQ(device->memory().allocator().statistics().ooms, 1);
+  EXPECT_EQ(device->memory_statistics().ooms, 1);
 }
 
 TEST(GpuMemoryLimit, ArraysMayOutliveTheDevice) {
@@ -89,7 +90,7 @@ TEST(GpuMemoryLimit, EveryLimitSuffersOrSuffices) {
     errors += !error.empty();
     EXPECT_EQ(error.empty(), limit >= peak_of(*whole)) << limit << error;
     EXPECT_EQ(error.empty(), error.find("First thing to change: ") == std::string::npos) << error;
-    const int64_t blocks = device->memory().allocator().statistics().all.blocks.current;
+    const int64_t blocks = device->memory_statistics().all.blocks.current;
     EXPECT_TRUE(blocks == 0 || error.empty()) << "something is left behind: " << blocks;
   }
   EXPECT_GE(errors, 10);

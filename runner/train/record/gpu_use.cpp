@@ -86,8 +86,8 @@ json::Value capture_json(const std::optional<backends::gpu::CaptureCounters>& ca
 
 GpuUse gpu_use(const backends::gpu::GpuDevice& device, const GpuDeviceUse& counted) {
   GpuDeviceUse use = counted;
-  use.memory_limit = device.memory().allocator().limit();
-  use.memory = device.memory().allocator().statistics();
+  use.memory_limit = *device.memory_limit();
+  use.memory = device.memory_statistics();
   use.captures = device.captures();
   return {.model = std::string(device.model().name), .devices = {use}};
 }
