@@ -65,7 +65,7 @@ struct Signal {
   StateBytes bytes = {};
 };
 // What a replica that shares nothing would hand to the others as soon as it has it, to be added up: of the graph that
-// Device::compile_graph() was told of.  What is of one bucket stands next to each other, and goes together.
+// Account::compile_graph() was told of.  What is of one bucket stands next to each other, and goes together.
 struct ReducedBytes {
   int32_t bucket;
   StateBytes bytes;
@@ -112,21 +112,6 @@ struct Arguments {
 // The name of the one output of a Program that computes what the user's code reads.
 inline constexpr std::string_view kReadOutput = "item";
 
-// An array by its name and size.
-struct ArrayBytes {
-  std::string_view name;
-  int64_t bytes;
-};
-
-// What the user's code does between Programs.
-enum class HostEvent : uint8_t {
-  kStepMark,
-  kScalarRead,  // of a value out of what is under way
-  kFigureRead,  // of what is done so far
-  kStateUse,    // the states are read, as for a checkpoint, or written
-  kRecording,   // it begins anew: of what it has had the device compute for reads, nothing belongs to what comes
-};
-
 // What a device with streams does beside what is under way.
 class DeviceStreams {
  public:
@@ -144,6 +129,8 @@ class DeviceStreams {
   // Records an event of the device behind all that has been submitted to its compute stream.
   virtual void record(Event& event) = 0;
 };
+
+class Account;  // account.h
 
 class Device {
  public:
@@ -173,23 +160,6 @@ class Device {
   // Throws Error(kRun) where the device lacks an op for some types, and OutOfMemory where it accounts for its memory
   // and has not enough for the Program alone.
   virtual std::shared_ptr<Executable> compile(const Program& program) = 0;
-  // The same of a step of the user's, for a device that keeps account of graphs: `graph` is what the user's code would
-  // have it compile, where the engine divides the work in another way.
-  virtual std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) {
-    static_cast<void>(graph);
-    return compile(program);
-  }
-  virtual bool keeps_graphs() const { return false; }
-  // Whether it accounts for its memory, and says itself where it is short, as if its replica shared nothing with
-  // others: then compile_graph() is to be told what such a replica would compute.
-  virtual bool accounts_alone() const { return false; }
-  // Of such a device: what it takes at most where it has these arrays, and runs these Executables of its own, those of
-  // an epoch in their order and then an evaluation's, epoch after epoch.  Throws OutOfMemory where it has not so much.
-  virtual int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,
-                             std::span<const std::shared_ptr<Executable>> evaluation) const {
-    static_cast<void>(arrays), static_cast<void>(training), static_cast<void>(evaluation);
-    return 0;
-  }
   // Whether products read their operands of f32 rounded to bf16; steps may bring states that are rounded already
   // (Input::rounded_of).
   virtual bool rounds_operands() const { return false; }
@@ -201,15 +171,11 @@ class Device {
   virtual bool has_written_states() const { return true; }
   // Null: it has none, and does one thing after the other.
   virtual DeviceStreams* streams() { return nullptr; }
+  // Null: it keeps none.
+  virtual Account* account() { return nullptr; }
   // Copies output `index` of the Program, which must not target a state, of the newest submission of `executable`;
   // valid until the next submission to its compute stream.
   virtual void read_output(Executable& executable, int index, std::span<std::byte> target) = 0;
-
-  // For the same account.
-  virtual void note(HostEvent event, int64_t times = 1) {
-    static_cast<void>(event);
-    static_cast<void>(times);
-  }
 
   // What the user should be told of what has been submitted, and has not been told.
   virtual std::vector<std::string> take_warnings() { return {}; }

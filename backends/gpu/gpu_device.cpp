@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/account.h"
 #include "backends/cpu/host_buffer.h"
 #include "backends/gpu/captured_graphs.h"
 #include "backends/gpu/copies.h"
@@ -73,7 +74,7 @@ struct Lane {
   std::vector<InFlight> in_flight;
 };
 
-class EmulatedGpu final : public GpuDevice, private DeviceStreams {
+class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Account {
  public:
   explicit EmulatedGpu(const GpuOptions& options)
       : options_(options),
@@ -177,6 +178,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams {
     return computes ? slot.end : 0;
   }
 
+  Account* account() override { return this; }
   DeviceStreams* streams() override { return this; }
   uint64_t stage(const Executable& like, std::span<const std::span<const std::byte>> inputs) override {
     return batches_.stage(static_cast<const GpuExecutable&>(like), inputs);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/account.h"
 #include "backends/gpu/memory_trace.h"
 
 namespace runner::backends::gpu {

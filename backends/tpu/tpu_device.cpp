@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/runtime/spans.h"
 #include "backends/tpu/device_data_cache.h"
@@ -36,7 +37,7 @@ struct Uncut {
   Making making;
 };
 
-class EmulatedTpu : public TpuDevice {
+class EmulatedTpu final : public TpuDevice, private Account {
  public:
   explicit EmulatedTpu(const TpuOptions& options)
       : options_(options),
@@ -82,6 +83,7 @@ class EmulatedTpu : public TpuDevice {
     return std::make_shared<TpuExecutable>(std::move(found.entry->host), making, program, graph);
   }
 
+  Account* account() override { return this; }
   bool keeps_graphs() const override { return options_.keeps_account; }
   bool rounds_operands() const override {
     return options_.hardware.types.f32 == DType::kF32 &&

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/account.h"
 #include "backends/runtime/cpu_features.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/declared_loop.h"
@@ -104,7 +105,7 @@ void ReplicaRun::tell_of_fit() {
         json::line(json::Object{{"samples", attempt.samples}, {"bytes", attempt.bytes}, {"fits", attempt.fits}}));
   if (fitted.attempts.size() < 2) return;
   const BatchAttempt& whole = fitted.attempts.front();
-  const bool refused = session_.device->accounts_alone();  // before all that it takes was known
+  const bool refused = accounts_alone(*session_.device);  // before all that it takes was known
   record_.warn(
       fmt::format("train.auto_batch_size: {} samples at once take {}{} bytes, and a {} {}; no step has more than {} "
                   "now, and an optimizer step is made of {}",

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
 #include "backends/runtime/out_of_memory.h"
@@ -181,7 +182,7 @@ class EagerTpu : public ::testing::Test {
   }
 
   std::shared_ptr<Executable> compiled(const Program& program) const {
-    return device_->compile_graph(program, program);
+    return compile_graph(*device_, program, program);
   }
 
   int64_t counter(std::string_view name) const {
@@ -316,7 +317,7 @@ TEST_F(EagerTpu, ASecondPassThatIsReadIsRunAlthoughItsOperationsAreThoseOfTheFir
 TEST_F(EagerTpu, WhatWasReadOfARecordingThatIsDroppedRunsAgainInTheNext) {
   const auto first = compiled(two_passes(false));
   run(*first, 0.1, {}, /*reads=*/true);
-  device_->note(HostEvent::kRecording);
+  note(*device_, HostEvent::kRecording);
   run(*first, 0.1, {}, /*reads=*/true);
   EXPECT_EQ(counts(), (Counted{2, 2, 2, 4}));
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "backends/account.h"
 #include "backends/graph/ops.h"
 #include "backends/tpu/graph_entries.h"
 #include "backends/tpu/tpu_device.h"
@@ -57,7 +58,7 @@ Outcome train(GraphStore* store, const Hardware& hardware = {}, int64_t rows = 5
   const auto device = make_tpu_device({.hardware = hardware});
   if (store != nullptr) device->keep_graphs_in(*store);
   const Program program = step_of(rows);
-  const auto step = device->compile_graph(program, program);
+  const auto step = compile_graph(*device, program, program);
   const auto w = device->allocate(4 * 3 * sizeof(float));
   std::vector<float> weights(12), features(static_cast<size_t>(rows) * 4);
   for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i) / 8;

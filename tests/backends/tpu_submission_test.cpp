@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
 #include "backends/runtime/execution_thread.h"
@@ -215,7 +216,7 @@ TEST(TpuSubmissionTest, HasTheSameBitsAndCountsBesideTheHost) {
   program.output("sum", ops::sum(now).id);
   const auto train = [&](const TpuOptions& options) {
     const auto device = make_tpu_device(options);
-    const auto step = device->compile_graph(program, program);
+    const auto step = compile_graph(*device, program, program);
     const auto held = device->allocate(512 * sizeof(float));
     std::array<std::vector<float>, 2> batches{std::vector<float>(512), std::vector<float>(512)};
     Buffer* const states[] = {held.get()};
@@ -226,7 +227,7 @@ TEST(TpuSubmissionTest, HasTheSameBitsAndCountsBesideTheHost) {
       const std::byte* const inputs[] = {reinterpret_cast<const std::byte*>(batch.data())};
       const double scalars[] = {1.0 / static_cast<double>(number)};
       device->submit(*step, {.states = states, .batch = inputs, .scalars = scalars, .step = number});
-      if (number % 50 == 0) device->note(HostEvent::kStepMark);
+      if (number % 50 == 0) note(*device, HostEvent::kStepMark);
       if (number % 20 == 0) std::this_thread::sleep_for(milliseconds(1));
     }
     device->read(*held, 0, std::as_writable_bytes(std::span(found)));
@@ -297,7 +298,7 @@ TEST(HasWrittenStates, NotByAGraphThatIsRefused) {
   const auto device = make_tpu_device({.max_graphs = 1});
   const auto submit = [&](bool doubles_first) {
     const Program program = doubling_beside_lookup(doubles_first);
-    const auto executable = device->compile_graph(program, program);
+    const auto executable = compile_graph(*device, program, program);
     const Inputs inputs = lookup_inputs(1);
     const std::shared_ptr<Buffer> x = device->allocate(inputs[0].bytes.size()),
                                   table = device->allocate(inputs[1].bytes.size());

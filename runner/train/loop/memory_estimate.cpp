@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "backends/account.h"
 #include "runner/train/loop/batch_fit.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/loop/trial_replica.h"
@@ -27,8 +28,8 @@ MemoryEstimate estimate_memory(const schema::Recipe& recipe, const data::Data& d
   MemoryUse& use = estimate.training;
   use.activations = estimate.peak.training - use.resident();
   const int64_t state = use.parameters + use.optimizer + use.other;
-  estimate.peak.saving = device.accounts_alone() ? std::max(estimate.peak.training, estimate.peak.evaluation)
-                                                 : use.total() + copies_for_state(use, state);
+  estimate.peak.saving = accounts_alone(device) ? std::max(estimate.peak.training, estimate.peak.evaluation)
+                                                : use.total() + copies_for_state(use, state);
   estimate.all_processes = use.total_of(recipe.num_processes);
   return estimate;
 }

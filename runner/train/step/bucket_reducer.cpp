@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/account.h"
 #include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
@@ -171,7 +172,7 @@ std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const Messag
   std::vector<Reduction>& reductions = reductions_[message];
   if (reductions.empty())
     for (size_t b = 0; b < buckets_.size(); ++b)
-      reductions.push_back({compiled_step(device_.compile_graph(program_of(b, message), {})), {}});
+      reductions.push_back({compiled_step(compile_graph(device_, program_of(b, message), {})), {}});
   return reductions;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/account.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/large_array.h"
@@ -233,7 +234,7 @@ MemoryUse DeviceArrays::memory() const {
                     : array.role == Role::kGradients ? use.gradients
                                                      : use.other;
     kind += bytes;
-    const bool in_common = shares_ && !device_.accounts_alone();
+    const bool in_common = shares_ && !accounts_alone(device_);
     if (buckets_ && array.role == Role::kGradients) use.gradients += bytes;
     if (in_common && is_common(array)) use.common += bytes;
     if (rounds_weights() && array.role == Role::kParameters) {
@@ -257,7 +258,7 @@ std::vector<backends::ArrayBytes> DeviceArrays::sizes() const {
 
 std::optional<int64_t> DeviceArrays::memory_left() const {
   const auto limit = device_.memory_limit();
-  if (!limit || device_.accounts_alone()) return std::nullopt;
+  if (!limit || accounts_alone(device_)) return std::nullopt;
   const int64_t arrays = memory().total();
   RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
             "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/account.h"
 #include "backends/backend.h"
 #include "backends/collectives/collectives.h"
 #include "runner/nn/initial_weights.h"

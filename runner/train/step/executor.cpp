@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "backends/account.h"
 #include "backends/graph/needed.h"
 #include "backends/graph/passes/passes.h"
 #include "backends/tensor/float16.h"
@@ -56,12 +57,12 @@ std::vector<std::byte> Executor::read_bytes(const backends::Program& program, ba
   const SharedStep step = cache_.find_or_make(program, read_specification(value), [&] {
     backends::Program wanted = program;
     wanted.output(std::string(backends::kReadOutput), value);
-    return compiled_step(device_.compile_graph(wanted, backends::part_for_outputs(wanted)));
+    return compiled_step(compile_graph(device_, wanted, backends::part_for_outputs(wanted)));
   });
   begin_exchange(/*again=*/true);
   backends::Arguments reading = arguments;
   std::vector<backends::TracedScalar> traced;
-  if (device_.keeps_graphs()) traced = traced_for(program, value, arguments.traced);
+  if (keeps_graphs(device_)) traced = traced_for(program, value, arguments.traced);
   reading.traced = traced;
   reading.reads = true;
   execute("read", *step, reading);
@@ -72,7 +73,7 @@ std::vector<std::byte> Executor::read_bytes(const backends::Program& program, ba
 
 std::vector<double> Executor::read_value(const backends::Program& program, backends::ValueId value,
                                          const backends::Arguments& arguments) {
-  device_.note(backends::HostEvent::kScalarRead);
+  note(device_, backends::HostEvent::kScalarRead);
   const std::vector<std::byte> bytes = read_bytes(program, value, arguments);
   const backends::DType dtype = program.type(value).dtype;
   std::vector<double> elements;

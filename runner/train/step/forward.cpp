@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "backends/account.h"
 #include "backends/runtime/out_of_memory.h"
 
 namespace runner::train {
@@ -17,7 +18,7 @@ SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
   if (!labelled) place.of = BatchPlace::Of::kPrediction;
   const StepKind kind{.training = false,
                       .labelled = labelled,
-                      .shape = {.batch = batch.size, .first = first || !device_.keeps_graphs()},
+                      .shape = {.batch = batch.size, .first = first || !keeps_graphs(device_)},
                       .padded = steps_.padded(batch.size, &batch, /*training=*/false)};
   SharedStep step;
   try {

@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "backends/account.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/step/segment.h"
 
@@ -34,7 +35,7 @@ backends::Arguments SegmentRunner::arguments(const Segment& segment, const data:
 void SegmentRunner::run(const Segment& segment, const data::Batch* batch) {
   const backends::Program& program = segment.program();
   newest_ = executor_.cache().find_or_make(program, segment_specification(),
-                                           [&] { return compiled_step(device_.compile_graph(program, program)); });
+                                           [&] { return compiled_step(compile_graph(device_, program, program)); });
   if (traced_ != nullptr && segment.meetings() > 0)
     traced_->add(batch != nullptr ? batch->size : 0, /*place=*/{}, executor_.cache().newest_recorded(),
                  roots_of(program), segment.host().traced, segment.of_rank_0());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "backends/account.h"
 #include "backends/backend.h"
 #include "runner/data/loader.h"
 #include "runner/train/step/executor.h"
@@ -25,7 +26,7 @@ class SegmentRunner {
 
   // Before a segment begins, whose updates count as they are recorded.
   void begin() {
-    device_.note(backends::HostEvent::kRecording);
+    note(device_, backends::HostEvent::kRecording);
     arguments_.find_absent_states();
   }
   // Runs a finished segment on a batch (null: it has none).

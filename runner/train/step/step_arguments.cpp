@@ -1,5 +1,6 @@
 #include "runner/train/step/step_arguments.h"
 
+#include "backends/account.h"
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/step/segment.h"
 #include "schema/error.h"
@@ -20,7 +21,7 @@ int64_t StepArguments::updates_of(const OptimizerGroup& group) const {
 
 void StepArguments::set_rates(const WindowRates& rates, int64_t accumulation) {
   accumulation_ = accumulation;
-  if (from_.device.keeps_graphs()) trace_scalars(rates);
+  if (keeps_graphs(from_.device)) trace_scalars(rates);
   find_absent_states();
   if (from_.clock != nullptr) return;
   const Optimizers& optimizers = from_.builder.optimizers();
@@ -64,7 +65,7 @@ void StepArguments::trace_scalars(const WindowRates& rates) {
 // An optimizer makes its slots in its first update.
 void StepArguments::find_absent_states() {
   absent_.clear();
-  if (!from_.device.keeps_graphs()) return;
+  if (!keeps_graphs(from_.device)) return;
   const int64_t pending = from_.clock != nullptr ? from_.clock->pending() : 0;
   const std::vector<DeviceArray>& arrays = from_.arrays.layout().arrays();
   for (size_t i = 0; i < arrays.size(); ++i)

@@ -34,7 +34,7 @@ class StepArguments {
   struct Sources {
     const StepBuilder& builder;
     const data::Encoding& encoding;
-    const backends::Device& device;
+    backends::Device& device;
     const DeviceArrays& arrays;
     const Counters& counters;
     const UpdateClock* clock;      // null: the host counts

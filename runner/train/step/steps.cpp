@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/account.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/parameter_use.h"
@@ -59,7 +60,7 @@ void Steps::use_trace(HeldStep& held, const data::Batch* batch) {
 
 // What the device reads of a recording stays until it is done.
 void Steps::begin_recording() {
-  from_.device.note(backends::HostEvent::kRecording);
+  note(from_.device, backends::HostEvent::kRecording);
   recorded_ = &recordings_[from_.pending.reads(recordings_[0])];
 }
 
@@ -125,22 +126,22 @@ SharedStep Steps::compile_training_step(const StepKind& kind) {
   note_unused(unused_parameters(completed.reached, from_.builder.model().parameters));
   backends::Program program = completed.program;
   from_.arrays.declare_rounded_weights(program);
-  if (from_.device.accounts_alone() && kind.message != nullptr)
-    return compiled_step(from_.device.compile_graph(program, from_.builder.complete(*recorded_, kind.shape).program));
-  if (!from_.device.keeps_graphs()) return compiled_step(from_.device.compile(program));
+  if (accounts_alone(from_.device) && kind.message != nullptr)
+    return compiled_step(compile_graph(from_.device, program, from_.builder.complete(*recorded_, kind.shape).program));
+  if (!keeps_graphs(from_.device)) return compiled_step(from_.device.compile(program));
   const bool is_graph = !kind.closes_window && kind.padded == kind.shape.batch;
   const StepBuilder::Completed graph =
       is_graph ? completed : step_graph(from_.builder, recorded_as_counted(kind), kind.shape, kind.closes_window);
-  return compiled_step(from_.device.compile_graph(program, graph.program), graph.numbers);
+  return compiled_step(compile_graph(from_.device, program, graph.program), graph.numbers);
 }
 
 SharedStep Steps::compile_forward_step(const StepKind& kind) {
   const backends::Program forward = from_.builder.forward(*recorded_, kind.labelled);
-  if (!from_.device.keeps_graphs()) return compiled_step(from_.device.compile(forward));
+  if (!keeps_graphs(from_.device)) return compiled_step(from_.device.compile(forward));
   const StepBuilder::Recorded counted = recorded_as_counted(kind);
-  return compiled_step(
-      from_.device.compile_graph(forward, kind.labelled ? from_.builder.evaluation_graph(counted, kind.shape.first)
-                                                        : from_.builder.forward(counted, /*labelled=*/false)));
+  return compiled_step(compile_graph(from_.device, forward,
+                                     kind.labelled ? from_.builder.evaluation_graph(counted, kind.shape.first)
+                                                   : from_.builder.forward(counted, /*labelled=*/false)));
 }
 
 StepBuilder::Recorded Steps::recorded_as_counted(const StepKind& kind) const {
@@ -158,7 +159,7 @@ void Steps::note_unused(const std::string& names) {
 
 // A hook computes with what it is given.
 int64_t Steps::padded(int64_t size, const data::Batch* batch, bool training) const {
-  const bool pads = batch != nullptr && from_.device.keeps_graphs() && !from_.builder.varies(training);
+  const bool pads = batch != nullptr && keeps_graphs(from_.device) && !from_.builder.varies(training);
   return pads ? std::max(size, batch->largest) : size;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/account.h"
 #include "backends/runtime/debug.h"
 #include "runner/train/step/hook_agreement.h"
 #include "runner/train/step/loss_scaler.h"
@@ -96,7 +97,7 @@ SharedStep Trainer::training_step(const StepShape& shape, const data::Batch* bat
   return steps_.find({.training = true,
                       .labelled = true,
                       .shape = shape,
-                      .closes_window = closes_window && device_.keeps_graphs(),
+                      .closes_window = closes_window && keeps_graphs(device_),
                       .padded = steps_.padded(shape.batch, batch, /*training=*/true),
                       .message = closes_window ? message : nullptr},
                      batch);

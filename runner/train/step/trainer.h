@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/account.h"
 #include "backends/backend.h"
 #include "runner/data/load.h"
 #include "runner/data/loader.h"
@@ -116,9 +117,9 @@ class Trainer {
   LoaderMarks& marks() { return marks_; }
   // The code of a loop cuts, that of an evaluation reads its figures, or that of a checkpoint the arrays, or it fills
   // them.
-  void note_step_mark() { device_.note(backends::HostEvent::kStepMark); }
-  void note_figure_read() { device_.note(backends::HostEvent::kFigureRead); }
-  void note_state_use() { device_.note(backends::HostEvent::kStateUse); }
+  void note_step_mark() { note(device_, backends::HostEvent::kStepMark); }
+  void note_figure_read() { note(device_, backends::HostEvent::kFigureRead); }
+  void note_state_use() { note(device_, backends::HostEvent::kStateUse); }
 
   const schema::Recipe& recipe() const { return recipe_; }
   const nn::Model& model() const { return model_; }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/account.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tensor/rounding.h"
 #include "runner/train/step/step_completion.h"
@@ -51,11 +52,11 @@ void Trainer::prepare(const StepShape& shape) {
 // Where a hook may ask for values while it records, its steps cannot be had before: then what it surely has is looked
 // at, the arrays.
 void Trainer::check_graphs_fit(const data::DataPlan& plan, int64_t evaluation_batch) {
-  if (!device_.keeps_graphs()) return;
+  if (!keeps_graphs(device_)) return;
   if (may_ask_for_values()) {
     backends::Program arrays;
     builder_.begin(arrays, std::nullopt, /*with_scalars=*/false);
-    device_.compile_graph(arrays, arrays);
+    compile_graph(device_, arrays, arrays);
     return;
   }
   std::optional<backends::OutOfMemory> worst;
@@ -137,10 +138,10 @@ Trainer::Executables Trainer::steps_of_evaluation(const data::DataPlan& plan) {
 PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const std::optional<data::DataPlan>& evaluation) {
   const Executables training = steps_of_epoch(plan);
   const Executables evaluating = evaluation ? steps_of_evaluation(*evaluation) : Executables();
-  if (device_.accounts_alone()) {
+  if (accounts_alone(device_)) {
     const std::vector<backends::ArrayBytes> arrays = arrays_.sizes();
-    return {.training = device_.memory_for(arrays, training, {}),
-            .evaluation = evaluation ? device_.memory_for(arrays, training, evaluating) : 0};
+    return {.training = device_.account()->memory_for(arrays, training, {}),
+            .evaluation = evaluation ? device_.account()->memory_for(arrays, training, evaluating) : 0};
   }
   int64_t most = most_temporary(training);
   if (arrays_.reducer() != nullptr)

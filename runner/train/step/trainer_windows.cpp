@@ -1,6 +1,7 @@
 // The windows of a Trainer: batches up to where all replicas have the sums of all, and what is not finite in them.
 #include <array>
 
+#include "backends/account.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/step/digest.h"
@@ -121,8 +122,8 @@ const SharedStep& Trainer::meeting_step(const Meeting& kind) {
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
                                                   kind.message != nullptr ? *kind.message : none, kind.are_summed);
     const bool are_reduced = kind.ends_window && arrays_.buckets() != nullptr;
-    step = compiled_step(device_.accounts_alone()
-                             ? device_.compile_graph(end, window_graph(builder_, kind.ends_window, are_reduced))
+    step = compiled_step(accounts_alone(device_)
+                             ? compile_graph(device_, end, window_graph(builder_, kind.ends_window, are_reduced))
                              : device_.compile(end));
   }
   return step;

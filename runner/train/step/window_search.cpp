@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/account.h"
 #include "backends/graph/ops.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/step/gradients.h"
@@ -60,7 +61,7 @@ std::optional<NotFinite> WindowSearch::find(data::Loader& loader, int64_t before
 }
 
 std::optional<NotFinite> WindowSearch::find(const data::Batch& batch) {
-  device_.note(backends::HostEvent::kRecording);
+  note(device_, backends::HostEvent::kRecording);
   const StepBuilder::Recorded recorded = builder_.record(batch.size, true, steps_.reader(&batch, /*training=*/true));
   backends::Program program = recorded.program;
   const backends::Value losses{&program, recorded.losses}, counted{&program, recorded.counted};
