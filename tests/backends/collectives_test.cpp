@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +21,8 @@
 #include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
 #include "backends/graph/ops.h"
-#include "backends/runtime/available_memory.h"
 #include "schema/error.h"
+#include "tests/backends/support/on_processes.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/support/page_faults.h"
@@ -32,24 +31,9 @@ namespace runner::backends {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::errors_of;
+using testing::on_processes;
 using testing::on_threads;
-using Body = std::function<void(SharedCollectives&)>;
-
-// What each rank's `body` ends with.
-std::vector<std::string> errors_of(int size, const Body& body, const SharedCollectives::Options& options = {}) {
-  std::vector<std::string> errors(static_cast<size_t>(size), "no error");
-  on_threads(
-      size,
-      [&](SharedCollectives& ranks) {
-        try {
-          body(ranks);
-        } catch (const Error& error) {
-          errors[static_cast<size_t>(ranks.rank())] = error.what();
-        }
-      },
-      options);
-  return errors;
-}
 
 template <class T>
 constexpr DType kTypeOf = std::is_same_v<T, float>     ? DType::kF32
@@ -225,7 +209,7 @@ TEST(Collectives, FollowEachOtherInAnyOrder) {
 // ---- what goes wrong -----------------------------------------------------------------------------------------------
 
 TEST(Collectives, NameCallsThatDoNotMeet) {
-  const Body body = [](SharedCollectives& ranks) {
+  const auto body = [](SharedCollectives& ranks) {
     std::vector<float> values(6), all(18);
     if (ranks.rank() == 1) {
       ranks.all_gather(type_of(values), bytes_of(values), bytes_of(all), {"x", 3});
@@ -375,89 +359,7 @@ TEST(Collectives, NameTheLineOfTheNode) {
   EXPECT_EQ(errors[0], text);
 }
 
-// ---- memory --------------------------------------------------------------------------------------------------------
-
-// Whether each rank finds in what all share what the others wrote there, in each of several pieces.
-bool share_what_they_write(SharedCollectives& ranks) {
-  const auto size = static_cast<size_t>(ranks.size()), mine = static_cast<size_t>(ranks.rank());
-  for (const size_t each : {1, 5'000, 300'000}) {
-    const TensorType type{DType::kF32, Shape{ranks.size(), static_cast<int64_t>(each)}};
-    const std::shared_ptr<std::byte> memory = ranks.share(type, {"weights"});
-    const std::span values(reinterpret_cast<float*>(memory.get()), size * each);
-    const auto part = [&](size_t rank) { return values.subspan(rank * each, each); };
-    for (const float value : part(mine))
-      if (value != 0) return false;
-    const std::vector<float> own = values_of<float>(ranks.rank(), each);
-    std::copy(own.begin(), own.end(), part(mine).begin());
-    ranks.barrier({"written"});
-    for (size_t rank = 0; rank < size; ++rank) {
-      const std::vector<float> written = values_of<float>(static_cast<int>(rank), each);
-      if (!std::equal(written.begin(), written.end(), part(rank).begin())) return false;
-    }
-  }
-  return true;
-}
-
-TEST(Collectives, SharedMemoryIsTheSameForAll) {
-  on_threads(3, [](SharedCollectives& ranks) { EXPECT_TRUE(share_what_they_write(ranks)); });
-}
-
-// Whoever fails may leave at any point of the others' way to the memory.
-TEST(Collectives, SharedMemoryOutlivesRanksThatFail) {
-  constexpr int kRounds = 200;
-  std::mt19937 random(5);
-  for (int round = 0; round < kRounds; ++round) {
-    SharedMemory memory(SharedCollectives::memory_bytes(3));
-    const auto delay = std::chrono::microseconds(random() % 200);
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < 3; ++rank)
-      threads.emplace_back([&memory, rank] {
-        SharedCollectives ranks(memory, rank, 3, {.spin = false});
-        try {
-          for (;;) ranks.share({DType::kF32, Shape{3}}, {"weights"}).get()[rank] = std::byte{1};
-        } catch (const Error& error) {
-          EXPECT_STREQ(error.what(), "enough");
-        }
-      });
-    std::this_thread::sleep_for(delay);
-    SharedCollectives(memory, 0, 3, {}).fail("enough", {});
-  }
-}
-
-TEST(Collectives, SharedMemoryOfDifferentSizesIsADisagreement) {
-  const std::vector<std::string> errors = errors_of(2, [](SharedCollectives& ranks) {
-    ranks.share({DType::kF32, Shape{10 + ranks.rank()}}, {"parameters 0"});
-  });
-  for (const std::string& error : errors)
-    EXPECT_EQ(
-        error,
-        "the replicas do not agree: rank 0 calls share of parameters 0, (10) f32, at step 0; rank 1 calls share of "
-        "parameters 0, (11) f32, at step 0");
-}
-
 // ---- processes -----------------------------------------------------------------------------------------------------
-
-// Runs `body`, which returns whether all is well, in a process for each rank; this one is rank 0.
-void on_processes(int size, const std::function<bool(SharedCollectives&, SharedMemory&)>& body) {
-  SharedMemory memory(SharedCollectives::memory_bytes(size));
-  const auto run = [&](int rank, SharedMemory& mine) {
-    SharedCollectives ranks(mine, rank, size, {.timeout = 10s});
-    return body(ranks, mine);
-  };
-  std::vector<pid_t> children;
-  for (int rank = 1; rank < size; ++rank) {
-    children.push_back(::fork());
-    if (children.back() != 0) continue;
-    SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
-    ::_exit(run(rank, mine) ? 0 : 1);
-  }
-  EXPECT_TRUE(run(0, memory));
-  for (const pid_t child : children) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    EXPECT_EQ(status, 0);
-  }
-}
 
 TEST(Collectives, WorkBetweenProcesses) {
   on_processes(4, [](SharedCollectives& ranks, SharedMemory&) {
@@ -466,7 +368,7 @@ TEST(Collectives, WorkBetweenProcesses) {
       ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"x"});
       if (!same_bits(values, folded<float>(ranks.size(), values.size(), Reduction::kSum, round))) return false;
     }
-    return share_what_they_write(ranks);
+    return true;
   });
 }
 
@@ -501,85 +403,6 @@ TEST(Collectives, SleepWhileProgramsWait) {
     EXPECT_LT(used, 0.5) << "half of the second waited";
     return used < 0.5;
   });
-}
-
-// What the pages of the file take.
-size_t bytes_taken(const SharedMemory& memory) {
-  struct stat status {};
-  ::fstat(memory.descriptor(), &status);
-  return static_cast<size_t>(status.st_blocks) * 512;
-}
-
-TEST(Collectives, SharedMemoryIsFreedWithItsLastOwner) {
-  constexpr int64_t kFloats = 1 << 20;
-  constexpr size_t kBytes = kFloats * sizeof(float);
-  on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
-    const size_t before = bytes_taken(mine);
-    for (int last = 0; last < ranks.size(); ++last) {
-      std::shared_ptr<std::byte> memory = ranks.share({DType::kF32, Shape{kFloats}}, {"weights"});
-      memory.get()[ranks.rank()] = std::byte{7};
-      ranks.barrier({"written"});
-      if (ranks.rank() != last) memory.reset();
-      ranks.barrier({"the others have let go"});
-      if (bytes_taken(mine) < before + kBytes) return false;
-      for (int rank = 0; ranks.rank() == last && rank < ranks.size(); ++rank)
-        if (memory.get()[rank] != std::byte{7}) return false;
-      ranks.barrier({"looked at"});
-      memory.reset();
-      ranks.barrier({"all have let go"});
-      if (bytes_taken(mine) != before) return false;
-      ranks.barrier({"looked at again"});
-    }
-    return true;
-  });
-}
-
-// Rank 0 has its row taken, rank 1 writes a page of its own, and rank 2 nothing.
-TEST(Collectives, ReservedMemoryIsTakenWhereItIsAskedForOrTouched) {
-  constexpr size_t kRow = size_t{1} << 20;
-  on_processes(3, [](SharedCollectives& ranks, SharedMemory& mine) {
-    const size_t page = SharedMemory::page_bytes(), before = bytes_taken(mine);
-    std::shared_ptr<std::byte> memory = ranks.reserve({DType::kF32, Shape{3, kRow / sizeof(float)}}, {"gradients"});
-    const auto row = [&](int rank) { return std::span(memory.get() + static_cast<size_t>(rank) * kRow, kRow); };
-    if (bytes_taken(mine) > before + page) return false;  // with the number of its owners
-    ranks.barrier({"looked at"});
-    if (ranks.rank() == 0) take_pages(row(0));
-    if (ranks.rank() == 1) row(1)[kRow / 2] = std::byte{7};
-    ranks.barrier({"taken"});
-    const size_t taken = bytes_taken(mine) - before;
-    if (taken < kRow + page || taken > kRow + 3 * page) return false;
-    if (row(1)[kRow / 2] != std::byte{7} || row(1)[kRow / 2 + 1] != std::byte{}) return false;
-    ranks.barrier({"looked at again"});
-    memory.reset();
-    ranks.barrier({"all have let go"});
-    return bytes_taken(mine) == before;
-  });
-}
-
-TEST(Collectives, PagesThatCannotBeTakenAreAnError) {
-  const size_t page = SharedMemory::page_bytes();
-  void* const gone = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ::munmap(gone, page);
-  try {
-    take_pages({static_cast<std::byte*>(gone), page});
-    ADD_FAILURE() << "nothing is mapped there";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between replicas: Cannot allocate memory; "
-                                           "fewer replicas need less",
-                                           page));
-  }
-}
-
-TEST(Collectives, SharedMemoryThatTheSystemHasNotIsAnError) {
-  const size_t bytes = available_memory() / 2 * 3;
-  try {
-    const SharedMemory memory(bytes);
-    ADD_FAILURE() << bytes << " bytes";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), fmt::format("cannot share {} bytes of memory between replicas: Cannot allocate memory; "
-                                           "fewer replicas need less",
-                                           bytes));
-  }
 }
 
 // A text of which the second half cannot be read: whoever says it dies in the middle.

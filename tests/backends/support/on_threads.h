@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "backends/collectives/shared_collectives.h"
+#include "schema/error.h"
 
 namespace runner::backends::testing {
 
@@ -24,6 +26,23 @@ inline void on_threads(int size, const std::function<void(SharedCollectives&)>& 
                        const SharedCollectives::Options& options = {}) {
   SharedMemory memory(SharedCollectives::memory_bytes(size));
   on_threads(memory, size, body, options);
+}
+
+// What each rank's `body` ends with.
+inline std::vector<std::string> errors_of(int size, const std::function<void(SharedCollectives&)>& body,
+                                          const SharedCollectives::Options& options = {}) {
+  std::vector<std::string> errors(static_cast<size_t>(size), "no error");
+  on_threads(
+      size,
+      [&](SharedCollectives& ranks) {
+        try {
+          body(ranks);
+        } catch (const Error& error) {
+          errors[static_cast<size_t>(ranks.rank())] = error.what();
+        }
+      },
+      options);
+  return errors;
 }
 
 }  // namespace runner::backends::testing

@@ -1,0 +1,93 @@
+// What steps are said to take of a GPU's memory before any runs, beside what they take.
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/gpu/device_memory.h"
+#include "backends/gpu/memory_forecast.h"
+#include "backends/runtime/out_of_memory.h"
+#include "tests/backends/support/gpu_memory.h"
+#include "tests/backends/support/launched_plan.h"
+#include "tests/backends/support/mlp_step.h"
+
+namespace runner::backends::gpu::testing {
+namespace {
+
+using backends::testing::launched_plan;
+using backends::testing::MlpStep;
+
+TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
+  const MlpStep mlp({.batch = 512, .widths = {64, 1024, 10}});
+  const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
+  const MemoryForecast forecast = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/false);
+  // Three flat arrays of 76,810 floats share two small segments.
+  EXPECT_EQ(mlp.parameter_count() * 4, 307240);
+  EXPECT_EQ(forecast.resident, 2 * kMiB);
+  EXPECT_EQ(forecast.temporary(), forecast.peak_reserved - 2 * kMiB);
+  EXPECT_GE(forecast.peak_reserved, 3 * 307240 + fullest_bytes(trace));
+
+  DeviceMemory memory("gpu 0", forecast.peak_reserved);
+  for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
+  StepAccount step(trace, memory.owners());
+  for (int i = 0; i < 5; ++i) memory.run(step, {});
+  EXPECT_EQ(memory.allocator().statistics().all.reserved_bytes.peak, forecast.peak_reserved);
+  EXPECT_EQ(memory.allocator().statistics().retries, 0);
+
+  EXPECT_NO_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved, /*captures=*/false));
+  EXPECT_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved / 2, /*captures=*/false), OutOfMemory);
+  EXPECT_TRUE(message_of([&] { forecast_memory(trace, "gpu 0", 2 * kMiB, /*captures=*/false); }).find("parameters") !=
+              std::string::npos);
+}
+
+// Their segments are no others', and stay where memory is short.
+TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
+  const MlpStep mlp({.batch = 4096, .widths = {64, 1024, 10}});
+  const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
+  const MemoryForecast launched = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/false);
+  const MemoryForecast captured = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/true);
+  EXPECT_GT(captured.temporary(), launched.temporary() * 3 / 2);
+  EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "batches are in a pool of both";
+
+  // What launches had cached goes back to the device for a graph, and not the other way round.
+  DeviceMemory memory("gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true);
+  for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
+  StepAccount step(trace, memory.owners());
+  while (step.runs() < 4) memory.run(step, {.pools = pools_of_run(step.runs(), /*captures=*/true)});
+  EXPECT_GT(memory.allocator().statistics().retries, 0);
+  EXPECT_NE(message_of([&] { memory.run(step, {}); }).find("leave gpu.capture out"), std::string::npos);
+}
+
+// Batches of training wait while an evaluation has its own, and a smaller step may ask another pool for memory.
+TEST(GpuMemoryForecast, OfATrainingIsWhatItReserves) {
+  const MemoryTrace whole = trace_of({{12 * kMiB, 0, 1}}, 2, {{"features", 6 * kMiB}});
+  const MemoryTrace rest = trace_of({{kMiB / 2, 0, 1}}, 2, {{"features", 5 * kMiB}});
+  const MemoryTrace update = trace_of({{3 * kMiB, 0, 0}}, 1);
+  const MemoryTrace evaluation = trace_of({{14 * kMiB, 0, 0}}, 1, {{"features", 9 * kMiB}});
+  const ArrayBytes arrays[] = {{"parameters", 4 * kMiB}, {"none", 0}};
+  const auto reserved = [&](std::vector<const MemoryTrace*> training, std::vector<const MemoryTrace*> evaluating,
+                            bool captures, int64_t limit = 1024 * kMiB) {
+    return forecast_training({arrays, std::move(training), std::move(evaluating)}, "gpu 0", limit, captures) / kMiB;
+  };
+  // The array shares a segment of 20 MiB with what is computed; batches have another.
+  EXPECT_EQ(reserved({&whole, &update}, {}, false), 20 + 20);
+  EXPECT_EQ(reserved({&whole, &whole, &rest, &update}, {}, false), 20 + 20 + 2);
+  EXPECT_EQ(reserved({&whole, &update}, {&evaluation}, false), 20 + 20 + 20) << "6, 6 and 9 MiB of batches";
+  EXPECT_EQ(reserved({&whole, &update}, {}, true), 20 + 20 + 12);
+  EXPECT_EQ(reserved({&whole, &update}, {}, true, 52 * kMiB), 52);
+  EXPECT_THROW(reserved({&whole, &update}, {}, true, 51 * kMiB), OutOfMemory);
+}
+
+// The second epoch takes what the first does, the third takes more: batches lie elsewhere by then.
+TEST(GpuMemoryForecast, OfATrainingLooksBeyondAnEpochThatTakesNoMore) {
+  constexpr int64_t kHalf = kMiB / 2;
+  const MemoryTrace first = trace_of({{9 * kHalf, 0, 1}, {3 * kHalf, 1, 1}}, 2, {{"features", 7 * kHalf}});
+  const MemoryTrace second = trace_of({{29 * kHalf, 0, 0}, {29 * kHalf, 1, 1}}, 2, {{"features", 13 * kHalf}});
+  const MemoryTrace third = trace_of({{kHalf, 0, 0}}, 1, {{"features", 5 * kHalf}});
+  const MemoryTrace evaluation = trace_of({{9 * kHalf, 0, 0}}, 1, {{"features", 25 * kHalf}});
+  const TrainingTraces traces{.arrays = {}, .training = {&first, &second, &third}, .evaluation = {&evaluation}};
+  EXPECT_EQ(forecast_training(traces, "gpu 0", 1024 * kMiB, /*captures=*/false), 56 * kMiB);
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu::testing

@@ -1,0 +1,268 @@
+// The memory of an emulated GPU that is too small: what is said then, and what is left.
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/gpu/device_memory.h"
+#include "backends/gpu/memory_shortage.h"
+#include "backends/gpu/size_text.h"
+#include "backends/runtime/out_of_memory.h"
+#include "tests/backends/support/gpt_step.h"
+#include "tests/backends/support/gpu_memory.h"
+#include "tests/backends/support/launched_plan.h"
+#include "tests/backends/support/mlp_step.h"
+
+namespace runner::backends::gpu::testing {
+namespace {
+
+using backends::testing::GptStep;
+using backends::testing::launched_plan;
+using backends::testing::MlpStep;
+
+TEST(GpuOutOfMemory, OfAnArray) {
+  DeviceMemory memory("gpu 1", 24 * kMiB);
+  memory.allocate(12 * kMiB, 0, memory.owners().intern("parameters"));
+  memory.allocate(1000, 0, memory.owners().intern("scale"));
+  memory.free(memory.allocate(kMiB, 0, memory.owners().intern("scale")));
+  EXPECT_EQ(message_of([&] { memory.allocate(12 * kMiB, 0, memory.owners().intern("exp_avg")); }),
+            R"(out of memory: gpu 1 cannot allocate 12.00 MiB for exp_avg
+Of 24.00 MiB, 12.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request takes a segment of 12.00 MiB, since no free block of its pool is larger than 0 bytes.
+
+  The largest of what is allocated:
+
+     12.00 MiB  parameters
+      1.00 KiB  scale
+
+First thing to change: a smaller model)");
+  EXPECT_TRUE(
+      message_of([&] { memory.allocate(int64_t{1} << 40, 0, 0); })
+          .starts_with("out of memory: gpu 1 cannot allocate 1024.00 GiB for parameters\nOf 24.00 MiB, 12.00 MiB "
+                       "is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free.\n\n"));
+}
+
+// The blocks of a submission are those of its lines, and of equal name and line they are one owner.
+TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
+  DeviceMemory memory("gpu 0", 40 * kMiB);
+  memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
+  MemoryTrace trace = trace_of({{4 * kMiB, 0, 9, "matmul"},
+                                {4 * kMiB, 1, 9, "relu"},
+                                {4 * kMiB, 2, 9, "relu"},
+                                {2 * kMiB, 3, 9, "exp"},
+                                {12 * kMiB, 4, 9, "matmul"}},
+                               5, {{"features", 2 * kMiB, true}});
+  trace.batch_size = 64;
+  trace.writes_states = true;
+  for (TraceBuffer& buffer : trace.buffers) buffer.grows = true;
+  StepAccount step(trace, memory.owners());
+  SourceLines lines;
+  for (const int line : {1, 10, 11, 11, 12, 13}) lines.add(lines.intern({"mlp.lua", line, 0}));
+  const std::string text =
+      R"(Of 40.00 MiB, 26.00 MiB is allocated, 4.00 MiB is reserved but unallocated, and 10.00 MiB is free; the request takes a segment of 12.00 MiB, since no free block of its pool is larger than 4.00 MiB.
+
+  The largest of what is allocated:
+
+     10.00 MiB  parameters
+      8.00 MiB  relu (mlp.lua:11), 2 times
+      4.00 MiB  matmul (mlp.lua:10)
+      2.00 MiB  features
+      2.00 MiB  exp (mlp.lua:12)
+
+First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them (saves about 14.00 MiB))";
+  EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}, &lines); }),
+            "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
+  // What the submission had is free again, and the next one is told the same, with its own lines.
+  EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
+  EXPECT_TRUE(message_of([&] { memory.run(step, {.pools = {}}); }).starts_with("hook.lua:5: out of memory: gpu 0"));
+  EXPECT_EQ(memory.allocator().statistics().ooms, 2);
+}
+
+// The batch before is there until this one is.
+TEST(GpuOutOfMemory, OfABatch) {
+  DeviceMemory memory("gpu 0", 34 * kMiB);
+  memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
+  MemoryTrace trace = trace_of({{512, 0, 1}}, 2, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
+  trace.batch_size = 64;
+  trace.writes_states = true;
+  StepAccount step(trace, memory.owners());
+  memory.run(step, {});
+  EXPECT_EQ(message_of([&] { memory.run(step, {}); }),
+            R"(out of memory: gpu 0 cannot allocate 16.00 MiB for features
+Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 6.00 MiB is free; the request takes a segment of 16.00 MiB, since no free block of its pool is larger than 0 bytes.
+
+  The largest of what is allocated:
+
+     16.00 MiB  features
+     10.00 MiB  parameters
+      1.00 KiB  labels, 2 times
+
+First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them (saves about 8.00 MiB))");
+  memory.release_step();
+  EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
+}
+
+TEST(GpuOutOfMemory, OfAStagedBatch) {
+  DeviceMemory memory("gpu 0", 44 * kMiB);
+  memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
+  MemoryTrace trace = trace_of({{512, 0, 1}}, 1, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
+  trace.batch_size = 64;
+  StepAccount step(trace, memory.owners());
+  memory.run(step, {});
+  const std::vector<int64_t> bytes{512, 16 * kMiB};
+  const std::string text = message_of([&] { memory.stage(1, step, bytes); });
+  EXPECT_TRUE(text.starts_with("out of memory: gpu 0 cannot allocate 16.00 MiB for features\n")) << text;
+  EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples"), std::string::npos) << text;
+  EXPECT_NE(text.find("op (hook.lua:1)"), std::string::npos) << "an output, which is no array of a model: " << text;
+  EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 1 + 2 + 1) << "what is computed is still there";
+}
+
+// Half the batch would do for launches, in what the array leaves of its segment; the graph that they become has
+// segments of its own.
+TEST(GpuOutOfMemory, AdviceIsOfCapturedGraphsWhereStepsBecomeThem) {
+  const auto advice = [](bool captures) {
+    DeviceMemory memory("gpu 0", 30 * kMiB, captures);
+    memory.allocate(4 * kMiB, kStreamPools.compute, memory.owners().intern("parameters"));
+    MemoryTrace trace = trace_of({{28 * kMiB, 0, 0}}, 1);
+    trace.batch_size = 64;
+    trace.buffers[0].grows = true;
+    StepAccount step(trace, memory.owners());
+    const std::string text = message_of([&] { memory.run(step, {}); });
+    const size_t begin = text.find("change: ") + 8;
+    return text.substr(begin, text.find("instead") - begin);
+  };
+  EXPECT_EQ(advice(false), "a batch of 32 ");
+  EXPECT_EQ(advice(true), "leave gpu.capture out, and a batch of 32 ");
+}
+
+Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t limit) {
+  return first_thing_to_change({.requested = 512, .trace = trace, .arrays = std::move(arrays)},
+                               CachingAllocator(limit));
+}
+
+TEST(GpuOutOfMemory, TheFirstThingToChange) {
+  MemoryTrace trace = trace_of({{16 * kMiB, 0, 9}, {12 * kMiB, 1, 9}, {10 * kMiB, 2, 9}}, 3);
+  trace.batch_size = 48;
+  trace.has_f32_products = trace.writes_states = true;
+  for (const size_t b : {0, 1}) trace.buffers[b].grows = trace.buffers[b].is_f32 = true;
+  // 38 MiB, 28 of them by the batch.  With half of it 8 and 6 MiB share a segment of 20 MiB.
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
+            "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
+            "train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them");
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
+  // 8 + 6 + 10 MiB are too much; 4 and 3 share such a segment, but not with 10; all three do with 2 and 1.5 MiB.
+  EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text,
+            "a batch of 12 instead of 48 samples; with gradient_accumulation_steps 4 times as large, as "
+            "train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them");
+  trace.writes_states = false;
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
+            "a batch of 24 instead of 48 samples; in an evaluation that is eval.batch_size");
+  trace.batch_size = 1;
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text, "mixed_precision: bf16");
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
+  trace.has_f32_products = false;
+  EXPECT_EQ(advice_for(&trace, {20 * kMiB, 10 * kMiB}, 50 * kMiB).text,
+            "a model of half the size: what outlives its steps takes 30.00 MiB");
+  EXPECT_EQ(advice_for(&trace, {}, 38 * kMiB).text,
+            "let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough "
+            "memory, but in pieces; PyTorch can join them with expandable_segments");
+  EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text, "a smaller model");
+  trace.batch_size = 48;
+  trace.writes_states = true;
+  EXPECT_TRUE(advice_for(&trace, {}, 10 * kMiB).text.ends_with("; by itself that is not enough"));
+  EXPECT_EQ(advice_for(nullptr, {}, 20 * kMiB).text, "a smaller model");
+}
+
+// 40 MiB in four pieces of 10, of which every other is free: 20 MiB are there, and there is no room for them.
+TEST(GpuOutOfMemory, OfMemoryInPieces) {
+  DeviceMemory memory("gpu 0", 40 * kMiB);
+  const BlockId whole = memory.allocate(40 * kMiB, 0, memory.owners().intern("evaluation"));
+  memory.free(whole);
+  std::vector<BlockId> arrays;
+  for (int i = 0; i < 4; ++i) arrays.push_back(memory.allocate(10 * kMiB, 0, memory.owners().intern("array")));
+  memory.free(arrays[0]);
+  memory.free(arrays[2]);
+  const MemoryTrace trace = trace_of({{20 * kMiB, 0, 9, "matmul"}}, 1);
+  StepAccount step(trace, memory.owners());
+  EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}); }),
+            R"(hook.lua:1: out of memory: gpu 0 cannot allocate 20.00 MiB for matmul
+Of 40.00 MiB, 20.00 MiB is allocated, 20.00 MiB is reserved but unallocated, and 0 bytes is free; the request takes a segment of 20.00 MiB, since no free block of its pool is larger than 10.00 MiB.
+
+  The largest of what is allocated:
+
+     20.00 MiB  array, 2 times
+
+First thing to change: let all steps be of one size (data.drop_last, an eval.batch_size like data.batch_size): there is enough memory, but in pieces; PyTorch can join them with expandable_segments)");
+}
+
+// Each request of a sequence in turn is the one for which there is no segment.
+TEST(GpuOutOfMemory, AtEachRequest) {
+  std::vector<Life> lives;
+  for (int i = 0; i < 8; ++i) lives.push_back({(10 + 2 * i) * kMiB, i, 7, fmt::format("op{}", i)});
+  const MemoryTrace trace = trace_of(lives, 8);
+  int64_t reserved = 2 * kMiB;  // of the array
+  for (size_t at = 0; at < lives.size(); ++at) {
+    DeviceMemory memory("gpu 0", reserved + lives[at].bytes - 1);
+    memory.allocate(600, 0, memory.owners().intern("scale"));
+    const std::vector<Extent> before = layout_of(memory);
+    const std::vector<OwnerUse> uses = memory.allocator().uses();
+    StepAccount step(trace, memory.owners());
+    for (int again = 1; again <= 2; ++again) {
+      const std::string text = message_of([&] { memory.run(step, {.pools = {}}); });
+      const int64_t allocated = reserved - 2 * kMiB + 1024;
+      const std::string expected = fmt::format(
+          "hook.lua:{}: out of memory: gpu 0 cannot allocate {} for op{}\nOf {}, {} is allocated, {} is reserved but "
+          "unallocated, and {} is free; the request takes a segment of {}, since no free block of its pool is larger "
+          "than 0 bytes.\n\n",
+          at + 1, size_text(lives[at].bytes), at, size_text(memory.allocator().limit()), size_text(allocated),
+          size_text(reserved - allocated), size_text(lives[at].bytes - 1), size_text(lives[at].bytes));
+      EXPECT_EQ(text.substr(0, expected.size()), expected);
+      // The five largest: those allocated last, and the array where there is room for it.
+      size_t rows = 0;
+      for (size_t i = at; i-- > 0 && rows < 5; ++rows)
+        EXPECT_NE(text.find(fmt::format("{:>12}  op{} (hook.lua:{})\n", size_text(lives[i].bytes), i, i + 1)),
+                  std::string::npos);
+      EXPECT_EQ(text.find("scale") != std::string::npos, rows < 5);
+      EXPECT_EQ(memory.allocator().statistics().ooms, again);
+    }
+    memory.allocator().empty_cache();
+    EXPECT_EQ(layout_of(memory), before);
+    EXPECT_EQ(memory.allocator().uses()[0].bytes, uses[0].bytes);
+    reserved += lives[at].bytes;
+  }
+}
+
+// On a device that is too small in any way a step has all it needs, or none; and the next one is not the worse for it.
+TEST(GpuOutOfMemory, WithAnyMemory) {
+  const GptStep gpt({.batch = 4, .length = 64, .width = 128, .heads = 4, .layers = 2, .vocabulary = 100});
+  const MlpStep mlp({.batch = 2, .widths = {8, 4}});
+  const MemoryTrace large = trace_memory(launched_plan(gpt.program()));
+  const MemoryTrace small = trace_memory(launched_plan(mlp.program()));
+  std::set<int> refused;
+  bool has_fitted = false;
+  for (int64_t limit = 4 * kMiB; limit <= 120 * kMiB; limit += 2 * kMiB) {
+    DeviceMemory memory("gpu 0", limit);
+    StepAccount large_step(large, memory.owners()), small_step(small, memory.owners());
+    memory.run(small_step, {.pools = {}});
+    memory.release_step();
+    try {
+      memory.run(large_step, {.pools = {}});
+      has_fitted = true;
+      memory.release_step();
+    } catch (const OutOfMemory& error) {
+      EXPECT_FALSE(has_fitted) << "with less memory there was room";
+      EXPECT_GT(error.bytes(), limit);
+      EXPECT_EQ(error.limit(), limit);
+      refused.insert(error.where().line);
+    }
+    EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 0);
+    EXPECT_NO_THROW(memory.run(small_step, {.pools = {}}));
+  }
+  EXPECT_TRUE(has_fitted);
+  EXPECT_FALSE(refused.empty());
+}
+
+}  // namespace
+}  // namespace runner::backends::gpu::testing

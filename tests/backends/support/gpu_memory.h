@@ -1,0 +1,73 @@
+// Steps for the memory of an emulated GPU that are written by hand, and what there is in it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/gpu/device_memory.h"
+#include "backends/gpu/memory_trace.h"
+#include "backends/runtime/out_of_memory.h"
+
+namespace runner::backends::gpu::testing {
+
+// A trace by hand: buffers in order of their allocation, with the steps of their lives; `steps` to the end: it stays.
+struct Life {
+  int64_t bytes;
+  int first, last;
+  std::string name = "op";
+};
+
+inline MemoryTrace trace_of(const std::vector<Life>& lives, int steps, std::vector<TraceInput> batch = {}) {
+  MemoryTrace trace;
+  trace.batch = std::move(batch);
+  for (const Life& life : lives) {
+    const auto line = static_cast<int>(trace.buffers.size()) + 1;
+    trace.buffers.push_back({.bytes = life.bytes,
+                             .name = life.name,
+                             .origin = static_cast<Origin>(line),
+                             .line = {"hook.lua", line, 0},
+                             .first = life.first,
+                             .last = life.last});
+  }
+  const auto count = static_cast<int32_t>(lives.size());
+  for (int step = 0; step < steps; ++step) {
+    for (int32_t b = 0; b < count; ++b)
+      if (lives[static_cast<size_t>(b)].first == step) trace.events.push_back({b, true});
+    for (int32_t b = 0; b < count; ++b)
+      if (lives[static_cast<size_t>(b)].last == step) trace.events.push_back({b, false});
+  }
+  for (int32_t b = 0; b < count; ++b)
+    if (lives[static_cast<size_t>(b)].last >= steps) trace.outputs.push_back(b);
+  return trace;
+}
+
+inline std::vector<Extent> layout_of(const DeviceMemory& memory) {
+  std::vector<Extent> layout;
+  memory.allocator().copy_layout(layout);
+  return layout;
+}
+
+// "address+bytes" of what is allocated.
+inline std::string allocated_text(const DeviceMemory& memory) {
+  std::string text;
+  for (const Extent& extent : layout_of(memory))
+    if (extent.allocated) text += fmt::format("{}+{} ", extent.address, extent.bytes);
+  return text;
+}
+
+// What the shortage that `call` ends with says.
+inline std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const OutOfMemory& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace runner::backends::gpu::testing

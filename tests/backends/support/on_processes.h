@@ -1,0 +1,39 @@
+// Replicas as processes, each with its own mapping of the memory that they share.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/collectives/shared_collectives.h"
+#include "backends/collectives/shared_memory.h"
+
+namespace runner::backends::testing {
+
+// Runs `body`, which returns whether all is well, in a process for each rank; this one is rank 0.
+inline void on_processes(int size, const std::function<bool(SharedCollectives&, SharedMemory&)>& body) {
+  SharedMemory memory(SharedCollectives::memory_bytes(size));
+  const auto run = [&](int rank, SharedMemory& mine) {
+    SharedCollectives ranks(mine, rank, size, {.timeout = std::chrono::seconds(10)});
+    return body(ranks, mine);
+  };
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < size; ++rank) {
+    children.push_back(::fork());
+    if (children.back() != 0) continue;
+    SharedMemory mine = SharedMemory::adopt(::dup(memory.descriptor()));  // at an address of its own
+    ::_exit(run(rank, mine) ? 0 : 1);
+  }
+  EXPECT_TRUE(run(0, memory));
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+}  // namespace runner::backends::testing
