@@ -26,8 +26,6 @@ PredictedTime& PredictedTime::operator+=(const PredictedTime& other) {
   elapsed += other.elapsed;
   add(streams, other.streams);
   add(classes, other.classes);
-  host_issuing += other.host_issuing;
-  add(host_waited, other.host_waited);
   at_peak += other.at_peak;
   launches += other.launches;
   host_launches += other.host_launches;
@@ -49,7 +47,6 @@ void Timeline::feed(StreamKind stream) {
 void Timeline::launch(StreamKind stream, const Launch& launch) {
   if (!replaying_) {
     host_ += times_.eager;
-    time_.host_issuing += times_.eager;
     ++time_.host_launches;
   }
   feed(stream);
@@ -75,7 +72,6 @@ void Timeline::begin_replay() {
   RUN_ASSERT(!replaying_);
   replaying_ = true;
   host_ += times_.replay;
-  time_.host_issuing += times_.replay;
   ++time_.host_launches;
 }
 
@@ -86,9 +82,7 @@ void Timeline::end_replay() {
 
 void Timeline::synchronize(const PredictedEvent& event) {
   RUN_ASSERT(!replaying_);
-  if (event.at <= host_) return;
-  time_.host_waited[static_cast<size_t>(event.stream)] += event.at - host_;
-  host_ = event.at;
+  host_ = std::max(host_, event.at);
 }
 
 Picoseconds Timeline::done() const {

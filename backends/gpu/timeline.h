@@ -3,9 +3,9 @@
 // A stream works off what the host issued into it, in order; a launch begins when the stream has done what stands
 // before it, the launch has arrived from the host, and the events are there that the stream waits for.  Invariants:
 // 1. clocks never go back; 2. since the beginning a stream's clock is its busy time + the time it was unfed + what it
-// waited for each stream, the host's is what it spent issuing and waiting: every picosecond has one cause;
-// 3. shifting all clocks changes no difference: equal steps that begin alike take equally long, to the picosecond.
-// A few nanoseconds a call.  Not thread-safe: one per device, used in the order of the host's calls.
+// waited for each stream: every picosecond has one cause; 3. shifting all clocks changes no difference: equal steps
+// that begin alike take equally long, to the picosecond. A few nanoseconds a call.  Not thread-safe: one per device,
+// used in the order of the host's calls.
 #pragma once
 
 #include <array>
@@ -47,17 +47,14 @@ struct PredictedTime {
   Picoseconds elapsed = 0;  // of the step, or of several
   PerStream<StreamTime> streams{};
   std::array<Picoseconds, kLaunchClassCount> classes{};  // busy time, all streams
-  Picoseconds host_issuing = 0;
-  PerStream<Picoseconds> host_waited{};
-  Picoseconds at_peak = 0;    // what the flops would take at their peak rates
-  int64_t launches = 0;       // on the device
-  int64_t host_launches = 0;  // a captured graph is one
+  Picoseconds at_peak = 0;                               // what the flops would take at their peak rates
+  int64_t launches = 0;                                  // on the device
+  int64_t host_launches = 0;                             // a captured graph is one
 
   PredictedTime& operator+=(const PredictedTime& other);
 
   const StreamTime& of(StreamKind stream) const { return streams[static_cast<size_t>(stream)]; }
   Picoseconds of(LaunchClass cls) const { return classes[static_cast<size_t>(cls)]; }
-  Picoseconds host_waited_for(StreamKind stream) const { return host_waited[static_cast<size_t>(stream)]; }
   // Computing stood still for an all-reduce, or for a copy to the device.
   Picoseconds exposed_communication() const { return waited_by_compute(StreamKind::kCommunication); }
   Picoseconds exposed_copies() const { return waited_by_compute(StreamKind::kCopyIn); }

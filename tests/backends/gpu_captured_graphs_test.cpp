@@ -61,8 +61,7 @@ TEST_P(GpuCapturedGraphs, HaveTheBitsOfLaunches) {
   EXPECT_EQ(launched.captures.replays, 0);
   EXPECT_EQ(captured.time.launches, launched.time.launches) << "the device does as much";
   EXPECT_EQ(launched.time.host_launches, launched.time.launches);
-  EXPECT_LT(captured.time.host_launches, launched.time.host_launches);
-  EXPECT_LT(captured.time.host_issuing * 3, launched.time.host_issuing * 2);
+  EXPECT_LT(captured.time.host_launches * 3, launched.time.host_launches * 2);
 }
 
 TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
