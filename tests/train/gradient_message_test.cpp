@@ -13,7 +13,6 @@
 namespace runner::train {
 namespace {
 
-using backends::testing::HostTensor;
 using backends::testing::Inputs;
 
 constexpr StepShape kBetweenWindows{.batch = 6, .first = true, .last = false};
@@ -44,7 +43,8 @@ Inputs random_inputs(const backends::Program& program, uint32_t seed) {
 }
 
 // What a step with so many samples writes to a state, by the state's name; the same weights for all ranks.
-HostTensor written(const StepFixture& steps, int64_t batch, const MessageLayout& layout, std::string_view state) {
+backends::testing::HostTensor written(const StepFixture& steps, int64_t batch, const MessageLayout& layout,
+                                      std::string_view state) {
   StepShape shape = kBetweenWindows;
   shape.batch = batch;
   const backends::Program program = steps.builder.complete(steps.builder.record(batch, true), shape, layout).program;
@@ -56,14 +56,15 @@ HostTensor written(const StepFixture& steps, int64_t batch, const MessageLayout&
     ++at;
   }
   ADD_FAILURE() << "no state " << state;
-  return HostTensor();
+  return backends::testing::HostTensor();
 }
 
-HostTensor sum_of(const StepFixture& steps, const std::vector<HostTensor>& messages, const MessageLayout& layout,
-                  const Shares::Range& range) {
+backends::testing::HostTensor sum_of(const StepFixture& steps,
+                                     const std::vector<backends::testing::HostTensor>& messages,
+                                     const MessageLayout& layout, const Shares::Range& range) {
   backends::Program program;
   std::vector<Value> by_rank;
-  for (const HostTensor& message : messages)
+  for (const backends::testing::HostTensor& message : messages)
     by_rank.push_back({&program, program.input(backends::InputKind::kState, "message", message.type)});
   program.output("sum", sum_of_messages(by_rank, layout, steps.builder.model().parameters, 0, range).id);
   return run_program(*backends::make_cpu_device(1), program, messages).outputs[0];
@@ -89,7 +90,7 @@ TEST(GradientMessage, SumsAreTheFoldOfGradientsToTheBit) {
   const schema::Recipe recipe = recipe_of_large_weights();
   const StepFixture steps(recipe);
   const MessageLayout layout = layout_of(steps, 6);
-  std::vector<HostTensor> messages, gradients;
+  std::vector<backends::testing::HostTensor> messages, gradients;
   for (const int64_t batch : {6, 5}) {
     messages.push_back(written(steps, batch, layout, "message"));
     gradients.push_back(written(steps, batch, {}, "gradients"));
@@ -104,7 +105,7 @@ TEST(GradientMessage, SumsAreTheFoldOfGradientsToTheBit) {
                                      {66700, 116},
                                      {66816, 16},
                                      {30000, all - 30000}}) {
-    const HostTensor sum = sum_of(steps, messages, layout, range);
+    const backends::testing::HostTensor sum = sum_of(steps, messages, layout, range);
     ASSERT_EQ(sum.type.shape.elements(), range.count);
     for (int64_t i = 0; i < range.count; ++i)
       ASSERT_EQ(static_cast<float>(sum[i]),

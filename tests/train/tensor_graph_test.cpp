@@ -16,7 +16,6 @@ namespace {
 
 using backends::InputKind;
 using backends::Program;
-using backends::testing::HostTensor;
 using backends::testing::Inputs;
 using backends::testing::Results;
 using backends::tpu::StateTensors;
@@ -26,8 +25,8 @@ StateTensors state_tensors_of(const StepFixture& steps) {
 }
 
 // Classes below 3, or numbers in (0, 1).
-HostTensor some(const backends::TensorType& type, int64_t seed) {
-  return HostTensor(type, [&](int64_t i) {
+backends::testing::HostTensor some(const backends::TensorType& type, int64_t seed) {
+  return backends::testing::HostTensor(type, [&](int64_t i) {
     return backends::is_float(type.dtype) ? static_cast<double>((i * 37 + seed * 11) % 97 + 1) / 100
                                           : static_cast<double>((i + seed) % 3);
   });
@@ -36,15 +35,15 @@ HostTensor some(const backends::TensorType& type, int64_t seed) {
 // Some inputs of a step, and what its arrays hold by name.
 struct SomeInputs {
   Inputs flat;
-  std::map<std::string, HostTensor> by_name;
+  std::map<std::string, backends::testing::HostTensor> by_name;
 };
 
 // The tensors of an array.
-void split(const HostTensor& array, const std::vector<backends::tpu::StateTensor>& tensors,
-           std::map<std::string, HostTensor>& by_name) {
+void split(const backends::testing::HostTensor& array, const std::vector<backends::tpu::StateTensor>& tensors,
+           std::map<std::string, backends::testing::HostTensor>& by_name) {
   int64_t at = 0;
   for (const auto& [name, type] : tensors) {
-    by_name[name] = HostTensor(type, [&](int64_t i) { return array[at + i]; });
+    by_name[name] = backends::testing::HostTensor(type, [&](int64_t i) { return array[at + i]; });
     at += type.shape.elements();
   }
 }
@@ -63,7 +62,7 @@ SomeInputs some_inputs(const Program& step, const StateTensors& tensors) {
 }
 
 // What an output is, by name: all that a step gives, each state by its tensors.
-using Named = std::map<std::string, HostTensor>;
+using Named = std::map<std::string, backends::testing::HostTensor>;
 
 Named flat_results(const Program& step, const Inputs& inputs, const StateTensors& tensors) {
   const auto device = backends::make_cpu_device(1);
@@ -79,7 +78,7 @@ Named flat_results(const Program& step, const Inputs& inputs, const StateTensors
   return named;
 }
 
-Named tensor_results(const Program& graph, const std::map<std::string, HostTensor>& by_name) {
+Named tensor_results(const Program& graph, const std::map<std::string, backends::testing::HostTensor>& by_name) {
   const auto device = backends::make_cpu_device(1);
   Inputs inputs;
   std::vector<size_t> state_of(graph.inputs().size());

@@ -7,6 +7,7 @@
 
 #include "backends/account.h"
 #include "backends/tensor/rounding.h"
+#include "runner/train/step/event_board.h"
 #include "schema/error.h"
 
 namespace runner::train {
@@ -30,22 +31,6 @@ size_t bytes_of(int64_t floats) {
 
 Value declare(Program& program, const std::string& name, int64_t count) {
   return {&program, program.input(InputKind::kState, name, floats(count))};
-}
-
-// What each rank does of its own, handed to the others, which are threads of this process.
-std::vector<std::shared_ptr<backends::Event>> exchanged(const std::vector<std::shared_ptr<backends::Event>>& own,
-                                                        backends::Collectives& ranks) {
-  using Pointer = const std::shared_ptr<backends::Event>*;
-  static_assert(sizeof(Pointer) == sizeof(int64_t));
-  const TensorType type{DType::kI64, Shape{ranks.size()}};
-  const std::shared_ptr<std::byte> board = ranks.share(type, {"events"});
-  const std::span<Pointer> pointers(reinterpret_cast<Pointer*>(board.get()), static_cast<size_t>(ranks.size()));
-  pointers[static_cast<size_t>(ranks.rank())] = own.data();
-  ranks.barrier({"events"});
-  std::vector<std::shared_ptr<backends::Event>> all;
-  for (const Pointer events : pointers) all.insert(all.end(), events, events + own.size());
-  ranks.barrier({"events"});
-  return all;
 }
 
 }  // namespace
@@ -76,10 +61,13 @@ void BucketReducer::allocate(const SharedArrays& arrays) {
 }
 
 void BucketReducer::exchange_events() {
-  std::vector<std::shared_ptr<backends::Event>> own(buckets_.size());
-  std::ranges::generate(own, [this] { return device_.streams()->make_event(); });
-  ready_ = exchanged(own, ranks_);
-  done_ = exchanged({device_.streams()->make_event()}, ranks_);
+  const auto of_all = [&](size_t count) {
+    Events own(count);
+    std::ranges::generate(own, [this] { return device_.streams()->make_event(); });
+    return EventBoard(std::move(own), ranks_).of_all();
+  };
+  ready_ = of_all(buckets_.size());
+  done_ = of_all(1);
 }
 
 std::shared_ptr<backends::Buffer> BucketReducer::part_of(const SharedRows& rows, int rank, const Piece& piece) const {

@@ -1,0 +1,208 @@
+// Batches as a training takes them: their order, which one is on its way to the device when, and what goes wrong.
+#include "runner/train/step/batch_feed.h"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "backends/runtime/out_of_memory.h"
+#include "runner/train/step/step_arguments.h"
+#include "schema/error.h"
+#include "tests/data/batches.h"
+
+namespace runner::train {
+namespace {
+
+class UncompiledStep final : public backends::Executable {
+ public:
+  size_t arena_bytes() const override { return 0; }
+  int64_t flops() const override { return 0; }
+  int64_t bytes() const override { return 0; }
+};
+
+// Computes nothing, and writes down the ids of the samples that are staged.
+class StagingDevice final : public backends::Device, private backends::DeviceStreams {
+ public:
+  explicit StagingDevice(bool can_stage = true) : can_stage_(can_stage) {}
+
+  std::vector<std::vector<int64_t>> staged;
+  int dropped = 0;
+  bool is_full = false;
+
+  std::string_view name() const override { return "staging"; }
+  backends::DeviceStreams* streams() override { return can_stage_ ? this : nullptr; }
+  std::shared_ptr<backends::Buffer> allocate(size_t) override { return nullptr; }
+  std::shared_ptr<backends::Buffer> wrap(std::shared_ptr<std::byte>, size_t) override { return nullptr; }
+  void write(backends::Buffer&, size_t, std::span<const std::byte>) override {}
+  void read(const backends::Buffer&, size_t, std::span<std::byte>) override {}
+  std::shared_ptr<backends::Executable> compile(const backends::Program&) override { return nullptr; }
+  backends::Ticket submit(backends::Executable&, const backends::Arguments&) override { return 0; }
+  void read_output(backends::Executable&, int, std::span<std::byte>) override {}
+  void wait(backends::Ticket) override {}
+  void synchronize() override {}
+  size_t temporary_bytes() const override { return 0; }
+  void release_temporary() override {}
+
+ private:
+  uint64_t stage(const backends::Executable&, std::span<const std::span<const std::byte>> inputs) override {
+    if (is_full) throw backends::OutOfMemory("it is full", 2, 1);
+    const std::span<const std::byte> ids = inputs[kSampleIds];
+    const auto* const first = reinterpret_cast<const int64_t*>(ids.data());
+    staged.emplace_back(first, first + ids.size() / sizeof(int64_t));
+    return 100 + staged.size();
+  }
+  void drop_staged() noexcept override { ++dropped; }
+  std::shared_ptr<backends::Event> make_event() override { return nullptr; }
+  void record(backends::Event&) override {}
+
+  const bool can_stage_;
+};
+
+using Ids = std::vector<int64_t>;
+
+Ids ids_of(const data::Batch& batch) {
+  return {batch.ids.begin(), batch.ids.end()};
+}
+
+data::Encoding encoding_of_classes() {
+  data::Encoding encoding;
+  encoding.label_kind = data::LabelKind::kClass;
+  return encoding;
+}
+
+// 10 samples in their order, 4 at a time.
+class BatchFeedTest : public data::CountingTest {
+ protected:
+  data::Loader loader(data::LoaderSpec spec) {
+    spec.shuffle = false;
+    return data::Loader(data_, data::DataPlan({.samples = 10, .batch_size = 4}), spec);
+  }
+
+  const data::Dataset data_ = counting(10);
+  const data::Encoding encoding_ = encoding_of_classes();
+  const UncompiledStep step_ = {};
+  const WindowParts whole_ = {};
+};
+
+TEST_F(BatchFeedTest, StagesEachBatchBehindTheOneBefore) {
+  StagingDevice device;
+  data::Loader batches = loader({.epochs = 2});
+  const std::vector<Ids> expected{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}};
+  {
+    BatchFeed feed(batches, {}, device, encoding_);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(ids_of(feed.next()), expected[i]) << i;
+      EXPECT_EQ(feed.staged(), i == 0 ? 0 : 100 + i) << "nobody could stage the first";
+      EXPECT_EQ(device.staged.size(), i);
+      feed.stage_next(step_, whole_);
+      feed.stage_next(step_, whole_);
+    }
+    EXPECT_EQ(device.staged, std::vector<Ids>(expected.begin() + 1, expected.end())) << "once each, and none behind";
+    EXPECT_EQ(device.dropped, 0);
+    EXPECT_THROW(feed.next(), Error);
+  }
+  EXPECT_EQ(device.dropped, 1);
+}
+
+TEST_F(BatchFeedTest, StagesWhatIsComputedAtOnce) {
+  StagingDevice device;
+  data::Loader batches = loader({});
+  BatchFeed feed(batches, {}, device, encoding_);
+  feed.next();
+  feed.stage_next(step_, {.most_at_once = 3});
+  EXPECT_EQ(device.staged, (std::vector<Ids>{{4, 5, 6}}));
+}
+
+TEST_F(BatchFeedTest, ABatchThatWasNotStagedNamesNothing) {
+  StagingDevice device;
+  data::Loader batches = loader({});
+  BatchFeed feed(batches, {}, device, encoding_);
+  feed.next();
+  feed.stage_next(step_, whole_);
+  feed.next();
+  EXPECT_EQ(feed.staged(), 101u);
+  EXPECT_EQ(ids_of(feed.next()), (Ids{8, 9}));
+  EXPECT_EQ(feed.staged(), 0u);
+}
+
+// The device goes on without.
+TEST_F(BatchFeedTest, ABatchThatFindsNoRoomNamesNothing) {
+  StagingDevice device;
+  data::Loader batches = loader({});
+  BatchFeed feed(batches, {}, device, encoding_);
+  feed.next();
+  device.is_full = true;
+  EXPECT_THROW(feed.stage_next(step_, whole_), backends::OutOfMemory);
+  EXPECT_EQ(ids_of(feed.next()), (Ids{4, 5, 6, 7}));
+  EXPECT_EQ(feed.staged(), 0u);
+}
+
+// Of a device without streams, and of a loader that makes batches when it is asked for them.
+TEST_F(BatchFeedTest, NothingIsStagedWhereThatCannotBe) {
+  for (const bool can_stage : {false, true}) {
+    StagingDevice device(can_stage);
+    data::Loader batches = loader({.prefetch = can_stage ? 0 : 4});
+    {
+      BatchFeed feed(batches, {}, device, encoding_);
+      for (const Ids& expected : {Ids{0, 1, 2, 3}, Ids{4, 5, 6, 7}}) {
+        EXPECT_EQ(ids_of(feed.next()), expected);
+        EXPECT_EQ(feed.staged(), 0u);
+        feed.stage_next(step_, whole_);
+      }
+    }
+    EXPECT_TRUE(device.staged.empty());
+    EXPECT_EQ(device.dropped, can_stage ? 1 : 0);
+  }
+}
+
+class FailingTransform final : public data::Transform {
+ public:
+  void apply(const data::Sample& sample) override {
+    if (sample.id == 5) throw std::runtime_error("sample 5 is bad");
+  }
+};
+
+// What is wrong with a batch is thrown to who takes it, and not to who looks ahead.
+TEST_F(BatchFeedTest, AnErrorOfTheLoaderIsOfTheBatchThatHasIt) {
+  StagingDevice device;
+  data::Loader batches = loader({.transform = std::make_shared<FailingTransform>()});
+  BatchFeed feed(batches, {}, device, encoding_);
+  feed.next();
+  EXPECT_NO_THROW(feed.stage_next(step_, whole_));
+  EXPECT_TRUE(device.staged.empty());
+  EXPECT_THROW(feed.next(), std::runtime_error);
+}
+
+// Who is asked to stop waits for no batch.
+TEST_F(BatchFeedTest, StagesNothingForWhoGivesUp) {
+  class Slow final : public data::Transform {
+   public:
+    explicit Slow(const std::atomic<bool>& goes_on) : goes_on_(goes_on) {}
+    void apply(const data::Sample& sample) override {
+      while (sample.id >= 4 && !goes_on_.load()) std::this_thread::yield();
+    }
+
+   private:
+    const std::atomic<bool>& goes_on_;
+  };
+  std::atomic<bool> goes_on{false};
+  StagingDevice device;
+  data::Loader batches = loader({.transform = std::make_shared<Slow>(goes_on)});
+  bool gives_up = false;
+  BatchFeed feed(
+      batches, [&] { return gives_up; }, device, encoding_);
+  feed.next();
+  gives_up = true;
+  feed.stage_next(step_, whole_);
+  EXPECT_TRUE(device.staged.empty());
+  goes_on = true;
+}
+
+}  // namespace
+}  // namespace runner::train
