@@ -23,14 +23,14 @@ struct BatchPlace {
   }
 };
 
-// An error of `work` gets a note with the place.
-template <class Work>
+// An error of `work`, or one of a kind alone, gets a note with the place.
+template <class Noted = Error, class Work>
 auto in_batch(const BatchPlace& place, const Work& work) {
   try {
     return work();
   } catch (const backends::RankError&) {
     throw;
-  } catch (Error& error) {
+  } catch (Noted& error) {
     error.note(place.text());
     throw;
   }

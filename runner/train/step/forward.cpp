@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "backends/account.h"
-#include "backends/runtime/out_of_memory.h"
 
 namespace runner::train {
 
@@ -14,21 +13,14 @@ Forward::Forward(const data::Encoding& encoding, backends::Device& device, Execu
 // Devices that keep no account of graphs need not know where an evaluation begins.
 SharedStep Forward::run(const data::Batch& batch, bool labelled, bool first) {
   arguments_.set_any_rates();
-  BatchPlace place = steps_.place_of(batch, /*training=*/false);
-  if (!labelled) place.of = BatchPlace::Of::kPrediction;
   const StepKind kind{.training = false,
                       .labelled = labelled,
                       .shape = {.batch = batch.size, .first = first || !keeps_graphs(device_)},
                       .padded = steps_.padded(batch.size, &batch, /*training=*/false)};
-  SharedStep step;
-  try {
-    step = steps_.find(kind, &batch);
-  } catch (backends::OutOfMemory& error) {  // of the device, which says so before it runs
-    error.note(place.text());
-    throw;
-  }
+  const SharedStep step = steps_.find(kind, &batch);
   const backends::Arguments arguments = steps_.arguments(batch, steps_.recording(/*training=*/false));
-  in_batch(place, [&] { executor_.execute("forward", *step, arguments); });
+  in_batch(steps_.place_of(batch, /*training=*/false, labelled),
+           [&] { executor_.execute("forward", *step, arguments); });
   return step;
 }
 

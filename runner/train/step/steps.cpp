@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/account.h"
+#include "backends/runtime/out_of_memory.h"
 #include "backends/runtime/spans.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/parameter_use.h"
@@ -64,9 +65,9 @@ void Steps::begin_recording() {
   recorded_ = &recordings_[from_.pending.reads(recordings_[0])];
 }
 
-BatchPlace Steps::place_of(const data::Batch& batch, bool training) const {
+BatchPlace Steps::place_of(const data::Batch& batch, bool training, bool labelled) const {
   if (training) return {BatchPlace::Of::kTraining, from_.counters.batches, batch.position.epoch};
-  return {BatchPlace::Of::kEvaluation, batch.position.step + 1};
+  return {labelled ? BatchPlace::Of::kEvaluation : BatchPlace::Of::kPrediction, batch.position.step + 1};
 }
 
 std::optional<BatchPlace> Steps::known_place(const data::Batch* batch, bool training) const {
@@ -108,7 +109,10 @@ SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
   // The larger the batch that a message has room for, the more elements it has.
   step.insert(step.end(), {kind.closes_window, kind.padded, kind.message != nullptr ? kind.message->elements : 0});
   const SharedStep made = from_.executor.cache().find_or_make(recorded_->program, step, [&] {
-    return kind.training ? compile_training_step(kind) : compile_forward_step(kind);
+    const auto compile = [&] { return kind.training ? compile_training_step(kind) : compile_forward_step(kind); };
+    if (batch == nullptr) return compile();
+    // A device may say that its memory is short before it runs.
+    return in_batch<backends::OutOfMemory>(place_of(*batch, kind.training, kind.labelled), compile);
   });
   if (traced_graphs_)
     traced_graphs_->add(kind.shape.batch, known_place(batch, kind.training), from_.executor.cache().newest_recorded(),

@@ -72,7 +72,7 @@ class Steps {
                                 std::span<const backends::TracedScalar> rule_numbers = {});
   // Waits for what is under way, and throws what has failed, of which a hook may have heard before.
   void wait_for_batch();
-  BatchPlace place_of(const data::Batch& batch, bool training) const;
+  BatchPlace place_of(const data::Batch& batch, bool training, bool labelled = true) const;
   // Samples of a step for one of so many: StepKind::padded.
   int64_t padded(int64_t size, const data::Batch* batch, bool training) const;
 
