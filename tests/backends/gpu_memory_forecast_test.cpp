@@ -89,5 +89,28 @@ TEST(GpuMemoryForecast, OfATrainingLooksBeyondAnEpochThatTakesNoMore) {
   EXPECT_EQ(forecast_training(traces, "gpu 0", 1024 * kMiB, /*captures=*/false), 56 * kMiB);
 }
 
+// Of a million random ones one of those that go on longest.
+TEST(GpuMemoryForecast, OfATrainingThatTakesMoreInItsFifthEpoch) {
+  constexpr int64_t kHalf = kMiB / 2;
+  const MemoryTrace step = trace_of({{4 * kHalf, 1, 1}, {5 * kHalf, 1, 1}}, 2, {{"features", 7 * kHalf}});
+  const MemoryTrace first = trace_of({{5 * kHalf, 1, 2}}, 2, {{"features", 27 * kHalf}});
+  const MemoryTrace second = trace_of({{10 * kHalf, 1, 1}}, 2, {{"features", 3 * kHalf}});
+  const MemoryTrace third =
+      trace_of({{12 * kHalf, 0, 0}, {60 * kHalf, 0, 2}, {4 * kHalf, 1, 1}}, 2, {{"features", 28 * kHalf}});
+  DeviceMemory memory("gpu 0", 1024 * kMiB);
+  StepAccount training(step, memory.owners());
+  StepAccount evaluation[] = {{first, memory.owners()}, {second, memory.owners()}, {third, memory.owners()}};
+  std::vector<int64_t> peaks;
+  for (uint64_t epoch = 0; epoch < 8; ++epoch) {
+    memory.run(training, {.staged = epoch});
+    memory.stage(epoch + 1, training, batch_bytes(step));
+    for (StepAccount& batch : evaluation) memory.run(batch, {});
+    peaks.push_back(memory.allocator().statistics().all.reserved_bytes.peak / kMiB);
+  }
+  EXPECT_EQ(peaks, (std::vector<int64_t>{84, 84, 84, 84, 98, 98, 98, 98}));
+  const TrainingTraces traces{.arrays = {}, .training = {&step}, .evaluation = {&first, &second, &third}};
+  EXPECT_EQ(forecast_training(traces, "gpu 0", 1024 * kMiB, /*captures=*/false), 98 * kMiB);
+}
+
 }  // namespace
 }  // namespace runner::backends::gpu::testing
