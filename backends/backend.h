@@ -152,7 +152,8 @@ class Device {
     static_cast<void>(name);
     return wrap(std::move(memory), bytes);
   }
-  // Copies from the host; `source` may be reused on return.
+  // Copies from the host; `source` may be reused on return.  May leave the error of a submission to the next call that
+  // waits.
   virtual void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) = 0;
   // Copies to the host.
   virtual void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) = 0;
