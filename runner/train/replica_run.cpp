@@ -78,20 +78,34 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
   if (session_.tpu != nullptr && session_.rank() == 0)
     session_.tpu->set_listener(compile_watch_.emplace(request.observer, request.long_compile));
   if (hooks_) hooks_->attach(this);
+  session_.trainer.set_halt([this] { check_not_stopped(); });
   const int64_t first_batch = session_.plan.slice(session_.rank(), 0).size();
   const bool fits = recipe_.train.auto_batch_size;
   if (fits && session_.rank() == 0 && (request.resume.empty() || request.may_begin_again)) fit();
   if (!fits) session_.trainer.check_graphs_fit(session_.plan, evaluation_batch(session_));
   session_.trainer.allocate();
   if (!fits) session_.trainer.prepare({.batch = first_batch, .last = session_.plan.window(0).steps == 1});
+  end_preparation();
   log_.emplace(session_, record_, hooks_.get());
   record_.result.cores = cores_;
+}
+
+void ReplicaRun::check_not_stopped() const {
+  RUN_CHECK(!asked_to_stop(), ErrorKind::kInterrupted, kInterruptedAtStart);
+}
+
+// None that is still at it may halt when the run has begun.
+void ReplicaRun::end_preparation() {
+  session_.trainer.set_halt({});
+  if (session_.ranks == nullptr) return;
+  RUN_CHECK(!session_.ranks->any(asked_to_stop(), {"the beginning"}), ErrorKind::kInterrupted, kInterruptedAtStart);
 }
 
 // With hooks of its own: what the run's own keep is not moved by steps that are only compiled.
 void ReplicaRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
   TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
+  trial.trainer().set_halt([this] { check_not_stopped(); });
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
   session_.set_most_at_once(record_.result.fitted_batch->samples);
 }

@@ -26,6 +26,9 @@
 
 namespace runner::train {
 
+// Of a run of which nothing is recorded.
+inline constexpr const char* kInterruptedAtStart = "interrupted before the run began";
+
 class ReplicaRun : private RunControl, private LoopHost {
  public:
   // `ranks`: null, or the replicas, of which this is one and all of which it meets; rank 0 alone records.
@@ -46,6 +49,10 @@ class ReplicaRun : private RunControl, private LoopHost {
 
   // With tpu.persistent_cache, of the replica that records; null: it is off.
   PersistentGraphs* graphs() { return graphs_ ? &*graphs_ : nullptr; }
+
+  // While the run is prepared.
+  void check_not_stopped() const;
+  void end_preparation();
 
   // With train.auto_batch_size, in a run that begins.
   void fit();

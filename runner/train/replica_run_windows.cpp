@@ -91,6 +91,7 @@ void ReplicaRun::train() {
   log_->start();
   if (tracked()) hooks_->track_begin();
   on(HookEvent::kRunBegin);
+  if (session_.ranks != nullptr) agreed_to_stop_ = session_.ranks->any(asked_to_stop(), {"the first step", step()});
   agree();
   if (window_.batches == 0) adopt_accumulation();
   if (unfinished_) {

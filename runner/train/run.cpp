@@ -32,7 +32,7 @@ RunResult run_with_processes(const RunRequest& request) {
                                         .stop = &request.stop});
   try {
     ReplicaRun run(request, &replicas.collectives());
-    RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, "interrupted before the run began");
+    RUN_CHECK(replicas.begin(), ErrorKind::kInterrupted, kInterruptedAtStart);
     RunResult result = run.execute();
     result.lost_process = result.error && replicas.lost_one();
     if (!result.error) replicas.finish();
@@ -49,9 +49,15 @@ RunResult run_with_threads(RunRequest request) {
   request.data = std::make_shared<const data::Data>(data::load(request.recipe));
   ReplicaThreads replicas(static_cast<int>(request.recipe.num_processes), timeout_of(request.recipe),
                           [&](backends::Collectives& ranks) { request.follow(request, ranks); });
-  ReplicaRun run(request, &replicas.collectives());
-  RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, "interrupted before the run began");
-  return run.execute();
+  std::optional<ReplicaRun> run;
+  try {
+    run.emplace(request, &replicas.collectives());
+  } catch (const Error&) {
+    // Who heard of it first has told the others, which call it an error.
+    RUN_CHECK(request.stop == 0, ErrorKind::kInterrupted, kInterruptedAtStart);
+    throw;
+  }
+  return run->execute();
 }
 
 }  // namespace

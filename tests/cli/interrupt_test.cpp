@@ -170,6 +170,41 @@ end}
   expect_saved_at_interrupt(folder, "training\n");
 }
 
+constexpr const char* kHookedRecipe = R"(
+schema_version: 1
+hooks: h.lua
+include: backend.yaml
+data: {train: {format: synthetic, samples: 64, features: [4], classes: 2}, batch_size: 8}
+optimizer: {type: sgd, lr: 0.01}
+train: {epochs: 1000000}
+)";
+
+// The hook's model() is asked for before the run is recorded.
+TEST(Interrupt, SigintWhileARunIsPreparedRecordsNothing) {
+  for (const char* backend : {"{backend: cpu}", "{backend: cpu, num_processes: 2}", "{backend: gpu, num_processes: 8}",
+                              "{backend: tpu, num_processes: 8}"}) {
+    SCOPED_TRACE(backend);
+    const testing::Folder folder;
+    testing::write_text(folder.path() / "backend.yaml", backend);
+    testing::write_text(folder.path() / "long.yaml", kHookedRecipe);
+    testing::write_text(folder.path() / "h.lua", R"(
+local nn = require "nn"
+return {model = function()
+  print("preparing")
+  for i = 1, 2e7 do end
+  return nn.Linear(4, 2)
+end}
+)");
+    const auto [status, err] = interrupted_at(folder, "preparing\n");
+    ASSERT_TRUE(WIFEXITED(status)) << err;
+    EXPECT_EQ(WEXITSTATUS(status), 1) << err;
+    EXPECT_NE(err.find("interrupt: stopping before the first step; again to stop now\nerror: interrupted "),
+              std::string::npos)
+        << err;
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "runner.db"));
+  }
+}
+
 // A step that does not end cannot be finished.
 TEST(Interrupt, SigintEndsAHookThatWouldGoOn) {
 #ifdef __SANITIZE_THREAD__

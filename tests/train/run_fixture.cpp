@@ -10,9 +10,13 @@ namespace {
 
 class StepObserver : public Observer {
  public:
-  StepObserver(std::atomic<int>& stop, const int64_t stop_after, const std::function<void(const Progress&)>& on_step,
-               std::vector<std::string>* notices)
-      : stop_(stop), stop_after_(stop_after), on_step_(on_step), notices_(notices) {}
+  StepObserver(std::atomic<int>& stop, bool stop_at_start, const int64_t stop_after,
+               const std::function<void(const Progress&)>& on_step, std::vector<std::string>* notices)
+      : stop_(stop), stop_at_start_(stop_at_start), stop_after_(stop_after), on_step_(on_step), notices_(notices) {}
+
+  void on_start(std::string_view, std::string_view) override {
+    if (stop_at_start_) stop_ = 1;
+  }
 
   void on_notice(std::string_view text) override {
     if (notices_ != nullptr) notices_->emplace_back(text);
@@ -25,6 +29,7 @@ class StepObserver : public Observer {
 
  private:
   std::atomic<int>& stop_;
+  const bool stop_at_start_;
   const int64_t stop_after_;
   const std::function<void(const Progress&)>& on_step_;
   std::vector<std::string>* const notices_;
@@ -41,7 +46,7 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
   const schema::ReadResult read = schema::read_recipe(path("recipe.yaml").string(), options.overrides);
   std::atomic<int> own{0};
   std::atomic<int>& stop = options.stop != nullptr ? *options.stop : own;
-  StepObserver observer(stop, options.stop_after, options.on_step, options.notices);
+  StepObserver observer(stop, options.stop_at_start, options.stop_after, options.on_step, options.notices);
   const ForkRequest fork{.run = options.fork,
                          .state = options.state,
                          .restart = options.restart,

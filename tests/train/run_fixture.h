@@ -38,6 +38,7 @@ class RunFixture : public ::testing::Test {
     std::string fork = {};  // id of the run to fork; `overrides` are what the child changes
     int64_t state = -1;     // of it; −1: the newest
     bool restart = false;
+    bool stop_at_start = false;  // asks to stop when the run has begun
     std::vector<std::string> overrides = {};
     int64_t stop_after = 0;                          // asks to stop when this many windows are done
     std::atomic<int>* stop = nullptr;                // what asks; null: one of the run's own

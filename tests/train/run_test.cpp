@@ -76,6 +76,46 @@ TEST_F(RunTest, IsInterruptedWhileItsProcessesAreStarted) {
   EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
 }
 
+// By the last replica that makes its hooks, which has none.
+TEST_F(RunTest, IsInterruptedWhileItIsPrepared) {
+  for (const char* backend : {"cpu", "gpu", "tpu"})
+    for (const int replicas : {1, 8}) {
+      if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes, which have a test of their own
+      SCOPED_TRACE(fmt::format("{} {}", backend, replicas));
+      std::atomic<int> stop{0}, made{0};
+      const auto no_hooks = [&](const schema::Recipe&) {
+        if (++made == replicas) stop = 1;
+        return std::unique_ptr<Hooks>();
+      };
+      const std::vector<std::string> overrides{fmt::format("backend={}", backend),
+                                               fmt::format("num_processes={}", replicas)};
+      try {
+        train(kSmall, {.overrides = overrides, .stop = &stop, .make_hooks = no_hooks});
+        ADD_FAILURE() << "it ran";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInterrupted);
+        EXPECT_EQ(error.message(), "interrupted before the run began");
+      }
+      EXPECT_FALSE(std::filesystem::exists(path("runner.db")));
+    }
+}
+
+TEST_F(RunTest, DoesNoStepWhereItIsInterruptedBeforeTheFirst) {
+  for (const char* backend : {"cpu", "gpu", "tpu"})
+    for (const int replicas : {1, 2}) {
+      if (replicas > 1 && std::string_view(backend) == "cpu") continue;  // processes
+      SCOPED_TRACE(fmt::format("{} {}", backend, replicas));
+      const std::vector<std::string> overrides{fmt::format("backend={}", backend),
+                                               fmt::format("num_processes={}", replicas)};
+      const RunResult result = train(kSmall, {.stop_at_start = true, .overrides = overrides});
+      EXPECT_EQ(result.exit_code, 4);
+      EXPECT_EQ(result.optimizer_steps, 0);
+      EXPECT_EQ(result.states.size(), 1);
+      const RunResult resumed = train(kSmall, {.resume = result.run, .overrides = overrides});
+      EXPECT_EQ(resumed.exit_code, 0);
+    }
+}
+
 TEST_F(RunTest, LossesBetweenPointsAreMeans) {
   ASSERT_EQ(train(kSmall, {.store = "each.db"}).exit_code, 0);
   ASSERT_EQ(train(kSmall, {.store = "fifth.db", .overrides = {"log.every=5 steps"}}).exit_code, 0);

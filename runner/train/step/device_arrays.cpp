@@ -34,7 +34,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device,
   if (buckets_ && buckets_->size() > 1) reducer_.emplace(builder, *buckets_, *shares_, device, *ranks);
 }
 
-void DeviceArrays::allocate() {
+void DeviceArrays::allocate(const std::function<void()>& halt) {
   if (shares_) {
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
     if (reducer_) reducer_->allocate(shared);
@@ -51,7 +51,7 @@ void DeviceArrays::allocate() {
   window_states_ = pointers_to(window_arrays_);
   if (rounds_weights()) rounded_.emplace(layout_, *shares_, device_, *ranks_, window_states_);
   write_initial_values();
-  write_initial_weights();
+  write_initial_weights(halt);
   write_initial_qs();
   if (shares_) ranks_->barrier({"initial weights", 1});
 }
@@ -77,10 +77,11 @@ void DeviceArrays::write_initial_values() {
 }
 
 // Replicas that have one copy draw a part of each parameter.
-void DeviceArrays::write_initial_weights() {
+void DeviceArrays::write_initial_weights(const std::function<void()>& halt) {
   const int64_t parts = shares_ ? shares_->size() : 1, part = shares_ ? shares_->rank() : 0;
   LargeArray<float> values;
   for (const nn::Parameter& parameter : parameters_.parameters()) {
+    halt();
     const int64_t first = parameter.elements() * part / parts, end = parameter.elements() * (part + 1) / parts;
     values.resize(static_cast<size_t>(end - first));
     if (!weights_.read(parameter, values, first))

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,8 +37,8 @@ class DeviceArrays {
   DeviceArrays(const StepBuilder& builder, backends::Device& device, backends::Collectives* ranks, bool one_copy);
 
   // Gives the arrays memory and their initial contents; called by all replicas together where they have one copy.
-  // Throws Error(kRun) where the device has not so much.
-  void allocate();
+  // Throws Error(kRun) where the device has not so much.  `halt`: asked before each parameter is drawn, and may throw.
+  void allocate(const std::function<void()>& halt);
   // The same for what the layout of this only replica has more since then.
   void allocate_added();
 
@@ -124,7 +125,7 @@ class DeviceArrays {
   bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
   bool is_local() const;
   void write_initial_values();
-  void write_initial_weights();
+  void write_initial_weights(const std::function<void()>& halt);
   void write_initial_qs();
   void take_gradients();
   void write_bytes(int32_t array, size_t offset, std::span<const std::byte> contents);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -44,6 +45,12 @@ class Executor {
   void check_memory(std::string_view name, const backends::Executable& step,
                     backends::SpanKind kind = backends::SpanKind::kExecute) const;
 
+  // Asked before each step that is compiled; throws where there are to be no more.  Empty, as at first: there may be.
+  void set_halt(std::function<void()> halt) { halt_ = std::move(halt); }
+  void ask_halt() const {
+    if (halt_) halt_();
+  }
+
   // Runs a step to its end; `name`: in traces and errors.
   void execute(std::string_view name, const CompiledStep& step, const backends::Arguments& arguments,
                backends::SpanKind kind = backends::SpanKind::kExecute);
@@ -73,6 +80,7 @@ class Executor {
   backends::PlanCache<SharedStep> cache_;
   std::optional<int64_t> memory_;
   std::optional<backends::Exchange> exchange_;
+  std::function<void()> halt_;
 };
 
 }  // namespace runner::train

@@ -98,6 +98,7 @@ backends::Arguments Steps::arguments(const data::Batch& batch, const StepBuilder
 }
 
 SharedStep Steps::make(const StepKind& kind, const data::Batch* batch) {
+  from_.executor.ask_halt();
   begin_recording();
   {
     const backends::ScopedSpan span(backends::SpanKind::kCompile, "record");

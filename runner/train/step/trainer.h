@@ -52,6 +52,10 @@ class Trainer {
           Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr);
   ~Trainer();
 
+  // What takes long before the first step, to compile steps and to draw parameters, asks this in between, which throws
+  // where the rest is not to be done.  Empty, as at first: all is done.
+  void set_halt(std::function<void()> halt) { executor_.set_halt(std::move(halt)); }
+
   // Gives the model its arrays on the device, with the initial parameters: before anything runs, reads or writes.
   // Replicas call it together: they update one copy of the weights (shares.h), unless a loop of a hook's does it.
   void allocate();

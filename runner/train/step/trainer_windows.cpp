@@ -118,6 +118,7 @@ Trainer::Meeting Trainer::end_of_window(const MessageLayout* message) {
 const SharedStep& Trainer::meeting_step(const Meeting& kind) {
   SharedStep& step = meeting_steps_[kind];
   if (!step) {
+    executor_.ask_halt();
     const MessageLayout none;
     const backends::Program end = complete_window(builder_, *arrays_.shares(), kind.ends_window,
                                                   kind.message != nullptr ? *kind.message : none, kind.are_summed);
