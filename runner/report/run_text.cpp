@@ -290,6 +290,17 @@ Table runs_table(std::span<const store::RunRow> runs) {
   return table;
 }
 
+namespace {
+
+// Of a text of several lines, as an error of memory that is short.
+store::Param::Value first_line_of(const store::Param::Value& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  const size_t end = text != nullptr ? text->find('\n') : std::string::npos;
+  return end == std::string::npos ? value : store::Param::Value(text->substr(0, end) + " …");
+}
+
+}  // namespace
+
 Table selection_table(const store::RunSelection& selection) {
   std::vector<std::string> titles{"run"};
   std::vector<std::vector<store::Param::Value>> rows;
@@ -297,7 +308,7 @@ Table selection_table(const store::RunSelection& selection) {
   for (size_t c = 0; c < selection.columns.size(); ++c) {
     if (selection.columns[c] == "run") continue;  // it is the first in any case
     titles.push_back(selection.columns[c]);
-    for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(selection.values[i][c]);
+    for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(first_line_of(selection.values[i][c]));
   }
   return rows_table(titles, rows);
 }

@@ -119,8 +119,15 @@ std::string Table::render(int width, bool color) const {
   return out;
 }
 
-void Facts::add(std::string_view name, std::string value, Color color) {
-  if (!value.empty()) table_.add({std::string(name), Cell(std::move(value), color)});
+void Facts::add(std::string_view name, const std::string& value, Color color) {
+  if (value.empty()) return;
+  const size_t end = value.find('\n');
+  table_.add({std::string(name), Cell(value.substr(0, end), color)});
+  for (size_t at = end; at != std::string::npos;) {
+    const size_t begin = at + 1;
+    at = value.find('\n', begin);
+    table_.add({"", value.substr(begin, at == std::string::npos ? at : at - begin)});
+  }
 }
 
 }  // namespace runner::report

@@ -63,8 +63,8 @@ class Table {
 class Facts {
  public:
   Facts() : table_({{""}, {""}}) {}
-  // A fact with an empty value is left out.
-  void add(std::string_view name, std::string value, Color color = Color::kNone);
+  // A fact with an empty value is left out; further lines of a value stand below its first, without the color.
+  void add(std::string_view name, const std::string& value, Color color = Color::kNone);
   std::string render(bool color = false) const { return table_.render(0, color); }
 
  private:
