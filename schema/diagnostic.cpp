@@ -38,7 +38,7 @@ constexpr ErrorIdRow kErrorIds[] = {
     {ErrorId::kUnknownChoice, "unknown-choice", "a value is none of the names that its field knows"},
     {ErrorId::kUnitMissing, "unit-missing", "a length or a size is a bare number"},
     {ErrorId::kBadLength, "bad-length", "a length is not a whole number of steps, epochs or samples"},
-    {ErrorId::kBadSize, "bad-size", "a size is not a whole number of B, KiB, MiB or GiB"},
+    {ErrorId::kBadSize, "bad-size", "a size is not a number of B, KiB, MiB, GiB or TiB"},
     {ErrorId::kNotYet, "not-yet", "the value belongs to a part that does not work yet"},
     {ErrorId::kIgnoredOption, "ignored-option", "the chosen type, backend or mode would ignore the key"},
     {ErrorId::kConflictingKeys, "conflicting-keys", "two keys exclude each other"},

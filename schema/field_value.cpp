@@ -1,5 +1,7 @@
 #include "schema/field_value.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -29,6 +31,38 @@ Quantity split_quantity(std::string_view text) {
   const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
   quantity.unit = text.substr(unit);
   return quantity;
+}
+
+// "1.5 GiB" -> 1.5, "GiB".
+struct Size {
+  std::optional<double> count;
+  std::string_view unit;
+};
+
+Size split_size(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = text.substr(0, digits);
+  const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
+  Size size{std::nullopt, text.substr(unit)};
+  const bool is_whole_text = !number.empty() && number.front() != '.' && number.back() != '.';
+  double count = 0;
+  if (is_whole_text && std::from_chars(number.data(), number.data() + digits, count, std::chars_format::fixed).ptr ==
+                           number.data() + digits)
+    size.count = count;
+  return size;
+}
+
+// The unit that is meant by "GB", "g", "gib", "bytes"; empty: none that is known.
+std::string_view meant_size_unit(std::string_view unit) {
+  std::string lower;
+  for (const char c : unit) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower == "b" || lower == "byte" || lower == "bytes") return "B";
+  for (const SizeUnit& known : kSizeUnits) {
+    const std::string first(1, static_cast<char>(std::tolower(static_cast<unsigned char>(known.name[0]))));
+    for (const char* rest : {"", "b", "i", "ib"})
+      if (known.name.size() > 1 && lower == first + rest) return known.name;
+  }
+  return {};
 }
 
 // "steps" for step and steps.
@@ -67,9 +101,12 @@ class ValueReader {
   }
 
   std::nullopt_t unknown_choice(std::span<const std::string> names) {
-    const std::string hint = did_you_mean(nearest(node_.text, names));
+    std::vector<std::string> near;  // that begin so: "a100" of "a100-40g"
+    for (const std::string& name : names)
+      if (!node_.text.empty() && name.starts_with(node_.text)) near.push_back(name);
+    if (near.empty()) near = nearest(node_.text, names);
     return fault(ErrorId::kUnknownChoice, fmt::format("{} must be {}, got {}", path_, join_or(names), describe(node_)),
-                 hint);
+                 did_you_mean(near));
   }
 
   // For one value where a list should stand.
@@ -245,21 +282,24 @@ class ValueReader {
   }
 
   std::optional<Value> read_size() {
-    const Quantity quantity = split_quantity(node_.text);
-    if (quantity.leading_zero) return leading_zero(node_.text.substr(0, node_.text.find(' ')), false);
-    if (quantity.count && quantity.unit.empty()) {
+    const Size size = split_size(node_.text);
+    const std::string number = node_.text.substr(0, node_.text.find_first_not_of("0123456789."));
+    if (size.count && number.size() > 1 && number[0] == '0' && number[1] != '.') return leading_zero(number, false);
+    if (size.count && size.unit.empty()) {
       return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
-                   fmt::format("write {} MiB or {} GiB", *quantity.count, *quantity.count));
+                   fmt::format("write {0} MiB or {0} GiB", number));
     }
     for (const SizeUnit& unit : kSizeUnits) {
-      if (unit.name != quantity.unit || !quantity.count) continue;
-      constexpr int64_t kMost = int64_t{1} << 50;
-      if (*quantity.count > 0 && *quantity.count <= kMost / unit.bytes) return *quantity.count * unit.bytes;
-      return fault(ErrorId::kOutOfRange,
-                   fmt::format("{} must be between 1 B and 1048576 GiB, got {}", path_, node_.text));
+      if (unit.name != size.unit || !size.count) continue;
+      constexpr double kMost = int64_t{1} << 50;
+      const double bytes = std::round(*size.count * static_cast<double>(unit.bytes));
+      if (bytes >= 1 && bytes <= kMost) return static_cast<int64_t>(bytes);
+      return fault(ErrorId::kOutOfRange, fmt::format("{} must be between 1 B and 1024 TiB, got {}", path_, node_.text));
     }
+    const std::string_view meant = size.count ? meant_size_unit(size.unit) : std::string_view();
     return fault(ErrorId::kBadSize,
-                 fmt::format("{} must be N B, N KiB, N MiB or N GiB, got {}", path_, describe(node_)));
+                 fmt::format("{} must be N B, N KiB, N MiB, N GiB or N TiB, got {}", path_, describe(node_)),
+                 meant.empty() ? "" : fmt::format("write {} {}; units count by 1024", number, meant));
   }
 
   std::optional<Value> read_character() {

@@ -98,6 +98,16 @@ std::string size_text(int64_t bytes) {
   return {};
 }
 
+std::string readable_size(int64_t bytes) {
+  constexpr size_t kMostDigits = 4;
+  std::string exact = size_text(bytes);
+  if (exact.find(' ') <= kMostDigits) return exact;
+  for (const SizeUnit& unit : kSizeUnits)
+    if (bytes >= unit.bytes)
+      return fmt::format("{:.2f} {}", static_cast<double>(bytes) / static_cast<double>(unit.bytes), unit.name);
+  return exact;
+}
+
 Value as_written(const Field& field, const Value& value) {
   const bool is_size = field.type == FieldType::kSize && value.integer() != nullptr;
   return is_size ? Value(size_text(*value.integer())) : value;

@@ -29,6 +29,8 @@ std::string availability_phrase(const Field& field);
 // A length or a size in canonical form: "1 epoch", "10 steps", "25 MiB".
 std::string length_text(int64_t count, std::string_view unit);
 std::string size_text(int64_t bytes);
+// The same, rounded where it would have more than four digits: "25 MiB", "1.43 GiB".
+std::string readable_size(int64_t bytes);
 
 // A value of this field as it would be written in a recipe: sizes with their unit.
 Value as_written(const Field& field, const Value& value);
@@ -38,7 +40,8 @@ struct SizeUnit {
   std::string_view name;
   int64_t bytes;
 };
-inline constexpr SizeUnit kSizeUnits[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
+inline constexpr SizeUnit kSizeUnits[] = {
+    {"TiB", int64_t{1} << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}};
 
 // "optimizer.lr" from "optimizer" and "lr"; top-level keys have the section "".
 std::string child_path(std::string_view section, std::string_view name);

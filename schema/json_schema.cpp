@@ -46,7 +46,7 @@ Object one_value_schema(const Field& field) {
     case FieldType::kPath: return {{"type", "string"}, {"minLength", 1}};
     case FieldType::kChoice: return {{"enum", json::list_of(choice_names(field))}};
     case FieldType::kLength: return {{"type", "string"}, {"pattern", "^[0-9]+ *(steps?|epochs?|samples?)$"}};
-    case FieldType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+ *(B|KiB|MiB|GiB)$"}};
+    case FieldType::kSize: return {{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)? *(B|KiB|MiB|GiB|TiB)$"}};
     case FieldType::kCharacter: return {{"type", List{"string", "integer"}}, {"maxLength", 1}};
     case FieldType::kColumn: return {{"type", List{"string", "integer"}}};
     case FieldType::kMetric: return {{"type", "string"}, {"pattern", metric_pattern()}};
@@ -160,7 +160,7 @@ A recipe is one YAML document of at most 1 MiB.  Only `schema_version`, `model` 
   zero and are finite.  Integers reach from 1 to 2147483647 unless their row says otherwise.  A text that looks like a
   number or a boolean needs quotes, except on the command line.
 - **Lengths** say their unit: `100 steps`, `1 epoch`, `5000 samples`.  A step is an optimizer step, after accumulation.
-  Sizes do too: `16 GiB`, `512 KiB`.
+  Sizes do too: `16 GiB`, `1.5 GiB`, `512 KiB`.
 - **null** takes a value back, as if the key were not written: `scheduler.warmup: null`.
 - **Paths** are relative to the file that holds them; those on the command line to the recipe.
 - **`include:`** names one or more recipes to build on, relative to this one.  Sections merge key by key, so that what a

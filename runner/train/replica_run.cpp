@@ -121,10 +121,11 @@ void ReplicaRun::tell_of_fit() {
   const BatchAttempt& whole = fitted.attempts.front();
   const bool refused = accounts_alone(*session_.device);  // before all that it takes was known
   record_.warn(
-      fmt::format("train.auto_batch_size: {} samples at once take {}{} bytes, and a {} {}; no step has more than {} "
+      fmt::format("train.auto_batch_size: {} samples at once take {}{}, and a {} {}; no step has more than {} "
                   "now, and an optimizer step is made of {}",
-                  whole.samples, refused ? "at least " : "", whole.bytes, refused ? "GPU has" : "process may take",
-                  fitted.memory_bytes, fitted.samples, fitted.accumulation));
+                  whole.samples, refused ? "at least " : "", schema::readable_size(whole.bytes),
+                  refused ? "GPU has" : "process may take", schema::readable_size(fitted.memory_bytes), fitted.samples,
+                  fitted.accumulation));
 }
 
 RunResult ReplicaRun::execute() {

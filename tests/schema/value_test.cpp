@@ -1,7 +1,10 @@
 #include "schema/value.h"
 
+#include <tuple>
+
 #include <gtest/gtest.h>
 
+#include "schema/field_words.h"
 #include "schema/source_text.h"
 #include "schema/suggest.h"
 #include "schema/text.h"
@@ -13,6 +16,23 @@ TEST(Text, SmallLettersAndTimes) {
   EXPECT_EQ(lower_case("Train/LOSS_Zaz@[É"), "train/loss_zaz@[É");
   EXPECT_EQ(utc_time(1772368496789), "2026-03-01T12:34:56.789Z");
   EXPECT_EQ(utc_time(5), "1970-01-01T00:00:00.005Z");
+}
+
+TEST(Sizes, AreExactOrReadable) {
+  const std::tuple<int64_t, const char*, const char*> kCases[] = {
+      {1, "1 B", "1 B"},
+      {9999, "9999 B", "9999 B"},
+      {1280 << 10, "1280 KiB", "1280 KiB"},
+      {605472, "605472 B", "591.28 KiB"},
+      {25 << 20, "25 MiB", "25 MiB"},
+      {(int64_t{1} << 30) + 1, "1073741825 B", "1.00 GiB"},
+      {int64_t{3} << 39, "1536 GiB", "1536 GiB"},
+      {int64_t{1} << 50, "1024 TiB", "1024 TiB"},
+  };
+  for (const auto& [bytes, exact, readable] : kCases) {
+    EXPECT_EQ(size_text(bytes), exact);
+    EXPECT_EQ(readable_size(bytes), readable);
+  }
 }
 
 TEST(PlainScalar, FollowsYaml12) {

@@ -17,6 +17,7 @@
 #include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
 #include "schema/error.h"
+#include "schema/field_words.h"
 #include "schema/recipe_reader.h"
 #include "tests/backends/support/on_threads.h"
 #include "tests/train/run_fixture.h"
@@ -113,11 +114,10 @@ TEST_F(BatchFitTest, PartsTrainAsSmallerBatchesThatAreAccumulatedByHand) {
   EXPECT_TRUE(fit.attempts[1].fits);
   EXPECT_LE(parts.peak_memory.training, limit);
   ASSERT_EQ(parts.warnings.size(), 1U);
-  EXPECT_EQ(
-      parts.warnings[0],
-      fmt::format("train.auto_batch_size: 8 samples at once take {} bytes, and a process may take {}; no step has "
-                  "more than 4 now, and an optimizer step is made of 4",
-                  fit.attempts[0].bytes, limit));
+  EXPECT_EQ(parts.warnings[0],
+            fmt::format("train.auto_batch_size: 8 samples at once take {}, and a process may take {}; no step has "
+                        "more than 4 now, and an optimizer step is made of 4",
+                        schema::readable_size(fit.attempts[0].bytes), schema::readable_size(limit)));
 }
 
 // The rest of a batch is a part as well; what is left out or repeated of an epoch stays as the batch size says.

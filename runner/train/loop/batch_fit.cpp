@@ -28,7 +28,7 @@ int64_t memory_of_a_process(const backends::Device& device, const schema::Recipe
   fail(ErrorKind::kRun,
        "train.auto_batch_size: nothing fits, down to one sample at a time: a process takes at least {}, {} of them for "
        "parameters, gradients and optimizer, and has {}; a smaller model, or more memory, helps",
-       schema::size_text(least), schema::size_text(resident), schema::size_text(memory));
+       schema::readable_size(least), schema::readable_size(resident), schema::readable_size(memory));
 }
 
 }  // namespace

@@ -263,7 +263,7 @@ std::optional<int64_t> DeviceArrays::memory_left() const {
   const int64_t arrays = memory().total();
   RUN_CHECK(arrays <= *limit, ErrorKind::kRun,
             "out of memory: parameters, gradients and optimizer take {}, and a process may take {} for tensors",
-            schema::size_text(arrays), schema::size_text(*limit));
+            schema::readable_size(arrays), schema::readable_size(*limit));
   return *limit - arrays;
 }
 

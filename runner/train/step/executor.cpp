@@ -33,7 +33,7 @@ void Executor::check_memory(std::string_view name, const backends::Executable& s
   RUN_CHECK(!memory_ || needed <= *memory_, ErrorKind::kRun,
             "out of memory: \"{}\" takes {} beside parameters, gradients and optimizer, and a process may take {} more "
             "for tensors; {}",
-            name, schema::size_text(needed), schema::size_text(*memory_),
+            name, schema::readable_size(needed), schema::readable_size(*memory_),
             of_batch ? "make data.batch_size smaller, or set train.auto_batch_size" : "a smaller model helps");
 }
 
