@@ -105,7 +105,7 @@ void ReplicaRun::end_preparation() {
 void ReplicaRun::fit() {
   const std::unique_ptr<Hooks> hooks = request_.make_hooks != nullptr ? request_.make_hooks(recipe_) : nullptr;
   TrialReplica trial(recipe_, session_.data.encoding, *session_.device, hooks.get());
-  trial.trainer().set_halt([this] { check_not_stopped(); });
+  trial.set_halt([this] { check_not_stopped(); });
   record_.result.fitted_batch = fit_batch(trial, recipe_, session_.data, session_.plan, *session_.device);
   session_.set_most_at_once(record_.result.fitted_batch->samples);
 }

@@ -16,6 +16,7 @@
 #include "runner/data/loader.h"
 #include "runner/train/loop/memory_estimate.h"
 #include "runner/train/loop/session.h"
+#include "runner/train/loop/trial_replica.h"
 #include "schema/error.h"
 #include "schema/field_words.h"
 #include "schema/recipe_reader.h"
@@ -369,6 +370,23 @@ TEST_F(BatchFitTest, UpdatesTogetherHaveToFitAsWell) {
   const std::string text = prepared(memory(arrays + 1000)).second;
   EXPECT_TRUE(text.starts_with("out of memory: \"update\" takes ")) << text;
   EXPECT_TRUE(text.ends_with(" more for tensors; a smaller model helps")) << text;
+}
+
+// Also the one that keeps gradients, with which parts of a batch begin.
+TEST_F(BatchFitTest, EachTrainerOfATrialAsksWhetherToHalt) {
+  write("recipe.yaml", kFitted);
+  const schema::ReadResult read =
+      schema::read_recipe(path("recipe.yaml").string(), std::vector<std::string>{"gradient_accumulation_steps=1"});
+  const Session session(read.recipe);
+  TrialReplica trial(read.recipe, session.data.encoding, *session.device, nullptr);
+  int asked = 0;
+  trial.set_halt([&] { ++asked; });
+  for (const int64_t samples : {8, 4}) {
+    trial.set_most_at_once(samples, 8);
+    asked = 0;
+    trial.trainer().peak_memory(session.plan, std::nullopt);
+    EXPECT_GT(asked, 0) << samples;
+  }
 }
 
 }  // namespace

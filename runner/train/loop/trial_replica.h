@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/collectives/collectives.h"
@@ -69,11 +71,18 @@ class TrialReplica {
   // Null: it is the only one.
   backends::Collectives* ranks() { return others_ ? &*others_ : nullptr; }
 
+  // As Trainer's, for all trainers.
+  void set_halt(std::function<void()> halt) {
+    halt_ = std::move(halt);
+    trainer_->set_halt(halt_);
+  }
+
   // From now on no step has more samples, of batches with up to so many; the trainer may be another one then.
   void set_most_at_once(int64_t samples, int64_t largest_batch) {
     if (samples < largest_batch && !trainer_->layout().has(Role::kGradients)) {
       trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
       trainer_->keep_gradients();
+      trainer_->set_halt(halt_);
       if (tpu_ != nullptr) tpu_->set_state_tensors(state_tensors());
     }
     trainer_->parts.most_at_once = samples;
@@ -90,6 +99,7 @@ class TrialReplica {
   Hooks* const hooks_;
   std::optional<LoneRank> others_;
   std::optional<Trainer> trainer_;
+  std::function<void()> halt_;
   backends::tpu::TpuDevice* const tpu_;  // null: the device is another one
   backends::tpu::StateTensors former_;
 };
