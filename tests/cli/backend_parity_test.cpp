@@ -102,5 +102,17 @@ TEST_F(BackendParity, EachBackendGoesOnFromTheStatesOfTheOther) {
     }
 }
 
+TEST_F(BackendParity, ARunThatGoesToATpuAndBackGivesTheBitsOfTheCpu) {
+  for (const int replicas : {1, 4}) {
+    SCOPED_TRACE(replicas);
+    const std::string whole = fmt::format("whole{}", replicas), chain = fmt::format("chain{}", replicas);
+    train("wine", whole, fmt::format("backend=cpu num_processes={} train.epochs=3", replicas));
+    train("wine", chain, fmt::format("backend=gpu num_processes={} train.epochs=1", replicas));
+    out_of(fmt::format("runner resume {} backend=tpu train.epochs=2 --quiet 2>/dev/null >&2", chain));
+    out_of(fmt::format("runner resume {} backend=gpu train.epochs=3 --quiet 2>/dev/null >&2", chain));
+    EXPECT_TRUE(weights_of(chain) == weights_of(whole));
+  }
+}
+
 }  // namespace
 }  // namespace runner::cli::testing
