@@ -1,5 +1,7 @@
 #include "runner/train/replicas/child_watch.h"
 
+#include <ctime>
+
 #include <sys/wait.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -17,6 +19,8 @@ ChildWatch::ChildWatch() {
 }
 
 ChildWatch::~ChildWatch() {
+  constexpr timespec kNow{};
+  while (interrupted_ && sigtimedwait(&watched_, nullptr, &kNow) > 0) continue;
   restore();
 }
 
@@ -37,6 +41,7 @@ int ChildWatch::wait(pid_t child) const {
       if (waitpid(child, &status, WNOHANG) == child) return status;
       continue;
     }
+    interrupted_ = true;
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
     fail(ErrorKind::kRun, "interrupted; nothing is left of the trainings");

@@ -21,13 +21,15 @@ class ChildWatch {
   // and exec.
   void enter_child(pid_t parent) const;
 
-  // The child's wait status.  Throws Error(kRun) after a signal, when the child is gone.
+  // The child's wait status.  Throws Error(kRun) after a signal, when the child is gone: those that come until the
+  // object goes, too, ask for no more than that.
   int wait(pid_t child) const;
 
  private:
   void restore() const;
 
   sigset_t watched_, former_;
+  mutable bool interrupted_ = false;
 };
 
 }  // namespace runner::train
