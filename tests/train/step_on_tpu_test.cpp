@@ -16,7 +16,7 @@ using backends::tpu::testing::OnTpu;
 // What the flat arrays of a layout hold: (5, 4), (5), (3, 5) and (3) of the mlp.
 std::vector<std::vector<backends::TensorType>> tensors_of(const StepFixture& steps) {
   std::vector<std::vector<backends::TensorType>> types;
-  for (const auto& tensors : tensors_by_array(steps.builder.layout(), steps.builder.model().parameters)) {
+  for (const auto& tensors : steps.builder.layout().tensors()) {
     types.emplace_back();
     for (const backends::tpu::StateTensor& tensor : tensors) types.back().push_back(tensor.type);
   }

@@ -21,7 +21,7 @@ using backends::testing::Results;
 using backends::tpu::StateTensors;
 
 StateTensors state_tensors_of(const StepFixture& steps) {
-  return tensors_by_array(steps.builder.layout(), steps.builder.model().parameters);
+  return steps.builder.layout().tensors();
 }
 
 // Classes below 3, or numbers in (0, 1).

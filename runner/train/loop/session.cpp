@@ -63,7 +63,7 @@ Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collecti
 }
 
 void Session::tell_of_states() {
-  if (tpu != nullptr) tpu->set_state_tensors(tensors_by_array(trainer.layout(), trainer.model().parameters));
+  if (tpu != nullptr) tpu->set_state_tensors(trainer.layout().tensors());
 }
 
 void Session::set_most_at_once(int64_t samples) {

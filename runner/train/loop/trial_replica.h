@@ -59,7 +59,7 @@ class TrialReplica {
                                          : std::nullopt),
         tpu_(dynamic_cast<backends::tpu::TpuDevice*>(&device)) {
     trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
-    if (tpu_ != nullptr) former_ = tpu_->set_state_tensors(state_tensors());
+    if (tpu_ != nullptr) former_ = tpu_->set_state_tensors(trainer_->layout().tensors());
   }
   ~TrialReplica() {
     if (tpu_ != nullptr) tpu_->set_state_tensors(std::move(former_));
@@ -83,16 +83,12 @@ class TrialReplica {
       trainer_.emplace(recipe_, encoding_, device_, hooks_, ranks());
       trainer_->keep_gradients();
       trainer_->set_halt(halt_);
-      if (tpu_ != nullptr) tpu_->set_state_tensors(state_tensors());
+      if (tpu_ != nullptr) tpu_->set_state_tensors(trainer_->layout().tensors());
     }
     trainer_->parts.most_at_once = samples;
   }
 
  private:
-  backends::tpu::StateTensors state_tensors() const {
-    return tensors_by_array(trainer_->layout(), trainer_->model().parameters);
-  }
-
   const schema::Recipe& recipe_;
   const data::Encoding& encoding_;
   backends::Device& device_;

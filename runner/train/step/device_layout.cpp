@@ -29,12 +29,6 @@ std::vector<backends::tpu::StateTensor> tensors_in(const DeviceArray& array, con
   return tensors;
 }
 
-backends::tpu::StateTensors tensors_by_array(const DeviceLayout& layout, const nn::ParameterSet& parameters) {
-  backends::tpu::StateTensors tensors;
-  for (const DeviceArray& array : layout.arrays()) tensors.push_back(tensors_in(array, parameters));
-  return tensors;
-}
-
 DeviceLayout::DeviceLayout(const nn::ParameterSet& parameters, const Optimizers& optimizers, bool keeps_gradients,
                            std::optional<double> first_scale, const schema::CommSpec& comm)
     : parameters_(parameters), skips_unused_(skips_unused(comm)) {
@@ -137,6 +131,12 @@ void DeviceLayout::add_clock(size_t optimizers) {
   add(kMomenta, "momenta", backends::Shape{kClockRows});
   for (size_t i = 0; i < optimizers; ++i)
     add(kFirstUpdates + static_cast<int32_t>(i), fmt::format("updates {}", i), {});
+}
+
+backends::tpu::StateTensors DeviceLayout::tensors() const {
+  backends::tpu::StateTensors tensors;
+  for (const DeviceArray& array : arrays_) tensors.push_back(tensors_in(array, parameters_));
+  return tensors;
 }
 
 bool DeviceLayout::has(Role role) const {

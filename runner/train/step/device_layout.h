@@ -78,10 +78,6 @@ inline bool holds_parameters(const DeviceArray& array) {
 // 0.weight".
 std::vector<backends::tpu::StateTensor> tensors_in(const DeviceArray& array, const nn::ParameterSet& parameters);
 
-class DeviceLayout;
-// The same for each array.
-backends::tpu::StateTensors tensors_by_array(const DeviceLayout& layout, const nn::ParameterSet& parameters);
-
 class DeviceLayout {
  public:
   // `keeps_gradients`: a window may have several micro-batches, now or because a hook says so later, or a loop of a
@@ -93,6 +89,8 @@ class DeviceLayout {
   void keep_gradients();
 
   const std::vector<DeviceArray>& arrays() const { return arrays_; }
+  // tensors_in() of each.
+  backends::tpu::StateTensors tensors() const;
   bool has(Role role) const;
   // Position of an array in arrays(); it must exist.
   int32_t find(Role role, int32_t buffer = 0, int32_t index = 0) const;
