@@ -101,9 +101,12 @@ class ValueReader {
   }
 
   std::nullopt_t unknown_choice(std::span<const std::string> names) {
-    std::vector<std::string> near;  // that begin so: "a100" of "a100-40g"
-    for (const std::string& name : names)
-      if (!node_.text.empty() && name.starts_with(node_.text)) near.push_back(name);
+    constexpr size_t kTelling = 3;
+    const auto has_it = [&](const std::string& name) {
+      return node_.text.size() < kTelling ? name.starts_with(node_.text) : name.find(node_.text) != std::string::npos;
+    };
+    std::vector<std::string> near;  // "a100-40g" for "a100", "rtx4090" for "4090"
+    if (!node_.text.empty()) std::ranges::copy_if(names, std::back_inserter(near), has_it);
     if (near.empty()) near = nearest(node_.text, names);
     return fault(ErrorId::kUnknownChoice, fmt::format("{} must be {}, got {}", path_, join_or(names), describe(node_)),
                  did_you_mean(near));
@@ -285,21 +288,28 @@ class ValueReader {
     const Size size = split_size(node_.text);
     const std::string number = node_.text.substr(0, node_.text.find_first_not_of("0123456789."));
     if (size.count && number.size() > 1 && number[0] == '0' && number[1] != '.') return leading_zero(number, false);
+    const auto too_small_or_large = [&] {
+      return fault(ErrorId::kOutOfRange, fmt::format("{} must be between 1 B and 1024 TiB, got {}", path_, node_.text));
+    };
+    if (size.count == 0.0) return too_small_or_large();
     if (size.count && size.unit.empty()) {
+      constexpr int kFewMiB = 1 << 20;  // as many of them are the most that a size can be
+      const bool are_bytes = *size.count >= kFewMiB;
       return fault(ErrorId::kUnitMissing, fmt::format("{} must say its unit, got {}", path_, node_.text),
-                   fmt::format("write {0} MiB or {0} GiB", number));
+                   are_bytes ? fmt::format("write {} B", number) : fmt::format("write {0} MiB or {0} GiB", number));
     }
     for (const SizeUnit& unit : kSizeUnits) {
       if (unit.name != size.unit || !size.count) continue;
       constexpr double kMost = int64_t{1} << 50;
       const double bytes = std::round(*size.count * static_cast<double>(unit.bytes));
       if (bytes >= 1 && bytes <= kMost) return static_cast<int64_t>(bytes);
-      return fault(ErrorId::kOutOfRange, fmt::format("{} must be between 1 B and 1024 TiB, got {}", path_, node_.text));
+      return too_small_or_large();
     }
     const std::string_view meant = size.count ? meant_size_unit(size.unit) : std::string_view();
     return fault(ErrorId::kBadSize,
                  fmt::format("{} must be N B, N KiB, N MiB, N GiB or N TiB, got {}", path_, describe(node_)),
-                 meant.empty() ? "" : fmt::format("write {} {}; units count by 1024", number, meant));
+                 meant.empty() ? "write digits and a unit, such as 0.5 GiB"
+                               : fmt::format("write {} {}; units count by 1024", number, meant));
   }
 
   std::optional<Value> read_character() {

@@ -125,7 +125,8 @@ std::string suggest_key(std::string_view schema, const std::string& path, std::s
   for (std::string& n : near) n = child_path(path, n);
   if (!near.empty()) return did_you_mean(near);
 
-  int best = name.size() < 6 ? 0 : 1;  // short names are near to too many others
+  constexpr size_t kTelling = 6;  // shorter names are near to too many others, and a section says what is meant
+  int best = name.size() < kTelling || !path.empty() ? 0 : 1;
   for (const Field& field : fields()) {
     if (field.parent.find("[]") != std::string_view::npos) continue;
     const int distance = edit_distance(name, field.name);

@@ -331,7 +331,7 @@ class Checker {
     if (!memory || *memory >= kLeast) return;
     fault(ErrorId::kOutOfRange, "gpu.memory",
           fmt::format("gpu.memory must be {} or more, the least that a model and a batch take on a GPU, got {}",
-                      size_text(kLeast), size_text(*memory)));
+                      size_text(kLeast), readable_size(*memory)));
   }
 
   bool changes_default(std::string_view path) const {

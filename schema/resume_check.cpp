@@ -9,8 +9,15 @@
 namespace runner::schema {
 namespace {
 
-std::string text_of(const Leaf* leaf) {
-  return leaf != nullptr ? display_text(leaf->value) : "not set";
+std::string text_of(const Leaf& leaf) {
+  return display_text(as_written(*leaf.field, leaf.value));
+}
+
+// As one word of a command line.
+std::string override_of(const std::string& path, const Leaf* leaf) {
+  const std::string text = fmt::format("{}={}", path, leaf != nullptr ? text_of(*leaf) : "null");
+  const bool is_one_word = text.find_first_of(" \"[]{}()<>|&;*?$~#!\\\t\n") == std::string::npos;
+  return is_one_word ? text : fmt::format("'{}'", text);
 }
 
 bool may_change(const Field& field, const Leaf* before, const Leaf* after) {
@@ -39,8 +46,9 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     const Leaf* was = before.find(path);
     const Leaf* is = after.find(path);
     if (was != nullptr && is != nullptr && was->value == is->value) continue;
-    // Another backend brings its own section along.
+    // Another backend brings its own section along, and another model of a device leaves out what that has not.
     if (was == nullptr && is->value == after.default_of(*is->field)) continue;
+    if (is == nullptr && was->value == before.default_of(*was->field)) continue;
     const Field& field = *(is != nullptr ? is : was)->field;
     if (may_change(field, was, is)) continue;
     if (is == nullptr && is_of_a_backend(field)) continue;
@@ -53,10 +61,9 @@ std::vector<Diagnostic> check_resume_overrides(const ReadResult& before, const R
     d.key = path;
     const bool larger = field.on_resume == OnResume::kLarger;
     d.message = fmt::format("{} {} when a run is resumed: {} -> {}", path, larger ? "can only grow" : "cannot change",
-                            text_of(was), text_of(is));
-    d.hint =
-        fmt::format("`runner fork RUN {0}={1}` goes on from its state in a run of its own, runner exec begins anew",
-                    path, is != nullptr ? display_text(is->value) : "null");
+                            was != nullptr ? text_of(*was) : "not set", is != nullptr ? text_of(*is) : "not set");
+    d.hint = fmt::format("`runner fork RUN {}` goes on from its state in a run of its own, runner exec begins anew",
+                         override_of(path, is));
   }
   return diagnostics;
 }

@@ -51,6 +51,26 @@ TEST(ResumeCheck, AnotherBackend) {
       << text;
 }
 
+// A model of a device leaves out what it has not, and brings it along.
+TEST(ResumeCheck, AnotherModelOfAGpu) {
+  const auto refused_of = [](const char* gpu, const std::vector<std::string>& overrides) {
+    const std::string stored = resolved_json(read_recipe_text(std::string(kStored) + gpu, "r.yaml"));
+    return render_text(check_resume_overrides(read_resolved(stored), read_resolved(stored, overrides)));
+  };
+  EXPECT_EQ(refused_of("backend: gpu\n", {"gpu.model=t4"}), "");
+  EXPECT_EQ(refused_of("backend: gpu\n", {"backend=cpu", "gpu.model=v100"}), "");
+  EXPECT_EQ(refused_of("backend: gpu\ngpu: {model: t4}\n", {"gpu.model=a100-40g"}), "");
+  EXPECT_NE(refused_of("backend: gpu\n", {"gpu.allow_tf32=true"}), "");
+}
+
+TEST(ResumeCheck, WritesValuesAsARecipeDoes) {
+  EXPECT_EQ(
+      refused({"gpu.bucket_cap=1MiB"}),
+      "command line:1:16: error: gpu.bucket_cap cannot change when a run is resumed: not set -> 1 MiB "
+      "[resume-change]\nhint: `runner fork RUN 'gpu.bucket_cap=1 MiB'` goes on from its state in a run of its own, "
+      "runner exec begins anew\n");
+}
+
 // What a key of the tpu's would be ignored with has been there before the run came to it.
 TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
   const auto resumed = [](const char* keys, const std::vector<std::string>& overrides) {
