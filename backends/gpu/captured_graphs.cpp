@@ -1,10 +1,19 @@
 #include "backends/gpu/captured_graphs.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "backends/graph/difference.h"
 
 namespace runner::backends::gpu {
+namespace {
+
+// Launches of one name after which one should have come three times: batches of a window and at the end of an epoch are
+// of six kinds (first, between, last; of full size and smaller), and one of those comes again before all did twice.
+constexpr int64_t kPatience = 12;
+
+}  // namespace
 
 bool CapturedGraphs::replays(const GpuExecutable& executable) const {
   return is_captured(executable.account().memory().runs(), captures_);
@@ -23,19 +32,39 @@ void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments
   if (runs_before == kRunsBeforeCapture) {
     ++counters_.graphs;
     named.captured = executable.shared_from_this();
+    named.launched = nullptr;
   }
   if (is_captured(runs_before, captures_)) {
     ++counters_.replays;
     return;
   }
-  if (!changed_.contains(&executable)) return;
-  ++counters_.fallbacks;
-  if (std::exchange(named.warned, true)) return;
-  warnings_.push_back(
-      fmt::format("gpu.capture: \"{}\" of batch {} is not the graph that was captured, and is launched operation by "
-                  "operation until it has come twice: {}",
-                  arguments.name, arguments.step,
-                  difference_text(named.captured->account().plan().program, executable.account().plan().program)));
+  if (has_changed(named, executable)) {
+    ++counters_.fallbacks;
+    if (!std::exchange(named.warned, true)) warn(named, executable, arguments);
+  }
+  if (named.captured != nullptr) return;
+  ++named.launches;
+  named.launched = executable.shared_from_this();
+}
+
+bool CapturedGraphs::has_changed(const Named& named, const GpuExecutable& executable) const {
+  return named.captured != nullptr ? changed_.contains(&executable) : named.launches >= kPatience;
+}
+
+void CapturedGraphs::warn(Named& named, const GpuExecutable& executable, const Arguments& arguments) {
+  const bool was_captured = named.captured != nullptr;
+  const Program& before = (was_captured ? named.captured : named.launched)->account().plan().program;
+  const Program& now = executable.account().plan().program;
+  const ValueId node = first_difference(before, now);
+  const SourceMark& line = now.mark_of(std::min(node, now.size() - 1));
+  const std::string why =
+      was_captured
+          ? "is not the graph that was captured, and is launched operation by operation until it has come twice"
+          : fmt::format("is launched operation by operation, as the {} before it: none came three times",
+                        named.launches);
+  warnings_.push_back(fmt::format("gpu.capture: {}{}: \"{}\" of batch {} {}: {}", device_,
+                                  line.known() ? fmt::format(", {}", line.to_string()) : "", arguments.name,
+                                  arguments.step, why, difference_text(before, now)));
 }
 
 }  // namespace runner::backends::gpu

@@ -1,9 +1,9 @@
 // Which submissions to an emulated GPU are captured graphs, which it launches as one, as CUDA graphs are replayed.
 //
 // An Executable is captured where it is submitted for the third time; the first two are launched operation by
-// operation.  One that comes when another of its name has been captured is a step that has changed.  Since Executables
-// are found by the hash of what was recorded, nothing else is ever replayed in the place of one: another graph is
-// another Executable.  Not thread-safe.
+// operation.  One that comes when another of its name has been captured is a step that has changed, and so is each of a
+// name of which many were launched and none came three times.  Since Executables are found by the hash of what was
+// recorded, nothing else is ever replayed in the place of one: another graph is another Executable.  Not thread-safe.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ namespace runner::backends::gpu {
 
 class CapturedGraphs {
  public:
-  // captures: with gpu.capture; else nothing is ever captured.
-  explicit CapturedGraphs(bool captures) : captures_(captures) {}
+  // device: "gpu 0"; captures: with gpu.capture; else nothing is ever captured.
+  CapturedGraphs(std::string device, bool captures) : device_(std::move(device)), captures_(captures) {}
 
   // Whether the next submission is a replay, and which pools its memory is of.
   bool replays(const GpuExecutable& executable) const;
@@ -40,9 +40,15 @@ class CapturedGraphs {
  private:
   struct Named {
     std::shared_ptr<GpuExecutable> captured;  // the newest; null: there is none yet
+    std::shared_ptr<GpuExecutable> launched;  // the newest, until one is captured
+    int64_t launches = 0;                     // until one is captured
     bool warned = false;
   };
 
+  bool has_changed(const Named& named, const GpuExecutable& executable) const;
+  void warn(Named& named, const GpuExecutable& executable, const Arguments& arguments);
+
+  const std::string device_;
   const bool captures_;
   CaptureCounters counters_;
   std::map<std::string_view, Named> by_name_;  // Arguments::name

@@ -82,7 +82,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
         memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes),
                                                options.capture)),
         clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
-        captured_(options.capture),
+        captured_(name_, options.capture),
         pool_(options.threads),
         streams_({.name = name_,
                   .own_thread = options.own_thread,

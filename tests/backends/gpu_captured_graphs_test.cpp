@@ -72,8 +72,25 @@ TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
   EXPECT_EQ(captured.states, train({.own_thread = GetParam()}, {8, 8, 8, 6, 8, 6, 8, 6}).states);
   ASSERT_EQ(captured.warnings.size(), 1u) << "the first time";
   EXPECT_EQ(captured.warnings[0],
-            "gpu.capture: \"\" of batch 0 is not the graph that was captured, and is launched operation by operation "
+            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 0 is not the graph that was captured, and is launched "
+            "operation by operation "
             "until it has come twice: features is (6, 4) f32, and was (8, 4) f32");
+}
+
+// A graph that is new at every step is never captured, and that is said, too.
+TEST_P(GpuCapturedGraphs, AreMissedWhereNoneComesThreeTimes) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = 2; size < 17; ++size) sizes.push_back(size);
+  const Trained captured = train(options(), sizes);
+  EXPECT_EQ(captured.captures.graphs, 0);
+  EXPECT_EQ(captured.captures.fallbacks, 3);
+  ASSERT_EQ(captured.warnings.size(), 1u);
+  EXPECT_EQ(captured.warnings[0],
+            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 0 is launched operation by operation, as the 12 before it: "
+            "none came "
+            "three times: features is (14, 4) f32, and was (13, 4) f32");
+  sizes.resize(12);
+  EXPECT_EQ(train(options(), sizes).captures.fallbacks, 0);
 }
 
 // As the batches of a window do: the second kind is captured before the first has come twice.
