@@ -50,6 +50,11 @@ class Account {
     static_cast<void>(arrays), static_cast<void>(training), static_cast<void>(evaluation);
     return 0;
   }
+  // What errors advise counts the arrays that are about to be made, and those that would be there, too, if batches came
+  // in parts whose gradients are kept.
+  virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) {
+    static_cast<void>(arrays), static_cast<void>(for_parts);
+  }
 };
 
 // Throws as Device::compile().

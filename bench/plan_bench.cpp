@@ -36,7 +36,7 @@ class Laps {
 void print_memory(const runner::backends::Program& program) {
   using namespace runner::backends;
   const gpu::MemoryTrace trace = gpu::trace_memory(testing::launched_plan(program));
-  gpu::DeviceMemory memory("gpu 0", int64_t{16} << 30);
+  gpu::DeviceMemory memory({"gpu 0", int64_t{16} << 30});
   gpu::StepAccount known(trace, memory.owners());
   constexpr int kReplays = 100, kRepeats = 10000;
   memory.run(known, {});

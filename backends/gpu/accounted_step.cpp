@@ -9,7 +9,7 @@ namespace runner::backends::gpu {
 AccountedStep::AccountedStep(const Plan& plan, DeviceMemory& memory, const GpuMachine& machine)
     : plan_(plan),
       trace_(trace_memory(plan)),
-      forecast_(forecast_memory(trace_, memory.device(), memory.allocator().limit(), memory.captures())),
+      forecast_(forecast_memory(trace_, memory.spec())),
       memory_(trace_, memory.owners()),
       launches_(launches_of(plan, machine)) {}
 

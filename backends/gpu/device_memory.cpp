@@ -4,10 +4,16 @@
 
 namespace runner::backends::gpu {
 
+void DeviceMemory::expect_arrays(std::vector<int64_t> arrays, std::vector<int64_t> for_parts) {
+  spec_.arrays = std::move(arrays);
+  spec_.for_parts = std::move(for_parts);
+}
+
 BlockId DeviceMemory::allocate(int64_t bytes, PoolId pool, OwnerId owner) {
   const BlockId id = allocator().allocate(bytes, pool, owner);
   if (id == kNoBlock)
-    throw out_of_memory({.device = device_, .requested = bytes, .pool = pool, .owner = owner}, allocator(), owners());
+    throw out_of_memory({.spec = &spec_, .requested = bytes, .pool = pool, .owner = owner, .arrays = spec_.arrays},
+                        allocator(), owners());
   return id;
 }
 
@@ -36,12 +42,11 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
     return owners().intern(its.name, is_of_lines ? lines->at(its.origin) : its.line);
   };
   account_.set_owners(step, owner_of);
-  return out_of_memory({.device = device_,
+  return out_of_memory({.spec = &spec_,
                         .requested = refusal.bytes,
                         .pool = refusal.pool,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
-                        .captures = captures_,
                         .arrays = account_.arrays_beside(step)},
                        allocator(), owners());
 }

@@ -1,14 +1,15 @@
 // The memory of an emulated GPU, whose errors say what it is short of, and why (memory_shortage.h).
 //
-// A MemoryAccount with the device's name.  Thread safety: one thread at a time, the host's.
+// A MemoryAccount that knows whose it is.  Thread safety: one thread at a time, the host's.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/gpu/memory_account.h"
+#include "backends/gpu/memory_spec.h"
 #include "backends/graph/program.h"
 #include "backends/runtime/out_of_memory.h"
 
@@ -16,12 +17,12 @@ namespace runner::backends::gpu {
 
 class DeviceMemory {
  public:
-  // device: "gpu 0"; captures: steps become captured graphs, which take more.  Throws as CachingAllocator.
-  DeviceMemory(std::string device, int64_t limit, bool captures = false)
-      : device_(std::move(device)), captures_(captures), account_(limit) {}
+  // Throws as CachingAllocator.
+  explicit DeviceMemory(MemorySpec spec) : spec_(std::move(spec)), account_(spec_.limit) {}
 
-  const std::string& device() const { return device_; }
-  bool captures() const { return captures_; }
+  const MemorySpec& spec() const { return spec_; }
+  // What errors advise counts these from now on, as MemorySpec has them.
+  void expect_arrays(std::vector<int64_t> arrays, std::vector<int64_t> for_parts);
   const CachingAllocator& allocator() const { return account_.allocator(); }
   CachingAllocator& allocator() { return account_.allocator(); }
   OwnerTable& owners() { return account_.owners(); }
@@ -40,8 +41,7 @@ class DeviceMemory {
  private:
   OutOfMemory error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines);
 
-  const std::string device_;
-  const bool captures_;
+  MemorySpec spec_;
   MemoryAccount account_;
 };
 

@@ -79,8 +79,10 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   explicit EmulatedGpu(const GpuOptions& options)
       : options_(options),
         name_(fmt::format("gpu {}", options.index)),
-        memory_(std::make_shared<DeviceMemory>(name_, options.memory.value_or(row_of(options.model).capacity_bytes),
-                                               options.capture)),
+        memory_(std::make_shared<DeviceMemory>(
+            MemorySpec{.device = name_,
+                       .limit = options.memory.value_or(row_of(options.model).capacity_bytes),
+                       .captures = options.capture})),
         clock_({.device = name_, .machine = machine(), .launch_blocking = options.launch_blocking}),
         captured_(name_, options.capture),
         pool_(options.threads),
@@ -143,8 +145,15 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
       for (const auto& step : steps) all.push_back(&static_cast<GpuExecutable&>(*step).account().memory().trace());
       return all;
     };
-    return forecast_training({arrays, traces(training), traces(evaluation)}, name_, memory_->allocator().limit(),
-                             options_.capture);
+    return forecast_training({arrays, traces(training), traces(evaluation)}, memory_->spec());
+  }
+  void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) override {
+    const auto bytes_of = [](std::span<const ArrayBytes> all) {
+      std::vector<int64_t> bytes;
+      for (const ArrayBytes& array : all) bytes.push_back(array.bytes);
+      return bytes;
+    };
+    memory_->expect_arrays(bytes_of(arrays), bytes_of(for_parts));
   }
   std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
 

@@ -110,6 +110,14 @@ const GpuModelRow& row_of(GpuModel model) {
   return kRows[static_cast<size_t>(model)];
 }
 
+const GpuModelRow* smallest_model_with(int64_t capacity_bytes) {
+  const GpuModelRow* smallest = nullptr;
+  for (const GpuModelRow& row : kRows)
+    if (row.capacity_bytes >= capacity_bytes && (smallest == nullptr || row.capacity_bytes < smallest->capacity_bytes))
+      smallest = &row;
+  return smallest;
+}
+
 double product_flops(const GpuModelRow& row, DType operands, bool allow_tf32) {
   const FlopRates& rates = row.product_flops;
   const auto where_it_can = [&](double rate) { return rate > 0 ? rate : rates.f32; };

@@ -34,6 +34,8 @@ struct GpuModelRow {
 };
 
 const GpuModelRow& row_of(GpuModel model);
+// Of those that have so much memory the one with least; null: there is none.
+const GpuModelRow* smallest_model_with(int64_t capacity_bytes);
 
 // Of products with operands of this dtype.  What a chip has no units for it computes in f32: bf16 on t4, whose operands
 // only take less room; and `allow_tf32` changes nothing there, as on a real one.

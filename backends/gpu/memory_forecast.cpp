@@ -16,8 +16,8 @@ constexpr int kEpochs = 8;
 
 class TrialTraining {
  public:
-  TrialTraining(const TrainingTraces& traces, const std::string& device, int64_t limit, bool captures)
-      : traces_(traces), captures_(captures), memory_(device, limit, captures) {
+  TrialTraining(const TrainingTraces& traces, const MemorySpec& spec)
+      : traces_(traces), captures_(spec.captures), memory_(spec) {
     for (const ArrayBytes& array : traces.arrays)
       if (array.bytes > 0) memory_.allocate(array.bytes, kStreamPools.compute, memory_.owners().intern(array.name));
   }
@@ -66,19 +66,20 @@ class TrialTraining {
 
 }  // namespace
 
-MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit, bool captures) {
-  DeviceMemory memory(device, limit, captures);
+MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec) {
+  DeviceMemory memory(spec);
   for (const TraceInput& state : trace.states)
     memory.allocate(state.bytes, kStreamPools.compute, memory.owners().intern(state.name));
   const PoolStatistics& counted = memory.allocator().statistics().all;
   const int64_t resident = counted.reserved_bytes.current;
   StepAccount step(trace, memory.owners());
-  while (step.runs() < runs_until_steady(captures)) memory.run(step, {.pools = pools_of_run(step.runs(), captures)});
+  while (step.runs() < runs_until_steady(spec.captures))
+    memory.run(step, {.pools = pools_of_run(step.runs(), spec.captures)});
   return {resident, counted.reserved_bytes.peak};
 }
 
-int64_t forecast_training(const TrainingTraces& traces, const std::string& device, int64_t limit, bool captures) {
-  return TrialTraining(traces, device, limit, captures).run();
+int64_t forecast_training(const TrainingTraces& traces, const MemorySpec& spec) {
+  return TrialTraining(traces, spec).run();
 }
 
 }  // namespace runner::backends::gpu

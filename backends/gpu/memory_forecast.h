@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "backends/account.h"
+#include "backends/gpu/memory_spec.h"
 #include "backends/gpu/memory_trace.h"
 
 namespace runner::backends::gpu {
@@ -22,7 +22,7 @@ struct MemoryForecast {
 };
 
 // Throws OutOfMemory where the limit is less.
-MemoryForecast forecast_memory(const MemoryTrace& trace, const std::string& device, int64_t limit, bool captures);
+MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec);
 
 // A training as memory sees it: its arrays, and the steps of an epoch, in their order; behind it those of an
 // evaluation.
@@ -33,6 +33,6 @@ struct TrainingTraces {
 
 // The most that is reserved while epochs follow each other, and batches of training are staged.  Throws OutOfMemory
 // where the limit is less.
-int64_t forecast_training(const TrainingTraces& traces, const std::string& device, int64_t limit, bool captures);
+int64_t forecast_training(const TrainingTraces& traces, const MemorySpec& spec);
 
 }  // namespace runner::backends::gpu

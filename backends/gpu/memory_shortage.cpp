@@ -1,11 +1,13 @@
 #include "backends/gpu/memory_shortage.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "backends/gpu/gpu_model.h"
 #include "backends/gpu/memory_account.h"
 #include "backends/gpu/size_text.h"
 #include "backends/tensor/rounding.h"
@@ -15,23 +17,34 @@ namespace {
 
 constexpr size_t kLargest = 5;
 
-int64_t resident_bytes(const MemoryShortage& shortage) {
+int64_t block_bytes_of(const std::vector<int64_t>& arrays) {
   int64_t bytes = 0;
-  for (const int64_t array : shortage.arrays) bytes += block_bytes(array);
+  for (const int64_t array : arrays) bytes += block_bytes(array);
   return bytes;
+}
+
+// Whether a training's batch would come in parts.
+bool keeps_gradients(const MemoryShortage& shortage, const TraceScale& scale) {
+  return scale.samples > 0 && shortage.trace->writes_states;
 }
 
 // What the device would have to hold at once, if all of it lay side by side.
 int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& allocator, const TraceScale& scale = {}) {
-  if (shortage.trace != nullptr) return resident_bytes(shortage) + fullest_bytes(scaled(*shortage.trace, scale));
-  return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
+  if (shortage.trace == nullptr)
+    return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
+  return block_bytes_of(shortage.arrays) + fullest_bytes(scaled(*shortage.trace, scale)) +
+         (keeps_gradients(shortage, scale) ? block_bytes_of(shortage.spec->for_parts) : 0);
 }
 
 // Whether the arrays and the step fit into memory that has never held anything else, with the next batch beside it.
 bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
   MemoryAccount account(limit);
-  for (const int64_t array : shortage.arrays)
-    if (account.allocator().allocate(array, kStreamPools.compute, 0) == kNoBlock) return false;
+  const auto allocate = [&account](int64_t bytes) {
+    return account.allocator().allocate(bytes, kStreamPools.compute, 0) != kNoBlock;
+  };
+  if (!std::ranges::all_of(shortage.arrays, allocate)) return false;
+  if (shortage.trace == nullptr) return true;
+  if (keeps_gradients(shortage, scale) && !std::ranges::all_of(shortage.spec->for_parts, allocate)) return false;
   const MemoryTrace trace = scaled(*shortage.trace, scale);
   StepAccount step(trace, account.owners());
   const std::vector<int64_t> bytes = batch_bytes(trace);
@@ -46,46 +59,65 @@ bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const Tr
 
 Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocator, bool captures, std::string text,
                  const TraceScale& scale) {
-  const bool suffices = fits(shortage, allocator.limit(), captures, scale);
+  const bool suffices = fits(shortage, shortage.spec->limit, captures, scale);
   return {text + (suffices ? "" : "; by itself that is not enough"),
           needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale), suffices};
 }
 
+// How a training has a batch of so many samples without another result.
+std::string parts_text(const MemoryShortage& shortage, int64_t samples) {
+  const std::vector<int64_t>& gradients = shortage.spec->for_parts;
+  return fmt::format(
+      "; with gradient_accumulation_steps {} times as large, as train.auto_batch_size does it where the "
+      "loop is not a hook's{}",
+      ceil_div(shortage.trace->batch_size, samples),
+      gradients.empty()
+          ? ""
+          : fmt::format(", {} of gradients are kept between batches", size_text(block_bytes_of(gradients))));
+}
+
 // Of the halves of this batch the largest with which all fits, if not captured; one sample if none does.
 Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& allocator) {
-  const int64_t batch = shortage.trace->batch_size;
   const auto with = [&](int64_t samples, bool captures) {
-    return fits(shortage, allocator.limit(), captures, {.samples = samples});
+    return fits(shortage, shortage.spec->limit, captures, {.samples = samples});
   };
+  const int64_t batch = shortage.trace->batch_size;
   int64_t samples = ceil_div<int64_t>(batch, 2);
   while (samples > 1 && !with(samples, /*captures=*/false)) samples = ceil_div<int64_t>(samples, 2);
-  const bool helps_launches = shortage.captures && with(samples, /*captures=*/false) && !with(samples, true);
-  const std::string how =
-      shortage.trace->writes_states
-          ? fmt::format(
-                "; with gradient_accumulation_steps {} times as large, as train.auto_batch_size does it where the loop "
-                "is not a hook's, gradients are kept between them",
-                ceil_div(batch, samples))
-          : "; in an evaluation that is eval.batch_size";
-  return advice_of(shortage, allocator, !helps_launches && shortage.captures,
+  const bool captures = shortage.spec->captures;
+  const bool helps_launches = captures && with(samples, /*captures=*/false) && !with(samples, true);
+  return advice_of(shortage, allocator, !helps_launches && captures,
                    fmt::format("{}a batch of {} instead of {} samples{}",
-                               helps_launches ? "leave gpu.capture out, and " : "", samples, batch, how),
+                               helps_launches ? "leave gpu.capture out, and " : "", samples, batch,
+                               shortage.trace->writes_states ? parts_text(shortage, samples)
+                                                             : "; in an evaluation that is eval.batch_size"),
                    {.samples = samples});
 }
 
 Advice shrink_model(const MemoryShortage& shortage) {
-  const int64_t bytes = resident_bytes(shortage);
+  const int64_t bytes = block_bytes_of(shortage.arrays);
   if (bytes == 0) return {"a smaller model"};
   return {fmt::format("a model of half the size: what outlives its steps takes {}", size_text(bytes)), bytes / 2};
+}
+
+std::string more_memory_text(const MemoryShortage& shortage) {
+  const std::optional<int64_t> bytes = memory_that_suffices(shortage);
+  if (!bytes) return {};
+  const GpuModelRow* const model = smallest_model_with(*bytes);
+  return fmt::format("\n{} would fit into {}; {}",
+                     shortage.trace != nullptr ? "As it is, it" : "The arrays of the training, without its steps,",
+                     size_text(*bytes),
+                     model != nullptr ? fmt::format("the smallest gpu.model with as much is {}", model->name)
+                                      : "no gpu.model has as much");
 }
 
 std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   const MemoryStatistics& now = allocator.statistics();
   std::string text =
       fmt::format("Of {}, {} is allocated, {} is reserved but unallocated, and {} is free",
-                  size_text(allocator.limit()), size_text(now.all.allocated_bytes.current),
-                  size_text(now.unallocated_bytes()), size_text(allocator.limit() - now.all.reserved_bytes.current));
-  if (shortage.requested > allocator.limit()) return text + ".\n";
+                  size_text(shortage.spec->limit), size_text(now.all.allocated_bytes.current),
+                  size_text(now.unallocated_bytes()), size_text(shortage.spec->limit - now.all.reserved_bytes.current));
+  if (shortage.requested > shortage.spec->limit) return text + ".\n";
   return text + fmt::format("; the request takes a segment of {}, since no free block of its pool is larger than {}.\n",
                             size_text(segment_bytes(block_bytes(shortage.requested))),
                             size_text(allocator.largest_free(shortage.requested, shortage.pool)));
@@ -105,9 +137,10 @@ std::string owners_text(const CachingAllocator& allocator, const OwnerTable& own
 }  // namespace
 
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator) {
-  if (shortage.trace == nullptr) return {"a smaller model"};
-  const bool fits_alone = fits(shortage, allocator.limit(), /*captures=*/false);
-  if (fits_alone && shortage.captures)
+  if (shortage.trace == nullptr) return shrink_model(shortage);
+  const bool captures = shortage.spec->captures;
+  const bool fits_alone = fits(shortage, shortage.spec->limit, /*captures=*/false);
+  if (fits_alone && captures)
     return {"leave gpu.capture out: captured graphs have memory of their own beside that of launches one by one",
             allocator.pinned_bytes(), true};
   if (fits_alone)
@@ -117,22 +150,40 @@ Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAlloca
   std::vector<Advice> all;
   if (shortage.trace->batch_size > 1) all.push_back(smaller_batch(shortage, allocator));
   if (shortage.trace->has_f32_products)
-    all.push_back(advice_of(shortage, allocator, shortage.captures, "mixed_precision: bf16", {.narrow = true}));
+    all.push_back(advice_of(shortage, allocator, captures, "mixed_precision: bf16", {.narrow = true}));
   all.push_back(shrink_model(shortage));
   return first_that_suffices(all);
 }
 
+std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage) {
+  constexpr int64_t kMost = int64_t{1} << 50;
+  const int64_t limit = shortage.spec->limit, segment = segment_bytes(1);
+  const auto holds_it = [&](int64_t bytes) { return fits(shortage, bytes, shortage.spec->captures); };
+  if (shortage.arrays.empty() || holds_it(limit)) return std::nullopt;
+  int64_t too_few = limit / segment, enough = too_few + 1;
+  while (!holds_it(enough * segment)) {
+    if (enough * segment > kMost) return std::nullopt;
+    too_few = std::exchange(enough, 2 * enough);
+  }
+  while (enough - too_few > 1) {
+    const int64_t middle = (too_few + enough) / 2;
+    (holds_it(middle * segment) ? enough : too_few) = middle;
+  }
+  return enough * segment;
+}
+
 OutOfMemory out_of_memory(const MemoryShortage& shortage, const CachingAllocator& allocator, const OwnerTable& owners) {
   const MemoryOwner& owner = owners.at(shortage.owner);
-  std::string text = fmt::format("out of memory: {} cannot allocate {} for {}\n", shortage.device,
+  std::string text = fmt::format("out of memory: {} cannot allocate {} for {}\n", shortage.spec->device,
                                  size_text(shortage.requested), owner.name);
   text += totals_text(shortage, allocator) + owners_text(allocator, owners);
   const Advice advice = first_thing_to_change(shortage, allocator);
   text += fmt::format("\nFirst thing to change: {}", advice.text);
   if (advice.saving > 0) text += fmt::format(" (saves about {})", size_text(advice.saving));
+  text += more_memory_text(shortage);
   const int64_t least = allocator.statistics().all.reserved_bytes.current +
-                        segment_bytes(block_bytes(std::min(shortage.requested, allocator.limit())));
-  OutOfMemory error(text, std::max(needed_bytes(shortage, allocator), least), allocator.limit());
+                        segment_bytes(block_bytes(std::min(shortage.requested, shortage.spec->limit)));
+  OutOfMemory error(text, std::max(needed_bytes(shortage, allocator), least), shortage.spec->limit);
   error.locate(owner.line);
   return error;
 }

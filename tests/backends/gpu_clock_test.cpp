@@ -23,7 +23,7 @@ constexpr Picoseconds kLaunch = LaunchTimes().eager, kArrival = LaunchTimes().ar
 struct Backward {
   Program program;
   std::optional<Plan> plan;
-  DeviceMemory memory{"gpu 0", int64_t{8} << 30};
+  DeviceMemory memory{{"gpu 0", int64_t{8} << 30}};
 
   Backward() {
     const auto input = [&](InputKind kind, const Shape& shape) -> Value {
@@ -112,7 +112,7 @@ TEST(GpuClockOfWindows, BucketsDoNotWaitForWhatAddsThemUp) {
   EXPECT_EQ(last_write_of_addend(plan, of_first), 0);
   EXPECT_EQ(last_write_of_addend(plan, of_second), sum - 1);
 
-  DeviceMemory memory("gpu 0", int64_t{8} << 30);
+  DeviceMemory memory({"gpu 0", int64_t{8} << 30});
   AccountedStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
   clock.compute(step, {.reduced = std::vector<ReducedBytes>{{0, of_first}, {1, of_second}}});
@@ -126,7 +126,7 @@ TEST(GpuClockOfWindows, ACollectiveOfAStepIsExposed) {
   const Value sum = ops::all_reduce(ops::mul(gradients, 0.5), Reduction::kSum, Subject::kGradients);
   program.output("gradients", ops::mul(sum, 2.0).id, 0);
   const Plan plan = build_plan(program, {.fusion = Fusion::kFlat});
-  DeviceMemory memory("gpu 0", int64_t{1} << 30);
+  DeviceMemory memory({"gpu 0", int64_t{1} << 30});
   AccountedStep step(plan, memory, kTwo);
   GpuClock clock({.machine = kTwo});
   clock.compute(step, {});

@@ -32,7 +32,7 @@ std::vector<int64_t> figures_of(const DeviceMemory& memory) {
 }
 
 TEST(GpuDeviceMemory, OutputsStayUntilTheNextSubmissionAndBatchesUntilTheNextOneIsThere) {
-  DeviceMemory memory("gpu 0", 100 * kMiB);
+  DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {512, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
   StepAccount step(trace, memory.owners());
   memory.run(step, {});
@@ -50,7 +50,7 @@ TEST(GpuDeviceMemory, OutputsStayUntilTheNextSubmissionAndBatchesUntilTheNextOne
 
 // A staged batch is there from then on until a submission brings another.
 TEST(GpuDeviceMemory, StagedBatchesAreBesideThoseThatAreComputed) {
-  DeviceMemory memory("gpu 0", 100 * kMiB);
+  DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace =
       trace_of({{1024, 0, 1}}, 1,
                {{.name = "features", .bytes = 2048, .input = 0}, {.name = "labels", .bytes = 512, .input = 2}});
@@ -87,7 +87,7 @@ TEST(GpuDeviceMemory, StagedBatchesAreBesideThoseThatAreComputed) {
 }
 
 TEST(GpuDeviceMemory, KnowsWhatASubmissionComesTo) {
-  DeviceMemory memory("gpu 0", 100 * kMiB);
+  DeviceMemory memory({"gpu 0", 100 * kMiB});
   const MemoryTrace trace = trace_of({{1024, 0, 1}, {3 * kMiB, 1, 2}, {2048, 1, 3}}, 3, {{"features", 512}});
   StepAccount step(trace, memory.owners());
   for (int i = 0; i < 10; ++i) memory.run(step, {});
@@ -113,7 +113,7 @@ TEST(GpuDeviceMemory, KnownSubmissionsLeaveWhatReplaysLeave) {
   std::vector<MemoryTrace> traces;
   for (const Program* program : {&mlp.program(), &evaluation.program(), &gpt.program()})
     traces.push_back(trace_memory(launched_plan(*program)));
-  DeviceMemory knowing("gpu 0", 64 * kMiB), replaying("gpu 0", 64 * kMiB);
+  DeviceMemory knowing({"gpu 0", 64 * kMiB}), replaying({"gpu 0", 64 * kMiB});
   std::vector<StepAccount> accounts;
   for (const MemoryTrace& trace : traces) accounts.emplace_back(trace, knowing.owners());
   std::mt19937 random(3);
@@ -154,7 +154,7 @@ TEST(GpuDeviceMemory, KnownSubmissionsLeaveWhatReplaysLeave) {
 TEST(GpuDeviceMemory, KnownSubmissionsTakeNoMemoryOfTheHost) {
   const MlpStep mlp({.batch = 64, .widths = {32, 64, 9}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
-  DeviceMemory memory("gpu 0", 64 * kMiB);
+  DeviceMemory memory({"gpu 0", 64 * kMiB});
   StepAccount step(trace, memory.owners());
   const auto run = [&](int times) {
     for (int i = 0; i < times; ++i) memory.run(step, {});

@@ -20,37 +20,38 @@ using backends::testing::MlpStep;
 TEST(GpuMemoryForecast, IsWhatADeviceReserves) {
   const MlpStep mlp({.batch = 512, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
-  const MemoryForecast forecast = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/false);
+  const MemoryForecast forecast = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/false});
   // Three flat arrays of 76,810 floats share two small segments.
   EXPECT_EQ(mlp.parameter_count() * 4, 307240);
   EXPECT_EQ(forecast.resident, 2 * kMiB);
   EXPECT_EQ(forecast.temporary(), forecast.peak_reserved - 2 * kMiB);
   EXPECT_GE(forecast.peak_reserved, 3 * 307240 + fullest_bytes(trace));
 
-  DeviceMemory memory("gpu 0", forecast.peak_reserved);
+  DeviceMemory memory({"gpu 0", forecast.peak_reserved});
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
   StepAccount step(trace, memory.owners());
   for (int i = 0; i < 5; ++i) memory.run(step, {});
   EXPECT_EQ(memory.allocator().statistics().all.reserved_bytes.peak, forecast.peak_reserved);
   EXPECT_EQ(memory.allocator().statistics().retries, 0);
 
-  EXPECT_NO_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved, /*captures=*/false));
-  EXPECT_THROW(forecast_memory(trace, "gpu 0", forecast.peak_reserved / 2, /*captures=*/false), OutOfMemory);
-  EXPECT_TRUE(message_of([&] { forecast_memory(trace, "gpu 0", 2 * kMiB, /*captures=*/false); }).find("parameters") !=
-              std::string::npos);
+  EXPECT_NO_THROW(forecast_memory(trace, {"gpu 0", forecast.peak_reserved, /*captures=*/false}));
+  EXPECT_THROW(forecast_memory(trace, {"gpu 0", forecast.peak_reserved / 2, /*captures=*/false}), OutOfMemory);
+  EXPECT_TRUE(message_of([&] {
+                forecast_memory(trace, {"gpu 0", 2 * kMiB, /*captures=*/false});
+              }).find("parameters") != std::string::npos);
 }
 
 // Their segments are no others', and stay where memory is short.
 TEST(GpuMemoryForecast, CapturedGraphsHaveMemoryOfTheirOwn) {
   const MlpStep mlp({.batch = 4096, .widths = {64, 1024, 10}});
   const MemoryTrace trace = trace_memory(launched_plan(mlp.program()));
-  const MemoryForecast launched = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/false);
-  const MemoryForecast captured = forecast_memory(trace, "gpu 0", 1024 * kMiB, /*captures=*/true);
+  const MemoryForecast launched = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/false});
+  const MemoryForecast captured = forecast_memory(trace, {"gpu 0", 1024 * kMiB, /*captures=*/true});
   EXPECT_GT(captured.temporary(), launched.temporary() * 3 / 2);
   EXPECT_LE(captured.temporary(), launched.temporary() * 2) << "batches are in a pool of both";
 
   // What launches had cached goes back to the device for a graph, and not the other way round.
-  DeviceMemory memory("gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true);
+  DeviceMemory memory({"gpu 0", launched.peak_reserved + 2 * kMiB, /*captures=*/true});
   for (int i = 0; i < 3; ++i) memory.allocate(307240, 0, memory.owners().intern("array"));
   StepAccount step(trace, memory.owners());
   while (step.runs() < 4) memory.run(step, {.pools = pools_of_run(step.runs(), /*captures=*/true)});
@@ -67,7 +68,7 @@ TEST(GpuMemoryForecast, OfATrainingIsWhatItReserves) {
   const ArrayBytes arrays[] = {{"parameters", 4 * kMiB}, {"none", 0}};
   const auto reserved = [&](std::vector<const MemoryTrace*> training, std::vector<const MemoryTrace*> evaluating,
                             bool captures, int64_t limit = 1024 * kMiB) {
-    return forecast_training({arrays, std::move(training), std::move(evaluating)}, "gpu 0", limit, captures) / kMiB;
+    return forecast_training({arrays, std::move(training), std::move(evaluating)}, {"gpu 0", limit, captures}) / kMiB;
   };
   // The array shares a segment of 20 MiB with what is computed; batches have another.
   EXPECT_EQ(reserved({&whole, &update}, {}, false), 20 + 20);
@@ -86,7 +87,7 @@ TEST(GpuMemoryForecast, OfATrainingLooksBeyondAnEpochThatTakesNoMore) {
   const MemoryTrace third = trace_of({{kHalf, 0, 0}}, 1, {{"features", 5 * kHalf}});
   const MemoryTrace evaluation = trace_of({{9 * kHalf, 0, 0}}, 1, {{"features", 25 * kHalf}});
   const TrainingTraces traces{.arrays = {}, .training = {&first, &second, &third}, .evaluation = {&evaluation}};
-  EXPECT_EQ(forecast_training(traces, "gpu 0", 1024 * kMiB, /*captures=*/false), 56 * kMiB);
+  EXPECT_EQ(forecast_training(traces, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 56 * kMiB);
 }
 
 // Of a million random ones one of those that go on longest.
@@ -97,7 +98,7 @@ TEST(GpuMemoryForecast, OfATrainingThatTakesMoreInItsFifthEpoch) {
   const MemoryTrace second = trace_of({{10 * kHalf, 1, 1}}, 2, {{"features", 3 * kHalf}});
   const MemoryTrace third =
       trace_of({{12 * kHalf, 0, 0}, {60 * kHalf, 0, 2}, {4 * kHalf, 1, 1}}, 2, {{"features", 28 * kHalf}});
-  DeviceMemory memory("gpu 0", 1024 * kMiB);
+  DeviceMemory memory({"gpu 0", 1024 * kMiB});
   StepAccount training(step, memory.owners());
   StepAccount evaluation[] = {{first, memory.owners()}, {second, memory.owners()}, {third, memory.owners()}};
   std::vector<int64_t> peaks;
@@ -109,7 +110,7 @@ TEST(GpuMemoryForecast, OfATrainingThatTakesMoreInItsFifthEpoch) {
   }
   EXPECT_EQ(peaks, (std::vector<int64_t>{84, 84, 84, 84, 98, 98, 98, 98}));
   const TrainingTraces traces{.arrays = {}, .training = {&step}, .evaluation = {&first, &second, &third}};
-  EXPECT_EQ(forecast_training(traces, "gpu 0", 1024 * kMiB, /*captures=*/false), 98 * kMiB);
+  EXPECT_EQ(forecast_training(traces, {"gpu 0", 1024 * kMiB, /*captures=*/false}), 98 * kMiB);
 }
 
 }  // namespace

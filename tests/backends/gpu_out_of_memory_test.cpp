@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/device_memory.h"
+#include "backends/gpu/gpu_model.h"
 #include "backends/gpu/memory_shortage.h"
 #include "backends/gpu/size_text.h"
 #include "backends/runtime/out_of_memory.h"
@@ -24,7 +25,7 @@ using backends::testing::launched_plan;
 using backends::testing::MlpStep;
 
 TEST(GpuOutOfMemory, OfAnArray) {
-  DeviceMemory memory("gpu 1", 24 * kMiB);
+  DeviceMemory memory({"gpu 1", 24 * kMiB});
   memory.allocate(12 * kMiB, 0, memory.owners().intern("parameters"));
   memory.allocate(1000, 0, memory.owners().intern("scale"));
   memory.free(memory.allocate(kMiB, 0, memory.owners().intern("scale")));
@@ -44,9 +45,23 @@ First thing to change: a smaller model)");
                        "is allocated, 2.00 MiB is reserved but unallocated, and 10.00 MiB is free.\n\n"));
 }
 
+// An array of 12 MiB too many; what is known of all of them says how much memory would do.
+TEST(GpuOutOfMemory, OfAnArrayWhereAllAreKnown) {
+  DeviceMemory memory({"gpu 0", 24 * kMiB});
+  memory.expect_arrays({12 * kMiB, 1000, 12 * kMiB}, {});
+  memory.allocate(12 * kMiB, 0, memory.owners().intern("parameters"));
+  memory.allocate(1000, 0, memory.owners().intern("scale"));
+  const std::string text = message_of([&] { memory.allocate(12 * kMiB, 0, memory.owners().intern("exp_avg")); });
+  EXPECT_EQ(
+      text.substr(text.find("First")),
+      "First thing to change: a model of half the size: what outlives its steps takes 24.00 MiB (saves about 12.00 "
+      "MiB)\nThe arrays of the training, without its steps, would fit into 26.00 MiB; the smallest gpu.model with "
+      "as much is t4");
+}
+
 // The blocks of a submission are those of its lines, and of equal name and line they are one owner.
 TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
-  DeviceMemory memory("gpu 0", 40 * kMiB);
+  DeviceMemory memory({"gpu 0", 40 * kMiB});
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{4 * kMiB, 0, 9, "matmul"},
                                 {4 * kMiB, 1, 9, "relu"},
@@ -71,7 +86,8 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
       2.00 MiB  features
       2.00 MiB  exp (mlp.lua:12)
 
-First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them (saves about 14.00 MiB))";
+First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 14.00 MiB)
+As it is, it would fit into 62.00 MiB; the smallest gpu.model with as much is t4)";
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
   // What the submission had is free again, and the next one is told the same, with its own lines.
@@ -82,7 +98,7 @@ First thing to change: a batch of 32 instead of 64 samples; with gradient_accumu
 
 // The batch before is there until this one is.
 TEST(GpuOutOfMemory, OfABatch) {
-  DeviceMemory memory("gpu 0", 34 * kMiB);
+  DeviceMemory memory({"gpu 0", 34 * kMiB});
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 2, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
   trace.batch_size = 64;
@@ -99,13 +115,14 @@ Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 
      10.00 MiB  parameters
       1.00 KiB  labels, 2 times
 
-First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them (saves about 8.00 MiB))");
+First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 8.00 MiB)
+As it is, it would fit into 44.00 MiB; the smallest gpu.model with as much is t4)");
   memory.release_step();
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
 }
 
 TEST(GpuOutOfMemory, OfAStagedBatch) {
-  DeviceMemory memory("gpu 0", 44 * kMiB);
+  DeviceMemory memory({"gpu 0", 44 * kMiB});
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 1, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
   trace.batch_size = 64;
@@ -123,7 +140,7 @@ TEST(GpuOutOfMemory, OfAStagedBatch) {
 // segments of its own.
 TEST(GpuOutOfMemory, AdviceIsOfCapturedGraphsWhereStepsBecomeThem) {
   const auto advice = [](bool captures) {
-    DeviceMemory memory("gpu 0", 30 * kMiB, captures);
+    DeviceMemory memory({"gpu 0", 30 * kMiB, captures});
     memory.allocate(4 * kMiB, kStreamPools.compute, memory.owners().intern("parameters"));
     MemoryTrace trace = trace_of({{28 * kMiB, 0, 0}}, 1);
     trace.batch_size = 64;
@@ -137,8 +154,10 @@ TEST(GpuOutOfMemory, AdviceIsOfCapturedGraphsWhereStepsBecomeThem) {
   EXPECT_EQ(advice(true), "leave gpu.capture out, and a batch of 32 ");
 }
 
-Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t limit) {
-  return first_thing_to_change({.requested = 512, .trace = trace, .arrays = std::move(arrays)},
+Advice advice_for(const MemoryTrace* trace, std::vector<int64_t> arrays, int64_t limit,
+                  std::vector<int64_t> for_parts = {}) {
+  const MemorySpec spec{.device = "gpu 0", .limit = limit, .for_parts = std::move(for_parts)};
+  return first_thing_to_change({.spec = &spec, .requested = 512, .trace = trace, .arrays = std::move(arrays)},
                                CachingAllocator(limit));
 }
 
@@ -150,14 +169,22 @@ TEST(GpuOutOfMemory, TheFirstThingToChange) {
   // 38 MiB, 28 of them by the batch.  With half of it 8 and 6 MiB share a segment of 20 MiB.
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
             "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
-            "train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them");
+            "train.auto_batch_size does it where the loop is not a hook's");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
   // 8 + 6 + 10 MiB are too much; 4 and 3 share such a segment, but not with 10; all three do with 2 and 1.5 MiB.
   EXPECT_EQ(advice_for(&trace, {}, 20 * kMiB).text,
             "a batch of 12 instead of 48 samples; with gradient_accumulation_steps 4 times as large, as "
-            "train.auto_batch_size does it where the loop is not a hook's, gradients are kept between them");
+            "train.auto_batch_size does it where the loop is not a hook's");
+  // Gradients of 3 MiB that are kept lie beside them: 8 + 6 + 3 MiB share the segment.
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).text,
+            "a batch of 24 instead of 48 samples; with gradient_accumulation_steps 2 times as large, as "
+            "train.auto_batch_size does it where the loop is not a hook's, 3.00 MiB of gradients are kept between "
+            "batches");
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {3 * kMiB}).saving, 11 * kMiB);
+  // With 14 MiB more no batch is small enough, and bf16 is.
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text, "mixed_precision: bf16");
   trace.writes_states = false;
-  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text,
+  EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text,
             "a batch of 24 instead of 48 samples; in an evaluation that is eval.batch_size");
   trace.batch_size = 1;
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text, "mixed_precision: bf16");
@@ -175,9 +202,28 @@ TEST(GpuOutOfMemory, TheFirstThingToChange) {
   EXPECT_EQ(advice_for(nullptr, {}, 20 * kMiB).text, "a smaller model");
 }
 
+TEST(GpuOutOfMemory, TheMemoryThatSuffices) {
+  MemoryTrace trace = trace_of({{16 * kMiB, 0, 9}, {12 * kMiB, 1, 9}}, 2);
+  const auto sufficient = [&trace](std::vector<int64_t> arrays, int64_t limit) {
+    const MemorySpec spec{.device = "gpu 0", .limit = limit};
+    return memory_that_suffices({.spec = &spec, .trace = &trace, .arrays = std::move(arrays)}).value_or(0);
+  };
+  EXPECT_EQ(sufficient({13 * kMiB}, 20 * kMiB), 42 * kMiB) << "14 for the array, and a segment for each result";
+  EXPECT_EQ(sufficient({13 * kMiB}, 41 * kMiB), 42 * kMiB);
+  EXPECT_EQ(sufficient({13 * kMiB}, 42 * kMiB), 0) << "there is as much";
+  EXPECT_EQ(sufficient({}, 20 * kMiB), 0) << "nothing is known of the rest";
+  EXPECT_EQ(sufficient({int64_t{1} << 52}, 20 * kMiB), 0) << "nothing has so much";
+
+  EXPECT_EQ(smallest_model_with(kMiB)->name, "t4");
+  EXPECT_EQ(smallest_model_with(row_of(GpuModel::kT4).capacity_bytes)->name, "t4");
+  EXPECT_EQ(smallest_model_with(row_of(GpuModel::kT4).capacity_bytes + 1)->name, "l4");
+  EXPECT_EQ(smallest_model_with(row_of(GpuModel::kH200).capacity_bytes)->name, "h200");
+  EXPECT_EQ(smallest_model_with(row_of(GpuModel::kH200).capacity_bytes + 1), nullptr);
+}
+
 // 40 MiB in four pieces of 10, of which every other is free: 20 MiB are there, and there is no room for them.
 TEST(GpuOutOfMemory, OfMemoryInPieces) {
-  DeviceMemory memory("gpu 0", 40 * kMiB);
+  DeviceMemory memory({"gpu 0", 40 * kMiB});
   const BlockId whole = memory.allocate(40 * kMiB, 0, memory.owners().intern("evaluation"));
   memory.free(whole);
   std::vector<BlockId> arrays;
@@ -204,7 +250,7 @@ TEST(GpuOutOfMemory, AtEachRequest) {
   const MemoryTrace trace = trace_of(lives, 8);
   int64_t reserved = 2 * kMiB;  // of the array
   for (size_t at = 0; at < lives.size(); ++at) {
-    DeviceMemory memory("gpu 0", reserved + lives[at].bytes - 1);
+    DeviceMemory memory({"gpu 0", reserved + lives[at].bytes - 1});
     memory.allocate(600, 0, memory.owners().intern("scale"));
     const std::vector<Extent> before = layout_of(memory);
     const std::vector<OwnerUse> uses = memory.allocator().uses();
@@ -243,7 +289,7 @@ TEST(GpuOutOfMemory, WithAnyMemory) {
   std::set<int> refused;
   bool has_fitted = false;
   for (int64_t limit = 4 * kMiB; limit <= 120 * kMiB; limit += 2 * kMiB) {
-    DeviceMemory memory("gpu 0", limit);
+    DeviceMemory memory({"gpu 0", limit});
     StepAccount large_step(large, memory.owners()), small_step(small, memory.owners());
     memory.run(small_step, {.pools = {}});
     memory.release_step();

@@ -40,9 +40,9 @@ class RunFixture : public ::testing::Test {
     bool restart = false;
     bool stop_at_start = false;  // asks to stop when the run has begun
     std::vector<std::string> overrides = {};
-    int64_t stop_after = 0;                          // asks to stop when this many windows are done
-    std::atomic<int>* stop = nullptr;                // what asks; null: one of the run's own
-    std::string replica_program = "/proc/self/exe";  // is told the resolved recipe
+    int64_t stop_after = 0;                      // asks to stop when this many windows are done
+    std::atomic<int>* stop = nullptr;            // what asks; null: one of the run's own
+    std::string replica_program = "/bin/false";  // of processes, told the resolved recipe: none by default
     std::function<void(const Observer::Progress&)> on_step = {};
     MakeHooks make_hooks = nullptr;
     std::vector<std::string>* notices = nullptr;   // where they go; null: nowhere

@@ -36,6 +36,7 @@ DeviceArrays::DeviceArrays(const StepBuilder& builder, backends::Device& device,
 
 void DeviceArrays::allocate(const std::function<void()>& halt) {
   if (shares_) {
+    announce();
     SharedArrays shared = share_arrays(layout_, *shares_, device_, *ranks_);
     if (reducer_) reducer_->allocate(shared);
     for (const DeviceArray& array : layout_.arrays())  // for the device's account alone
@@ -56,7 +57,20 @@ void DeviceArrays::allocate(const std::function<void()>& halt) {
   if (shares_) ranks_->barrier({"initial weights", 1});
 }
 
+// To a device whose errors advise what to change.
+void DeviceArrays::announce() const {
+  backends::Account* const account = device_.account();
+  if (account == nullptr) return;
+  DeviceLayout in_parts = layout_;
+  in_parts.keep_gradients();
+  std::vector<backends::ArrayBytes> for_parts;
+  for (size_t i = layout_.arrays().size(); i < in_parts.arrays().size(); ++i)
+    for_parts.push_back({in_parts.arrays()[i].name, static_cast<int64_t>(in_parts.arrays()[i].type.bytes())});
+  account->expect_arrays(sizes(), for_parts);
+}
+
 void DeviceArrays::allocate_added() {
+  announce();
   for (size_t i = arrays_.size(); i < layout_.arrays().size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];
     arrays_.push_back(device_.allocate_array(array.type.bytes(), array.name));

@@ -123,6 +123,7 @@ class DeviceArrays {
  private:
   std::span<const std::shared_ptr<backends::Buffer>> messages_of_all(const MessageLayout* message) const;
   bool rounds_weights() const { return shares_ && device_.rounds_operands(); }
+  void announce() const;
   bool is_local() const;
   void write_initial_values();
   void write_initial_weights(const std::function<void()>& halt);
