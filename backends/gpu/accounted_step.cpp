@@ -13,9 +13,7 @@ AccountedStep::AccountedStep(const Plan& plan, DeviceMemory& memory, const GpuMa
       memory_(trace_, memory.owners()),
       launches_(launches_of(plan, machine)) {}
 
-// Windows ask for the same again and again.  Copies of states come last.  What a window has had before is added to all
-// gradients by one launch, where PyTorch adds gradient by gradient: of that launch no bucket is kept waiting but the
-// last.
+// Windows ask for the same again and again.  Copies of states come last.
 std::span<const AccountedStep::Reduction> AccountedStep::due(std::span<const ReducedBytes> reduced) {
   if (std::ranges::equal(reduced, reduced_)) return due_;
   reduced_.assign(reduced.begin(), reduced.end());
@@ -24,8 +22,7 @@ std::span<const AccountedStep::Reduction> AccountedStep::due(std::span<const Red
   for (size_t i = 0; i < reduced.size(); ++i) {
     const StateBytes& bytes = reduced[i].bytes;
     if (i == 0 || reduced[i].bucket != reduced[i - 1].bucket) due_.push_back({kBeforeAll, 0});
-    const bool is_last = reduced[i].bucket == reduced.back().bucket;
-    const int32_t launch = is_last ? last_write(plan_, bytes) : last_write_of_addend(plan_, bytes);
+    const int32_t launch = last_write(plan_, bytes);
     due_.back().launch = std::max(due_.back().launch, launch == steps ? steps + copies - 1 : launch);
     due_.back().bytes += static_cast<int64_t>(bytes.end - bytes.begin);
   }

@@ -11,8 +11,5 @@ namespace runner::backends::gpu {
 // The launch - a step, or behind them the copies of states - that touches any of these bytes last; kBeforeAll: none.
 inline constexpr int32_t kBeforeAll = -1;
 int32_t last_write(const Plan& plan, const StateBytes& bytes);
-// The same where that launch adds something to the whole state, of what it adds: the gradients of a batch, to those of
-// the batches before.
-int32_t last_write_of_addend(const Plan& plan, const StateBytes& bytes);
 
 }  // namespace runner::backends::gpu

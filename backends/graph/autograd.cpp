@@ -17,6 +17,18 @@ std::vector<char> dependents(const Program& program, ValueId last, std::span<con
   return depends;
 }
 
+// By node up to `last`: the values of `wrt` whose first reader it is.  Behind it the walk adds nothing to their
+// derivative.  One that nothing reads stands with the first node.
+std::vector<std::vector<size_t>> complete_behind(const Program& program, ValueId last, std::span<const Value> wrt) {
+  std::vector<ValueId> first_reader(static_cast<size_t>(last) + 1, 0);
+  for (ValueId id = last; id >= 0; --id)
+    for (const ValueId operand : program.operands(id)) first_reader[static_cast<size_t>(operand)] = id;
+  std::vector<std::vector<size_t>> complete(static_cast<size_t>(last) + 1);
+  for (size_t i = 0; i < wrt.size(); ++i)
+    if (wrt[i].id <= last) complete[static_cast<size_t>(first_reader[static_cast<size_t>(wrt[i].id)])].push_back(i);
+  return complete;
+}
+
 // While one lives, nodes can be recorded as made from others; afterwards the line in force counts again.
 class Derivation {
  public:
@@ -32,19 +44,20 @@ class Derivation {
 
 }  // namespace
 
-std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> wrt) {
+std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> wrt, const Finish& finish) {
   Program& program = *root.program;
   RUN_ASSERT(seed.type() == root.type());
   const std::vector<char> depends = dependents(program, root.id, wrt);
-  std::vector<Value> grads(static_cast<size_t>(root.id) + 1);
+  const std::vector<std::vector<size_t>> complete = complete_behind(program, root.id, wrt);
+  std::vector<Value> grads(static_cast<size_t>(root.id) + 1), result(wrt.size());
   grads[static_cast<size_t>(root.id)] = seed;
 
   std::vector<Value> operand_grads;
   Derivation derivation(program);
-  for (ValueId id = root.id; id >= 0; --id) {
+  const auto pass_on = [&](ValueId id) {
     const Value grad = grads[static_cast<size_t>(id)];
     const auto vjp = row_of(program.node(id).op).vjp;
-    if (!grad || !vjp || !depends[static_cast<size_t>(id)]) continue;
+    if (!grad || !vjp || !depends[static_cast<size_t>(id)]) return;
     derivation.of(id);  // an error in the derivative is an error of the line that made the node
     operand_grads.assign(program.operands(id).size(), Value{});
     vjp({&program, id}, grad, operand_grads);
@@ -53,10 +66,14 @@ std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> 
       if (!operand_grads[i] || !depends[operand]) continue;
       grads[operand] = grads[operand] ? ops::add(grads[operand], operand_grads[i]) : operand_grads[i];
     }
+  };
+  for (ValueId id = root.id; id >= 0; --id) {
+    pass_on(id);
+    for (const size_t i : complete[static_cast<size_t>(id)]) {
+      const Value grad = grads[static_cast<size_t>(wrt[i].id)];
+      result[i] = grad && finish ? finish(i, grad) : grad;
+    }
   }
-
-  std::vector<Value> result;
-  for (const Value& value : wrt) result.push_back(value.id <= root.id ? grads[static_cast<size_t>(value.id)] : Value{});
   return result;
 }
 

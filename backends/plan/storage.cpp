@@ -80,9 +80,14 @@ class StoragePlanner {
     }
   }
 
+  ValueId behind_reshapes(ValueId id) const {
+    while (program_.node(id).op == Op::kReshape) id = program_.operands(id)[0];
+    return id;
+  }
+
   // The computed value behind reshapes that may be written into another buffer; kNoValue if there is none.
   ValueId movable(ValueId id) {
-    while (program_.node(id).op == Op::kReshape) id = program_.operands(id)[0];
+    id = behind_reshapes(id);
     const bool computed = step_of(id) >= 0 && home(id).in == kNoValue && home(id).slot == 0;
     return computed ? id : kNoValue;
   }
@@ -158,7 +163,30 @@ class StoragePlanner {
     const int write = home(value).first;
     const int read = home(input).last;
     if (read < write) return true;
-    return read == write && element_by_element(value, input);
+    if (storage_.elided[static_cast<size_t>(step_of(value))]) return parts_may_overwrite(value, input);
+    return read == write && element_by_element(value, input, 0);
+  }
+
+  // The same of a concat that is written part by part: nobody reads what a part overwrites behind it.
+  bool parts_may_overwrite(ValueId concat, ValueId input) {
+    for (const ValueId operand : program_.operands(concat)) {
+      const ValueId part = behind_reshapes(operand);
+      if (storage_.elided[static_cast<size_t>(step_of(part))] || !part_may_overwrite(part, input)) return false;
+    }
+    return true;
+  }
+
+  bool part_may_overwrite(ValueId part, ValueId input) {
+    const size_t begin = home(part).offset, end = begin + program_.type(part).bytes();
+    for (size_t g = 0; g < groups_.size(); ++g)
+      for (const ValueId operand : groups_[g].operands) {
+        const Root read = root_of(operand);
+        const bool touches =
+            read.value == input && read.offset < end && begin < read.offset + program_.type(operand).bytes();
+        if (!touches || static_cast<int>(g) < step_of(part)) continue;
+        if (static_cast<int>(g) > step_of(part) || !element_by_element(part, input, begin)) return false;
+      }
+    return true;
   }
 
   bool adds_to_product(const Group& group) const {
@@ -170,8 +198,9 @@ class StoragePlanner {
            adds_to_product(group);
   }
 
-  // Does the group that computes `value` read `buffer` only at the element that it writes?
-  bool element_by_element(ValueId value, ValueId buffer) {
+  // Does the group that computes `value` read `buffer` only at the element that it writes, which stand from `offset`
+  // on?
+  bool element_by_element(ValueId value, ValueId buffer, size_t offset) {
     const Group& group = groups_[static_cast<size_t>(step_of(value))];
     const TensorType& type = program_.type(value);
     if (!works_in_place(group)) return false;
@@ -181,7 +210,7 @@ class StoragePlanner {
     for (const ValueId operand : group.operands) {
       const Root root = root_of(operand);
       const TensorType& read = program_.type(operand);
-      if (root.value == buffer && (root.offset != 0 || read.shape.elements() != type.shape.elements() ||
+      if (root.value == buffer && (root.offset != offset || read.shape.elements() != type.shape.elements() ||
                                    size_of(read.dtype) != size_of(type.dtype)))
         return false;
     }
@@ -203,7 +232,7 @@ class StoragePlanner {
       Home& old = home(buffer);
       const bool dies = old.slot == 0 && old.first >= 0 && old.first < step && old.last == step;
       if (!dies || program_.type(buffer).bytes() != program_.type(result).bytes() ||
-          !element_by_element(result, buffer))
+          !element_by_element(result, buffer, 0))
         continue;
       old.last = std::max(old.last, home(result).last);
       home(result).in = buffer;

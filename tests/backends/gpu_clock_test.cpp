@@ -90,9 +90,9 @@ TEST_F(GpuClockTest, ABucketIsReducedOnce) {
   EXPECT_EQ(time.launches, 5);
 }
 
-// Gradients of a window's last batch, which are added to those of the others in one launch behind backward: a bucket
-// but the last is reduced when they are there.
-TEST(GpuClockOfWindows, BucketsDoNotWaitForWhatAddsThemUp) {
+// Gradients of a window's last batch are added to those of the others one by one: a bucket is reduced when they are
+// there.
+TEST(GpuClockOfWindows, BucketsWaitForTheirOwnSumsAlone) {
   constexpr int64_t kWidth = 4096, kElements = kWidth * kWidth;
   Program program;
   const auto input = [&](InputKind kind, const char* name, const Shape& shape) -> Value {
@@ -101,16 +101,18 @@ TEST(GpuClockOfWindows, BucketsDoNotWaitForWhatAddsThemUp) {
   const Value sums = input(InputKind::kState, "gradients", Shape{2 * kElements});
   const Value x = input(InputKind::kBatch, "x", Shape{kWidth, 512}),
               y = input(InputKind::kBatch, "y", Shape{512, kWidth});
-  const Value first = ops::matmul(x, y), second = ops::matmul(ops::exp(x), y);
-  const auto flat = [](Value value) { return ops::reshape(value, Shape{kElements}); };
-  program.output("gradients", ops::add(sums, ops::concat(std::array{flat(second), flat(first)}, 0)).id, 0);
+  const auto added = [&](int64_t part, Value product) {
+    return ops::add(ops::slice(sums, 0, part * kElements, (part + 1) * kElements),
+                    ops::reshape(product, Shape{kElements}));
+  };
+  const Value first = added(1, ops::matmul(x, y)), second = added(0, ops::matmul(ops::exp(x), y));
+  program.output("gradients", ops::concat(std::array{second, first}, 0).id, 0);
   const Plan plan = build_plan(program, {.fusion = Fusion::kFlat});
   constexpr size_t kBytes = kElements * sizeof(float);
   const StateBytes of_second{0, 0, kBytes}, of_first{0, kBytes, 2 * kBytes};
-  const auto sum = static_cast<int32_t>(plan.steps.size()) - 1;
-  EXPECT_EQ(last_write(plan, of_first), sum);
-  EXPECT_EQ(last_write_of_addend(plan, of_first), 0);
-  EXPECT_EQ(last_write_of_addend(plan, of_second), sum - 1);
+  EXPECT_EQ(last_write(plan, of_first), 1);
+  EXPECT_EQ(last_write(plan, of_second), 4);
+  EXPECT_EQ(plan.steps.size(), 5U);
 
   DeviceMemory memory({"gpu 0", int64_t{8} << 30});
   AccountedStep step(plan, memory, kTwo);

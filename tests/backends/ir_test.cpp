@@ -77,6 +77,26 @@ Program bias_and_activation() {
   return std::move(b.program);
 }
 
+// Each half is added to where it stands in the state, as gradients are to those of a window: no concat, no copy.
+Program parts_added_to_a_state() {
+  Builder b;
+  const Value sum = b.state("sum", {6}), x = b.batch("x", {2, 3});
+  const Value first = ops::add(ops::slice(sum, 0, 0, 3), ops::sum(x, std::vector<int64_t>{0}));
+  const Value second = ops::add(ops::slice(sum, 0, 3, 6), ops::reduce_max(x, std::vector<int64_t>{0}));
+  b.give("sum", ops::concat(std::array{first, second}, 0), 0);
+  return std::move(b.program);
+}
+
+// The halves change places: what the first overwrites is read behind it.
+Program parts_of_a_state_swapped() {
+  Builder b;
+  const Value sum = b.state("sum", {6}), x = b.batch("x", {2, 3});
+  const Value first = ops::add(ops::slice(sum, 0, 3, 6), ops::sum(x, std::vector<int64_t>{0}));
+  const Value second = ops::add(ops::slice(sum, 0, 0, 3), ops::reduce_max(x, std::vector<int64_t>{0}));
+  b.give("sum", ops::concat(std::array{first, second}, 0), 0);
+  return std::move(b.program);
+}
+
 // Both halves are written where the state wants them, once its old contents are read: no concat runs, no copy.
 Program concat_into_state() {
   Builder b;
@@ -199,10 +219,11 @@ INSTANTIATE_TEST_SUITE_P(Programs, Ir,
                          ::testing::Values(RUNNER_IR_CASE(folding), RUNNER_IR_CASE(common_nodes),
                                            RUNNER_IR_CASE(product_between), RUNNER_IR_CASE(dropout),
                                            RUNNER_IR_CASE(bias_and_activation), RUNNER_IR_CASE(concat_into_state),
-                                           RUNNER_IR_CASE(state_swap), RUNNER_IR_CASE(late_read_of_a_state),
-                                           RUNNER_IR_CASE(plain_outputs), RUNNER_IR_CASE(bf16_linear),
-                                           RUNNER_IR_CASE(tied_embedding), RUNNER_IR_CASE(softmax_and_norm),
-                                           RUNNER_IR_CASE(mlp_step)),
+                                           RUNNER_IR_CASE(parts_added_to_a_state),
+                                           RUNNER_IR_CASE(parts_of_a_state_swapped), RUNNER_IR_CASE(state_swap),
+                                           RUNNER_IR_CASE(late_read_of_a_state), RUNNER_IR_CASE(plain_outputs),
+                                           RUNNER_IR_CASE(bf16_linear), RUNNER_IR_CASE(tied_embedding),
+                                           RUNNER_IR_CASE(softmax_and_norm), RUNNER_IR_CASE(mlp_step)),
                          [](const auto& each) { return each.param.name; });
 
 }  // namespace

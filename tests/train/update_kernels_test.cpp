@@ -96,11 +96,38 @@ TEST(UpdateKernels, EveryUpdateIsCompiled) {
       recipe.gradient_accumulation_steps = 1;
       expect_compiled(recipe, {.batch = 2, .first = true, .last = true}, what);
       recipe.gradient_accumulation_steps = 2;
-      expect_compiled(recipe, {.batch = 2, .first = false, .last = false}, what + ", middle of a window");
       expect_compiled(recipe, {.batch = 2, .first = false, .last = true}, what + ", end of a window");
       for (const int replicas : {2, 8, 16})
         expect_shares_compiled(recipe, replicas, fmt::format("{}, {} replicas", what, replicas));
     }
+}
+
+// Of a window's batches behind the first: each is added where it is kept, as soon as it is there.
+TEST(UpdateKernels, GradientsAreAddedInPlace) {
+  for (const bool last : {false, true}) {
+    schema::Recipe recipe = StepFixture::recipe();
+    recipe.gradient_accumulation_steps = 2;
+    const StepFixture steps(recipe);
+    const StepShape shape{.batch = 2, .first = false, .last = last};
+    const backends::Plan plan =
+        backends::build_plan(steps.builder.complete(steps.builder.record(shape.batch, true), shape).program);
+    const backends::Program& program = plan.program;
+    const int32_t gradients = steps.builder.layout().find(Role::kGradients) + 1;  // slot
+    int64_t added = 0;
+    for (const backends::PlanStep& step : plan.steps) {
+      if (step.results[0].slot != gradients) continue;
+      EXPECT_EQ(step.kernel.name, "eltwise.add");
+      EXPECT_EQ(step.operands[0], step.results[0]);
+      added += program.type(step.node).shape.elements();
+    }
+    EXPECT_EQ(added, steps.parameters());
+    for (const backends::StateCopy& copy : plan.copies) EXPECT_NE(copy.to.slot, gradients);
+    const size_t all = static_cast<size_t>(steps.parameters()) * sizeof(float);
+    for (const backends::PlanStep& step : plan.steps)
+      for (size_t r = 0; r < step.results.size(); ++r)
+        EXPECT_FALSE(step.results[r].slot == 0 && program.type(step.result_values[r]).bytes() >= all)
+            << step.kernel.name;
+  }
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/graph/autograd.h"
 #include "backends/graph/ops.h"
 #include "runner/train/step/loss_scaler.h"
 #include "schema/error.h"
@@ -12,8 +11,12 @@ namespace runner::train {
 
 namespace ops = backends::ops;
 
-Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set) {
-  const std::vector<Value> each = backends::differentiate(root, seed, parameters);
+Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set,
+                         const backends::Finish& finish) {
+  const auto finished = [&](size_t id, Value gradient) {
+    return finish && set.parameters()[id].trainable ? finish(id, gradient) : gradient;
+  };
+  const std::vector<Value> each = backends::differentiate(root, seed, parameters, finished);
   Derivative derivative{Gradients(set.buffers().size()), std::vector<Value>(each.size()), {}};
   for (size_t id = 0; id < each.size(); ++id) derivative.reached.push_back(set.parameters()[id].trainable && each[id]);
   if (std::ranges::find(derivative.reached, true) == derivative.reached.end())
@@ -23,9 +26,9 @@ Derivative derivative_of(Value root, Value seed, std::span<const Value> paramete
     if (set.buffers()[b].group < 0) continue;
     std::vector<Value> parts;
     for (const nn::ParameterId id : set.in_buffer(static_cast<int32_t>(b))) {
-      Value& part = derivative.of_parameters[static_cast<size_t>(id)];
-      part = each[static_cast<size_t>(id)];
-      if (!part) part = ops::full_like(parameters[static_cast<size_t>(id)], 0.0);
+      const auto i = static_cast<size_t>(id);
+      Value& part = derivative.of_parameters[i];
+      part = each[i] ? each[i] : finished(i, ops::full_like(parameters[i], 0.0));
       parts.push_back(ops::flatten(part));
     }
     derivative.gradients[b] = ops::concat(parts, 0);

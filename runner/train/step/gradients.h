@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/graph/autograd.h"
 #include "backends/graph/program.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/step/shares.h"
@@ -34,9 +35,11 @@ struct Derivative {
 };
 
 // d Σ root · seed / d parameters.  `parameters`: by ParameterId, the values that root was computed from.  A parameter
-// that root does not depend on has zeros; a buffer that is not trained has none.  Throws Error(kRun) where root
-// depends on no parameter that is trained.
-Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set);
+// that root does not depend on has zeros; a buffer that is not trained has none.  `finish`: makes of the gradient of a
+// parameter that is trained, by ParameterId, what stands in its place, as soon as it is complete.  Throws Error(kRun)
+// where root depends on no parameter that is trained.
+Derivative derivative_of(Value root, Value seed, std::span<const Value> parameters, const nn::ParameterSet& set,
+                         const backends::Finish& finish = nullptr);
 
 // ((v0 + v1) + v2) + …: how what ranks have is added up, in their order.
 Value left_fold(std::span<const Value> values);

@@ -15,11 +15,13 @@ Value loss_scale(const ArrayValues& arrays) {
   return arrays.has(Role::kScaler) ? arrays.get(Role::kScaler, 0, kScale) : Value();
 }
 
+Value unscaled(Value gradient, Value scale) {
+  return scale ? ops::mul(gradient, ops::div(1.0, ops::detach(scale))) : gradient;
+}
+
 void unscale(Gradients& gradients, Value scale) {
-  if (!scale) return;
-  const Value inverse = ops::div(1.0, ops::detach(scale));
   for (Value& gradient : gradients)
-    if (gradient) gradient = ops::mul(gradient, inverse);
+    if (gradient) gradient = unscaled(gradient, scale);
 }
 
 // One that is not makes a sum of squares so.

@@ -20,6 +20,7 @@ std::optional<double> first_scale(const schema::Recipe& recipe);
 // What d loss is multiplied by for a backward pass, () f32, and what divides its gradients again; unset: not scaled.
 Value loss_scale(const ArrayValues& arrays);
 void unscale(Gradients& gradients, Value scale);
+Value unscaled(Value gradient, Value scale);
 
 // () bool: every element is finite.
 Value all_finite(std::span<const Value> gradients);

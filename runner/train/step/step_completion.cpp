@@ -8,6 +8,7 @@
 
 #include "backends/graph/ops.h"
 #include "runner/train/step/clock_values.h"
+#include "runner/train/step/device_rules.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/parameter_use.h"
@@ -49,7 +50,7 @@ class StepCompletion {
   StepBuilder::Completed of_batch(const StepBuilder::Recorded& recorded, const StepShape& shape,
                                   bool over_replicas = false) {
     sum_batch(recorded);
-    std::vector<bool> reached = differentiate(recorded, shape.parts);
+    std::vector<bool> reached = differentiate(recorded, shape);
     if (!shape.first) add_window();
     if (over_replicas) reduce_all();
     if (shape.last) scale_gradients();
@@ -93,18 +94,28 @@ class StepCompletion {
         loss_and_weight(counted_sum(value(recorded.losses), counted), counted_sum(value(recorded.weights), counted));
   }
 
-  // Gradients of Σ mask · loss: the mask is the seed.  Returns the parameters that they are of, by ParameterId.
-  std::vector<bool> differentiate(const StepBuilder::Recorded& recorded, int64_t parts) {
+  // Gradients of Σ mask · loss: the mask is the seed.  Behind the first batch of a window they are added to what it
+  // has, each as soon as it is there, so that no more than one of them is beside it.  Returns the parameters that they
+  // are of, by ParameterId.
+  std::vector<bool> differentiate(const StepBuilder::Recorded& recorded, const StepShape& shape) {
     std::vector<Value> parameters;
     for (const ValueId id : recorded.parameters) parameters.push_back(value(id));
-    const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape().elements() * parts);
+    const Value counted = value(recorded.counted), scale = scale_of_batch(counted.shape().elements() * shape.parts);
     const Value seed = scale ? ops::mul(counted, scale) : counted;
-    Derivative derivative = derivative_of(value(recorded.losses), seed, parameters, parameters_);
+    const auto add_to_window = [&](size_t id, Value gradient) {
+      return ops::add(gradient_of_window(static_cast<nn::ParameterId>(id)), unscaled(gradient, scale));
+    };
+    Derivative derivative = derivative_of(value(recorded.losses), seed, parameters, parameters_,
+                                          shape.first ? backends::Finish() : add_to_window);
     gradients_ = std::move(derivative.gradients);
-    unscale(gradients_, scale);
+    if (shape.first) unscale(gradients_, scale);
     if (message_.elements > 0) send(message_of(derivative, message_));
     if (skips_unused(arrays_)) add_reached(reached_, program_, derivative.reached, parameters_);
     return std::move(derivative.reached);
+  }
+
+  Value gradient_of_window(nn::ParameterId id) {
+    return builder_.parameter(arrays_.get(Role::kGradients, parameters_[id].buffer), id);
   }
 
   TensorType message_type() const { return {DType::kF32, backends::Shape{message_.elements}}; }
@@ -204,19 +215,23 @@ class StepCompletion {
     return ops::sqrt(squares);
   }
 
+  // What is added to gradients stands where they are, also where nobody asks for it again: it needs no room of its own.
+  // Traced code has none of them behind the end of a window.
   void add_window() {
-    for (size_t b = 0; b < gradients_.size(); ++b)
-      if (gradients_[b])
-        gradients_[b] = ops::add(arrays_.get(Role::kGradients, static_cast<int32_t>(b)), gradients_[b]);
+    if (!device_rules(builder_.recipe()).traces_graphs) keep_gradients();
     sums_ = ops::add(arrays_.get(Role::kSum, 0, kWindowSum), sums_);
     each_reached([&](int32_t b, Value& reached) {
       reached = reached_by_any(std::array{arrays_.get(Role::kUse, b, kReached), reached});
     });
   }
 
-  void keep_window() {
+  void keep_gradients() {
     for (size_t b = 0; b < gradients_.size(); ++b)
       if (gradients_[b]) arrays_.set(gradients_[b], Role::kGradients, static_cast<int32_t>(b));
+  }
+
+  void keep_window() {
+    keep_gradients();
     arrays_.set(sums_, Role::kSum, 0, kWindowSum);
     keep_reached();
   }
