@@ -38,6 +38,11 @@ class Account {
   // nothing would compute.
   virtual std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) = 0;
 
+  // Calls in between are the engine's own affair, of which a device of the user's would do nothing.  Unaccounted makes
+  // them; those of one may lie in those of another.
+  virtual void begin_unaccounted() {}
+  virtual void end_unaccounted() {}
+
   virtual bool keeps_graphs() const { return false; }
   virtual void note(HostEvent event, int64_t times) { static_cast<void>(event), static_cast<void>(times); }
 
@@ -55,6 +60,23 @@ class Account {
   virtual void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) {
     static_cast<void>(arrays), static_cast<void>(for_parts);
   }
+};
+
+// While one lives, nothing that is compiled, submitted, read or written is accounted for: neither memory nor time. What
+// is compiled then is not to be submitted later.
+class Unaccounted {
+ public:
+  explicit Unaccounted(Device& device) : account_(device.account()) {
+    if (account_ != nullptr) account_->begin_unaccounted();
+  }
+  ~Unaccounted() {
+    if (account_ != nullptr) account_->end_unaccounted();
+  }
+  Unaccounted(const Unaccounted&) = delete;
+  Unaccounted& operator=(const Unaccounted&) = delete;
+
+ private:
+  Account* const account_;
 };
 
 // Throws as Device::compile().

@@ -47,7 +47,8 @@ OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refus
                         .pool = refusal.pool,
                         .owner = refusal.buffer ? owner_of(*refusal.buffer) : refusal.owner,
                         .trace = &trace,
-                        .arrays = account_.arrays_beside(step)},
+                        .arrays = account_.arrays_beside(step),
+                        .staged = trace.writes_states ? std::vector<int64_t>() : account_.staged_bytes()},
                        allocator(), owners());
 }
 

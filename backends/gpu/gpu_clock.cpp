@@ -22,6 +22,19 @@ GpuClock::GpuClock(const Options& options) : options_(options), recorder_(Record
         fmt::format("{} {}", row_of(options.machine.model).name, name_of(static_cast<StreamKind>(i))));
 }
 
+void GpuClock::upload(int64_t bytes) {
+  has_numbers_ = false;
+  copy(StreamKind::kCopyIn, bytes);
+}
+
+void GpuClock::download(int64_t bytes) {
+  constexpr int64_t kNumber = 16;
+  const bool is_number = bytes <= kNumber;
+  if (is_number && has_numbers_) return;
+  has_numbers_ = is_number;
+  copy(StreamKind::kCopyOut, bytes);
+}
+
 GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<int64_t> bytes) {
   begin_call();
   StagedInputs staged{.done = {}, .bytes = std::vector<int64_t>(bytes.size())};
@@ -37,6 +50,7 @@ GpuClock::StagedInputs GpuClock::stage(const AccountedStep& like, std::vector<in
 
 void GpuClock::compute(AccountedStep& step, const Submission& submission) {
   begin_call();
+  has_numbers_ = false;
   copy_batch(step, submission.staged);
   if (submission.replays) timeline_.begin_replay();
   launch_all(step, step.due(submission.reduced));

@@ -46,9 +46,9 @@ class GpuClock {
   // A submission to the compute stream.
   void compute(AccountedStep& step, const Submission& submission);
 
-  // Behind all that is computed; the host waits for it.
-  void upload(int64_t bytes) { copy(StreamKind::kCopyIn, bytes); }
-  void download(int64_t bytes) { copy(StreamKind::kCopyOut, bytes); }
+  // Behind all that is computed; the host waits for it.  A number that is read right behind another comes with it.
+  void upload(int64_t bytes);
+  void download(int64_t bytes);
 
   // Since the last call.
   PredictedTime take() { return timeline_.take(); }
@@ -71,6 +71,7 @@ class GpuClock {
   int64_t began_ns_ = 0;      // in it, on the real clock,
   Picoseconds began_at_ = 0;  // and on this one
   std::vector<PredictedSpan> spans_;
+  bool has_numbers_ = false;  // the host, of what is done so far
 };
 
 }  // namespace runner::backends::gpu

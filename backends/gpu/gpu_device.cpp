@@ -113,14 +113,14 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
 
   void write(Buffer& buffer, size_t offset, std::span<const std::byte> source) override {
     RUN_ASSERT(offset + source.size() <= buffer.bytes());
-    clock_.upload(static_cast<int64_t>(source.size()));
+    if (accounts()) clock_.upload(static_cast<int64_t>(source.size()));
     upload_.set(source.data(), {static_cast<HostBuffer&>(buffer).data() + offset, source.size()});
     streams_.finish(*copied_in_, copy(StreamKind::kCopyIn, upload_, *copied_in_));
   }
 
   void read(const Buffer& buffer, size_t offset, std::span<std::byte> target) override {
     RUN_ASSERT(offset + target.size() <= buffer.bytes());
-    clock_.download(static_cast<int64_t>(target.size()));
+    if (accounts()) clock_.download(static_cast<int64_t>(target.size()));
     download_.set(static_cast<const HostBuffer&>(buffer).data() + offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
@@ -128,15 +128,19 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   std::shared_ptr<Executable> compile(const Program& program) override { return compile_graph(program, program); }
   // That operands are rounded is no work of its own on a GPU.
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
+    const Program nothing;
+    const Program& accounted = accounts() ? graph : nothing;
     try {
       if (options_.allow_tf32 && model().product_flops.tf32 > 0)
-        return std::make_shared<GpuExecutable>(with_tf32_products(program), graph, *memory_, machine());
-      return std::make_shared<GpuExecutable>(program, graph, *memory_, machine());
+        return std::make_shared<GpuExecutable>(with_tf32_products(program), accounted, *memory_, machine());
+      return std::make_shared<GpuExecutable>(program, accounted, *memory_, machine());
     } catch (const OutOfMemory&) {  // a GPU would refuse it when it runs
       memory_->allocator().count_refusal();
       throw;
     }
   }
+  void begin_unaccounted() override { ++unaccounted_; }
+  void end_unaccounted() override { --unaccounted_; }
   bool accounts_alone() const override { return true; }
   int64_t memory_for(std::span<const ArrayBytes> arrays, std::span<const std::shared_ptr<Executable>> training,
                      std::span<const std::shared_ptr<Executable>> evaluation) const override {
@@ -160,10 +164,11 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
-    const bool replays = computes && captured_.replays(ready);
+    const bool accounted = computes && accounts();
+    const bool replays = accounted && captured_.replays(ready);
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
     // Reductions are accounted for with what computes the gradients.
-    if (computes) {
+    if (accounted) {
       memory_->run(ready.account().memory(),
                    {.pools = captured_.pools(ready), .staged = staged != nullptr ? arguments.staged : 0},
                    arguments.lines);
@@ -199,7 +204,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   void read_output(Executable& executable, int index, std::span<std::byte> target) override {
     const Plan& plan = static_cast<GpuExecutable&>(executable).plan();
     const size_t offset = offset_of_output(plan, index, target.size());
-    clock_.download(static_cast<int64_t>(target.size()));
+    if (accounts()) clock_.download(static_cast<int64_t>(target.size()));
     download_.set(compute_.arena.data() + offset, target);
     streams_.synchronize(*copied_out_, copy(StreamKind::kCopyOut, download_, *copied_out_));
   }
@@ -219,6 +224,8 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   }
 
  private:
+  bool accounts() const { return unaccounted_ == 0; }
+
   GpuMachine machine() const {
     return {.model = options_.model,
             .gpus = options_.gpus,
@@ -297,6 +304,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   const GpuOptions options_;
   const std::string name_;
   const std::shared_ptr<DeviceMemory> memory_;  // arrays outlive the device
+  int unaccounted_ = 0;
   GpuClock clock_;
   CapturedGraphs captured_;
   WorkerPool pool_;

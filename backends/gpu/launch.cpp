@@ -51,12 +51,17 @@ LaunchClass class_of(OpClass cls) {
   return LaunchClass::kElementwise;
 }
 
-// In place, or by a copy at the plan's end.
+// As a whole: in place, or by a copy at the plan's end.  A gradient that is added to those of a window is a part.
 bool updates_state(const Plan& plan, const PlanStep& step) {
-  const std::span<const Output> outputs = plan.program.outputs();
-  return step.writes_state || std::any_of(outputs.begin(), outputs.end(), [&](const Output& output) {
-           return output.state >= 0 && output.value == step.node;
-         });
+  const Program& program = plan.program;
+  for (size_t r = 0; r < step.results.size(); ++r) {
+    const int32_t slot = step.results[r].slot;
+    if (slot > 0 &&
+        program.type(step.result_values[r]) == program.type(program.inputs()[static_cast<size_t>(slot) - 1].value))
+      return true;
+  }
+  return std::ranges::any_of(program.outputs(),
+                             [&](const Output& output) { return output.state >= 0 && output.value == step.node; });
 }
 
 // Products at the rate of their operands, everything else as f32, or f64 where it is that.

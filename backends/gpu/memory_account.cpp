@@ -168,6 +168,12 @@ void MemoryAccount::give_up(StepAccount& step) {
   free_all(coming_);
 }
 
+std::vector<int64_t> MemoryAccount::staged_bytes() const {
+  std::vector<int64_t> bytes;
+  for (const CopiedInput& input : staged_.inputs) bytes.push_back(input.bytes);
+  return bytes;
+}
+
 std::vector<int64_t> MemoryAccount::arrays_beside(const StepAccount& step) const {
   const auto is_of_batch = [this](BlockId id) {
     return std::ranges::any_of(std::array{&batch_, &staged_, &coming_}, [id](const Batch* batch) {

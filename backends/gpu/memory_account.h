@@ -87,6 +87,8 @@ class MemoryAccount {
   // Frees what the newest submission has left: its outputs, and its batch.
   void release_step();
 
+  // In bytes, by input, of a batch that no submission has named.
+  std::vector<int64_t> staged_bytes() const;
   // What is neither of a step nor of a batch.
   std::vector<int64_t> arrays_beside(const StepAccount& step) const;
   // Gives the blocks of a step other owners, by buffer.

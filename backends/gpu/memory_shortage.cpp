@@ -32,19 +32,22 @@ bool keeps_gradients(const MemoryShortage& shortage, const TraceScale& scale) {
 int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& allocator, const TraceScale& scale = {}) {
   if (shortage.trace == nullptr)
     return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
-  return block_bytes_of(shortage.arrays) + fullest_bytes(scaled(*shortage.trace, scale)) +
+  return block_bytes_of(shortage.arrays) + block_bytes_of(shortage.staged) +
+         fullest_bytes(scaled(*shortage.trace, scale)) +
          (keeps_gradients(shortage, scale) ? block_bytes_of(shortage.spec->for_parts) : 0);
 }
 
-// Whether the arrays and the step fit into memory that has never held anything else, with the next batch beside it.
+// Whether the arrays and the step fit into memory that has never held anything else, with the next batch of a training
+// beside it.
 bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
   MemoryAccount account(limit);
-  const auto allocate = [&account](int64_t bytes) {
-    return account.allocator().allocate(bytes, kStreamPools.compute, 0) != kNoBlock;
+  const auto holds = [&account](const std::vector<int64_t>& blocks, PoolId pool) {
+    return std::ranges::all_of(blocks,
+                               [&](int64_t bytes) { return account.allocator().allocate(bytes, pool, 0) != kNoBlock; });
   };
-  if (!std::ranges::all_of(shortage.arrays, allocate)) return false;
+  if (!holds(shortage.arrays, kStreamPools.compute) || !holds(shortage.staged, kStreamPools.copy_in)) return false;
   if (shortage.trace == nullptr) return true;
-  if (keeps_gradients(shortage, scale) && !std::ranges::all_of(shortage.spec->for_parts, allocate)) return false;
+  if (keeps_gradients(shortage, scale) && !holds(shortage.spec->for_parts, kStreamPools.compute)) return false;
   const MemoryTrace trace = scaled(*shortage.trace, scale);
   StepAccount step(trace, account.owners());
   const std::vector<int64_t> bytes = batch_bytes(trace);
@@ -52,7 +55,7 @@ bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const Tr
     const StepPools pools = pools_of_run(run, captures);
     const auto staged = static_cast<uint64_t>(run);
     if (account.run(step, {.pools = pools, .staged = staged})) return false;
-    if (account.stage(staged + 1, step, bytes, pools.copy_in)) return false;
+    if (trace.writes_states && account.stage(staged + 1, step, bytes, pools.copy_in)) return false;
   }
   return true;
 }

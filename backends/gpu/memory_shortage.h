@@ -21,6 +21,7 @@ struct MemoryShortage {
   OwnerId owner = 0;                   // of what was to be allocated
   const MemoryTrace* trace = nullptr;  // the step whose request it is; null: an array's
   std::vector<int64_t> arrays = {};    // the bytes of each that is there beside the step, or that is to be made
+  std::vector<int64_t> staged = {};    // those of a batch of training that is there, too, while something else runs
 };
 
 // Device, request, what is allocated, reserved and free, the five largest owners, the first thing to change, and how

@@ -113,6 +113,7 @@ TEST(GpuClockOfWindows, BucketsWaitForTheirOwnSumsAlone) {
   EXPECT_EQ(last_write(plan, of_first), 1);
   EXPECT_EQ(last_write(plan, of_second), 4);
   EXPECT_EQ(plan.steps.size(), 5U);
+  EXPECT_EQ(launches_of(plan, kTwo)[1].cls, LaunchClass::kElementwise) << "no update";
 
   DeviceMemory memory({"gpu 0", int64_t{8} << 30});
   AccountedStep step(plan, memory, kTwo);
@@ -167,6 +168,21 @@ TEST_F(GpuClockTest, TheHostWaitsWhereItReads) {
   const PredictedTime time = clock_.take();
   EXPECT_EQ(time.elapsed, host_copy(4, kTwo).duration) << "launched long before";
   EXPECT_EQ(time.of(StreamKind::kCompute).unfed, time.elapsed) << "the host goes on behind it";
+}
+
+TEST_F(GpuClockTest, ANumberBehindAnotherComesWithIt) {
+  clock_.compute(step_, {});
+  clock_.download(4);
+  const Picoseconds one = clock_.take().elapsed;
+  for (const int64_t bytes : {1, 8, 16}) clock_.download(bytes);
+  EXPECT_EQ(clock_.take().elapsed, 0);
+  clock_.download(4096);
+  EXPECT_GT(clock_.take().elapsed, 0) << "no number";
+  clock_.download(4);
+  EXPECT_GT(clock_.take().elapsed, 0);
+  clock_.compute(step_, {});
+  clock_.download(4);
+  EXPECT_EQ(clock_.take().elapsed, one) << "of another submission";
 }
 
 TEST_F(GpuClockTest, BlockingLaunchesTakeTheHostsTime) {

@@ -126,6 +126,7 @@ TEST(GpuOutOfMemory, OfAStagedBatch) {
   memory.allocate(10 * kMiB, 0, memory.owners().intern("parameters"));
   MemoryTrace trace = trace_of({{512, 0, 1}}, 1, {{"labels", 512, true, 0}, {"features", 16 * kMiB, true, 1}});
   trace.batch_size = 64;
+  trace.writes_states = true;
   StepAccount step(trace, memory.owners());
   memory.run(step, {});
   const std::vector<int64_t> bytes{512, 16 * kMiB};
@@ -134,6 +135,25 @@ TEST(GpuOutOfMemory, OfAStagedBatch) {
   EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples"), std::string::npos) << text;
   EXPECT_NE(text.find("op (hook.lua:1)"), std::string::npos) << "an output, which is no array of a model: " << text;
   EXPECT_EQ(memory.allocator().statistics().all.blocks.current, 1 + 2 + 1) << "what is computed is still there";
+}
+
+// Two batches of 8 MiB share a segment, three need two: the staged batch of training is beside that of an evaluation.
+TEST(GpuOutOfMemory, OfAnEvaluationBesideAStagedBatch) {
+  DeviceMemory memory({"gpu 0", 30 * kMiB});
+  memory.allocate(kMiB / 2, 0, memory.owners().intern("parameters"));
+  MemoryTrace training = trace_of({{512, 0, 1}}, 1, {{"features", 8 * kMiB, true, 0}});
+  training.batch_size = 64;
+  MemoryTrace evaluation = training;
+  training.writes_states = true;
+  StepAccount trained(training, memory.owners()), evaluated(evaluation, memory.owners());
+  const std::vector<int64_t> bytes{8 * kMiB};
+  memory.run(trained, {});
+  memory.stage(1, trained, bytes);
+  const std::string text = message_of([&] { memory.run(evaluated, {}); });
+  EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples; in an evaluation"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("As it is, it would fit into 42.00 MiB"), std::string::npos) << text;
 }
 
 // Half the batch would do for launches, in what the array leaves of its segment; the graph that they become has

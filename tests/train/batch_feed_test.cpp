@@ -131,16 +131,22 @@ TEST_F(BatchFeedTest, ABatchThatWasNotStagedNamesNothing) {
   EXPECT_EQ(feed.staged(), 0u);
 }
 
-// The device goes on without.
+// Who takes it is told, once; what is under way when it is to be staged goes on.
 TEST_F(BatchFeedTest, ABatchThatFindsNoRoomNamesNothing) {
   StagingDevice device;
   data::Loader batches = loader({});
   BatchFeed feed(batches, {}, device, encoding_);
   feed.next();
   device.is_full = true;
-  EXPECT_THROW(feed.stage_next(step_, whole_), backends::OutOfMemory);
+  feed.stage_next(step_, whole_);
   EXPECT_EQ(ids_of(feed.next()), (Ids{4, 5, 6, 7}));
   EXPECT_EQ(feed.staged(), 0u);
+  EXPECT_THROW(feed.throw_failure(), backends::OutOfMemory);
+  feed.throw_failure();
+  device.is_full = false;
+  feed.stage_next(step_, whole_);
+  feed.next();
+  EXPECT_EQ(feed.staged(), 101u);
 }
 
 // Of a device without streams, and of a loader that makes batches when it is asked for them.

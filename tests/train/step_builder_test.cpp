@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/train/loop/session.h"
+#include "runner/train/step/step_completion.h"
 #include "schema/recipe_reader.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/step_fixture.h"
@@ -89,6 +90,24 @@ TEST(StepBuilder, StepsThatDifferInRatesAreFoundAgain) {
 class TrainerTest : public RunFixture {};
 
 // Ten samples in batches of four and windows of two: (4, first), (4, last), then (2, first and last).
+// Behind a batch that is not a window's last, a replica that shares nothing reduces its gradients or does nothing.
+TEST(StepBuilder, AGraphInsideAWindowReducesOrIsEmpty) {
+  schema::Recipe recipe = StepFixture::recipe();
+  recipe.num_processes = 2;
+  recipe.gradient_accumulation_steps = 20;
+  const auto graph = [&recipe] { return window_graph(StepFixture(recipe).builder, false, false); };
+  EXPECT_EQ(graph().size(), 0);
+  recipe.sync_each_batch = true;
+  EXPECT_EQ(graph().size(), 0) << "reduced in buckets, while they were computed";
+  recipe.comm.hook = schema::CommHook::kBf16;
+  const backends::Program reduced = graph();
+  int64_t elements = 0;
+  for (backends::ValueId id = 0; id < reduced.size(); ++id)
+    if (is_collective(reduced.node(id).op)) elements += reduced.type(id).shape.elements();
+  EXPECT_EQ(elements, StepFixture(recipe).parameters());
+  EXPECT_EQ(reduced.outputs().size(), 1U);
+}
+
 TEST_F(TrainerTest, CompilesEachKindOfStepOnceAndHoldsIt) {
   write("recipe.yaml", R"(schema_version: 1
 model: {type: mlp, hidden: [8]}

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "backends/runtime/out_of_memory.h"
 #include "runner/train/step/step_arguments.h"
 
 namespace runner::train {
@@ -12,12 +13,21 @@ const data::Batch& BatchFeed::next() {
   return batch;
 }
 
+void BatchFeed::throw_failure() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
 void BatchFeed::stage_next(const backends::Executable& like, const WindowParts& parts) {
   if (streams_ == nullptr || next_ != nullptr) return;
   const data::Batch* const batch = loader_.peek(give_up_);
   if (batch == nullptr || batch->size == 0) return;
-  next_staged_ = streams_->stage(like, inputs_of(batch->part(0, parts.at_once(batch->size)), encoding_));
   next_ = batch;
+  try {
+    next_staged_ = streams_->stage(like, inputs_of(batch->part(0, parts.at_once(batch->size)), encoding_));
+  } catch (const backends::OutOfMemory&) {
+    next_staged_ = 0;
+    failure_ = std::current_exception();
+  }
 }
 
 }  // namespace runner::train

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <utility>
 
@@ -30,8 +31,11 @@ class BatchFeed {
   const data::Batch& next();
   // What a step on the beginning of that batch names (Arguments::staged); 0: nothing.
   uint64_t staged() const { return staged_; }
+  // Throws OutOfMemory where the device had not enough for its copy.
+  void throw_failure();
   // Begins to copy the first part of the batch behind it, where batches are made ahead; waits until that is made, so
-  // that what is copied when is the same in each run.  `like`: a step of its kind.
+  // that what is copied when is the same in each run.  `like`: a step of its kind.  Where it finds no room, that is
+  // told when the batch is taken: what is under way is not the worse for it.
   void stage_next(const backends::Executable& like, const WindowParts& parts);
 
  private:
@@ -41,6 +45,7 @@ class BatchFeed {
   const data::Encoding& encoding_;
   const data::Batch* next_ = nullptr;  // that next_staged_ is of
   uint64_t staged_ = 0, next_staged_ = 0;
+  std::exception_ptr failure_;
 };
 
 }  // namespace runner::train

@@ -156,6 +156,7 @@ std::array<double, 2> DeviceArrays::take_logged_sums() {
 }
 
 void DeviceArrays::forget_logged_sums() {
+  const backends::Unaccounted aside = unaccounted();
   constexpr std::array<double, 2> kNone{};
   write_bytes(layout_.find(Role::kSum, 0, kLoggedSum), 0, std::as_bytes(std::span(kNone)));
 }
@@ -225,6 +226,7 @@ void DeviceArrays::declare_rounded_weights(backends::Program& step) const {
 }
 
 void DeviceArrays::clear_window(const MessageLayout* message) {
+  const backends::Unaccounted aside = unaccounted();
   if (message != nullptr) messages_->send_nothing(*message);
   for (size_t i = 0; i < arrays_.size(); ++i) {
     const DeviceArray& array = layout_.arrays()[i];

@@ -71,6 +71,9 @@ class DeviceArrays {
   void write(int32_t array, std::span<const std::byte> contents);
   bool writes(const DeviceArray& array) const;
 
+  // What is read and written while it lives no device of the user's would be asked for.
+  backends::Unaccounted unaccounted() const { return backends::Unaccounted(device_); }
+
   // {Σ loss, Σ weight} of this replica's windows since the last call; the second forgets them.
   std::array<double, 2> take_logged_sums();
   void forget_logged_sums();

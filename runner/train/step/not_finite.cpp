@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/account.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/step/step_builder.h"
 
@@ -117,6 +118,7 @@ class Search {
 std::optional<NotFinite> first_not_finite(backends::Device& device, const ForwardPass& pass,
                                           const nn::ParameterSet& parameters, const backends::Arguments& arguments,
                                           std::optional<int64_t> memory) {
+  const backends::Unaccounted aside(device);
   return Search(device, pass, parameters, arguments, memory).first_of(values_to_watch(pass));
 }
 

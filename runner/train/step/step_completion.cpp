@@ -9,6 +9,7 @@
 #include "backends/graph/ops.h"
 #include "runner/train/step/clock_values.h"
 #include "runner/train/step/device_rules.h"
+#include "runner/train/step/gradient_buckets.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/loss_scaler.h"
 #include "runner/train/step/parameter_use.h"
@@ -71,6 +72,18 @@ class StepCompletion {
       const Value weight = ops::cast(number(sums_, 1), DType::kF32);
       program_.output("gradients of rank 0", (are_means_ ? ops::mul(sum, weight) : sum).id, array);
     }
+    arrays_.output(program_);
+    return std::move(program_);
+  }
+
+  // What a replica that shares nothing does behind a batch that is not a window's last, and whose gradients it reduces.
+  Program of_reduction() {
+    gradients_.resize(parameters_.buffers().size());
+    for (const DeviceArray& array : builder_.layout().arrays())
+      if (array.role == Role::kGradients)
+        gradients_[static_cast<size_t>(array.buffer)] = arrays_.get(array.role, array.buffer, array.index);
+    reduce_gradients();
+    keep_gradients();
     arrays_.output(program_);
     return std::move(program_);
   }
@@ -423,7 +436,10 @@ Program complete_window(const StepBuilder& builder, const Shares& shares, bool e
 Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed) {
   const Shares all(builder.model().parameters, builder.optimizers(), builder.recipe().comm, /*rank=*/0, /*size=*/1);
   StepCompletion completion = window_completion(builder, all);
-  return ends_window ? completion.of_window(all, are_summed, /*over_replicas=*/!are_summed) : completion.of_part(all);
+  if (ends_window) return completion.of_window(all, are_summed, /*over_replicas=*/!are_summed);
+  const schema::Recipe& recipe = builder.recipe();
+  const bool reduces = recipe.sync_each_batch && !may_reduce_in_buckets(recipe);
+  return reduces ? completion.of_reduction() : Program();
 }
 
 }  // namespace runner::train

@@ -77,7 +77,8 @@ inline constexpr int kPartSum = 0;
 backends::Program complete_window(const StepBuilder& builder, const Shares& shares, bool ends_window = true,
                                   const MessageLayout& message = {}, bool are_summed = false);
 
-// The same of a replica that has weights of its own, and all gradients beside them.
+// The same of a replica that has weights of its own, and all gradients beside them.  Inside a window it does nothing
+// but reduce them, where it does so behind each batch and has not done it while it computed them.
 backends::Program window_graph(const StepBuilder& builder, bool ends_window, bool are_summed);
 
 }  // namespace runner::train

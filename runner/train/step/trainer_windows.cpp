@@ -23,6 +23,7 @@ SharedStep Trainer::run_batches(BatchFeed& batches, const WindowRates& rates, Tr
   for (;;) {
     const data::Batch& batch = batches.next();
     ++counters.batches;
+    in_batch(steps_.place_of(batch, /*training=*/true), [&] { batches.throw_failure(); });
     marks_.begin_batch(/*training=*/true);
     window.done = parts.ends(batch, window.batches);
     take_in(batch, window);
@@ -105,6 +106,7 @@ void Trainer::reduce_in_buckets() {
 }
 
 void Trainer::keep_sum_of_part(const CompiledStep& part) {
+  const backends::Unaccounted aside(device_);
   std::array<double, 2> sums{};
   device_.read_output(*part.executable, kPartSum, std::as_writable_bytes(std::span(sums)));
   arrays_.write(layout_.find(Role::kSum, 0, kWindowSum), std::as_bytes(std::span(sums)));
