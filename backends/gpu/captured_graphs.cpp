@@ -9,8 +9,8 @@
 namespace runner::backends::gpu {
 namespace {
 
-// Launches of one name after which one should have come three times: batches of a window and at the end of an epoch are
-// of six kinds (first, between, last; of full size and smaller), and one of those comes again before all did twice.
+// Launches of one name, of several batches, after which one should have come again: batches of a window and at the end
+// of an epoch are of six kinds (first, between, last; of full size and smaller).
 constexpr int64_t kPatience = 12;
 
 }  // namespace
@@ -25,7 +25,7 @@ StepPools CapturedGraphs::pools(const GpuExecutable& executable) const {
 
 void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
   if (!captures_) return;
-  Named& named = by_name_[arguments.name];
+  Named& named = by_name_[key_of(executable, arguments)];
   const int64_t runs_before = executable.account().memory().runs() - 1;
   if (runs_before == 0) changed_.erase(&executable);
   if (runs_before == 0 && named.captured != nullptr) changed_.insert(&executable);
@@ -38,17 +38,26 @@ void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments
     ++counters_.replays;
     return;
   }
-  if (has_changed(named, executable)) {
+  if (has_changed(named, executable, arguments)) {
     ++counters_.fallbacks;
     if (!std::exchange(named.warned, true)) warn(named, executable, arguments);
   }
   if (named.captured != nullptr) return;
-  ++named.launches;
+  if (named.launches++ == 0) named.first_step = arguments.step;
   named.launched = executable.shared_from_this();
 }
 
-bool CapturedGraphs::has_changed(const Named& named, const GpuExecutable& executable) const {
-  return named.captured != nullptr ? changed_.contains(&executable) : named.launches >= kPatience;
+CapturedGraphs::Key CapturedGraphs::key_of(const GpuExecutable& executable, const Arguments& arguments) {
+  const Program& program = executable.account().plan().program;
+  const SourceMark& line = program.outputs().empty() ? SourceMark() : program.mark_of(program.outputs()[0].value);
+  return {arguments.name, line.file, line.line};
+}
+
+bool CapturedGraphs::has_changed(const Named& named, const GpuExecutable& executable,
+                                 const Arguments& arguments) const {
+  if (named.captured != nullptr) return changed_.contains(&executable);
+  const bool is_new = executable.account().memory().runs() == 1;
+  return is_new && named.launches >= kPatience && arguments.step != named.first_step;
 }
 
 void CapturedGraphs::warn(Named& named, const GpuExecutable& executable, const Arguments& arguments) {

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,24 +35,35 @@ class CapturedGraphs {
 
   // None: nothing is captured.
   std::optional<CaptureCounters> counters() const { return captures_ ? std::make_optional(counters_) : std::nullopt; }
-  // Of the first fallback of each name.
+  // Of the first fallback of each name and line.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
  private:
   struct Named {
     std::shared_ptr<GpuExecutable> captured;  // the newest; null: there is none yet
     std::shared_ptr<GpuExecutable> launched;  // the newest, until one is captured
-    int64_t launches = 0;                     // until one is captured
+    int64_t launches = 0;                     // until one is captured,
+    int64_t first_step = 0;                   // and the batch of the first of them
     bool warned = false;
   };
+  // What is recorded elsewhere is another graph for another purpose: a read of a hook's, on another line.
+  struct Key {
+    std::string_view name;  // Arguments::name
+    std::string file;       // and line of what is computed
+    int line = 0;
+    bool operator<(const Key& other) const {
+      return std::tie(name, file, line) < std::tie(other.name, other.file, other.line);
+    }
+  };
+  static Key key_of(const GpuExecutable& executable, const Arguments& arguments);
 
-  bool has_changed(const Named& named, const GpuExecutable& executable) const;
+  bool has_changed(const Named& named, const GpuExecutable& executable, const Arguments& arguments) const;
   void warn(Named& named, const GpuExecutable& executable, const Arguments& arguments);
 
   const std::string device_;
   const bool captures_;
   CaptureCounters counters_;
-  std::map<std::string_view, Named> by_name_;  // Arguments::name
+  std::map<Key, Named> by_name_;
   // That have come when another of their name had been captured.  One that is gone says nothing of who has its address
   // next: the first submission of each decides.
   std::set<const GpuExecutable*> changed_;

@@ -164,7 +164,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   Ticket submit(Executable& executable, const Arguments& arguments) override {
     auto& ready = static_cast<GpuExecutable&>(executable);
     const bool computes = arguments.stream == StreamRole::kCompute;
-    const bool accounted = computes && accounts();
+    const bool accounted = computes && accounts() && !ready.account().launches().empty();
     const bool replays = accounted && captured_.replays(ready);
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
     // Reductions are accounted for with what computes the gradients.

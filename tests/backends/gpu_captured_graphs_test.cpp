@@ -28,9 +28,11 @@ Trained train(const GpuOptions& options, const std::vector<int64_t>& sizes) {
   const auto device = make_gpu_device(options);
   std::map<int64_t, MlpStep> steps;
   std::map<int64_t, Session> sessions;
+  int64_t batch = 0;
   for (const int64_t size : sizes) {
     const MlpStep& step = steps.try_emplace(size, backends::testing::MlpOptions{.batch = size}).first->second;
     Session& session = sessions.try_emplace(size, *device, step.program(), step.inputs(1)).first->second;
+    session.step = ++batch;
     device->wait(session.submit());
   }
   return {.states = sessions.at(sizes.front()).results().states,
@@ -72,7 +74,7 @@ TEST_P(GpuCapturedGraphs, AreNeverReplayedInThePlaceOfAnother) {
   EXPECT_EQ(captured.states, train({.own_thread = GetParam()}, {8, 8, 8, 6, 8, 6, 8, 6}).states);
   ASSERT_EQ(captured.warnings.size(), 1u) << "the first time";
   EXPECT_EQ(captured.warnings[0],
-            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 0 is not the graph that was captured, and is launched "
+            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 4 is not the graph that was captured, and is launched "
             "operation by operation "
             "until it has come twice: features is (6, 4) f32, and was (8, 4) f32");
 }
@@ -86,7 +88,7 @@ TEST_P(GpuCapturedGraphs, AreMissedWhereNoneComesThreeTimes) {
   EXPECT_EQ(captured.captures.fallbacks, 3);
   ASSERT_EQ(captured.warnings.size(), 1u);
   EXPECT_EQ(captured.warnings[0],
-            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 0 is launched operation by operation, as the 12 before it: "
+            "gpu.capture: gpu 0, mlp.lua:1: \"\" of batch 13 is launched operation by operation, as the 12 before it: "
             "none came "
             "three times: features is (14, 4) f32, and was (13, 4) f32");
   sizes.resize(12);

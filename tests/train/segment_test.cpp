@@ -63,7 +63,7 @@ class SegmentTest : public RunFixture {
   void run(Segment& segment, const data::Batch* batch) {
     segment.finish();
     trainer().arrays().set_gradients(segment.gradients());
-    if (segment.does_something()) trainer().segments().run(segment, batch);
+    if (segment.does_something()) trainer().segments().run("segment", segment, batch);
   }
 
   std::vector<float> weights() {

@@ -119,7 +119,8 @@ void CustomLoop::run_segment() {
   reached_ = segment_->reached();
   window_.losses = segment_->losses();
   if (!segment_->does_something()) return;
-  compute([&] { trainer_.segments().run(*segment_, batch()); });
+  const std::string_view name = eval_.batch != nullptr ? "evaluation segment" : "segment";
+  compute([&] { trainer_.segments().run(name, *segment_, batch()); });
   const auto holds = [&](int output) { return output < 0 || trainer_.segments().read_output(*segment_, output) != 0; };
   const bool own = holds(segment_->own_finite_output()), reduced = holds(segment_->finite_output());
   // The loss scaler leaves out steps of losses that are finite.

@@ -32,7 +32,7 @@ backends::Arguments SegmentRunner::arguments(const Segment& segment, const data:
   return arguments_.of_segment(segment, batch);
 }
 
-void SegmentRunner::run(const Segment& segment, const data::Batch* batch) {
+void SegmentRunner::run(std::string_view name, const Segment& segment, const data::Batch* batch) {
   const backends::Program& program = segment.program();
   newest_ = executor_.cache().find_or_make(program, segment_specification(),
                                            [&] { return compiled_step(compile_graph(device_, program, program)); });
@@ -40,7 +40,7 @@ void SegmentRunner::run(const Segment& segment, const data::Batch* batch) {
     traced_->add(batch != nullptr ? batch->size : 0, /*place=*/{}, executor_.cache().newest_recorded(),
                  roots_of(program), segment.host().traced, segment.of_rank_0());
   executor_.begin_exchange(/*again=*/false);
-  executor_.execute("segment", *newest_, arguments(segment, batch));
+  executor_.execute(name, *newest_, arguments(segment, batch));
 }
 
 double SegmentRunner::read_output(const Segment& segment, int output) {

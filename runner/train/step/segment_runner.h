@@ -30,7 +30,8 @@ class SegmentRunner {
     arguments_.find_absent_states();
   }
   // Runs a finished segment on a batch (null: it has none).
-  void run(const Segment& segment, const data::Batch* batch);
+  // `name`: in traces and errors.
+  void run(std::string_view name, const Segment& segment, const data::Batch* batch);
   // Of the segment that has run last.
   double read_output(const Segment& segment, int output);
   // A segment that has been read from is dropped.

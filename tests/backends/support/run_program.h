@@ -34,6 +34,7 @@ class Session {
 
   void set_input(size_t index, HostTensor tensor) { inputs_[index] = std::move(tensor); }
 
+  int64_t step = 0;  // Arguments::step
   Ticket submit() {
     pointers_.clear(), batch_.clear(), scalars_.clear();
     for (const auto& state : states_) pointers_.push_back(state.get());
@@ -42,7 +43,7 @@ class Session {
       if (kind == InputKind::kBatch) batch_.push_back(inputs_[i].bytes.data());
       if (kind == InputKind::kScalar) scalars_.push_back(inputs_[i][0]);
     }
-    return device_.submit(*executable_, {.states = pointers_, .batch = batch_, .scalars = scalars_});
+    return device_.submit(*executable_, {.states = pointers_, .batch = batch_, .scalars = scalars_, .step = step});
   }
 
   HostTensor output(size_t index) {
