@@ -69,7 +69,7 @@ ReplicaRun::ReplicaRun(const RunRequest& request, backends::Collectives* ranks)
       pinned_(cores_.empty() ? std::vector<int>() : cores_[static_cast<size_t>(ranks != nullptr ? ranks->rank() : 0)]),
       profiler_(recipe_.profile ? std::make_optional<Profiler>(*recipe_.profile) : std::nullopt),
       graphs_(persistent_graphs(request, ranks)),
-      session_(recipe_, hooks_.get(), ranks, request.data),
+      session_(recipe_, hooks_.get(), ranks, request.data, request.own_thread),
       save_every_(recipe_.checkpoint.every),
       average_every_(recipe_.train.average_every),
       check_every_(recipe_.comm.check_every),

@@ -143,6 +143,8 @@ struct RunRequest {
   // Of those that are threads: calls run_replica() with the same recipe, stop and data, and an observer of its own.
   Follow follow = {};
   data::SharedData data = {};  // of the recipe; null: not read yet
+  // Whether devices work on threads of their own; none: where there are cores for them.  For tests.
+  std::optional<bool> own_thread = {};
 };
 
 // Recorded each step where RunRequest::record_batches is set: the upper 53 bits of a hash of the window's sample ids.

@@ -2,6 +2,7 @@
 // bucket hold the bits of those that add up all at once, however gradients travel.
 #include "runner/train/step/gradient_buckets.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,10 @@ train: {epochs: 2, clip_grad_norm: 1.0}
   }
 
   // Of all parameters, behind an epoch and a half of windows.
-  static std::vector<std::byte> trained(const schema::Recipe& recipe) {
+  static std::vector<std::byte> trained(const schema::Recipe& recipe, std::optional<bool> own_thread = {}) {
     std::vector<std::byte> parameters;
     on_threads(static_cast<int>(recipe.num_processes), [&](SharedCollectives& ranks) {
-      Session session(recipe, nullptr, &ranks);
+      Session session(recipe, nullptr, &ranks, nullptr, own_thread);
       session.trainer.allocate();
       data::Loader loader(session.data.train, session.plan, {.seed = session.data_seed(), .replica = session.rank()});
       const int64_t windows = session.plan.optimizer_steps(1) * 3 / 2;
@@ -112,7 +113,8 @@ TEST_F(GradientBucketsTest, HaveTheBitsOfGradientsThatAreAddedUpAtOnce) {
     for (const char* cap : {"1 B", "2 KiB", "6 KiB", "25 MiB"}) {
       std::vector<std::string> overrides = one.overrides;
       overrides.insert(overrides.end(), {"backend=gpu", fmt::format("gpu.bucket_cap={}", cap)});
-      EXPECT_EQ(trained(recipe(overrides)), wanted) << cap;
+      for (const bool own_thread : {false, true})
+        EXPECT_EQ(trained(recipe(overrides), own_thread), wanted) << cap << (own_thread ? ", with threads" : "");
     }
   }
 }

@@ -89,24 +89,27 @@ threads: 1
     return values;
   }
 
-  static void on_each_rank(const std::vector<std::string>& overrides, const std::function<void(Session&)>& work) {
+  static void on_each_rank(const std::vector<std::string>& overrides, const std::function<void(Session&)>& work,
+                           std::optional<bool> own_thread = {}) {
     const schema::ReadResult read = recipe(overrides);
     const auto size = static_cast<int>(read.recipe.num_processes);
     if (size == 1) {
-      Session session(read.recipe);
+      Session session(read.recipe, nullptr, nullptr, nullptr, own_thread);
       return work(session);
     }
     on_threads(size, [&](SharedCollectives& ranks) {
-      Session session(read.recipe, nullptr, &ranks);
+      Session session(read.recipe, nullptr, &ranks, nullptr, own_thread);
       work(session);
     });
   }
 
   // By rank.
-  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0) {
+  static std::vector<Trained> train(const std::vector<std::string>& overrides, int64_t windows = 0,
+                                    std::optional<bool> own_thread = {}) {
     std::vector<Trained> results(static_cast<size_t>(recipe(overrides).recipe.num_processes));
-    on_each_rank(overrides,
-                 [&](Session& session) { results[static_cast<size_t>(session.rank())] = train(session, windows); });
+    on_each_rank(
+        overrides, [&](Session& session) { results[static_cast<size_t>(session.rank())] = train(session, windows); },
+        own_thread);
     return results;
   }
 
@@ -346,6 +349,38 @@ TEST_F(ReplicasTest, PartsOfWindowsAreTheSameEveryTime) {
       const Trained other = train(overrides).front();
       EXPECT_EQ(other.parameters, first[0].parameters);
       EXPECT_EQ(other.losses, first[0].losses);
+    }
+  }
+}
+
+// Also where each device has a thread beside its host, of which there are more than cores.
+TEST_F(ReplicasTest, HaveTheBitsOfTheCpuOnGpus) {
+  const std::vector<std::vector<std::string>> cases{
+      {},
+      {"gradient_accumulation_steps=3"},
+      {"gradient_accumulation_steps=3", "sync_each_batch=true"},
+      {"data.even_batches=false", "data.train.samples=33"},
+      {"comm.hook=fp16"},
+      {"model.hidden=[256, 256]", "gpu.bucket_cap=64 KiB"},
+      {"gpu.launch_blocking=true", "gpu.bucket_cap=1 B"},
+      {"gpu.capture=true", "train.epochs=6"},
+  };
+  for (const std::vector<std::string>& one : cases) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(one, " ")));
+    std::vector<std::string> on_cpu{"num_processes=3"}, on_gpu{"num_processes=3", "backend=gpu"};
+    for (const std::string& override : one) {
+      on_gpu.push_back(override);
+      if (!override.starts_with("gpu.")) on_cpu.push_back(override);
+    }
+    const Trained wanted = train(on_cpu).front();
+    for (const bool own_thread : {false, true}) {
+      SCOPED_TRACE(own_thread);
+      const std::vector<Trained> ranks = train(on_gpu, 0, own_thread);
+      expect_same_on_all_ranks(ranks);
+      EXPECT_EQ(ranks[0].parameters, wanted.parameters);
+      EXPECT_EQ(ranks[0].losses, wanted.losses);
+      EXPECT_EQ(ranks[0].norms, wanted.norms);
+      EXPECT_EQ(ranks[0].evaluated, wanted.evaluated);
     }
   }
 }

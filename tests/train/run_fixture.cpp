@@ -63,7 +63,8 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
                  .summary = nullptr,
                  .metrics_document = nullptr,
                  .stop = of_rank_0.stop,
-                 .data = of_rank_0.data},
+                 .data = of_rank_0.data,
+                 .own_thread = of_rank_0.own_thread},
                 ranks);
   };
   return run({.recipe = read.recipe,
@@ -82,7 +83,8 @@ RunResult RunFixture::train(const std::string& recipe, const Options& options) {
               .long_compile = options.long_compile,
               .job = schema::resolved_json(read),
               .replica_program = options.replica_program,
-              .follow = follow});
+              .follow = follow,
+              .own_thread = options.own_thread});
 }
 
 std::vector<std::string> RunFixture::events(const std::string& level) const {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ class RunFixture : public ::testing::Test {
     MakeHooks make_hooks = nullptr;
     std::vector<std::string>* notices = nullptr;   // where they go; null: nowhere
     std::chrono::milliseconds long_compile{2000};  // RunRequest
+    std::optional<bool> own_thread = {};           // likewise
   };
 
   // Trains `recipe` (YAML) with the folder as the current one for its relative paths.

@@ -42,13 +42,14 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
   return scale;
 }
 
-Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_, data::SharedData read)
+Session::Session(const schema::Recipe& recipe_, Hooks* hooks, backends::Collectives* ranks_, data::SharedData read,
+                 std::optional<bool> own_thread)
     : recipe(recipe_),
       shared_data(read != nullptr ? std::move(read) : std::make_shared<const data::Data>(data::load(recipe))),
       data(*shared_data),
       plan(data::train_plan(recipe, data.train.size())),
       scale(run_scale(recipe, plan)),
-      device(device_rules(recipe).make(recipe, ranks_)),
+      device(device_rules(recipe).make(recipe, ranks_, own_thread)),
       tpu(dynamic_cast<backends::tpu::TpuDevice*>(device.get())),
       gpu(dynamic_cast<backends::gpu::GpuDevice*>(device.get())),
       trainer(recipe, data.encoding, *device, hooks, ranks_),

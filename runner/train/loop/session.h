@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,10 @@ optim::RunScale run_scale(const schema::Recipe& recipe, const data::DataPlan& pl
 
 struct Session {
   // Lays the model out; Trainer::allocate() gives it memory.  `read`: the data of the recipe; null: they are read here.
-  // Throws Error(kRecipe) or Error(kData).  Recipe, hooks (null: none) and replicas (null: this is the only one) must
-  // outlive the session.
+  // `own_thread`: as DeviceRules::make.  Throws Error(kRecipe) or Error(kData).  Recipe, hooks (null: none) and
+  // replicas (null: this is the only one) must outlive the session.
   explicit Session(const schema::Recipe& recipe, Hooks* hooks = nullptr, backends::Collectives* ranks = nullptr,
-                   data::SharedData read = nullptr);
+                   data::SharedData read = nullptr, std::optional<bool> own_thread = {});
 
   const schema::Recipe& recipe;
   const data::SharedData shared_data;

@@ -52,7 +52,7 @@ backends::tpu::Hardware hardware_of(const schema::Recipe& recipe) {
           .prefetched_batches = recipe.tpu.device_prefetch_size};
 }
 
-std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backends::Collectives*) {
+std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backends::Collectives*, std::optional<bool>) {
   const store::SignalsBlocked blocked;
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
@@ -62,12 +62,13 @@ void check(backends::Collectives* ranks) {
   if (ranks != nullptr && ranks->has_failed()) ranks->barrier({"devices"});
 }
 
-std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks) {
+std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                           std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
   return backends::gpu::make_gpu_device(
       {.index = rank_of(ranks),
        .threads = threads_of(recipe),
-       .own_thread = has_core_for_device(recipe),
+       .own_thread = own_thread.value_or(has_core_for_device(recipe)),
        .spins = has_core_for_replica(recipe),
        .launch_blocking = recipe.gpu.launch_blocking,
        .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
@@ -79,14 +80,15 @@ std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backend
        .check_others = [ranks] { check(ranks); }});
 }
 
-std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks) {
+std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                           std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
   return backends::tpu::make_tpu_device(
       {.threads = threads_of(recipe),
        .hardware = hardware_of(recipe),
        .batches_between_cuts = recipe.tpu.auto_mark_step ? recipe.tpu.batches_per_execution : 0,
        .keeps_account = rank_of(ranks) == 0,
-       .own_thread = has_core_for_device(recipe),
+       .own_thread = own_thread.value_or(has_core_for_device(recipe)),
        .waits_at_cuts = recipe.tpu.sync_wait,
        .eager = recipe.tpu.eager,
        .dialect = dialect_of(recipe),

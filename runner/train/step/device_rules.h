@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backends/backend.h"
 #include "backends/collectives/collectives.h"
@@ -17,8 +18,10 @@ struct DeviceRules {
   bool replicas_run_one_graph;  // which all must have traced alike
   bool has_loader;              // that brings batches to it ahead, with queues and threads
   bool has_bf16_floats;         // a recipe of bf16 makes all its numbers such, and needs no casts
-  // For a replica; `ranks`: null, or all of them, which must outlive it.  Its workers take no signals.
-  std::unique_ptr<backends::Device> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks);
+  // For a replica; `ranks`: null, or all of them, which must outlive it.  `own_thread`: whether the device works on a
+  // thread of its own beside the replica's; none: where there is a core for it.  Its workers take no signals.
+  std::unique_ptr<backends::Device> (*make)(const schema::Recipe& recipe, backends::Collectives* ranks,
+                                            std::optional<bool> own_thread);
 };
 
 const DeviceRules& device_rules(const schema::Recipe& recipe);

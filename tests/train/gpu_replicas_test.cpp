@@ -1,0 +1,92 @@
+// Runs of replicas on emulated GPUs, whose devices work where their hosts wait or on threads of their own: the bits are
+// the same, and a replica that fails ends all of them, named.
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "backends/graph/ops.h"
+#include "tests/train/run_fixture.h"
+#include "tests/train/test_hooks.h"
+
+namespace runner::train {
+namespace {
+
+namespace ops = backends::ops;
+
+constexpr const char* kGpus = R"(schema_version: 1
+seed: 5
+backend: gpu
+num_processes: 3
+threads: 1
+collective_timeout: 60
+model: {type: mlp, hidden: [8]}
+data: {train: {format: synthetic, samples: 60, features: [4], classes: 3}, batch_size: 4}
+optimizer: {type: adam, lr: 0.1}
+train: {epochs: 2}
+checkpoint: {every: 1 step}
+log: {every: 1 step}
+)";
+
+// A loop of a hook's, with `before` at the beginning of each batch.
+MakeHooks loop_with(const std::function<void(RunControl&)>& before) {
+  return hooks_with({.train = [before](CustomLoop& loop, RunControl& run) {
+    const CustomLoop::Epochs epochs = loop.begin_epochs(std::nullopt);
+    while (loop.next_epoch(epochs)) {
+      loop.begin_batches(Split::kTrain);
+      while (loop.next_batch(Split::kTrain)) {
+        before(run);
+        const StepInputs& inputs = loop.inputs();
+        const Value outputs = inputs.model->forward(inputs.forward, inputs.features);
+        loop.backward(ops::mean(ops::mul(outputs, outputs), std::vector<int64_t>{0, 1}));
+        loop.step(0);
+        loop.step_schedule();
+        loop.zero_grad(0);
+      }
+    }
+  }});
+}
+
+class GpuReplicas : public RunFixture, public ::testing::WithParamInterface<bool> {
+ protected:
+  Options options(const std::string& store = "runner.db") const { return {.store = store, .own_thread = GetParam()}; }
+  // What a run of such a loop ends with.
+  std::string error_of(const std::function<void(RunControl&)>& before, std::vector<std::string> overrides = {}) {
+    Options erring = options();
+    erring.overrides = std::move(overrides);
+    erring.make_hooks = loop_with(before);
+    const RunResult result = train(kGpus, erring);
+    return result.error ? result.error->text : "no error";
+  }
+  static bool is_at(const RunControl& run, int rank, int64_t step) {
+    return run.replicas()->rank() == rank && run.step() == step;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(OwnThread, GpuReplicas, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "Yes" : "No"; });
+
+// As replicas that nothing is beside, whose devices are told by the machine's cores whether they have threads.
+TEST_P(GpuReplicas, HaveTheSameBits) {
+  for (const bool own_loop : {false, true}) {
+    Options plain{.store = own_loop ? "plain_loop.db" : "plain.db"}, given = options(own_loop ? "loop.db" : "given.db");
+    if (own_loop) plain.make_hooks = given.make_hooks = loop_with([](RunControl&) {});
+    ASSERT_EQ(train(kGpus, plain).exit_code, 0);
+    ASSERT_EQ(train(kGpus, given).exit_code, 0);
+    EXPECT_EQ(last_state(given.store), last_state(plain.store));
+    EXPECT_EQ(points("train/loss", given.store), points("train/loss", plain.store));
+  }
+}
+
+TEST_P(GpuReplicas, EndWhereOneFails) {
+  const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 1, 3), ErrorKind::kRun, "no more"); };
+  EXPECT_EQ(error_of(fails), "rank 1, after 3 steps: no more");
+}
+
+TEST_P(GpuReplicas, EndWhereRankZeroFails) {
+  const auto fails = [](RunControl& run) { RUN_CHECK(!is_at(run, 0, 3), ErrorKind::kRun, "no more"); };
+  EXPECT_EQ(error_of(fails), "no more");
+}
+
+}  // namespace
+}  // namespace runner::train
