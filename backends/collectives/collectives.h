@@ -4,7 +4,8 @@
 // Every rank makes the same calls in the same order, with the same types.  Where it does not, each call that meets
 // another throws Error(kRun), on every rank, with what each of them does.  A reduction is the left fold over ranks
 // 0 … size − 1 in the type's own arithmetic, so that its bits depend on neither pieces nor timing.
-// Thread safety: one thread of each rank calls; fail() and has_failed() may be called from any.
+// Thread safety: one thread of each rank calls; fail(), has_failed() and throw_failure() may be called from any, also while
+// that one does.
 #pragma once
 
 #include <cstddef>
@@ -69,6 +70,8 @@ class Collectives {
   virtual void fail(std::string_view reason, const SourceMark& where) noexcept = 0;
   // Whether a rank has: what this one does is for nothing.
   virtual bool has_failed() const = 0;
+  // Throws Error(kRun) with what a rank has failed with; does nothing where none has.
+  virtual void throw_failure() const = 0;
 };
 
 }  // namespace runner::backends

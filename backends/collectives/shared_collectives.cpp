@@ -102,7 +102,7 @@ void SharedCollectives::meet() {
   Meeting& meeting = common().meeting;
   switch (meeting.meet(size_, options_.spin ? nullptr : &courtesy_, options_.timeout)) {
     case Meeting::Outcome::kMet: return;
-    case Meeting::Outcome::kFailed: area(meeting.failed_rank()).reason.raise();
+    case Meeting::Outcome::kFailed: return throw_failure();
     case Meeting::Outcome::kTimeout: give_up(who_is_missing());
   }
 }
@@ -121,6 +121,10 @@ void SharedCollectives::fail(std::string_view reason, const SourceMark& where) n
 
 bool SharedCollectives::has_failed() const {
   return common().meeting.has_failed();
+}
+
+void SharedCollectives::throw_failure() const {
+  if (has_failed()) area(common().meeting.failed_rank()).reason.raise();
 }
 
 CallRecord SharedCollectives::newest_call(int rank) const {

@@ -50,6 +50,7 @@ class SharedCollectives final : public Collectives {
   std::shared_ptr<std::byte> reserve(const TensorType& type, const Site& site) override;
   void fail(std::string_view reason, const SourceMark& where) noexcept override;
   bool has_failed() const override;
+  void throw_failure() const override;
 
   // The newest call of a rank, for whoever must say where it was when it died.  It may be a moment old.
   CallRecord newest_call(int rank) const;

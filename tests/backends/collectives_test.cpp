@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/collectives/rank_error.h"
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
@@ -233,6 +234,38 @@ TEST(Collectives, NameShapesThatDiffer) {
                         3,
                         "the replicas do not agree: rank 0 calls all_reduce of loss, (4) f32, at step 1; rank 1 calls "
                         "all_reduce of loss, (5) f32, at step 1; rank 2 calls all_reduce of loss, (6) f32, at step 1"));
+}
+
+// As the host of a device does while that adds up; a sanitizer sees whether the two are in each other's way.
+TEST(Collectives, TellAnotherThreadOfARankWhatHasFailed) {
+  SharedMemory memory(SharedCollectives::memory_bytes(2));
+  std::string of_call, of_host;
+  on_threads(memory, 2, [&](SharedCollectives& ranks) {
+    if (ranks.rank() == 1) {
+      while (ranks.newest_call(0).kind != CallKind::kAllReduce) std::this_thread::yield();
+      EXPECT_NO_THROW(ranks.throw_failure());
+      return ranks.fail("rank 1: no more", {});
+    }
+    std::thread device([&] {
+      std::vector<float> values(8);
+      try {
+        ranks.all_reduce(type_of(values), bytes_of(values), Reduction::kSum, {"gradients", 3});
+      } catch (const Error& error) {
+        of_call = error.what();
+      }
+    });
+    while (of_host.empty()) {
+      try {
+        ranks.throw_failure();
+      } catch (const RankError& error) {
+        of_host = error.what();
+      }
+    }
+    device.join();
+    EXPECT_EQ(ranks.newest_call(0).to_string(), "all_reduce of gradients, (8) f32, at step 3");
+  });
+  EXPECT_EQ(of_call, "rank 1: no more");
+  EXPECT_EQ(of_host, "rank 1: no more");
 }
 
 TEST(Collectives, EndForAllWhenOneFails) {

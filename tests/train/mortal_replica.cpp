@@ -69,6 +69,7 @@ class MortalCollectives : public backends::Collectives {
   }
   void fail(std::string_view reason, const SourceMark& where) noexcept override { ranks_.fail(reason, where); }
   bool has_failed() const override { return ranks_.has_failed(); }
+  void throw_failure() const override { ranks_.throw_failure(); }
 
  private:
   backends::Collectives& live() {

@@ -40,6 +40,7 @@ class LoneRank final : public backends::Collectives {
   std::shared_ptr<std::byte> reserve(const Type&, const Site&) override { meet(); }
   void fail(std::string_view, const SourceMark&) noexcept override {}
   bool has_failed() const override { return false; }
+  void throw_failure() const override {}
 
  private:
   [[noreturn]] static void meet() { assertion_failed("a rank that is alone meets nobody", __FILE__, __LINE__); }

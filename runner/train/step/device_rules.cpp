@@ -57,9 +57,9 @@ std::unique_ptr<backends::Device> make_cpu(const schema::Recipe& recipe, backend
   return backends::make_cpu_device(threads_of(recipe), recipe.cpu_memory);
 }
 
-// Throws what another replica has failed with: it will not go on.
-void check(backends::Collectives* ranks) {
-  if (ranks != nullptr && ranks->has_failed()) ranks->barrier({"devices"});
+// The host asks while the device may be in a collective.
+void check(const backends::Collectives* ranks) {
+  if (ranks != nullptr) ranks->throw_failure();
 }
 
 std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
