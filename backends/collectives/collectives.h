@@ -4,8 +4,8 @@
 // Every rank makes the same calls in the same order, with the same types.  Where it does not, each call that meets
 // another throws Error(kRun), on every rank, with what each of them does.  A reduction is the left fold over ranks
 // 0 … size − 1 in the type's own arithmetic, so that its bits depend on neither pieces nor timing.
-// Thread safety: one thread of each rank calls; fail(), has_failed() and throw_failure() may be called from any, also while
-// that one does.
+// Thread safety: one thread of each rank calls; fail(), has_failed() and throw_failure() may be called from any, also
+// while that one does.
 #pragma once
 
 #include <cstddef>

@@ -125,9 +125,33 @@ void Streams::look_around(Clock::time_point since) {
 }
 
 void Streams::give_up() {
-  Launchable* const at = at_.load(std::memory_order_acquire);
-  fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(),
-       at != nullptr ? fmt::format("it is at {}", at->describe(at_index_.load())) : "it waits for another device");
+  fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(), what_it_is_at());
+}
+
+// What is next in a stream only who drives may look at.
+std::string Streams::what_it_is_at() {
+  while (is_driven_.exchange(true, std::memory_order_acquire)) {
+    Launchable* const at = at_.load(std::memory_order_acquire);
+    if (at != nullptr) return fmt::format("it is at {}", at->describe(at_index_.load()));
+    std::this_thread::yield();
+  }
+  std::string wait = what_it_waits_for();
+  is_driven_.store(false, std::memory_order_release);
+  return wait;
+}
+
+// That of another device is why its own streams wait for each other.
+std::string Streams::what_it_waits_for() {
+  std::string own;
+  for (size_t stream = 0; stream < kStreamCount; ++stream) {
+    const Command* const next = rings_[stream].front();
+    if (next == nullptr || next->kind != Command::Kind::kWait) continue;
+    const std::string& awaited = next->event->device();
+    std::string wait = fmt::format("its {} stream waits for {}", name_of(static_cast<StreamKind>(stream)), awaited);
+    if (awaited != name()) return wait;
+    if (own.empty()) own = std::move(wait);
+  }
+  return own.empty() ? "nothing is left in its streams" : own;
 }
 
 // Who has the right to drive for good lets nobody else launch.

@@ -263,7 +263,36 @@ TEST(GpuDevicesThatWait, GiveUpOnADeviceThatNeverRecords) {
   const auto never_event = event_of(one.name());
   Event& never = *never_event;
   two.wait(StreamKind::kCommunication, never, 1);
-  EXPECT_EQ(error_of([&] { two.synchronize(); }), "gpu 1 has not answered for 100 ms; it waits for another device");
+  EXPECT_EQ(error_of([&] { two.synchronize(); }),
+            "gpu 1 has not answered for 100 ms; its communication stream waits for gpu 0");
+}
+
+// Streams that wait for the one that waits for it are not to be told of.
+TEST_P(GpuStreams, SayWhichOtherDeviceDoesNotCome) {
+  Recorder work;
+  const auto never = event_of("gpu 5"), reduced = event_of("gpu 2");
+  Streams::Options impatient = options();
+  impatient.patience = std::chrono::milliseconds(100);
+  Streams streams(impatient);
+  streams.wait(StreamKind::kCopyIn, *reduced, 1);
+  streams.wait(StreamKind::kCompute, *reduced, 1);
+  streams.wait(StreamKind::kCommunication, *never, 1);
+  streams.record(StreamKind::kCommunication, *reduced);
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }),
+            "gpu 2 has not answered for 100 ms; its communication stream waits for gpu 5");
+}
+
+TEST_P(GpuStreams, SayWhichOfTheirOwnEventsDoesNotCome) {
+  const auto never = event_of("gpu 2");
+  Streams::Options impatient = options();
+  impatient.patience = std::chrono::milliseconds(100);
+  Streams streams(impatient);
+  streams.wait(StreamKind::kCopyOut, *never, 1);
+  EXPECT_EQ(error_of([&] { streams.synchronize(); }),
+            "gpu 2 has not answered for 100 ms; its copy out stream waits for gpu 2");
+  Streams idle(impatient);
+  EXPECT_EQ(error_of([&] { idle.synchronize(*never, 1); }),
+            "gpu 2 has not answered for 100 ms; nothing is left in its streams");
 }
 
 // Launches some of which fail, of three devices whose streams wait for each other.  Written to by who does them, one

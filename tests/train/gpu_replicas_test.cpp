@@ -88,5 +88,13 @@ TEST_P(GpuReplicas, EndWhereRankZeroFails) {
   EXPECT_EQ(error_of(fails), "no more");
 }
 
+// Also where it is a device that waits in vain: it is its collective that says so.
+TEST_P(GpuReplicas, NameOneThatDoesNotCome) {
+  const auto stays_away = [](RunControl& run) {
+    while (is_at(run, 1, 3) && !run.must_end()) std::this_thread::yield();
+  };
+  EXPECT_EQ(error_of(stays_away, {"collective_timeout=1"}), "");
+}
+
 }  // namespace
 }  // namespace runner::train

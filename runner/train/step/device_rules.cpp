@@ -34,6 +34,14 @@ bool has_core_for_replica(const schema::Recipe& recipe) {
   return recipe.num_processes <= cores;
 }
 
+// A collective that the device is in says in time which rank has not come; the device itself could say no more than
+// where it is.
+constexpr auto kBehindCollectives = std::chrono::seconds(5);
+
+std::chrono::milliseconds patience_of(const schema::Recipe& recipe) {
+  return kBehindCollectives + std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000));
+}
+
 int rank_of(const backends::Collectives* ranks) {
   return ranks != nullptr ? ranks->rank() : 0;
 }
@@ -65,19 +73,18 @@ void check(const backends::Collectives* ranks) {
 std::unique_ptr<backends::Device> make_gpu(const schema::Recipe& recipe, backends::Collectives* ranks,
                                            std::optional<bool> own_thread) {
   const store::SignalsBlocked blocked;
-  return backends::gpu::make_gpu_device(
-      {.index = rank_of(ranks),
-       .threads = threads_of(recipe),
-       .own_thread = own_thread.value_or(has_core_for_device(recipe)),
-       .spins = has_core_for_replica(recipe),
-       .launch_blocking = recipe.gpu.launch_blocking,
-       .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
-       .memory = recipe.gpu.memory,
-       .gpus = static_cast<int>(recipe.num_processes),
-       .capture = recipe.gpu.capture,
-       .allow_tf32 = recipe.gpu.allow_tf32,
-       .patience = std::chrono::milliseconds(static_cast<int64_t>(recipe.collective_timeout * 1000)),
-       .check_others = [ranks] { check(ranks); }});
+  return backends::gpu::make_gpu_device({.index = rank_of(ranks),
+                                         .threads = threads_of(recipe),
+                                         .own_thread = own_thread.value_or(has_core_for_device(recipe)),
+                                         .spins = has_core_for_replica(recipe),
+                                         .launch_blocking = recipe.gpu.launch_blocking,
+                                         .model = static_cast<backends::gpu::GpuModel>(recipe.gpu.model),
+                                         .memory = recipe.gpu.memory,
+                                         .gpus = static_cast<int>(recipe.num_processes),
+                                         .capture = recipe.gpu.capture,
+                                         .allow_tf32 = recipe.gpu.allow_tf32,
+                                         .patience = patience_of(recipe),
+                                         .check_others = [ranks] { check(ranks); }});
 }
 
 std::unique_ptr<backends::Device> make_tpu(const schema::Recipe& recipe, backends::Collectives* ranks,
