@@ -149,14 +149,11 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
       for (const auto& step : steps) all.push_back(&static_cast<GpuExecutable&>(*step).account().memory().trace());
       return all;
     };
-    return forecast_training({arrays, traces(training), traces(evaluation)}, memory_->spec());
+    MemorySpec spec = memory_->spec();
+    if (spec.arrays.empty()) spec.arrays = bytes_of(arrays);
+    return forecast_training({arrays, traces(training), traces(evaluation)}, spec);
   }
   void expect_arrays(std::span<const ArrayBytes> arrays, std::span<const ArrayBytes> for_parts) override {
-    const auto bytes_of = [](std::span<const ArrayBytes> all) {
-      std::vector<int64_t> bytes;
-      for (const ArrayBytes& array : all) bytes.push_back(array.bytes);
-      return bytes;
-    };
     memory_->expect_arrays(bytes_of(arrays), bytes_of(for_parts));
   }
   std::optional<int64_t> memory_limit() const override { return memory_->allocator().limit(); }
@@ -224,6 +221,12 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   }
 
  private:
+  static std::vector<int64_t> bytes_of(std::span<const ArrayBytes> arrays) {
+    std::vector<int64_t> bytes;
+    for (const ArrayBytes& array : arrays) bytes.push_back(array.bytes);
+    return bytes;
+  }
+
   bool accounts() const { return unaccounted_ == 0; }
 
   GpuMachine machine() const {

@@ -89,12 +89,12 @@ Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& all
   while (samples > 1 && !with(samples, /*captures=*/false)) samples = ceil_div<int64_t>(samples, 2);
   const bool captures = shortage.spec->captures;
   const bool helps_launches = captures && with(samples, /*captures=*/false) && !with(samples, true);
-  return advice_of(shortage, allocator, !helps_launches && captures,
-                   fmt::format("{}a batch of {} instead of {} samples{}",
-                               helps_launches ? "leave gpu.capture out, and " : "", samples, batch,
-                               shortage.trace->writes_states ? parts_text(shortage, samples)
-                                                             : "; in an evaluation that is eval.batch_size"),
-                   {.samples = samples});
+  return advice_of(
+      shortage, allocator, !helps_launches && captures,
+      fmt::format(
+          "{}a batch of {} instead of {} samples{}", helps_launches ? "leave gpu.capture out, and " : "", samples,
+          batch, shortage.trace->writes_states ? parts_text(shortage, samples) : " (in an evaluation eval.batch_size)"),
+      {.samples = samples});
 }
 
 Advice shrink_model(const MemoryShortage& shortage) {
@@ -107,9 +107,8 @@ std::string more_memory_text(const MemoryShortage& shortage) {
   const std::optional<int64_t> bytes = memory_that_suffices(shortage);
   if (!bytes) return {};
   const GpuModelRow* const model = smallest_model_with(*bytes);
-  return fmt::format("\n{} would fit into {}; {}",
-                     shortage.trace != nullptr ? "As it is, it" : "The arrays of the training, without its steps,",
-                     size_text(*bytes),
+  return fmt::format("\n{} would fit into {}, and {}; runner estimate says what all steps take",
+                     shortage.trace != nullptr ? "This step" : "The arrays alone", size_text(*bytes),
                      model != nullptr ? fmt::format("the smallest gpu.model with as much is {}", model->name)
                                       : "no gpu.model has as much");
 }

@@ -29,9 +29,10 @@ std::string joined(std::span<const std::string> words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-// The notes of an error (Error::note) behind it, on its line.
+// The notes of an error (Error::note) behind it, on its line where it has but one.
 std::string with_notes_inline(std::string text) {
   constexpr std::string_view kNote = "\n  note: ";
+  if (text.find('\n') != text.find(kNote)) return text;
   for (size_t at = 0; (at = text.find(kNote, at)) != std::string::npos;) text.replace(at, kNote.size(), "; note: ");
   return text;
 }

@@ -107,7 +107,7 @@ TEST(CpuDevice, SaysHowMuchMemoryIsMissing) {
     FAIL() << "no error";
   } catch (const Error& error) {
     const support::Pattern pattern(
-        R"(out of memory: 1073741824\.0 GiB are needed at once for tensors, and \d+\.\d GiB are free; a smaller model or )"
+        R"(out of memory: 1073741824\.0 GiB are needed at once for tensors, and this machine has \d+\.\d GiB free; a smaller model or )"
         R"(data\.batch_size helps)");
     EXPECT_TRUE(pattern.matches(error.what())) << error.what();
   }

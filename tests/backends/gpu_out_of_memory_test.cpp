@@ -87,7 +87,7 @@ TEST(GpuOutOfMemory, OfAStepNamesItsLines) {
       2.00 MiB  exp (mlp.lua:12)
 
 First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 14.00 MiB)
-As it is, it would fit into 62.00 MiB; the smallest gpu.model with as much is t4)";
+This step would fit into 62.00 MiB, and the smallest gpu.model with as much is t4; runner estimate says what all steps take)";
   EXPECT_EQ(message_of([&] { memory.run(step, {.pools = {}}, &lines); }),
             "mlp.lua:13: out of memory: gpu 0 cannot allocate 12.00 MiB for matmul\n" + text);
   // What the submission had is free again, and the next one is told the same, with its own lines.
@@ -116,7 +116,7 @@ Of 34.00 MiB, 26.00 MiB is allocated, 2.00 MiB is reserved but unallocated, and 
       1.00 KiB  labels, 2 times
 
 First thing to change: a batch of 32 instead of 64 samples; with gradient_accumulation_steps 2 times as large, as train.auto_batch_size does it where the loop is not a hook's (saves about 8.00 MiB)
-As it is, it would fit into 44.00 MiB; the smallest gpu.model with as much is t4)");
+This step would fit into 44.00 MiB, and the smallest gpu.model with as much is t4; runner estimate says what all steps take)");
   memory.release_step();
   EXPECT_EQ(allocated_text(memory), fmt::format("0+{} ", 10 * kMiB));
 }
@@ -150,10 +150,10 @@ TEST(GpuOutOfMemory, OfAnEvaluationBesideAStagedBatch) {
   memory.run(trained, {});
   memory.stage(1, trained, bytes);
   const std::string text = message_of([&] { memory.run(evaluated, {}); });
-  EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples; in an evaluation"),
+  EXPECT_NE(text.find("First thing to change: a batch of 32 instead of 64 samples (in an evaluation"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("As it is, it would fit into 42.00 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("This step would fit into 42.00 MiB"), std::string::npos) << text;
 }
 
 // Half the batch would do for launches, in what the array leaves of its segment; the graph that they become has
@@ -205,7 +205,7 @@ TEST(GpuOutOfMemory, TheFirstThingToChange) {
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text, "mixed_precision: bf16");
   trace.writes_states = false;
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB, {30 * kMiB}).text,
-            "a batch of 24 instead of 48 samples; in an evaluation that is eval.batch_size");
+            "a batch of 24 instead of 48 samples (in an evaluation eval.batch_size)");
   trace.batch_size = 1;
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).text, "mixed_precision: bf16");
   EXPECT_EQ(advice_for(&trace, {}, 36 * kMiB).saving, 14 * kMiB);
