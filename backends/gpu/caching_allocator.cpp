@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "backends/gpu/size_text.h"
+#include "backends/gpu/torch_size_text.h"
 #include "backends/tensor/rounding.h"
 #include "schema/error.h"
 
@@ -45,7 +45,7 @@ CachingAllocator::CachingAllocator(int64_t limit) : limit_(limit) {
       limit >= kSmallSegment, ErrorKind::kRecipe,
       "a gpu with {} bytes of memory has no room for a segment of {}, the least that its allocator takes at once; "
       "gpu.memory says how much it has",
-      limit, size_text(kSmallSegment));
+      limit, torch_size_text(kSmallSegment));
 }
 
 BlockId CachingAllocator::allocate(int64_t requested, PoolId pool, OwnerId owner) {

@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "backends/gpu/memory_statistics.h"
+#include "backends/tensor/byte_units.h"
 
 namespace runner::backends::gpu {
 
-inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr int64_t kLeastBlock = 512;
 inline constexpr int64_t kLargestSmall = kMiB;      // request
 inline constexpr int64_t kSmallSegment = 2 * kMiB;  // the least that a device gives

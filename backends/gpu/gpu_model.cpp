@@ -2,11 +2,11 @@
 
 #include <array>
 
+#include "backends/tensor/byte_units.h"
+
 namespace runner::backends::gpu {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr double kTera = 1e12, kGiga = 1e9;
 
 // Sources.

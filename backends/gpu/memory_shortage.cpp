@@ -9,7 +9,7 @@
 
 #include "backends/gpu/gpu_model.h"
 #include "backends/gpu/memory_account.h"
-#include "backends/gpu/size_text.h"
+#include "backends/gpu/torch_size_text.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::backends::gpu {
@@ -76,7 +76,7 @@ std::string parts_text(const MemoryShortage& shortage, int64_t samples) {
       ceil_div(shortage.trace->batch_size, samples),
       gradients.empty()
           ? ""
-          : fmt::format(", {} of gradients are kept between batches", size_text(block_bytes_of(gradients))));
+          : fmt::format(", {} of gradients are kept between batches", torch_size_text(block_bytes_of(gradients))));
 }
 
 // Of the halves of this batch the largest with which all fits, if not captured; one sample if none does.
@@ -100,7 +100,7 @@ Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& all
 Advice shrink_model(const MemoryShortage& shortage) {
   const int64_t bytes = block_bytes_of(shortage.arrays);
   if (bytes == 0) return {"a smaller model"};
-  return {fmt::format("a model of half the size: what outlives its steps takes {}", size_text(bytes)), bytes / 2};
+  return {fmt::format("a model of half the size: what outlives its steps takes {}", torch_size_text(bytes)), bytes / 2};
 }
 
 std::string more_memory_text(const MemoryShortage& shortage) {
@@ -108,7 +108,7 @@ std::string more_memory_text(const MemoryShortage& shortage) {
   if (!bytes) return {};
   const GpuModelRow* const model = smallest_model_with(*bytes);
   return fmt::format("\n{} would fit into {}, and {}; runner estimate says what all steps take",
-                     shortage.trace != nullptr ? "This step" : "The arrays alone", size_text(*bytes),
+                     shortage.trace != nullptr ? "This step" : "The arrays alone", torch_size_text(*bytes),
                      model != nullptr ? fmt::format("the smallest gpu.model with as much is {}", model->name)
                                       : "no gpu.model has as much");
 }
@@ -117,12 +117,12 @@ std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& 
   const MemoryStatistics& now = allocator.statistics();
   std::string text =
       fmt::format("Of {}, {} is allocated, {} is reserved but unallocated, and {} is free",
-                  size_text(shortage.spec->limit), size_text(now.all.allocated_bytes.current),
-                  size_text(now.unallocated_bytes()), size_text(shortage.spec->limit - now.all.reserved_bytes.current));
+                  torch_size_text(shortage.spec->limit), torch_size_text(now.all.allocated_bytes.current),
+                  torch_size_text(now.unallocated_bytes()), torch_size_text(shortage.spec->limit - now.all.reserved_bytes.current));
   if (shortage.requested > shortage.spec->limit) return text + ".\n";
   return text + fmt::format("; the request takes a segment of {}, since no free block of its pool is larger than {}.\n",
-                            size_text(segment_bytes(block_bytes(shortage.requested))),
-                            size_text(allocator.largest_free(shortage.requested, shortage.pool)));
+                            torch_size_text(segment_bytes(block_bytes(shortage.requested))),
+                            torch_size_text(allocator.largest_free(shortage.requested, shortage.pool)));
 }
 
 std::string owners_text(const CachingAllocator& allocator, const OwnerTable& owners) {
@@ -131,7 +131,7 @@ std::string owners_text(const CachingAllocator& allocator, const OwnerTable& own
   std::string text = "\n  The largest of what is allocated:\n\n";
   uses.resize(std::min(uses.size(), kLargest));
   for (const OwnerUse& use : uses)
-    text += fmt::format("  {:>12}  {}{}\n", size_text(use.bytes), owners.at(use.owner).to_string(),
+    text += fmt::format("  {:>12}  {}{}\n", torch_size_text(use.bytes), owners.at(use.owner).to_string(),
                         use.blocks > 1 ? fmt::format(", {} times", use.blocks) : "");
   return text;
 }
@@ -177,11 +177,11 @@ std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage) {
 OutOfMemory out_of_memory(const MemoryShortage& shortage, const CachingAllocator& allocator, const OwnerTable& owners) {
   const MemoryOwner& owner = owners.at(shortage.owner);
   std::string text = fmt::format("out of memory: {} cannot allocate {} for {}\n", shortage.spec->device,
-                                 size_text(shortage.requested), owner.name);
+                                 torch_size_text(shortage.requested), owner.name);
   text += totals_text(shortage, allocator) + owners_text(allocator, owners);
   const Advice advice = first_thing_to_change(shortage, allocator);
   text += fmt::format("\nFirst thing to change: {}", advice.text);
-  if (advice.saving > 0) text += fmt::format(" (saves about {})", size_text(advice.saving));
+  if (advice.saving > 0) text += fmt::format(" (saves about {})", torch_size_text(advice.saving));
   text += more_memory_text(shortage);
   const int64_t least = allocator.statistics().all.reserved_bytes.current +
                         segment_bytes(block_bytes(std::min(shortage.requested, shortage.spec->limit)));

@@ -52,7 +52,7 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
   const EagerMemory& memory = step.memory;
   if (traced.exhausted.empty())
     return fmt::format("leave out tpu.eager: traced, this is one graph, which takes {}",
-                       size_text(traced.prediction.hbm_bytes - memory.reserved));
+                       xla_size_text(traced.prediction.hbm_bytes - memory.reserved));
   const size_t fullest = fullest_of(memory);
   const EagerMoment& moment = memory.moments[fullest];
   const bool is_narrow = hardware.types.f32 != DType::kF32;
@@ -65,7 +65,7 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
                  .with_own = moment.with_own,
                  .own = largest_own(step.tensors, hardware.types)});
   return fmt::format("{} (saves about {}); as one graph, without tpu.eager, it takes too much, too", advice.text,
-                     size_text(advice.saving));
+                     xla_size_text(advice.saving));
 }
 
 // The words of PyTorch/XLA where a buffer cannot be had as the program runs.
@@ -78,9 +78,9 @@ std::string exhausted_text(const EagerStep& step, size_t op, const std::string& 
       "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate {}. That was not possible. There are "
       "{} free.; (0x0x0_HBM0)\n\nThe operation is \"{}\"{}; beside its result {} of tensors are live then, {} of "
       "batches wait, and the code of the operations takes {}.\n\nFirst thing to change: {}",
-      size_text(result), size_text(std::max<int64_t>(free, 0)), to_string(step.tensors, node),
-      line.known() ? fmt::format(" ({})", line.to_string()) : "", size_text(memory.moments[op].padded - result),
-      size_text(memory.prefetched), size_text(memory.code), advice);
+      xla_size_text(result), xla_size_text(std::max<int64_t>(free, 0)), to_string(step.tensors, node),
+      line.known() ? fmt::format(" ({})", line.to_string()) : "", xla_size_text(memory.moments[op].padded - result),
+      xla_size_text(memory.prefetched), xla_size_text(memory.code), advice);
 }
 
 GraphPrediction prediction_of(const EagerStep& step, const Hardware& hardware) {

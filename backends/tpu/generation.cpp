@@ -2,11 +2,11 @@
 
 #include <array>
 
+#include "backends/tensor/byte_units.h"
+
 namespace runner::backends::tpu {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr double kTera = 1e12, kGiga = 1e9;
 
 // BERT-large, masked language modelling, fp32, 64 sequences of 512 a step on a v3-8 with torch_xla 1.7: 178.4 minutes

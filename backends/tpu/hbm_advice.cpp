@@ -29,10 +29,11 @@ Advice swap_axes(const DeviceProgram& device, const HbmPlan& plan) {
     const int64_t saving = buffer.padded() - tight.bytes;
     if (saving <= best.saving) continue;
     const SourceMark& where = device.program.mark_of(buffer.tensor.value);
-    best = {fmt::format("{}swap the axes of {}, as {} it takes {} for {}",
-                        where.known() ? where.to_string() + ": " : "", hlo_text(buffer.tensor.type),
-                        reordered_text(buffer.tensor.type, tight), size_text(tight.bytes), size_text(buffer.padded())),
-            saving};
+    best = {
+        fmt::format("{}swap the axes of {}, as {} it takes {} for {}", where.known() ? where.to_string() + ": " : "",
+                    hlo_text(buffer.tensor.type), reordered_text(buffer.tensor.type, tight), xla_size_text(tight.bytes),
+                    xla_size_text(buffer.padded())),
+        saving};
   }
   return best;
 }
@@ -61,7 +62,7 @@ Advice shrink_own(const Shortage& shortage) {
   if (shortage.with_own == 0) return {};
   const int64_t percent = percent_left(shortage.with_own, shortage.excess);
   return {fmt::format("{} of {}% of the size: it, and what else grows with neither batch nor model, takes {}",
-                      shortage.own, percent, size_text(shortage.with_own)),
+                      shortage.own, percent, xla_size_text(shortage.with_own)),
           shortage.with_own * (100 - percent) / 100};
 }
 
@@ -69,7 +70,7 @@ Advice shrink_model(const Shortage& shortage) {
   if (shortage.with_model == 0) return {};
   const int64_t percent = percent_left(shortage.with_model, shortage.excess);
   return {fmt::format("a model of {}% of the size: its weights, and what grows with them, take {}", percent,
-                      size_text(shortage.with_model)),
+                      xla_size_text(shortage.with_model)),
           shortage.with_model * (100 - percent) / 100};
 }
 
@@ -158,8 +159,8 @@ std::vector<PaddingFault> padding_faults(const DeviceProgram& device, const HbmP
          fmt::format(
              "{} takes {} of hbm for {}: its last axis of {} is padded to 128 ({:.1f}x expansion); with the long "
              "axis last, as {}, it takes {}",
-             hlo_text(type), size_text(buffer.padded()), size_text(buffer.tensor.unpadded()), type.shape.back(),
-             expansion(type, buffer.tensor.layout), reordered_text(type, tight), size_text(tight.bytes))});
+             hlo_text(type), xla_size_text(buffer.padded()), xla_size_text(buffer.tensor.unpadded()), type.shape.back(),
+             expansion(type, buffer.tensor.layout), reordered_text(type, tight), xla_size_text(tight.bytes))});
   }
   return faults;
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kLargest = 10;
 
 std::string row_text(std::string_view name, int64_t bytes) {
-  return fmt::format("    {:<14}{:>9}", name, size_text(bytes));
+  return fmt::format("    {:<14}{:>9}", name, xla_size_text(bytes));
 }
 
 double percent(int64_t part, int64_t whole) {
@@ -20,14 +20,14 @@ double percent(int64_t part, int64_t whole) {
 
 std::string totals_text(const HbmPlan& plan) {
   const int64_t returned = plan.outputs - plan.aliased;
-  std::string text = fmt::format("Total hbm usage >= {}:\n", size_text(plan.peak()));
+  std::string text = fmt::format("Total hbm usage >= {}:\n", xla_size_text(plan.peak()));
   text += row_text("reserved", plan.reserved) + "\n";
   text += row_text("program", plan.code + plan.temporaries) + "\n";
   text += row_text("arguments", plan.arguments) + "\n";
   if (returned > 0) text += row_text("outputs", returned) + "\n";
   if (plan.prefetched > 0) text += row_text("prefetched", plan.prefetched) + "\n";
-  return text +
-         fmt::format("\nOutput size {}; shares {} with arguments.\n", size_text(plan.outputs), size_text(plan.aliased));
+  return text + fmt::format("\nOutput size {}; shares {} with arguments.\n", xla_size_text(plan.outputs),
+                            xla_size_text(plan.aliased));
 }
 
 std::string program_text(const HbmPlan& plan) {
@@ -35,9 +35,9 @@ std::string program_text(const HbmPlan& plan) {
   return fmt::format(
       "Program hbm requirement {}:\n{} (estimated)\n{} ({:.1f}% utilization: Unpadded ({}) Padded ({}), {:.1f}% "
       "fragmentation ({}))\n",
-      size_text(plan.code + plan.temporaries), row_text("code", plan.code), row_text("HLO temp", plan.temporaries),
-      percent(plan.fullest_unpadded, plan.fullest_bytes), size_text(plan.fullest_unpadded),
-      size_text(plan.fullest_bytes), lost == 0 ? 0 : percent(lost, plan.temporaries), size_text(lost));
+      xla_size_text(plan.code + plan.temporaries), row_text("code", plan.code), row_text("HLO temp", plan.temporaries),
+      percent(plan.fullest_unpadded, plan.fullest_bytes), xla_size_text(plan.fullest_unpadded),
+      xla_size_text(plan.fullest_bytes), lost == 0 ? 0 : percent(lost, plan.temporaries), xla_size_text(lost));
 }
 
 std::string operator_text(const Program& program, ValueId id) {
@@ -54,10 +54,10 @@ std::string buffer_text(const Program& program, const HbmBuffer& buffer, size_t 
   const DeviceTensor& tensor = buffer.tensor;
   std::string text =
       fmt::format("  {}. Size: {}\n     Operator: {}\n     Shape: {}{}\n     Unpadded size: {}\n", number,
-                  size_text(buffer.padded()), operator_text(program, tensor.value), hlo_text(tensor.type),
-                  hlo_text(tensor.type, tensor.layout), size_text(tensor.unpadded()));
+                  xla_size_text(buffer.padded()), operator_text(program, tensor.value), hlo_text(tensor.type),
+                  hlo_text(tensor.type, tensor.layout), xla_size_text(tensor.unpadded()));
   if (buffer.padding() > 0)
-    text += fmt::format("     Extra memory due to padding: {} ({:.1f}x expansion)\n", size_text(buffer.padding()),
+    text += fmt::format("     Extra memory due to padding: {} ({:.1f}x expansion)\n", xla_size_text(buffer.padding()),
                         expansion(tensor.type, tensor.layout));
   return text + fmt::format("     XLA label: {}\n     Allocation type: {}\n     ==========================\n\n",
                             to_string(program, tensor.value), kTypes[static_cast<size_t>(buffer.allocation)]);
@@ -65,7 +65,7 @@ std::string buffer_text(const Program& program, const HbmBuffer& buffer, size_t 
 
 }  // namespace
 
-std::string size_text(int64_t bytes) {
+std::string xla_size_text(int64_t bytes) {
   constexpr int64_t kK = 1024;
   const auto value = static_cast<double>(bytes);
   if (bytes < kK) return fmt::format("{}B", bytes);
@@ -77,12 +77,12 @@ std::string size_text(int64_t bytes) {
 std::string resource_exhausted_text(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan) {
   std::string text = fmt::format(
       "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used {} of {} hbm. Exceeded hbm capacity by {}.\n\n",
-      size_text(plan.used()), size_text(plan.usable()), size_text(plan.used() - plan.usable()));
+      xla_size_text(plan.used()), xla_size_text(plan.usable()), xla_size_text(plan.used() - plan.usable()));
   text += totals_text(plan) + "\n" + program_text(plan) + "\n  Largest program allocations in hbm:\n\n";
   size_t number = 0;
   for (const HbmBuffer& buffer : largest_at_peak(plan, kLargest)) text += buffer_text(device.program, buffer, ++number);
   const Advice advice = first_thing_to_change(device, options, plan);
-  return text + fmt::format("First thing to change: {} (saves about {})", advice.text, size_text(advice.saving));
+  return text + fmt::format("First thing to change: {} (saves about {})", advice.text, xla_size_text(advice.saving));
 }
 
 }  // namespace runner::backends::tpu

@@ -8,7 +8,7 @@
 namespace runner::backends::tpu {
 
 // Bytes as XLA prints them: "0B", "812B", "420.0K", "530.00M", "9.08G".
-std::string size_text(int64_t bytes);
+std::string xla_size_text(int64_t bytes);
 
 // The error of a Program that does not fit: XLA's RESOURCE_EXHAUSTED with the sums, the ten largest allocations with
 // operator, source line, shape and padding, and the first thing to change.  `options`: those the plan was made with.

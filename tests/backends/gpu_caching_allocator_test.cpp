@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/caching_allocator.h"
-#include "backends/gpu/size_text.h"
+#include "backends/gpu/torch_size_text.h"
 #include "schema/error.h"
 #include "tests/backends/support/slow_allocator.h"
 #include "tests/support/allocations.h"
@@ -246,7 +246,7 @@ TEST(GpuCachingAllocator, SizesAsPyTorchPrintsThem) {
   const std::pair<int64_t, const char*> sizes[] = {
       {0, "0 bytes"},   {1023, "1023 bytes"},   {1024, "1.00 KiB"}, {1536, "1.50 KiB"},
       {kM, "1.00 MiB"}, {20 * kM, "20.00 MiB"}, {kG, "1.00 GiB"},   {1536 * kG, "1536.00 GiB"}};
-  for (const auto& [bytes, text] : sizes) EXPECT_EQ(size_text(bytes), text);
+  for (const auto& [bytes, text] : sizes) EXPECT_EQ(torch_size_text(bytes), text);
 }
 
 std::vector<int64_t> figures_of(const MemoryStatistics& statistics) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/device_memory.h"
+#include "backends/tensor/byte_units.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/gpu_memory.h"
 #include "tests/backends/support/launched_plan.h"

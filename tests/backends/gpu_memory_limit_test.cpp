@@ -8,6 +8,7 @@
 #include "backends/gpu/caching_allocator.h"
 #include "backends/gpu/gpu_device.h"
 #include "backends/runtime/out_of_memory.h"
+#include "backends/tensor/byte_units.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
 

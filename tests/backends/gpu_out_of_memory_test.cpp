@@ -10,8 +10,9 @@
 #include "backends/gpu/device_memory.h"
 #include "backends/gpu/gpu_model.h"
 #include "backends/gpu/memory_shortage.h"
-#include "backends/gpu/size_text.h"
+#include "backends/gpu/torch_size_text.h"
 #include "backends/runtime/out_of_memory.h"
+#include "backends/tensor/byte_units.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/gpu_memory.h"
 #include "tests/backends/support/launched_plan.h"
@@ -282,13 +283,14 @@ TEST(GpuOutOfMemory, AtEachRequest) {
           "hook.lua:{}: out of memory: gpu 0 cannot allocate {} for op{}\nOf {}, {} is allocated, {} is reserved but "
           "unallocated, and {} is free; the request takes a segment of {}, since no free block of its pool is larger "
           "than 0 bytes.\n\n",
-          at + 1, size_text(lives[at].bytes), at, size_text(memory.allocator().limit()), size_text(allocated),
-          size_text(reserved - allocated), size_text(lives[at].bytes - 1), size_text(lives[at].bytes));
+          at + 1, torch_size_text(lives[at].bytes), at, torch_size_text(memory.allocator().limit()),
+          torch_size_text(allocated), torch_size_text(reserved - allocated), torch_size_text(lives[at].bytes - 1),
+          torch_size_text(lives[at].bytes));
       EXPECT_EQ(text.substr(0, expected.size()), expected);
       // The five largest: those allocated last, and the array where there is room for it.
       size_t rows = 0;
       for (size_t i = at; i-- > 0 && rows < 5; ++rows)
-        EXPECT_NE(text.find(fmt::format("{:>12}  op{} (hook.lua:{})\n", size_text(lives[i].bytes), i, i + 1)),
+        EXPECT_NE(text.find(fmt::format("{:>12}  op{} (hook.lua:{})\n", torch_size_text(lives[i].bytes), i, i + 1)),
                   std::string::npos);
       EXPECT_EQ(text.find("scale") != std::string::npos, rows < 5);
       EXPECT_EQ(memory.allocator().statistics().ooms, again);

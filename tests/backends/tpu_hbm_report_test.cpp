@@ -25,7 +25,7 @@ TEST(TpuHbmReport, SizesAsXlaPrintsThem) {
                                                    {555745280, "530.00M"},
                                                    {int64_t{9749575762}, "9.08G"},
                                                    {int64_t{1} << 40, "1024.00G"}};
-  for (const auto& [bytes, text] : sizes) EXPECT_EQ(size_text(bytes), text);
+  for (const auto& [bytes, text] : sizes) EXPECT_EQ(xla_size_text(bytes), text);
 }
 
 // (N, 4) of bf16 from a product, summed: 1.5 GiB for 48 MiB at each 6,291,456 rows.  Eight times that do not fit v2.

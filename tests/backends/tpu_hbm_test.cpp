@@ -11,6 +11,7 @@
 #include "backends/graph/ops.h"
 #include "backends/graph/print.h"
 #include "backends/graph/views.h"
+#include "backends/tensor/byte_units.h"
 #include "backends/tpu/hbm.h"
 #include "backends/tpu/heap.h"
 #include "tests/backends/support/on_tpu.h"
@@ -19,7 +20,7 @@
 namespace runner::backends::tpu::testing {
 namespace {
 
-constexpr int64_t kTile = 4096, kMiB = int64_t{1} << 20;
+constexpr int64_t kTile = 4096;
 constexpr int64_t kCode = 32 * 1024;  // of a group
 
 struct Recording {

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/tensor/byte_units.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {
@@ -42,8 +43,6 @@ TEST(TpuTiling, CountsTheTilesThatElementsTouch) {
     EXPECT_EQ(tightest_layout(type).bytes, std::min(row_major_layout(type).bytes, largest_minor_layout(type).bytes));
   }
 }
-
-constexpr int64_t kMiB = int64_t{1} << 20;
 
 struct Printed {
   TensorType type;

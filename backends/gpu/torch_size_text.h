@@ -7,6 +7,6 @@
 namespace runner::backends::gpu {
 
 // "512 bytes", "1.50 KiB", "20.00 MiB", "16.00 GiB".
-std::string size_text(int64_t bytes);
+std::string torch_size_text(int64_t bytes);
 
 }  // namespace runner::backends::gpu

@@ -1,10 +1,10 @@
-#include "backends/gpu/size_text.h"
+#include "backends/gpu/torch_size_text.h"
 
 #include <fmt/format.h>
 
 namespace runner::backends::gpu {
 
-std::string size_text(int64_t bytes) {
+std::string torch_size_text(int64_t bytes) {
   constexpr int64_t kK = 1024;
   const auto value = static_cast<double>(bytes);
   if (bytes < kK) return fmt::format("{} bytes", bytes);
