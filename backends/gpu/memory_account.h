@@ -29,8 +29,9 @@ class StepAccount {
   StepAccount(const MemoryTrace& trace, OwnerTable& owners);
 
   const MemoryTrace& trace() const { return trace_; }
-  // Submissions so far that had their memory, and how many of them were known.
+  // Submissions so far that had their memory.
   int64_t runs() const { return runs_; }
+  // How many of them were known, for tests.
   int64_t known_runs() const { return known_runs_; }
 
  private:

@@ -147,13 +147,6 @@ void BucketReducer::reduce(const MessageLayout* message, std::span<const std::sh
   for (const auto& done : done_) reduced_.push_back({done.get(), windows_});
 }
 
-size_t BucketReducer::temporary_bytes(const MessageLayout* message) {
-  size_t most = 0;
-  for (const Reduction& reduction : reductions_of(message))
-    most = std::max(most, reduction.step->executable->arena_bytes());
-  return most;
-}
-
 // For a device that is to account for replicas that share nothing there is nothing in them: Arguments::reduced tells
 // it.
 std::vector<BucketReducer::Reduction>& BucketReducer::reductions_of(const MessageLayout* message) {

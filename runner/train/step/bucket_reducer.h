@@ -33,9 +33,6 @@ class BucketReducer {
   // Called by all together, behind the arrays of all.
   void allocate(const SharedArrays& arrays);
 
-  // What reductions need beside arrays, with gradients as of begin_signals().
-  size_t temporary_bytes(const MessageLayout* message);
-
   // What the step that ends a window, and leaves its gradients in their arrays or in a message (null: in their arrays),
   // is to signal.
   // Once in a window.

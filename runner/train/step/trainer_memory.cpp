@@ -143,9 +143,7 @@ PeakMemory Trainer::peak_memory(const data::DataPlan& plan, const std::optional<
     return {.training = device_.account()->memory_for(arrays, training, {}),
             .evaluation = evaluation ? device_.account()->memory_for(arrays, training, evaluating) : 0};
   }
-  int64_t most = most_temporary(training);
-  if (arrays_.reducer() != nullptr)
-    most += static_cast<int64_t>(arrays_.reducer()->temporary_bytes(message(plan.max_batch())));
+  const int64_t most = most_temporary(training);
   const int64_t resident = arrays_.memory().total();
   return {.training = resident + most,
           .evaluation = evaluation ? resident + std::max(most, most_temporary(evaluating)) : 0};
