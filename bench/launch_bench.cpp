@@ -1,10 +1,14 @@
 // What it costs a host to launch on an emulated GPU: nanoseconds of its CPU time for each operation of a Program of
-// small ones, while the device works beside it, and what computing them takes the cpu device.
+// small ones, while the device works beside it, and what computing them takes the cpu device.  Then the CPU time of a
+// process whose 8 devices have worked and idle for a second.
 //
 //     launch_bench [OPERATIONS]
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include <time.h>
@@ -17,9 +21,9 @@ namespace {
 
 using namespace runner::backends;
 
-double cpu_ns_of_thread() {
+double cpu_ns(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
@@ -41,13 +45,21 @@ double submit_ns(Device& device, const Program& program) {
   Buffer* const states[] = {x.get()};
   std::vector<double> times;
   for (int i = 0; i < 301; ++i) {
-    const double start = cpu_ns_of_thread();
+    const double start = cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     const Ticket ticket = device.submit(*executable, {.states = states, .batch = {}, .scalars = {}});
-    times.push_back(cpu_ns_of_thread() - start);
+    times.push_back(cpu_ns(CLOCK_THREAD_CPUTIME_ID) - start);
     device.wait(ticket);
   }
   std::ranges::nth_element(times, times.begin() + 150);
   return times[150];
+}
+
+double idle_ns(int devices, const Program& program) {
+  std::vector<std::unique_ptr<Device>> all;
+  for (int i = 0; i < devices; ++i) submit_ns(*all.emplace_back(gpu::make_gpu_device({})), program);
+  const double start = cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return cpu_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
 }
 
 }  // namespace
@@ -62,4 +74,5 @@ int main(int argc, char** argv) {
     std::printf("launch %6.1f ns an operation (goal 500), compute %6.1f ns: %.2f\n", launching, computing,
                 launching / computing);
   }
+  std::printf("8 idle devices: %.3f ms of CPU time in a second (goal 0)\n", idle_ns(8, program) * 1e-6);
 }

@@ -2,13 +2,15 @@
 """Training speed: runner against PyTorch, JAX and the floor of this machine, in one run.
 
     bench/steps.py --runner build/bin/runner --peak build/bin/peak [--torch PYTHON] [--jax PYTHON]
-                   [--workloads small,lua,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3] [--seconds 3]
+                   [--backends cpu,gpu] [--workloads small,lua,big,mixed] [--dtypes fp32,bf16] [--threads 2] [--rounds 3]
+                   [--seconds 3]
 
 Contenders run in turn, round after round; the table shows medians, of ratios those of the ratios of each round.  The
 floor of a step is its products' flops at the FMA peak (bf16: at the bf16 dot peak) plus the bytes that AdamW must move
 (7 × 4 for each parameter) at copy speed, both measured in the same round.  All train on arrays in memory, shuffled anew
 in each epoch.  runner's figure is that of whole processes, from data to recorded metrics: how much longer a run of n
-steps takes than one of n / 4, by step, so that neither its start nor the state that it saves at its end counts.
+steps takes than one of n / 4, by step, so that neither its start nor the state that it saves at its end counts.  It is
+compared with itself on other backends, too, as one replica.
 """
 import argparse
 import array
@@ -72,10 +74,11 @@ def write_workload(folder, name):
     write_npy(os.path.join(folder, name + "-y.npy"), "<i8", (w["samples"],), labels)
 
 
-def run_runner(options, name, dtype, steps):
+def run_runner(options, name, dtype, backend, steps):
     with tempfile.TemporaryDirectory() as folder:
         return output_of([options.runner, "exec", os.path.join(options.folder, name + ".yaml"), "--json", "--db",
                           os.path.join(folder, "bench.db"), f"train.steps={steps}", f"threads={options.threads}",
+                          f"backend={backend}", "num_processes=1",
                           f"mixed_precision={'bf16' if dtype == 'bf16' else 'no'}"])
 
 
@@ -110,6 +113,8 @@ def main():
     ap.add_argument("--peak", required=True)
     ap.add_argument("--torch", help="a Python with PyTorch")
     ap.add_argument("--jax", help="a Python with JAX and optax")
+    ap.add_argument("--backends", type=lambda text: text.split(","), default=["cpu"],
+                    help="of runner; the others are compared with the first")
     ap.add_argument("--workloads", default="small,lua,big,mixed")
     ap.add_argument("--dtypes", default="fp32,bf16")
     ap.add_argument("--threads", type=int, default=2)
@@ -130,10 +135,11 @@ def compare(options):
     print(f"{'workload':9}{'dtype':6}{'contender':18}{'ms/step':>9}{'first step s':>14}{'MB':>7}{'of runner':>11}{'floor ms':>10}{'floor/ms':>10}")
     for name in options.workloads.split(","):
         for dtype in options.dtypes.split(","):
-            run = functools.partial(run_runner, options, name, dtype)
-            steps, rounds = steps_for(options.seconds, run), []
+            runs = {"runner" if backend == "cpu" else f"runner, {backend}":
+                    functools.partial(run_runner, options, name, dtype, backend) for backend in options.backends}
+            steps, rounds = {peer: steps_for(options.seconds, run) for peer, run in runs.items()}, []
             for _ in range(options.rounds):
-                rounds.append([figures_of("runner", steps, run)])
+                rounds.append([figures_of(peer, steps[peer], run) for peer, run in runs.items()])
                 for python, script in ((options.torch, "torch_steps.py"), (options.jax, "jax_steps.py")):
                     if python and not (WORKLOADS[name]["hook"] and python == options.jax):
                         rounds[-1].append(output_of([python, os.path.join(HERE, "peers", script), name, str(options.threads),
