@@ -115,10 +115,10 @@ std::string more_memory_text(const MemoryShortage& shortage) {
 
 std::string totals_text(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   const MemoryStatistics& now = allocator.statistics();
-  std::string text =
-      fmt::format("Of {}, {} is allocated, {} is reserved but unallocated, and {} is free",
-                  torch_size_text(shortage.spec->limit), torch_size_text(now.all.allocated_bytes.current),
-                  torch_size_text(now.unallocated_bytes()), torch_size_text(shortage.spec->limit - now.all.reserved_bytes.current));
+  std::string text = fmt::format(
+      "Of {}, {} is allocated, {} is reserved but unallocated, and {} is free", torch_size_text(shortage.spec->limit),
+      torch_size_text(now.all.allocated_bytes.current), torch_size_text(now.unallocated_bytes()),
+      torch_size_text(shortage.spec->limit - now.all.reserved_bytes.current));
   if (shortage.requested > shortage.spec->limit) return text + ".\n";
   return text + fmt::format("; the request takes a segment of {}, since no free block of its pool is larger than {}.\n",
                             torch_size_text(segment_bytes(block_bytes(shortage.requested))),
