@@ -40,6 +40,8 @@ class Checker {
     check_gpu_memory();
     check_loader_queue();
     check_matmul_precision();
+    check_tf32();
+    check_bucket_cap();
   }
 
  private:
@@ -370,6 +372,35 @@ class Checker {
         ErrorId::kIgnoredOption, kPrecision,
         fmt::format("{} is ignored with mixed_precision: {}, whose products are exact in one pass", kPrecision, *mixed),
         fmt::format("remove {}, or mixed_precision", kPrecision));
+  }
+
+  // The products of the built-in models are then of operands that tf32 has all digits of.
+  void check_tf32() {
+    constexpr std::string_view kTf32 = "gpu.allow_tf32";
+    const auto mixed = settings_.text("mixed_precision"), hook = settings_.text("comm.hook");
+    if (settings_.text("backend") != "gpu" || !mixed || *mixed == "no" || !changes_default(kTf32)) return;
+    if (has("hooks") || (hook && is_one_of(*hook, {"power_sgd", "batched_power_sgd"}))) return;
+    if (are_recorded(kTf32, "mixed_precision")) return;
+    fault(ErrorId::kIgnoredOption, kTf32,
+          fmt::format("{} is ignored with mixed_precision: {}, which leaves no products in float32", kTf32, *mixed),
+          fmt::format("remove {}, or mixed_precision", kTf32));
+  }
+
+  // One replica reduces nothing whatever the mode.
+  void check_bucket_cap() {
+    constexpr std::string_view kCap = "gpu.bucket_cap", kHook = "comm.hook", kLocal = "train.local_sgd";
+    if (settings_.text("backend") != "gpu" || settings_.integer("num_processes") == 1 || !changes_default(kCap)) return;
+    const auto ignored = [&](std::string_view with, std::string_view what) {
+      if (are_recorded(kCap, with)) return;
+      fault(ErrorId::kIgnoredOption, kCap, fmt::format("{} is ignored with {}", kCap, what),
+            fmt::format("remove {}, or {}", kCap, with));
+    };
+    const auto hook = settings_.text(kHook);
+    if (has(kLocal)) {
+      ignored(kLocal, "train.local_sgd, which reduces no gradients");
+    } else if (hook && *hook != "none") {
+      ignored(kHook, fmt::format("comm.hook: {}, which compresses all gradients at once", *hook));
+    }
   }
 
   void check_warmup() {

@@ -71,7 +71,7 @@ TEST(ResumeCheck, WritesValuesAsARecipeDoes) {
       "runner exec begins anew\n");
 }
 
-// What a key of the tpu's would be ignored with has been there before the run came to it.
+// What a key of a device's would be ignored with has been there before the run came to it.
 TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
   const auto resumed = [](const char* keys, const std::vector<std::string>& overrides) {
     const std::vector<std::string> no_queue{"data.prefetch=0"};
@@ -82,6 +82,12 @@ TEST(ResumeCheck, WhatIsIgnoredOnAnotherBackend) {
   EXPECT_EQ(resumed("tpu: {loader_prefetch_size: 3}\n", {"backend=tpu"}).recipe.backend, Backend::kTpu);
   EXPECT_THROW(resumed(kPasses, {"backend=tpu", "tpu.matmul_precision=high"}), RecipeError);
   EXPECT_THROW(resumed("tpu: {matmul_precision: highest}\n", {"backend=tpu", "mixed_precision=fp16"}), RecipeError);
+  const char* const kProducts = "mixed_precision: fp16\ngpu: {allow_tf32: true}\n";
+  EXPECT_EQ(resumed(kProducts, {"backend=gpu"}).recipe.backend, Backend::kGpu);
+  EXPECT_THROW(resumed("gpu: {allow_tf32: true}\n", {"backend=gpu", "mixed_precision=fp16"}), RecipeError);
+  const char* const kBuckets = "num_processes: 2\ncomm: {hook: fp16}\ngpu: {bucket_cap: 1 MiB}\n";
+  EXPECT_EQ(resumed(kBuckets, {"backend=gpu"}).recipe.backend, Backend::kGpu);
+  EXPECT_THROW(resumed(kBuckets, {"backend=gpu", "gpu.bucket_cap=2MiB"}), RecipeError);
 }
 
 TEST(ResumeCheck, WhatMayNot) {
