@@ -72,6 +72,11 @@ std::vector<Disagreement> disagreements(const schema::Recipe& recipe, const Hook
         {"train.auto_batch_size",
          "train.auto_batch_size is of the recipe's loop, whose steps are known before it runs, and the hook "
          "has an entry train; remove one"});
+  if (recipe.backend == schema::Backend::kGpu && recipe.num_processes > 1 &&
+      recipe.gpu.bucket_cap != schema::GpuSpec().bucket_cap)
+    found.push_back({"gpu.bucket_cap",
+                     "gpu.bucket_cap is ignored where the hook has an entry train, whose gradients are reduced as a "
+                     "whole; remove it"});
   if (traces_once(recipe))
     found.push_back({"tpu.trace_once",
                      "tpu.trace_once replays what training_step traces, and the hook has an entry train, which "
