@@ -56,8 +56,8 @@ TEST(GpuOutOfMemory, OfAnArrayWhereAllAreKnown) {
   EXPECT_EQ(
       text.substr(text.find("First")),
       "First thing to change: a model of half the size: what outlives its steps takes 24.00 MiB (saves about 12.00 "
-      "MiB)\nThe arrays of the training, without its steps, would fit into 26.00 MiB; the smallest gpu.model with "
-      "as much is t4");
+      "MiB)\nThe arrays alone would fit into 26.00 MiB, and the smallest gpu.model with as much is t4; runner "
+      "estimate says what all steps take");
 }
 
 // The blocks of a submission are those of its lines, and of equal name and line they are one owner.
