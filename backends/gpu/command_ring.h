@@ -45,10 +45,13 @@ class CommandRing {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     return head == tail_.load(std::memory_order_acquire) ? nullptr : &commands_[head % kCapacity];
   }
-  void pop() {
+  // True once for each half of the ring: there is room again for who has found it full, and for more than a command or
+  // two.
+  bool pop() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     commands_[head % kCapacity].event.reset();
     head_.store(head + 1, std::memory_order_release);
+    return (head + 1) % (kCapacity / 2) == 0;
   }
 
   bool is_empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire); }

@@ -1,5 +1,5 @@
 // A mark in a stream, counted each time that it is recorded: it reaches a count when that recording, or a later one, is
-// behind all that its stream did before.
+// behind all that its stream did before, and tells who is kept waiting: other devices, and its own host.
 //
 // Thread safety: the host of its device records it; any thread may ask whether it has been reached.
 #pragma once

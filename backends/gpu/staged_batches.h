@@ -31,8 +31,7 @@ class StagedBatches {
   };
 
   // All must outlive it.  `computed`: the mark behind all submissions to the compute stream.
-  StagedBatches(const std::string& device, Streams& streams, DeviceMemory& memory, GpuClock& clock,
-                const Event& computed)
+  StagedBatches(const std::string& device, Streams& streams, DeviceMemory& memory, GpuClock& clock, Event& computed)
       : streams_(streams),
         memory_(memory),
         clock_(clock),
@@ -56,7 +55,7 @@ class StagedBatches {
   Streams& streams_;
   DeviceMemory& memory_;
   GpuClock& clock_;
-  const Event& computed_;
+  Event& computed_;
   const std::shared_ptr<Event> copied_;
   std::array<Staged, 2> staged_;
   uint64_t count_ = 0;                              // so far

@@ -17,8 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 // Longer than what lies between two small steps.
 constexpr auto kLinger = std::chrono::microseconds(50);
-// A host that waits looks this often whether the device does anything at all.
-constexpr auto kNap = std::chrono::milliseconds(50);
 // What a lost device is at may be short: then nothing touches the host's memory any more.
 constexpr auto kLastLaunch = std::chrono::seconds(1);
 
@@ -69,17 +67,17 @@ void Streams::push(StreamKind stream, Command command) {
   ring.push(std::move(command));
 }
 
-void Streams::finish(const Event& event, uint64_t count) {
+void Streams::finish(Event& event, uint64_t count) {
   RUN_CHECK(event.device() == name(), ErrorKind::kRun, "the host cannot wait for an event of {} at {}", event.device(),
             name());
-  wait_until([&] { return event.has_reached(count); });
+  wait_until([&] { return event.has_reached(count); }, [&] { return event.has_reached_or_rings(count, bell_); });
 }
 
 void Streams::finish() {
   wait_until([this] { return are_empty(); });
 }
 
-void Streams::synchronize(const Event& event, uint64_t count) {
+void Streams::synchronize(Event& event, uint64_t count) {
   finish(event, count);
   throw_error();
 }
@@ -93,17 +91,18 @@ bool Streams::are_empty() const {
   return std::ranges::all_of(rings_, &CommandRing::is_empty);
 }
 
-// Whoever finds nobody at work does it.
-template <class Done>
-void Streams::wait_until(const Done& done) {
+// Whoever finds nobody at work does it.  `done_or_rings`: the same as `done`; where it is false, the bell rings no
+// later than that may have changed.
+template <class Done, class Rings>
+void Streams::wait_until(const Done& done, const Rings& done_or_rings) {
   uint64_t seen = progress_.load();
   auto since = Clock::now();
   while (!done()) {
     if (loss_) std::rethrow_exception(loss_);
     const uint32_t heard = bell_->heard();
     if (drive(done) && done()) return;
-    if (done() || rings_soon(heard)) continue;
-    bell_->sleep(heard, kNap);
+    if (done_or_rings() || rings_soon(heard)) continue;
+    bell_->sleep(heard, options_.nap);
     if (done()) return;
     if (const uint64_t progress = progress_.load(); progress != seen) {
       seen = progress;
@@ -221,7 +220,8 @@ bool Streams::do_next(StreamKind stream) {
   const bool poisoned = is_poisoned_.load(std::memory_order_relaxed);
   if (next->kind == Command::Kind::kWait && !poisoned && !is_over(*next)) return false;
   perform(stream, *next);
-  if (next->kind != Command::Kind::kLaunch || ++next->index == next->end) ring.pop();
+  if (next->kind != Command::Kind::kLaunch || ++next->index == next->end)
+    if (ring.pop()) bell_->ring();
   progress_.store(progress_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
@@ -261,7 +261,7 @@ void Streams::poison() {
 }
 
 void Streams::work() {
-  while (!stops_.load()) {
+  while (!stops_.load() && !is_lost_.load()) {
     const uint32_t heard = bell_->heard();
     drive([] { return false; });
     if (!rings_soon(heard)) bell_->sleep(heard);

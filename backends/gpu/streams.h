@@ -46,6 +46,8 @@ class Streams {
     bool spins = true;  // before it sleeps; false where devices are more than cores
     // The host gives up where the device has done nothing for so long.
     std::chrono::milliseconds patience = std::chrono::minutes(10);
+    // A host that waits looks this often whether the device does anything at all.
+    std::chrono::milliseconds nap = std::chrono::milliseconds(50);
     // Throws where devices that this one may wait for will not go on; asked from time to time.  Empty: there are none.
     std::function<void()> check_others = {};
   };
@@ -69,10 +71,10 @@ class Streams {
 
   // Returns when the event, of this device, has reached `count`, or all streams are empty.  Throws Error(kRun) where
   // the device does not answer.
-  void finish(const Event& event, uint64_t count);
+  void finish(Event& event, uint64_t count);
   void finish();
   // The same, and throws the error of a launch.
-  void synchronize(const Event& event, uint64_t count);
+  void synchronize(Event& event, uint64_t count);
   void synchronize();
 
   uint64_t failures() const { return failures_; }  // that have been thrown so far
@@ -92,8 +94,12 @@ class Streams {
   void perform(StreamKind stream, const Command& command);
   void launch_now(const Command& command);
   void poison();
+  template <class Done, class Rings>
+  void wait_until(const Done& done, const Rings& done_or_rings);
   template <class Done>
-  void wait_until(const Done& done);
+  void wait_until(const Done& done) {
+    wait_until(done, done);
+  }
   bool rings_soon(uint32_t heard) const;
   void work();
   void throw_error();

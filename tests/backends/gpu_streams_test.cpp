@@ -131,6 +131,74 @@ TEST_P(GpuStreams, ReturnFromTheHostsWaitWhereTheEventIsReachedThoughMoreIsLaunc
   EXPECT_EQ(second.done, std::vector<int32_t>{1});
 }
 
+// Hosts that hear of it from the device, not by looking now and then.
+class GpuHostsThatAreWoken : public ::testing::TestWithParam<bool> {
+ protected:
+  Streams::Options options() const {
+    return {.name = "gpu 2", .own_thread = true, .spins = GetParam(), .nap = std::chrono::minutes(1)};
+  }
+  // So that the host waits, and does not do it itself.
+  static void await_begin(const Streams& streams) {
+    while (streams.is_idle()) std::this_thread::yield();
+  }
+  std::chrono::steady_clock::duration elapsed() const { return std::chrono::steady_clock::now() - began_; }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+INSTANTIATE_TEST_SUITE_P(Spins, GpuHostsThatAreWoken, ::testing::Bool(),
+                         [](const auto& kind) { return kind.param ? "Yes" : "No"; });
+
+// The first launch takes longer than a host spins; the second is not over before the host is back.
+TEST_P(GpuHostsThatAreWoken, WhereAnEventIsReachedThoughMoreIsLaunched) {
+  std::binary_semaphore gate(0);
+  std::atomic<bool> may_end = false;
+  Recorder first, second;
+  first.what = [&](int32_t) {
+    while (!may_end) std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  };
+  second.what = [&](int32_t) { gate.acquire(); };
+  Streams streams(options());
+  const auto event = event_of(streams.name());
+  for (int32_t round = 0; round < 10; ++round) {
+    may_end = false;
+    streams.launch(StreamKind::kCompute, first, round);
+    const uint64_t reached = streams.record(StreamKind::kCompute, *event);
+    await_begin(streams);
+    streams.launch(StreamKind::kCompute, second, round);
+    may_end = true;
+    streams.synchronize(*event, reached);
+    EXPECT_EQ(second.done.size(), static_cast<size_t>(round));
+    gate.release();
+    streams.synchronize();
+  }
+  EXPECT_LT(elapsed(), std::chrono::seconds(30));
+}
+
+TEST_P(GpuHostsThatAreWoken, WhereAFullStreamHasRoomAgain) {
+  std::binary_semaphore is_full(0), goes_on(0);
+  Recorder work;
+  work.what = [&](int32_t index) {
+    if (index == 0) is_full.acquire();
+    if (index == 3000) goes_on.acquire();
+  };
+  Streams streams(options());
+  const auto event = event_of(streams.name());
+  streams.launch(StreamKind::kCompute, work, 0);
+  streams.record(StreamKind::kCompute, *event);
+  await_begin(streams);
+  for (int32_t i = 1; i < 5000; ++i) {
+    if (i == 4000) is_full.release();
+    streams.launch(StreamKind::kCompute, work, i);
+  }
+  goes_on.release();
+  streams.synchronize();
+  EXPECT_EQ(work.done.size(), 5000u);
+  EXPECT_LT(elapsed(), std::chrono::seconds(30));
+}
+
 TEST_P(GpuStreams, LeaveOutWhatIsBehindAnErrorOfAnyStreamAndTellOnce) {
   Recorder bad, good;
   bad.what = [](int32_t) { throw Error(ErrorKind::kRun, "log of -1", {"hook.lua", 4, 0}); };
