@@ -267,10 +267,10 @@ enum class StartMethod { kFork, kSpawn };
 // The emulated GPUs.
 struct GpuSpec {
   GpuModel model = GpuModel::kA100With40g;
-  std::optional<int64_t> memory;                // bytes of each device; none: the model's
-  bool launch_blocking = false;                 // the host waits for each kernel
-  bool capture = false;                         // what has run twice is launched as one
-  bool allow_tf32 = false;                      // products of float32 read operands in tf32
+  std::optional<int64_t> memory;                   // bytes of each device; none: the model's
+  bool launch_blocking = false;                    // the host waits for each kernel
+  bool capture = false;                            // what has run twice is launched as one
+  bool allow_tf32 = false;                         // products of float32 read operands in tf32
   int64_t bucket_cap = int64_t{25} * 1024 * 1024;  // bytes of gradients that are reduced together
 };
 
@@ -286,7 +286,7 @@ struct TpuSpec {
   int64_t host_to_device_transfer_threads = 1;
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
   Rounding rounding = Rounding::kPerOp;
-  bool auto_mark_step = true;         // before each batch, or each batches_per_execution of them
+  bool auto_mark_step = true;  // before each batch, or each batches_per_execution of them
   int64_t batches_per_execution = 1;
   bool sync_wait = false;   // at each cut
   bool eager = false;       // operations run one by one
