@@ -52,7 +52,7 @@ class Streams {
     std::function<void()> check_others = {};
   };
   explicit Streams(const Options& options);
-  // What has not begun is dropped.
+  // What has not begun is dropped; a launch under way is waited for, whose operands others are about to free.
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;

@@ -1,6 +1,8 @@
 // Streams of an emulated GPU: order in each, waits between them, errors that void what is behind them, and a host that
 // neither hangs nor is told twice.
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <random>
 #include <semaphore>
 
@@ -267,12 +269,18 @@ TEST(GpuDevicesThatWait, WaitForEventsOfOthers) {
   EXPECT_EQ(second.done.size(), 1000u);
 }
 
-// It does nothing more, also where it comes to itself: what was queued may be of memory that is gone.
+int64_t threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+// It does nothing more, also where it comes to itself: what was queued may be of memory that is gone.  Its thread ends.
 TEST(GpuDevicesThatWait, GiveUpOnOneThatDoesNotAnswer) {
   std::binary_semaphore gate(0);
   Recorder work;
   work.what = [&](int32_t) { gate.acquire(); };
   Streams streams({.name = "gpu 1", .patience = std::chrono::milliseconds(100)});
+  const int64_t threads = threads_of_process();
   const auto event_event = event_of(streams.name());
   Event& event = *event_event;
   streams.launch(StreamKind::kCompute, work, 7);
@@ -287,6 +295,9 @@ TEST(GpuDevicesThatWait, GiveUpOnOneThatDoesNotAnswer) {
   EXPECT_EQ(error_of([&] { streams.finish(); }), error);
   EXPECT_EQ(work.done, std::vector<int32_t>{7});
   EXPECT_FALSE(event.has_reached(end));
+  const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (threads_of_process() == threads && std::chrono::steady_clock::now() < latest) std::this_thread::yield();
+  EXPECT_LT(threads_of_process(), threads);
 }
 
 // A device that another one keeps waiting hears that it will not go on.
