@@ -362,16 +362,20 @@ class Checker {
 
   // One pass has all digits of bf16 and fp16; a hook's f64 stays f32 with downcast_bf16, and so does what it computes
   // outside autocast.
+  // By another key, as `what` says of it; not where both come from what a resumed run has recorded.
+  void ignored(std::string_view option, std::string_view by, std::string_view what) {
+    if (are_recorded(option, by)) return;
+    fault(ErrorId::kIgnoredOption, option, fmt::format("{} is ignored with {}", option, what),
+          fmt::format("remove {}, or {}", option, by));
+  }
+
   void check_matmul_precision() {
     constexpr std::string_view kPrecision = "tpu.matmul_precision";
     const auto mixed = settings_.text("mixed_precision");
     if (settings_.text("backend") != "tpu" || !mixed || *mixed == "no" || !changes_default(kPrecision)) return;
     if (has("hooks") && (*mixed == "fp16" || settings_.is_true("downcast_bf16"))) return;
-    if (are_recorded(kPrecision, "mixed_precision")) return;
-    fault(
-        ErrorId::kIgnoredOption, kPrecision,
-        fmt::format("{} is ignored with mixed_precision: {}, whose products are exact in one pass", kPrecision, *mixed),
-        fmt::format("remove {}, or mixed_precision", kPrecision));
+    ignored(kPrecision, "mixed_precision",
+            fmt::format("mixed_precision: {}, whose products are exact in one pass", *mixed));
   }
 
   // The products of the built-in models are then of operands that tf32 has all digits of.
@@ -380,26 +384,18 @@ class Checker {
     const auto mixed = settings_.text("mixed_precision"), hook = settings_.text("comm.hook");
     if (settings_.text("backend") != "gpu" || !mixed || *mixed == "no" || !changes_default(kTf32)) return;
     if (has("hooks") || (hook && is_one_of(*hook, {"power_sgd", "batched_power_sgd"}))) return;
-    if (are_recorded(kTf32, "mixed_precision")) return;
-    fault(ErrorId::kIgnoredOption, kTf32,
-          fmt::format("{} is ignored with mixed_precision: {}, which leaves no products in float32", kTf32, *mixed),
-          fmt::format("remove {}, or mixed_precision", kTf32));
+    ignored(kTf32, "mixed_precision", fmt::format("mixed_precision: {}, which leaves no products in float32", *mixed));
   }
 
   // One replica reduces nothing whatever the mode.
   void check_bucket_cap() {
     constexpr std::string_view kCap = "gpu.bucket_cap", kHook = "comm.hook", kLocal = "train.local_sgd";
     if (settings_.text("backend") != "gpu" || settings_.integer("num_processes") == 1 || !changes_default(kCap)) return;
-    const auto ignored = [&](std::string_view with, std::string_view what) {
-      if (are_recorded(kCap, with)) return;
-      fault(ErrorId::kIgnoredOption, kCap, fmt::format("{} is ignored with {}", kCap, what),
-            fmt::format("remove {}, or {}", kCap, with));
-    };
     const auto hook = settings_.text(kHook);
     if (has(kLocal)) {
-      ignored(kLocal, "train.local_sgd, which reduces no gradients");
+      ignored(kCap, kLocal, "train.local_sgd, which reduces no gradients");
     } else if (hook && *hook != "none") {
-      ignored(kHook, fmt::format("comm.hook: {}, which compresses all gradients at once", *hook));
+      ignored(kCap, kHook, fmt::format("comm.hook: {}, which compresses all gradients at once", *hook));
     }
   }
 

@@ -25,16 +25,18 @@ StepPools CapturedGraphs::pools(const GpuExecutable& executable) const {
 
 void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
   if (!captures_) return;
-  Named& named = by_name_[key_of(executable, arguments)];
   const int64_t runs_before = executable.account().memory().runs() - 1;
+  if (runs_before > kRunsBeforeCapture) {  // the steady state, which looks nothing up
+    ++counters_.replays;
+    return;
+  }
+  Named& named = by_name_[key_of(executable, arguments)];
   if (runs_before == 0) changed_.erase(&executable);
   if (runs_before == 0 && named.captured != nullptr) changed_.insert(&executable);
   if (runs_before == kRunsBeforeCapture) {
     ++counters_.graphs;
     named.captured = executable.shared_from_this();
     named.launched = nullptr;
-  }
-  if (is_captured(runs_before, captures_)) {
     ++counters_.replays;
     return;
   }

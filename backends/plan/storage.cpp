@@ -167,26 +167,37 @@ class StoragePlanner {
     return read == write && element_by_element(value, input, 0);
   }
 
-  // The same of a concat that is written part by part: nobody reads what a part overwrites behind it.
-  bool parts_may_overwrite(ValueId concat, ValueId input) {
-    for (const ValueId operand : program_.operands(concat)) {
-      const ValueId part = behind_reshapes(operand);
-      if (storage_.elided[static_cast<size_t>(step_of(part))] || !part_may_overwrite(part, input)) return false;
-    }
-    return true;
+  // Bytes of a buffer that a step reads.
+  struct Read {
+    int step;
+    size_t begin, end;
+  };
+
+  std::vector<Read> reads_of(ValueId buffer) {
+    std::vector<Read> reads;
+    for (size_t g = 0; g < groups_.size(); ++g)
+      for (const ValueId operand : groups_[g].operands)
+        if (const Root root = root_of(operand); root.value == buffer)
+          reads.push_back({static_cast<int>(g), root.offset, root.offset + program_.type(operand).bytes()});
+    return reads;
   }
 
-  bool part_may_overwrite(ValueId part, ValueId input) {
+  // The same of a concat that is written part by part: nobody reads what a part overwrites behind it.
+  bool parts_may_overwrite(ValueId concat, ValueId input) {
+    const std::vector<Read> reads = reads_of(input);
+    return std::ranges::all_of(program_.operands(concat), [&](ValueId operand) {
+      const ValueId part = behind_reshapes(operand);
+      return !storage_.elided[static_cast<size_t>(step_of(part))] && part_may_overwrite(part, input, reads);
+    });
+  }
+
+  bool part_may_overwrite(ValueId part, ValueId input, const std::vector<Read>& reads) {
     const size_t begin = home(part).offset, end = begin + program_.type(part).bytes();
-    for (size_t g = 0; g < groups_.size(); ++g)
-      for (const ValueId operand : groups_[g].operands) {
-        const Root read = root_of(operand);
-        const bool touches =
-            read.value == input && read.offset < end && begin < read.offset + program_.type(operand).bytes();
-        if (!touches || static_cast<int>(g) < step_of(part)) continue;
-        if (static_cast<int>(g) > step_of(part) || !element_by_element(part, input, begin)) return false;
-      }
-    return true;
+    const int step = step_of(part);
+    return std::ranges::all_of(reads, [&](const Read& read) {
+      const bool touches = read.begin < end && begin < read.end;
+      return !touches || read.step < step || (read.step == step && element_by_element(part, input, begin));
+    });
   }
 
   bool adds_to_product(const Group& group) const {

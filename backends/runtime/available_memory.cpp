@@ -61,8 +61,7 @@ void check_available(size_t bytes) {
   const size_t available = available_memory();
   RUN_CHECK(bytes <= available, ErrorKind::kRun,
             "out of memory: {:.1f} GiB are needed at once for tensors, and this machine has {:.1f} GiB free; a smaller "
-            "model or "
-            "data.batch_size helps",
+            "model or data.batch_size helps",
             static_cast<double>(bytes) / kGiB, static_cast<double>(available) / kGiB);
 }
 

@@ -77,24 +77,25 @@ Program bias_and_activation() {
   return std::move(b.program);
 }
 
-// Each half is added to where it stands in the state, as gradients are to those of a window: no concat, no copy.
-Program parts_added_to_a_state() {
+// Two sums, of a half of the state each, of which the first is of the elements from `first` on.
+Program halves_added(int64_t first) {
   Builder b;
   const Value sum = b.state("sum", {6}), x = b.batch("x", {2, 3});
-  const Value first = ops::add(ops::slice(sum, 0, 0, 3), ops::sum(x, std::vector<int64_t>{0}));
-  const Value second = ops::add(ops::slice(sum, 0, 3, 6), ops::reduce_max(x, std::vector<int64_t>{0}));
-  b.give("sum", ops::concat(std::array{first, second}, 0), 0);
+  const auto half = [&](int64_t begin) { return ops::slice(sum, 0, begin, begin + 3); };
+  const std::vector<int64_t> rows{0};
+  const Value sums[] = {ops::add(half(first), ops::sum(x, rows)), ops::add(half(3 - first), ops::reduce_max(x, rows))};
+  b.give("sum", ops::concat(sums, 0), 0);
   return std::move(b.program);
+}
+
+// Each half is added to where it stands in the state, as gradients are to those of a window: no concat, no copy.
+Program parts_added_to_a_state() {
+  return halves_added(0);
 }
 
 // The halves change places: what the first overwrites is read behind it.
 Program parts_of_a_state_swapped() {
-  Builder b;
-  const Value sum = b.state("sum", {6}), x = b.batch("x", {2, 3});
-  const Value first = ops::add(ops::slice(sum, 0, 3, 6), ops::sum(x, std::vector<int64_t>{0}));
-  const Value second = ops::add(ops::slice(sum, 0, 0, 3), ops::reduce_max(x, std::vector<int64_t>{0}));
-  b.give("sum", ops::concat(std::array{first, second}, 0), 0);
-  return std::move(b.program);
+  return halves_added(3);
 }
 
 // Both halves are written where the state wants them, once its old contents are read: no concat runs, no copy.
