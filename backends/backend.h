@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "backends/collectives/exchange.h"
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/traced_scalar.h"
 
 namespace runner::backends {
 

@@ -16,8 +16,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "backends/graph/op.h"
-#include "backends/graph/program.h"
+#include "backends/ir/op.h"
+#include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/eltwise_vm.h"
 #include "backends/kernels/isa/loops.h"

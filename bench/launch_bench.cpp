@@ -15,7 +15,7 @@
 
 #include "backends/cpu/cpu_device.h"
 #include "backends/gpu/gpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 
 namespace {
 

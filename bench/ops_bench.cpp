@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "backends/graph/print.h"
+#include "backends/ir/print.h"
 #include "backends/plan/plan.h"
 #include "backends/runtime/arena.h"
 #include "tests/backends/op_cases.h"

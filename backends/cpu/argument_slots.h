@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/plan/plan.h"
 
 namespace runner::backends {

@@ -1,6 +1,6 @@
 #include "backends/gpu/batch_reads.h"
 
-#include "backends/graph/needed.h"
+#include "backends/ir/needed.h"
 
 namespace runner::backends::gpu {
 

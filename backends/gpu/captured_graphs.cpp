@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/difference.h"
+#include "backends/ir/difference.h"
 
 namespace runner::backends::gpu {
 namespace {

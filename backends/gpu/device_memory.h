@@ -10,7 +10,7 @@
 
 #include "backends/gpu/memory_account.h"
 #include "backends/gpu/memory_spec.h"
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/runtime/out_of_memory.h"
 
 namespace runner::backends::gpu {

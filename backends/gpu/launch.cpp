@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "backends/collectives/ring.h"
-#include "backends/graph/traffic.h"
+#include "backends/ir/traffic.h"
 
 namespace runner::backends::gpu {
 namespace {

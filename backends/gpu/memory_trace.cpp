@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/gpu/batch_reads.h"
-#include "backends/graph/batch_growth.h"
-#include "backends/graph/views.h"
+#include "backends/ir/batch_growth.h"
+#include "backends/ir/views.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::backends::gpu {

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/passes/rewriter.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/passes/rewriter.h"
 
 namespace runner::backends::gpu {
 

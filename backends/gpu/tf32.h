@@ -2,7 +2,7 @@
 // has f32's exponent and 10 bits behind the point; sums stay f32.
 #pragma once
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends::gpu {
 

@@ -1,4 +1,4 @@
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "backends/kernels/matmul.h"
 #include "backends/kernels/prepare.h"
 #include "schema/error.h"

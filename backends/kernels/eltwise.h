@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "backends/kernels/kernel.h"
 #include "backends/tensor/shape.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "backends/collectives/exchange.h"
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "backends/runtime/worker_pool.h"
 #include "backends/tensor/shape.h"
 

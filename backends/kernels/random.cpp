@@ -1,7 +1,7 @@
 // Random ops.  A dropout mask draws each sample's elements from the sample's own stream, a random tensor draws all of
 // them from one (philox.h).
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"

@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "backends/graph/op.h"
-#include "backends/graph/program.h"
+#include "backends/ir/op.h"
+#include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/philox.h"

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/make_kernel.h"
 #include "backends/kernels/prepare.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends {
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/print.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/print.h"
 #include "backends/plan/fusion.h"
 #include "backends/plan/lowering.h"
 #include "backends/runtime/debug.h"

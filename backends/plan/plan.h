@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/kernel.h"
 #include "backends/plan/fusion.h"

@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/runtime/spans.h"
 
 namespace runner::backends {

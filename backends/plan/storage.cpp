@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "backends/graph/views.h"
+#include "backends/ir/views.h"
 #include "backends/tensor/alignment.h"
 #include "schema/error.h"
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/plan/fusion.h"
 
 namespace runner::backends {

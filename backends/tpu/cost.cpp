@@ -1,6 +1,6 @@
 #include "backends/tpu/cost.h"
 
-#include "backends/graph/traffic.h"
+#include "backends/ir/traffic.h"
 
 namespace runner::backends::tpu {
 namespace {

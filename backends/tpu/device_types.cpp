@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/passes/rewriter.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/owners.h"
 #include "backends/tpu/rounding.h"
 

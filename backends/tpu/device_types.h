@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {

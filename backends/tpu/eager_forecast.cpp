@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/batch_growth.h"
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/print.h"
+#include "backends/ir/batch_growth.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/print.h"
 #include "backends/plan/fusion.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_ops.h"

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/views.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/views.h"
 #include "backends/plan/plan_cache.h"
 #include "backends/plan/storage.h"
 #include "backends/runtime/arena.h"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "backends/backend.h"
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends::tpu {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/graph/batch_growth.h"
+#include "backends/ir/batch_growth.h"
 #include "backends/tpu/hbm.h"
 #include "backends/tpu/hbm_advice.h"
 

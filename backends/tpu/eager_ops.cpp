@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/passes/rewriter.h"
+#include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/tensor_graph.h"
 
 namespace runner::backends::tpu {

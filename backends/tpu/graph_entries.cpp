@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/graph/program_bytes.h"
+#include "backends/ir/program_bytes.h"
 
 namespace runner::backends::tpu {
 namespace {

@@ -6,7 +6,7 @@
 // lifetimes are computed anew and checked against its offsets.  Thread-safe.
 #pragma once
 
-#include "backends/graph/byte_stream.h"
+#include "backends/ir/byte_stream.h"
 #include "backends/plan/plan.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/graph_store.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/tpu/tiling.h"
 
 namespace runner::backends::tpu {

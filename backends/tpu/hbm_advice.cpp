@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/batch_growth.h"
+#include "backends/ir/batch_growth.h"
 #include "backends/tpu/hbm_report.h"
 
 namespace runner::backends::tpu {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/print.h"
+#include "backends/ir/print.h"
 #include "backends/tpu/hbm_advice.h"
 
 namespace runner::backends::tpu {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/passes/rewriter.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/passes/rewriter.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"

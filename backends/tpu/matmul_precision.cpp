@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/passes/rewriter.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/passes/rewriter.h"
 #include "backends/tpu/rounding.h"
 
 namespace runner::backends::tpu {

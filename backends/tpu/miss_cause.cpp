@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/difference.h"
+#include "backends/ir/difference.h"
 #include "backends/tpu/graph_role.h"
 #include "backends/tpu/scalar_signature.h"
 

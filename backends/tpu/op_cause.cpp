@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/print.h"
-#include "backends/graph/type_text.h"
+#include "backends/ir/print.h"
+#include "backends/ir/type_text.h"
 #include "backends/tpu/op_names.h"
 
 namespace runner::backends::tpu {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends::tpu {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends::tpu {
 

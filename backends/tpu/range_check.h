@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/tpu/graph.h"
 #include "backends/tpu/tiling.h"
 

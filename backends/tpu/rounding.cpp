@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"
 
 namespace runner::backends::tpu {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/traced_scalar.h"
 
 namespace runner::backends::tpu {
 

@@ -6,11 +6,11 @@
 #include <optional>
 #include <utility>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/passes/post_order.h"
-#include "backends/graph/passes/rewriter.h"
-#include "backends/graph/views.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/passes/post_order.h"
+#include "backends/ir/passes/rewriter.h"
+#include "backends/ir/views.h"
 #include "backends/tpu/owners.h"
 
 namespace runner::backends::tpu {

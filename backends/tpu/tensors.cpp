@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/graph/views.h"
+#include "backends/ir/views.h"
 #include "schema/error.h"
 
 namespace runner::backends::tpu {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/plan/fusion.h"
 #include "backends/tpu/tiling.h"
 

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <limits>
 
-#include "backends/graph/needed.h"
-#include "backends/graph/passes/passes.h"
+#include "backends/ir/needed.h"
+#include "backends/ir/passes/passes.h"
 
 namespace runner::backends::tpu {
 namespace {

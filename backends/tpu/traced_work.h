@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/tpu/metrics.h"
 #include "backends/tpu/tiling.h"
 

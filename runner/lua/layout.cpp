@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "backends/graph/type_text.h"
+#include "backends/ir/type_text.h"
 #include "backends/tensor/rounding.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/tensor_arguments.h"

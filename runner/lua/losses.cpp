@@ -4,7 +4,7 @@
 
 #include <lua.hpp>
 
-#include "backends/graph/type_text.h"
+#include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/numbers.h"

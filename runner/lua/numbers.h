@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/traced_scalar.h"
 #include "runner/lua/recording.h"
 
 namespace runner::lua {

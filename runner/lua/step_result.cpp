@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/type_text.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/numbers.h"
 #include "runner/lua/recording.h"

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <lua.hpp>
 
-#include "backends/graph/type_text.h"
+#include "backends/ir/type_text.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/bind.h"
 #include "runner/lua/creation.h"

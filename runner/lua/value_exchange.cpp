@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 #include <lua.hpp>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/type_text.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/type_text.h"
 #include "backends/tensor/float16.h"
 #include "runner/lua/arguments.h"
 #include "runner/lua/plain_data.h"

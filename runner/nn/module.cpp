@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/type_text.h"
+#include "backends/ir/type_text.h"
 
 namespace runner::nn {
 namespace {

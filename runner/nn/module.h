@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/traced_scalar.h"
 #include "runner/nn/parameter_set.h"
 #include "schema/error.h"
 #include "schema/recipe.h"

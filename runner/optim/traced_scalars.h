@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/traced_scalar.h"
 #include "runner/optim/update_rules.h"
 
 namespace runner::optim {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "schema/error.h"
 
 namespace runner::optim {

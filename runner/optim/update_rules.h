@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/graph/program.h"
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/program.h"
+#include "backends/ir/traced_scalar.h"
 #include "schema/recipe.h"
 
 namespace runner::optim {

@@ -1,10 +1,10 @@
 // Derivatives of whole models against finite differences, and what differentiate() promises beyond single ops.
-#include "backends/graph/autograd.h"
+#include "backends/ir/autograd.h"
 
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/print.h"
+#include "backends/ir/print.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/run_program.h"
 

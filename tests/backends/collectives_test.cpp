@@ -21,7 +21,7 @@
 #include "backends/collectives/shared_collectives.h"
 #include "backends/collectives/shared_memory.h"
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "schema/error.h"
 #include "tests/backends/support/on_processes.h"
 #include "tests/backends/support/on_threads.h"

@@ -3,7 +3,7 @@
 #include <functional>
 #include <stdexcept>
 
-#include "backends/graph/autograd.h"
+#include "backends/ir/autograd.h"
 
 namespace runner::backends::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/host_tensor.h"
 #include "tests/golden/golden.h"
 

@@ -9,7 +9,7 @@
 
 #include "backends/gpu/gpu_device.h"
 #include "backends/gpu/last_write.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/run_program.h"
 

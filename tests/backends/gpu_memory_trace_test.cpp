@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/memory_trace.h"
-#include "backends/graph/ops.h"
-#include "backends/graph/views.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/views.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/launched_plan.h"
 #include "tests/backends/support/mlp_step.h"

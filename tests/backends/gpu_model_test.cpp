@@ -12,7 +12,7 @@
 
 #include "backends/collectives/ring.h"
 #include "backends/gpu/launch.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "schema/field_table.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"

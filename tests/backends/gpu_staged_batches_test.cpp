@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/gpu/gpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "schema/error.h"
 
 namespace runner::backends::gpu {

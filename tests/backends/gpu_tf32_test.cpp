@@ -10,7 +10,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "backends/gpu/gpu_device.h"
 #include "backends/gpu/tf32.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::backends::gpu::testing {

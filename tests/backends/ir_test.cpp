@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/print.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/print.h"
 #include "backends/plan/plan.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/scalar.h"

@@ -1,8 +1,8 @@
 // Running a prepared kernel allocates nothing.  (What oneDNN allocates inside a call is its own.)
 #include <gtest/gtest.h>
 
-#include "backends/graph/op.h"
-#include "backends/graph/program.h"
+#include "backends/ir/op.h"
+#include "backends/ir/program.h"
 #include "backends/kernels/eltwise_vm.h"
 #include "tests/backends/kernels_harness.h"
 #include "tests/support/allocations.h"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "backends/kernels/eltwise.h"
 #include "backends/kernels/eltwise_vm.h"
 #include "backends/kernels/isa/named_group.h"

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/graph/op.h"
-#include "backends/graph/program.h"
+#include "backends/ir/op.h"
+#include "backends/ir/program.h"
 #include "schema/error.h"
 #include "tests/backends/kernels_harness.h"
 

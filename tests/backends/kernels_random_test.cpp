@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "tests/backends/kernels_harness.h"
 
 namespace runner::backends {

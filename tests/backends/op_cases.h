@@ -1,4 +1,4 @@
-// The op matrix: every function of graph/ops.h on several shapes and dtypes, as one table for three uses: fast kernels
+// The op matrix: every function of ir/ops.h on several shapes and dtypes, as one table for three uses: fast kernels
 // against reference kernels, derivatives against finite differences (op_cases_test.cpp), speed (bench/ops_bench.cpp).
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/host_tensor.h"
 
 namespace runner::backends::testing {
@@ -18,7 +18,7 @@ struct OpInput {
 };
 
 struct OpCase {
-  std::string function;  // its name in graph/ops.h
+  std::string function;  // its name in ir/ops.h
   std::vector<OpInput> inputs;
   std::function<Value(std::span<const Value> inputs)> record;
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/autograd.h"
+#include "backends/ir/autograd.h"
 #include "tests/backends/golden_ops.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/tolerance.h"
@@ -95,9 +95,9 @@ TEST(OpCases, DerivativesAgreeWithFiniteDifferences) {
   EXPECT_GT(checked, 1000);
 }
 
-// The functions that graph/ops.h declares.
+// The functions that ir/ops.h declares.
 std::set<std::string> declared_functions() {
-  const std::string text = support::read_text(RUNNER_SOURCE_DIR "/backends/graph/ops.h");
+  const std::string text = support::read_text(RUNNER_SOURCE_DIR "/backends/ir/ops.h");
   const support::Pattern function(R"((?:^|\n)(?:inline )?Value (\w+)\()");
   std::set<std::string> names;
   for (const support::Pattern::Groups& groups : function.find_all(text)) names.insert(groups[1]);
@@ -110,7 +110,7 @@ TEST(OpCases, EveryFunctionHasACase) {
   const std::set<std::string> declared = declared_functions();
   EXPECT_GT(declared.size(), 60u);
   for (const std::string& name : declared) EXPECT_EQ(covered.count(name), 1u) << name << " has no row in op_cases.cpp";
-  for (const std::string& name : covered) EXPECT_EQ(declared.count(name), 1u) << name << " is not in graph/ops.h";
+  for (const std::string& name : covered) EXPECT_EQ(declared.count(name), 1u) << name << " is not in ir/ops.h";
 }
 
 TEST(OpCases, EveryOpHasACase) {

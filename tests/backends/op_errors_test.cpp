@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "schema/error.h"
 #include "tests/backends/support/run_program.h"
 

@@ -1,10 +1,10 @@
 // What each pass does and, as important, leaves alone.
-#include "backends/graph/passes/passes.h"
+#include "backends/ir/passes/passes.h"
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/print.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/print.h"
 #include "tests/backends/support/op_by_op_device.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/backends/support/scalar.h"

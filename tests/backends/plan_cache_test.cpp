@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "schema/error.h"
 
 namespace runner::backends::testing {

@@ -1,5 +1,5 @@
 // Programs and plans as bytes: they come back as they were, and nothing else is taken for one.
-#include "backends/graph/program_bytes.h"
+#include "backends/ir/program_bytes.h"
 
 #include <algorithm>
 #include <random>
@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/print.h"
-#include "backends/graph/verify.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/print.h"
+#include "backends/ir/verify.h"
 #include "tests/backends/support/gpt_step.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/random_program.h"

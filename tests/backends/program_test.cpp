@@ -1,11 +1,11 @@
 // Programs: what the hash and the comparison of structure see, what the printer and the verifier say.
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/print.h"
-#include "backends/graph/verify.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/print.h"
+#include "backends/ir/verify.h"
 #include "schema/error.h"
 
 namespace runner::backends::testing {

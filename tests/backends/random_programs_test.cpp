@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/passes/passes.h"
-#include "backends/graph/print.h"
-#include "backends/graph/verify.h"
-#include "backends/graph/views.h"
+#include "backends/ir/passes/passes.h"
+#include "backends/ir/print.h"
+#include "backends/ir/verify.h"
+#include "backends/ir/views.h"
 #include "backends/plan/plan.h"
 #include "backends/tpu/device_types.h"
 #include "backends/tpu/matmul_precision.h"

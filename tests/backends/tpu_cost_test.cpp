@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/print.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/print.h"
 #include "backends/tpu/cost.h"
 #include "backends/tpu/roofline.h"
 #include "tests/backends/support/mlp_step.h"

@@ -5,7 +5,7 @@
 
 #include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/runtime/out_of_memory.h"
 #include "backends/tpu/eager_host.h"
 #include "backends/tpu/eager_memory.h"

@@ -1,7 +1,7 @@
 // The compile cache: what is found, what is forgotten, and why a graph is not there.
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/graph_cache.h"
 
 namespace runner::backends::tpu {

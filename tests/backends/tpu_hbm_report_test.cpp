@@ -1,10 +1,10 @@
 // Texts of memory plans, what to change first, and padding that a swap of axes saves.
 #include <gtest/gtest.h>
 
-#include "backends/graph/batch_growth.h"
-#include "backends/graph/ops.h"
-#include "backends/graph/print.h"
-#include "backends/graph/views.h"
+#include "backends/ir/batch_growth.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/print.h"
+#include "backends/ir/views.h"
 #include "backends/tpu/hbm_advice.h"
 #include "backends/tpu/hbm_report.h"
 #include "backends/tpu/lowered_graph.h"

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/print.h"
-#include "backends/graph/views.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/print.h"
+#include "backends/ir/views.h"
 #include "backends/tensor/byte_units.h"
 #include "backends/tpu/hbm.h"
 #include "backends/tpu/heap.h"

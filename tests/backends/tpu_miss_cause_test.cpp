@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/backend.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/graph_cache.h"
 #include "backends/tpu/graph_role.h"
 

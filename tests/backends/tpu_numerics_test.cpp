@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/autograd.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/autograd.h"
+#include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"
 #include "backends/tpu/matmul_precision.h"
 #include "backends/tpu/rounding.h"

@@ -1,8 +1,8 @@
 // Several traced batches as one graph.
 #include <gtest/gtest.h>
 
-#include "backends/graph/needed.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/needed.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/pending_trace.h"
 
 namespace runner::backends::tpu {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/account.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/graph_entries.h"
 #include "backends/tpu/tpu_device.h"
 #include "tests/backends/support/run_program.h"

@@ -12,7 +12,7 @@
 
 #include "backends/account.h"
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/runtime/execution_thread.h"
 #include "backends/tpu/submission_slot.h"
 #include "backends/tpu/tpu_device.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/graph_text.h"
 #include "backends/tpu/tensor_graph.h"
 

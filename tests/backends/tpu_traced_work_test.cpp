@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/device_data_cache.h"
 #include "backends/tpu/traced_work.h"
 

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
-#include "backends/graph/verify.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/verify.h"
 #include "backends/tpu/device_types.h"
 #include "backends/tpu/matmul_precision.h"
 #include "backends/tpu/range_check.h"

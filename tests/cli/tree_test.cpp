@@ -71,7 +71,7 @@ TEST(Tree, FoldersIncludeOnlyWhatStandsBelowThem) {
 TEST(Tree, EngineFoldersIncludeOnlyWhatStandsBelowThem) {
   std::vector<std::string> lower;
   std::set<std::string> folders;
-  for (const char* folder : {"tensor", "runtime", "collectives", "graph", "kernels", "plan"}) {
+  for (const char* folder : {"tensor", "runtime", "collectives", "ir", "kernels", "plan"}) {
     lower.push_back(fmt::format("backends/{}/", folder));
     for (const Source& source : sources()) {
       if (!source.path.starts_with(lower.back())) continue;
@@ -86,7 +86,7 @@ TEST(Tree, EngineFoldersIncludeOnlyWhatStandsBelowThem) {
   for (const Source& source : sources()) {
     if (source.path != "backends/backend.h") continue;
     for (const std::string& name : source.includes) {
-      EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/graph/traced_scalar.h" ||
+      EXPECT_TRUE(!name.starts_with("backends/") || name == "backends/ir/traced_scalar.h" ||
                   name == "backends/collectives/exchange.h")
           << source.path << " includes " << name;
     }

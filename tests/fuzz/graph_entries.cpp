@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <string>
 
-#include "backends/graph/print.h"
-#include "backends/graph/program_bytes.h"
-#include "backends/graph/verify.h"
+#include "backends/ir/print.h"
+#include "backends/ir/program_bytes.h"
+#include "backends/ir/verify.h"
 #include "schema/error.h"
 #include "tests/fuzz/target.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/program_bytes.h"
+#include "backends/ir/program_bytes.h"
 #include "runner/formats/npy.h"
 #include "tests/backends/support/random_program.h"
 #include "tests/formats/files.h"

@@ -1,7 +1,7 @@
 """ops.json: values and gradients of each op on small inputs, in f32 and f64.
 
 Both dtypes get the same inputs, numbers that f32 holds exactly: the f64 case is also the exact reference of the other.
-Names, operands and attributes are those of backends/graph/ops.h.
+Names, operands and attributes are those of backends/ir/ops.h.
 """
 
 import torch

@@ -1,7 +1,7 @@
 #include "tests/nn/recording.h"
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/autograd.h"
+#include "backends/ir/autograd.h"
 #include "backends/tensor/float16.h"
 #include "schema/error.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/nn/module.h"
 
 namespace runner::nn {

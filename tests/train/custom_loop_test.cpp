@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "store/state_store.h"
 #include "tests/support/json.h"
 #include "tests/train/run_fixture.h"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "tests/train/run_fixture.h"
 #include "tests/train/test_hooks.h"
 

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/loop/session.h"
 #include "schema/error.h"
 #include "schema/recipe_reader.h"

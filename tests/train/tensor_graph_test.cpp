@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tpu/graph_text.h"
 #include "tests/backends/support/run_program.h"
 #include "tests/train/step_fixture.h"

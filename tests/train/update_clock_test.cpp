@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/loop/custom_loop.h"
 #include "runner/train/loop/session.h"
 #include "runner/train/states/checkpoint.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tensor/float16.h"
 #include "tests/golden/golden.h"
 #include "tests/train/golden_optimizer.h"

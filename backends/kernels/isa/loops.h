@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "backends/kernels/philox.h"
 
 namespace runner::backends {

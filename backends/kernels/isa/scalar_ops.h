@@ -2,7 +2,7 @@
 // VM and the compiled groups are made of, so that they give the same bits.
 #pragma once
 
-#include "backends/graph/op.h"
+#include "backends/ir/op.h"
 #include "backends/kernels/isa/loops.h"
 #include "backends/kernels/isa/vector_math.h"
 #include "backends/tensor/float16.h"

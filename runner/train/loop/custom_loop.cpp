@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/type_text.h"
+#include "backends/ir/type_text.h"
 #include "runner/train/loop/evaluator.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/run.h"

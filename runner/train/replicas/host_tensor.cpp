@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "backends/collectives/fold.h"
-#include "backends/graph/type_text.h"
+#include "backends/ir/type_text.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/replicas/packing.h"
 #include "schema/error.h"

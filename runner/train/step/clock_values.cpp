@@ -1,6 +1,6 @@
 #include "runner/train/step/clock_values.h"
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/optim/lr_schedule.h"
 
 namespace runner::train {

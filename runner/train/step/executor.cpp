@@ -4,8 +4,8 @@
 #include <string>
 
 #include "backends/account.h"
-#include "backends/graph/needed.h"
-#include "backends/graph/passes/passes.h"
+#include "backends/ir/needed.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/tensor/float16.h"
 #include "runner/train/step/step_builder.h"
 #include "schema/error.h"

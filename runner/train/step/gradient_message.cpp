@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "backends/tensor/rounding.h"
 
 namespace runner::train {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/step/loss_scaler.h"
 #include "schema/error.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/graph/autograd.h"
-#include "backends/graph/program.h"
+#include "backends/ir/autograd.h"
+#include "backends/ir/program.h"
 #include "runner/nn/parameter_set.h"
 #include "runner/train/step/shares.h"
 #include "schema/recipe.h"

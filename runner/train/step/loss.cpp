@@ -1,6 +1,6 @@
 #include "runner/train/step/loss.h"
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/step/digest.h"
 #include "schema/error.h"
 

@@ -1,6 +1,6 @@
 #include "runner/train/step/loss_scaler.h"
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 
 namespace runner::train {
 

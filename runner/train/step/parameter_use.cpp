@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/step/clock_values.h"
 
 namespace runner::train {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/step/gradients.h"
 #include "runner/train/step/loss_scaler.h"
 

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/ops.h"
-#include "backends/graph/type_text.h"
+#include "backends/ir/ops.h"
+#include "backends/ir/type_text.h"
 #include "runner/optim/traced_scalars.h"
 #include "runner/train/step/clock_values.h"
 #include "runner/train/step/loss_scaler.h"

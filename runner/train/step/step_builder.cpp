@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/needed.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/needed.h"
+#include "backends/ir/ops.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/loss.h"
 #include "runner/train/step/loss_scaler.h"

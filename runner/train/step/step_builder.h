@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "backends/plan/plan_cache.h"
 #include "runner/data/encoding.h"
 #include "runner/nn/models.h"

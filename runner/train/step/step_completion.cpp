@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/step/clock_values.h"
 #include "runner/train/step/device_rules.h"
 #include "runner/train/step/gradient_buckets.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 #include "runner/optim/update_rules.h"
 #include "runner/train/step/device_layout.h"
 #include "runner/train/step/step_builder.h"

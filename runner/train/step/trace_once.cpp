@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/difference.h"
-#include "backends/graph/print.h"
+#include "backends/ir/difference.h"
+#include "backends/ir/print.h"
 #include "schema/error.h"
 
 namespace runner::train {

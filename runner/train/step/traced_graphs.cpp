@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/needed.h"
-#include "backends/graph/print.h"
+#include "backends/ir/needed.h"
+#include "backends/ir/print.h"
 #include "runner/train/replicas/packing.h"
 #include "runner/train/replicas/rank_list.h"
 #include "runner/train/step/digest.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/collectives/collectives.h"
-#include "backends/graph/program.h"
-#include "backends/graph/traced_scalar.h"
+#include "backends/ir/program.h"
+#include "backends/ir/traced_scalar.h"
 #include "backends/tpu/scalar_signature.h"
 #include "runner/train/step/batch_place.h"
 #include "runner/train/step/gradients.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "backends/account.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/ops.h"
 #include "runner/train/replicas/reduction.h"
 #include "runner/train/step/gradients.h"
 

@@ -2,8 +2,8 @@
 // the token embedding, gradients joined into one array, AdamW without clipping.
 #pragma once
 
-#include "backends/graph/autograd.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/autograd.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/host_tensor.h"
 
 namespace runner::backends::testing {

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "backends/graph/autograd.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/autograd.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/run_program.h"
 
 namespace runner::backends::testing {

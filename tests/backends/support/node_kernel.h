@@ -1,7 +1,7 @@
 // The kernel of one node by itself: all operands in memory, none of the machinery of plans.
 #pragma once
 
-#include "backends/graph/views.h"
+#include "backends/ir/views.h"
 #include "backends/plan/plan.h"
 
 namespace runner::backends::testing {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/graph/passes/passes.h"
+#include "backends/ir/passes/passes.h"
 #include "backends/plan/fusion.h"
 #include "backends/tpu/tensors.h"
 

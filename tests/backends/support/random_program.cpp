@@ -4,8 +4,8 @@
 #include <numeric>
 #include <random>
 
-#include "backends/graph/autograd.h"
-#include "backends/graph/ops.h"
+#include "backends/ir/autograd.h"
+#include "backends/ir/ops.h"
 #include "tests/backends/support/scalar.h"
 
 namespace runner::backends::testing {

@@ -1,7 +1,7 @@
 // A constant without dimensions.
 #pragma once
 
-#include "backends/graph/program.h"
+#include "backends/ir/program.h"
 
 namespace runner::backends::testing {
 

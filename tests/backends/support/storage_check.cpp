@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/graph/print.h"
-#include "backends/graph/views.h"
+#include "backends/ir/print.h"
+#include "backends/ir/views.h"
 #include "backends/tensor/alignment.h"
 
 namespace runner::backends::testing {

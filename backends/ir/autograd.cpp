@@ -1,0 +1,80 @@
+#include "backends/ir/autograd.h"
+
+#include "backends/ir/ops.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+namespace {
+
+// For each node up to `last`: does it depend on a value of `wrt`?
+std::vector<char> dependents(const Program& program, ValueId last, std::span<const Value> wrt) {
+  std::vector<char> depends(static_cast<size_t>(last) + 1, 0);
+  for (const Value& value : wrt)
+    if (value.id <= last) depends[static_cast<size_t>(value.id)] = 1;
+  for (ValueId id = 0; id <= last; ++id)
+    for (const ValueId operand : program.operands(id))
+      if (depends[static_cast<size_t>(operand)]) depends[static_cast<size_t>(id)] = 1;
+  return depends;
+}
+
+// By node up to `last`: the values of `wrt` whose first reader it is.  Behind it the walk adds nothing to their
+// derivative.  One that nothing reads stands with the first node.
+std::vector<std::vector<size_t>> complete_behind(const Program& program, ValueId last, std::span<const Value> wrt) {
+  std::vector<ValueId> first_reader(static_cast<size_t>(last) + 1, 0);
+  for (ValueId id = last; id >= 0; --id)
+    for (const ValueId operand : program.operands(id)) first_reader[static_cast<size_t>(operand)] = id;
+  std::vector<std::vector<size_t>> complete(static_cast<size_t>(last) + 1);
+  for (size_t i = 0; i < wrt.size(); ++i)
+    if (wrt[i].id <= last) complete[static_cast<size_t>(first_reader[static_cast<size_t>(wrt[i].id)])].push_back(i);
+  return complete;
+}
+
+// While one lives, nodes can be recorded as made from others; afterwards the line in force counts again.
+class Derivation {
+ public:
+  explicit Derivation(Program& program) : program_(program) {}
+  ~Derivation() { program_.set_origin(std::nullopt); }
+  Derivation(const Derivation&) = delete;
+  Derivation& operator=(const Derivation&) = delete;
+  void of(ValueId id) { program_.set_origin(program_.node(id).origin); }
+
+ private:
+  Program& program_;
+};
+
+}  // namespace
+
+std::vector<Value> differentiate(Value root, Value seed, std::span<const Value> wrt, const Finish& finish) {
+  Program& program = *root.program;
+  RUN_ASSERT(seed.type() == root.type());
+  const std::vector<char> depends = dependents(program, root.id, wrt);
+  const std::vector<std::vector<size_t>> complete = complete_behind(program, root.id, wrt);
+  std::vector<Value> grads(static_cast<size_t>(root.id) + 1), result(wrt.size());
+  grads[static_cast<size_t>(root.id)] = seed;
+
+  std::vector<Value> operand_grads;
+  Derivation derivation(program);
+  const auto pass_on = [&](ValueId id) {
+    const Value grad = grads[static_cast<size_t>(id)];
+    const auto vjp = row_of(program.node(id).op).vjp;
+    if (!grad || !vjp || !depends[static_cast<size_t>(id)]) return;
+    derivation.of(id);  // an error in the derivative is an error of the line that made the node
+    operand_grads.assign(program.operands(id).size(), Value{});
+    vjp({&program, id}, grad, operand_grads);
+    for (size_t i = 0; i < operand_grads.size(); ++i) {
+      const auto operand = static_cast<size_t>(program.operands(id)[i]);
+      if (!operand_grads[i] || !depends[operand]) continue;
+      grads[operand] = grads[operand] ? ops::add(grads[operand], operand_grads[i]) : operand_grads[i];
+    }
+  };
+  for (ValueId id = root.id; id >= 0; --id) {
+    pass_on(id);
+    for (const size_t i : complete[static_cast<size_t>(id)]) {
+      const Value grad = grads[static_cast<size_t>(wrt[i].id)];
+      result[i] = grad && finish ? finish(i, grad) : grad;
+    }
+  }
+  return result;
+}
+
+}  // namespace runner::backends

@@ -1,0 +1,57 @@
+#include "backends/ir/difference.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "backends/ir/print.h"
+#include "backends/ir/type_text.h"
+
+namespace runner::backends {
+namespace {
+
+bool same_node(const Program& a, const Program& b, ValueId id) {
+  const Node &x = a.node(id), &y = b.node(id);
+  return x.op == y.op && x.type == y.type && std::ranges::equal(a.operands(id), b.operands(id)) &&
+         std::ranges::equal(a.attrs(id), b.attrs(id));
+}
+
+}  // namespace
+
+ValueId first_difference(const Program& a, const Program& b) {
+  const ValueId end = std::min(a.size(), b.size());
+  ValueId id = 0;
+  while (id < end && same_node(a, b, id)) ++id;
+  return id;
+}
+
+const Input* input_at(const Program& program, ValueId id) {
+  const auto found = std::ranges::find(program.inputs(), id, &Input::value);
+  return found == program.inputs().end() ? nullptr : &*found;
+}
+
+std::string node_text(const Program& program, ValueId id) {
+  if (const Input* const input = input_at(program, id))
+    return fmt::format("the input \"{}\" {}", input->name, program.type(id));
+  return fmt::format("{} {}", name_of(program.node(id).op), program.type(id));
+}
+
+std::string node_difference(const Program& before, const Program& now, ValueId id) {
+  const Input *was = input_at(before, id), *is = input_at(now, id);
+  if (was != nullptr && is != nullptr && was->name == is->name)
+    return fmt::format("{} is {}, and was {}", is->name, now.type(id), before.type(id));
+  if (before.node(id).op == now.node(id).op && before.type(id) == now.type(id))
+    return fmt::format("{} has other operands or attributes: \"{}\", and was \"{}\"", name_of(now.node(id).op),
+                       to_string(now, id), to_string(before, id));
+  return fmt::format("the first node that differs is {}, and was {}", node_text(now, id), node_text(before, id));
+}
+
+std::string difference_text(const Program& before, const Program& now) {
+  const ValueId id = first_difference(before, now);
+  if (id < std::min(before.size(), now.size())) return node_difference(before, now, id);
+  if (id < now.size()) return fmt::format("it goes on, with {}", node_text(now, id));
+  if (id < before.size()) return fmt::format("it ends before {}", node_text(before, id));
+  return "it has other results";
+}
+
+}  // namespace runner::backends

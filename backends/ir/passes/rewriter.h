@@ -1,0 +1,61 @@
+// What every pass is made of: a walk over one Program that writes another.
+#pragma once
+
+#include <vector>
+
+#include "backends/ir/program.h"
+
+namespace runner::backends {
+
+class Rewriter {
+ public:
+  explicit Rewriter(const Program& from)
+      : from_(from), to_(Program::like(from)), map_(static_cast<size_t>(from.size()), kNoValue) {}
+
+  const Program& from() const { return from_; }
+  Program& to() { return to_; }
+
+  // Where a value of the old Program stands in the new one.
+  ValueId mapped(ValueId old) const { return map_[static_cast<size_t>(old)]; }
+  void map(ValueId old, ValueId now) { map_[static_cast<size_t>(old)] = now; }
+  std::vector<ValueId> mapped_operands(ValueId old) const {
+    std::vector<ValueId> operands;
+    for (const ValueId operand : from_.operands(old)) operands.push_back(mapped(operand));
+    return operands;
+  }
+
+  // New nodes are made from this one, until the next call.
+  void make_from(ValueId old) { to_.set_origin(from_.node(old).origin); }
+
+  // Writes the old node anew with its operands mapped, and maps it.
+  ValueId copy(ValueId old) {
+    make_from(old);
+    const Node& node = from_.node(old);
+    ValueId now = kNoValue;
+    if (node.op == Op::kInput) {
+      const Input& input = from_.inputs()[static_cast<size_t>(from_.attrs(old)[1])];
+      now = to_.input(input.kind, input.name, node.type, input.rounded_of);
+    } else {
+      now = to_.record(node.op, mapped_operands(old), from_.attrs(old), node.type);
+    }
+    map(old, now);
+    return now;
+  }
+
+  // The new Program with the outputs of the old one.
+  Program finish() {
+    for (const Output& output : from_.outputs()) to_.output(output.name, mapped(output.value), output.state);
+    return finish_without_outputs();
+  }
+  Program finish_without_outputs() {
+    to_.set_origin(std::nullopt);
+    return std::move(to_);
+  }
+
+ private:
+  const Program& from_;
+  Program to_;
+  std::vector<ValueId> map_;
+};
+
+}  // namespace runner::backends

@@ -1,0 +1,149 @@
+#include "backends/ir/program.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <fmt/format.h>
+
+#include "backends/tensor/float16.h"
+#include "schema/error.h"
+
+namespace runner::backends {
+
+int64_t pack_f64(double value) {
+  return std::bit_cast<int64_t>(value);
+}
+double unpack_f64(int64_t bits) {
+  return std::bit_cast<double>(bits);
+}
+
+namespace {
+
+void mix_type(ProgramHash& hash, const TensorType& type) {
+  hash.mix(static_cast<uint64_t>(type.dtype) | static_cast<uint64_t>(type.shape.rank()) << 8);
+  for (const int64_t dim : type.shape.dims()) hash.mix(static_cast<uint64_t>(dim));
+}
+
+}  // namespace
+
+std::string ProgramHash::to_string() const {
+  return fmt::format("{:016x}{:016x}", hi, lo);
+}
+
+Program Program::like(const Program& from) {
+  Program program;
+  program.lines_ = from.lines_;
+  return program;
+}
+
+void Program::set_mark(const SourceMark& mark) {
+  if (lines_.of(mark_) != mark) mark_ = lines_.intern(mark);
+}
+
+ValueId Program::input(InputKind kind, std::string name, TensorType type, int32_t rounded_of) {
+  const int64_t attrs[] = {static_cast<int64_t>(kind), static_cast<int64_t>(inputs_.size())};
+  const ValueId id = record(Op::kInput, {}, attrs, type);
+  inputs_.push_back({kind, std::move(name), id, rounded_of});
+  return id;
+}
+
+ValueId Program::constant(double value, TensorType type) {
+  std::array<std::byte, sizeof(int64_t)> element;
+  store_element(type.dtype, value, element.data());
+  const int64_t attrs[] = {pack_f64(load_element(type.dtype, element.data()))};
+  return record(Op::kConstant, {}, attrs, type);
+}
+
+ValueId Program::record(Op op, std::span<const ValueId> operands, std::span<const int64_t> attrs,
+                        const TensorType& requested) {
+  const OpRow& row = row_of(op);
+  RUN_ASSERT(static_cast<int>(operands.size()) >= row.min_operands &&
+             (row.max_operands < 0 || static_cast<int>(operands.size()) <= row.max_operands));
+
+  constexpr size_t kInlineOperands = 4;
+  std::array<TensorType, kInlineOperands> inline_types;
+  std::vector<TensorType> many_types;
+  std::span<TensorType> types(inline_types.data(), std::min(operands.size(), kInlineOperands));
+  if (operands.size() > kInlineOperands) {
+    many_types.resize(operands.size());
+    types = many_types;
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    RUN_ASSERT(operands[i] >= 0 && operands[i] < size());
+    types[i] = type(operands[i]);
+  }
+
+  Node node{.op = op,
+            .type = {},
+            .origin = {},
+            .first_operand = static_cast<uint32_t>(operand_pool_.size()),
+            .operand_count = static_cast<uint32_t>(operands.size()),
+            .first_attr = static_cast<uint32_t>(attr_pool_.size()),
+            .attr_count = static_cast<uint32_t>(attrs.size())};
+  try {
+    node.type = row.infer({types, attrs, requested});
+  } catch (Error& error) {
+    error.locate(mark());
+    throw;
+  }
+  node.origin = made_from_ ? *made_from_ : lines_.add(mark_);
+  operand_pool_.insert(operand_pool_.end(), operands.begin(), operands.end());
+  attr_pool_.insert(attr_pool_.end(), attrs.begin(), attrs.end());
+  nodes_.push_back(node);
+
+  node_hash_.mix(static_cast<uint64_t>(op) | static_cast<uint64_t>(operands.size()) << 8 | attrs.size() << 32);
+  mix_type(node_hash_, node.type);
+  for (const ValueId operand : operands) node_hash_.mix(static_cast<uint64_t>(operand));
+  for (const int64_t attr : attrs) node_hash_.mix(static_cast<uint64_t>(attr));
+  return size() - 1;
+}
+
+void Program::output(std::string name, ValueId value, int32_t state) {
+  RUN_ASSERT(value >= 0 && value < size());
+  if (state >= 0) {
+    const Input& target = inputs_.at(static_cast<size_t>(state));
+    RUN_ASSERT(target.kind == InputKind::kState && type(target.value) == type(value));
+  }
+  outputs_.push_back({std::move(name), value, state});
+}
+
+std::span<const ValueId> Program::operands(ValueId id) const {
+  const Node& n = node(id);
+  return {operand_pool_.data() + n.first_operand, n.operand_count};
+}
+
+std::span<const int64_t> Program::attrs(ValueId id) const {
+  const Node& n = node(id);
+  return {attr_pool_.data() + n.first_attr, n.attr_count};
+}
+
+double Program::attr_f64(ValueId id, int index) const {
+  return unpack_f64(attrs(id)[static_cast<size_t>(index)]);
+}
+
+Program Program::without_outputs() const {
+  Program nodes = *this;
+  nodes.outputs_.clear();
+  return nodes;
+}
+
+ProgramHash Program::hash() const {
+  ProgramHash hash = node_hash_;
+  for (const Output& output : outputs_) {
+    hash.mix(static_cast<uint64_t>(output.value));
+    hash.mix(static_cast<uint64_t>(static_cast<int64_t>(output.state)));
+  }
+  return hash;
+}
+
+bool Program::same_structure(const Program& other) const {
+  const auto same_node = [](const Node& a, const Node& b) {
+    return a.op == b.op && a.type == b.type && a.operand_count == b.operand_count && a.attr_count == b.attr_count;
+  };
+  const auto same_output = [](const Output& a, const Output& b) { return a.value == b.value && a.state == b.state; };
+  return std::equal(nodes_.begin(), nodes_.end(), other.nodes_.begin(), other.nodes_.end(), same_node) &&
+         operand_pool_ == other.operand_pool_ && attr_pool_ == other.attr_pool_ &&
+         std::equal(outputs_.begin(), outputs_.end(), other.outputs_.begin(), other.outputs_.end(), same_output);
+}
+
+}  // namespace runner::backends
