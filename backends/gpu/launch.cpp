@@ -10,8 +10,9 @@
 namespace runner::backends::gpu {
 namespace {
 
-// How NCCL sends over a ring: the time to begin, that of each hop, and the part of a link's rate that it reaches.
-// tuning.cc: baseLatencies, hwLatencies, and the refinements of ncclTopoTuneModel(), which has LL128 on NVLinks only.
+// NCCL ring protocols: base latency, latency per hop, and the fraction of the link rate that the protocol reaches; 0:
+// not available on that link. Source: NCCL tuning.cc, baseLatencies, hwLatencies and ncclTopoTuneModel(), which
+// restricts LL128 to NVLink.
 struct Protocol {
   double begin_seconds;
   double nvlink_hop_seconds, pcie_hop_seconds;
@@ -51,7 +52,8 @@ LaunchClass class_of(OpClass cls) {
   return LaunchClass::kElementwise;
 }
 
-// As a whole: in place, or by a copy at the plan's end.  A gradient that is added to those of a window is a part.
+// Whether the step writes a whole state, in place or through a copy at the end of the plan. Accumulating a gradient
+// into a flat buffer writes only a part and does not count.
 bool updates_state(const Plan& plan, const PlanStep& step) {
   const Program& program = plan.program;
   for (size_t r = 0; r < step.results.size(); ++r) {
@@ -64,7 +66,7 @@ bool updates_state(const Plan& plan, const PlanStep& step) {
                              [&](const Output& output) { return output.state >= 0 && output.value == step.node; });
 }
 
-// Products at the rate of their operands, everything else as f32, or f64 where it is that.
+// Products run at the rate of their operands' dtype, everything else at the f32 rate, or the f64 rate for f64 results.
 double flop_rate(const Program& program, ValueId id, const GpuMachine& machine) {
   const GpuModelRow& row = row_of(machine.model);
   if (program.node(id).op == Op::kMatmul)
@@ -102,7 +104,7 @@ Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machi
   }
   const double rate = flop_rate(program, step.node, machine);
   const double computing = static_cast<double>(step.flops) / rate;
-  // A loop over several nodes reads and writes what stands in its step; one node touches what its op does.
+  // A fused loop accesses the bytes recorded in its step; a single node accesses what its op touches.
   launch.bytes = is_loop ? step.bytes : touched_bytes(program, step.node, bytes_of);
   launch.flops = step.flops;
   launch.duration = longest(computing, static_cast<double>(launch.bytes) / row.memory_rate);

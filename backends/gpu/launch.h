@@ -1,9 +1,9 @@
-// What one launch takes on an emulated GPU, predicted: a roofline of what a Plan's step computes and moves.
+// Predicted duration of one kernel launch on an emulated GPU: a roofline over the work of a Plan step.
 //
-//     duration = max(flops / rate, bytes / memory rate, shortest kernel)
+//     duration = max(flops / flop rate, bytes / memory rate, shortest kernel)
 //
-// Products run at the rate of their operands' type, everything else at that of f32, in which GPUs compute it; a
-// transcendental counts as one operation, which is no matter: such kernels wait for memory.  Pure functions.
+// Products run at the rate of their operands' dtype, everything else at the f32 rate, since GPUs compute it in f32. A
+// transcendental counts as one flop; such kernels are memory bound anyway. All functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace runner::backends::gpu {
 
-// Predicted time, as whole numbers: sums are exact in any order, so that the same step takes the same time whenever it
-// runs.  An int64_t holds 106 days.
+// Predicted time. Integers make sums independent of their order, so the same step always takes the same time. An
+// int64_t holds 106 days.
 using Picoseconds = int64_t;
 constexpr Picoseconds to_picoseconds(double seconds) {
   return static_cast<Picoseconds>(seconds * 1e12 + 0.5);
@@ -25,19 +25,19 @@ constexpr double to_seconds(Picoseconds time) {
   return static_cast<double>(time) * 1e-12;
 }
 
-// From the beginning of a kernel that does next to nothing to that of the one behind it.
+// Start-to-start time of consecutive kernels that do almost nothing.
 inline constexpr Picoseconds kShortestKernel = to_picoseconds(2e-6);
 
-// What time is accounted to.
+// Category of a launch in the time breakdown.
 enum class LaunchClass : uint8_t {
   kMatmul,
   kElementwise,
   kReduce,
-  kRow,  // softmax, layer_norm and their kind
+  kRow,  // softmax, layer_norm and the like
   kIndex,
   kRandom,
   kLayout,
-  kOptimizer,  // element-wise work whose result is the new value of a state
+  kOptimizer,  // element-wise work that writes the new value of a state
   kCopy,       // over the link to the host
   kCollective,
 };
@@ -47,26 +47,27 @@ std::string_view name_of(LaunchClass cls);
 struct Launch {
   LaunchClass cls = LaunchClass::kElementwise;
   Picoseconds duration = 0;
-  Picoseconds at_peak = 0;       // what its flops take at their peak rate
-  std::string_view name = {};    // in traces; must outlive whoever shows it
+  Picoseconds at_peak = 0;       // time of the flops at their peak rate
+  std::string_view name = {};    // shown in traces; must outlive the launch and its users
   int64_t flops = 0, bytes = 0;  // that the duration is of
 };
 
 struct GpuMachine {
   GpuModel model = GpuModel::kA100With40g;
-  int gpus = 1;  // of the box that take part
+  int gpus = 1;  // GPUs of the machine that take part
   bool allow_tf32 = false;
-  bool captures = false;  // what has run twice becomes a captured graph
+  bool captures = false;  // work that has run twice is captured as a CUDA graph
 };
 
 Launch launch_of(const Plan& plan, const PlanStep& step, const GpuMachine& machine);
-// Of each step, then of each copy at the plan's end.  Names are those of ops: kernels are the cpu's.
+// Returns one launch per step, followed by one per state copy at the end of the plan. Launches are named after ops,
+// since the kernels are those of the CPU.
 std::vector<Launch> launches_of(const Plan& plan, const GpuMachine& machine);
 
-// Between the host's pinned memory and the device's, in either direction.
+// Copy between pinned host memory and the device, in either direction.
 Launch host_copy(int64_t bytes, const GpuMachine& machine);
 
-// Of so many bytes on each GPU, as NCCL models a ring in one box, by the protocol that is soonest done.
+// All-reduce of `bytes` bytes per GPU over a ring within one machine, by NCCL's cost model, with the fastest protocol.
 Launch all_reduce(int64_t bytes, const GpuMachine& machine);
 
 }  // namespace runner::backends::gpu

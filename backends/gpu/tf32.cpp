@@ -8,9 +8,8 @@
 
 namespace runner::backends::gpu {
 
-// In f64, 2^42 x + x has room for those bits of x that stand down to 10 behind its first, and is rounded there, to the
-// nearest and at ties to the even, since the bits of 2^42 x begin above.  The difference is exact.  It has no sign
-// where x is 0.
+// In f64, 2^42·x + x keeps the bits of x down to the 10th after its leading bit and rounds there, to nearest with ties
+// to even, because the bits of 2^42·x begin above them. Subtracting 2^42·x is exact, but loses the sign of a zero.
 Value rounded_to_tf32(Value x) {
   constexpr double kShift = 0x1p42;
   const Value wide = ops::cast(x, DType::kF64);
@@ -34,7 +33,7 @@ Program with_tf32_products(const Program& program) {
       continue;
     }
     rewriter.make_from(id);
-    std::vector<ValueId> operands = rewriter.mapped_operands(id);  // behind the two there may be an addend
+    std::vector<ValueId> operands = rewriter.mapped_operands(id);  // an addend may follow the two factors
     for (size_t i = 0; i < 2; ++i) operands[i] = operand(program.operands(id)[i]);
     rewriter.map(id, rewriter.to().record(node.op, operands, program.attrs(id), node.type));
   }

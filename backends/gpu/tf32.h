@@ -1,15 +1,15 @@
-// Products of f32 as tensor cores make them where gpu.allow_tf32 is set: of operands that are rounded to tf32, which
-// has f32's exponent and 10 bits behind the point; sums stay f32.
+// f32 products as tensor cores compute them with gpu.allow_tf32: operands are rounded to TF32, which has f32's exponent
+// and a 10-bit mantissa; sums stay f32.
 #pragma once
 
 #include "backends/ir/program.h"
 
 namespace runner::backends::gpu {
 
-// To the nearest, ties to even; zeros of either sign, infinities and NaN stay.  x: f32.
+// Rounds to nearest, ties to even. Signed zeros, infinities and NaN are unchanged. `x`: f32, any shape.
 Value rounded_to_tf32(Value x);
 
-// The Program with such products.
+// Returns the Program with the operands of its f32 products rounded to TF32.
 Program with_tf32_products(const Program& program);
 
 }  // namespace runner::backends::gpu

@@ -5,15 +5,15 @@
 namespace runner::backends::tpu {
 namespace {
 
-// What an op does for each element of the tensor it works through, each row of that (its last axis), and each element
-// of its result.
+// Work of an op per element of the tensor it iterates over, per row of that tensor (along its last axis), and per
+// element of its result.
 struct Rates {
   int64_t flops = 0, flops_of_row = 0, flops_of_result = 0;
   int64_t transcendentals = 0, transcendentals_of_row = 0;
 };
 
 constexpr Rates kNothing{}, kArithmetic{.flops = 1}, kTranscendental{.transcendentals = 1};
-// A maximum, a difference, an exponential and a sum.
+// Maximum, difference, exponential and sum.
 constexpr Rates kLogSumExp{.flops = 3, .flops_of_row = -2, .transcendentals = 1};
 
 constexpr Rates plus(Rates rates, int64_t flops, int64_t flops_of_row = 0, int64_t transcendentals_of_row = 0) {
@@ -22,7 +22,7 @@ constexpr Rates plus(Rates rates, int64_t flops, int64_t flops_of_row = 0, int64
   rates.transcendentals_of_row += transcendentals_of_row;
   return rates;
 }
-// Mean, difference, square, variance + eps, its inverse root, product.
+// Mean, difference, square, variance + eps, inverse square root, product.
 constexpr Rates kNormalised{.flops = 5, .flops_of_row = 1, .transcendentals_of_row = 1};
 
 Rates rates_of(Op op) {
@@ -41,29 +41,29 @@ Rates rates_of(Op op) {
     case Op::kGelu: return plus(kTranscendental, 4);  // 0.5 · x · (1 + erf(x · √½))
     case Op::kGeluTanh: return plus(kTranscendental, 8);  // 0.5 · x · (1 + tanh(√(2/π) · (x + 0.044715 · x · x · x)))
     case Op::kSilu: return plus(kTranscendental, 1);
-    case Op::kDropoutMask: return plus(kTranscendental, 2);  // compared and scaled
+    case Op::kDropoutMask: return plus(kTranscendental, 2);  // comparison and scaling
     case Op::kSum:
     case Op::kReduceMax:
     case Op::kReduceMin: return {.flops = 1, .flops_of_result = -1};
-    // Two comparisons, three selections and a minimum a pair.
+    // Two comparisons, three selections and one minimum per pair.
     case Op::kArgMax: return {.flops = 6, .flops_of_result = -6};
     case Op::kOneHot:
     case Op::kScatterAdd:
     case Op::kEmbeddingGrad:
     case Op::kAllReduce: return kArithmetic;
     case Op::kSoftmax: return plus(kLogSumExp, 1);             // a division
-    case Op::kLogSoftmax: return plus(kLogSumExp, 1, 0, 1);    // a logarithm a row, a difference
-    case Op::kCrossEntropy: return plus(kLogSumExp, 1, 1, 1);  // log_softmax, and the sign of the label's
+    case Op::kLogSoftmax: return plus(kLogSumExp, 1, 0, 1);    // per row a logarithm; per element a difference
+    case Op::kCrossEntropy: return plus(kLogSumExp, 1, 1, 1);  // log_softmax, and a negation per row
     case Op::kCrossEntropyGrad: return plus(kLogSumExp, 3);    // softmax − one-hot, times the row's gradient
     case Op::kLayerNorm: return plus(kNormalised, 2);          // · gamma + beta
-    case Op::kLayerNormGradX: return plus(kNormalised, 8);     // two means of gamma · grad, and what they take away
+    case Op::kLayerNormGradX: return plus(kNormalised, 8);     // two row means of gamma · grad, and their subtraction
     case Op::kLayerNormGradGamma:                              // · grad, summed over the rows
       return {.flops = 7, .flops_of_row = 1, .flops_of_result = -1, .transcendentals_of_row = 1};
     default: return is_elementwise(op) ? kArithmetic : kNothing;
   }
 }
 
-// The tensor that an op works through.
+// Type of the tensor that an op iterates over.
 const TensorType& worked_through(const Program& program, ValueId id) {
   const std::span<const ValueId> operands = program.operands(id);
   switch (program.node(id).op) {
@@ -110,7 +110,7 @@ class Counter {
   }
 
  private:
-  // Of a value in memory with the padding of its tensors; of one in none as it would be.
+  // Bytes of a value including the padding of its tensors. A value that is not in memory counts as a row-major tensor.
   int64_t bytes(ValueId id) const {
     const std::vector<Piece>& pieces = tensors_.pieces[static_cast<size_t>(id)];
     if (pieces.empty()) return row_major_layout(device_.types.of(program_.type(id))).bytes;

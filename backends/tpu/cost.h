@@ -1,9 +1,9 @@
-// What a Program costs, counted as XLA's HloCostAnalysis counts it.
+// Cost of a Program, counted like XLA's HloCostAnalysis.
 //
-// flops: one for each element of arithmetic, comparisons and conversions; transcendentals apart: exp, log, sqrt, tanh,
-// erf, pow and random numbers.  Bytes: a fusion reads each operand and writes each result once, with padding; slices,
-// gathers and scatters touch what they take only.  Our row operations (softmax, layer_norm, …) count as the HLO that
-// PyTorch/XLA makes of them.
+// flops: one per element for arithmetic, comparisons and conversions. transcendentals are counted separately: exp, log,
+// sqrt, tanh, erf, pow and random numbers. bytes: a fusion reads each operand once and writes each result once, padding
+// included; slices, gathers and scatters count only the elements they access. Row operations (softmax, layer_norm, …)
+// count as the HLO that PyTorch/XLA lowers them to.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct Cost {
   bool operator==(const Cost&) const = default;
 };
 
-// Of one node; bytes as if it stood alone.
+// Returns the cost of one node; bytes are counted as if the node were not fused.
 Cost node_cost(const DeviceProgram& device, const DeviceTensors& tensors, ValueId id);
 
-// Of each group; nothing where it does nothing on the device.
+// Returns the cost of each fusion group; zero for groups that do no work on the device (DeviceTensors::idle).
 std::vector<Cost> group_costs(const DeviceProgram& device, const DeviceTensors& tensors);
 
 }  // namespace runner::backends::tpu

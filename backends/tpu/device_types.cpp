@@ -37,7 +37,7 @@ class TypeRewriter {
   Value value(ValueId now) { return {&rewriter_.to(), now}; }
   TensorType device_type(ValueId old) const { return types_.of(from().type(old)); }
 
-  // What is not only read by element-wise ops.
+  // Marks values that are outputs or have a reader that is not element-wise: a fusion must round them.
   void find_leaving() {
     leaves_.resize(static_cast<size_t>(from().size()));
     for (ValueId id = 0; id < from().size(); ++id)
@@ -53,26 +53,28 @@ class TypeRewriter {
       rewriter_.copy(id);
   }
 
-  // A value with its logical type, and the digits that the device has for it.
+  // Returns the value in its logical type, rounded to what the device type can represent.
   ValueId on_host(ValueId old, bool read) {
     const ValueId held = is_converted(old, read) ? rounded(old) : rewriter_.mapped(old);
     return ops::cast(value(held), from().type(old).dtype).id;
   }
-  // Of what enters: random numbers, and what is read as it came.  A mark says that the engine takes what it gave.
+  // Whether `old` must still be rounded when it leaves: random numbers, and constants and batches that are read back
+  // unchanged. `read`: false for the operand of an on_host() mark, whose constants and batches stay as the engine made
+  // them.
   bool is_converted(ValueId old, bool read) const {
     const Op op = from().node(old).op;
     if (row_of(op).cls == OpClass::kRandom) return true;
     return read && (op == Op::kConstant || (op == Op::kInput && input_kind(old) == InputKind::kBatch));
   }
 
-  // Whether mapped() has a value as the host has it, to be converted where the user's ops take it.
+  // Whether mapped() gives the value in its host type, so that user ops must convert it.
   bool enters(ValueId old) const { return is_given(old) || owners_[static_cast<size_t>(old)] != Owner::kUser; }
   bool is_given(ValueId old) const {
     const Op op = from().node(old).op;
     return op == Op::kInput || row_of(op).cls == OpClass::kRandom;
   }
 
-  // An operand of the user's ops in its type on the device.
+  // Returns `old` in its device type, as an operand of a user op.
   ValueId rounded(ValueId old) {
     if (!is_float(from().type(old).dtype)) return rewriter_.mapped(old);
     Value& known = rounded_[static_cast<size_t>(old)];
@@ -87,11 +89,11 @@ class TypeRewriter {
     const bool transferred = from().node(old).op == Op::kInput && !is_state(old);
     return transferred && type.dtype == DType::kBf16 ? rounded_to_bf16(x) : ops::cast(x, type.dtype);
   }
-  // From the second step on it holds what the device can hold.
+  // States contain only values that the device type can represent from the second step on.
   bool is_state(ValueId old) const { return input_kind(old) == InputKind::kState; }
   InputKind input_kind(ValueId old) const { return static_cast<InputKind>(from().attrs(old)[0]); }
 
-  // The same for an op of a fusion: in f32.
+  // Like rounded(), but bf16 values are widened to f32, for ops inside a fusion.
   ValueId wide(ValueId old) {
     if (device_type(old).dtype != DType::kBf16) return rounded(old);
     const Value now = value(rewriter_.mapped(old));
@@ -127,7 +129,7 @@ class TypeRewriter {
     return value(rewriter_.to().record(node.op, operands, from().attrs(id), type));
   }
 
-  // Collectives know no bf16: a sum of all replicas is rounded once.
+  // Collectives do not support bf16: the sum over all ranks is computed in the logical type and rounded once.
   Value reduced(ValueId id) {
     const ValueId operands[] = {ops::cast(value(rounded(from().operands(id)[0])), from().type(id).dtype).id};
     const ValueId sum = rewriter_.to().record(Op::kAllReduce, operands, from().attrs(id), from().type(id));
@@ -137,8 +139,8 @@ class TypeRewriter {
   Rewriter rewriter_;
   const DeviceTypes types_;
   const Rounding rounding_;
-  std::vector<Owner> owners_;          // by value of the old Program, as all that follow
-  std::vector<Value> rounded_, wide_;  // in other types than mapped(), where asked for
+  std::vector<Owner> owners_;          // this vector and the following are indexed by value of the old Program
+  std::vector<Value> rounded_, wide_;  // conversions of mapped() values, created on demand
   std::vector<bool> leaves_;
 };
 

@@ -12,7 +12,8 @@
 namespace runner::backends::tpu {
 namespace {
 
-// As the device holds it, in digits that tell it from others of its dtype; of bf16 in XLA's four.
+// The value as the device stores it, with enough digits to distinguish it from others of its dtype; bf16 with four
+// significant digits, like XLA.
 std::string number_text(const Program& program, ValueId constant, const ShownTypes& types) {
   const double number = program.constant_value(constant);
   const DType dtype = types.of(program, constant).dtype;
@@ -21,7 +22,7 @@ std::string number_text(const Program& program, ValueId constant, const ShownTyp
   return fmt::format("{:.4g}", held_on_device(dtype, number));
 }
 
-// "f32[32,64]{1,0}".
+// Example: "f32[32,64]{1,0}".
 std::string shape_text(const TensorType& type) {
   std::vector<int> axes;
   for (int axis = type.shape.rank(); axis-- > 0;) axes.push_back(axis);
@@ -97,7 +98,7 @@ constexpr std::string_view reducer_of(Op op) {
   return op == Op::kReduceMax ? "maximum" : op == Op::kReduceMin ? "minimum" : "add";
 }
 
-// What a reduction begins with.
+// Initial value of a reduction.
 constexpr std::string_view initial_of(Op op) {
   return op == Op::kReduceMax ? "-inf" : op == Op::kReduceMin ? "inf" : "0";
 }
@@ -117,11 +118,11 @@ class HloWriter {
   }
 
  private:
-  // On the device.
+  // Type on the device.
   TensorType type(ValueId id) const { return types_.of(program_, id); }
   std::string& name(ValueId id) { return names_[id]; }
   std::string typed(ValueId id) { return shape_text(type(id)) + " %" + name(id); }
-  // An operand in the type in which a node takes it.  A cast takes any.
+  // Returns operand `operand` in the type that node `id` reads it in, with a convert if needed. A cast reads any type.
   std::string taken(ValueId id, ValueId operand) {
     const TensorType from = type(operand), to = types_.of(program_, operand, id);
     if (from == to || program_.node(id).op == Op::kCast) return typed(operand);
@@ -153,7 +154,7 @@ class HloWriter {
          fmt::format("{}({}){}", opcode.empty() ? "custom-call" : opcode, fmt::join(operands, ", "), details(id)));
   }
 
-  // A cast between two types that are one on the device.
+  // A cast between two types that are the same on the device.
   bool keeps_type(ValueId id) const { return type(id) == type(program_.operands(id)[0]); }
 
   void parameter(ValueId id) {
@@ -171,7 +172,7 @@ class HloWriter {
     line(name(id), type(id), fmt::format("constant({})", number_text(program_, id, types_)));
   }
 
-  // A constant of the lowering's own, as an operand.
+  // Adds a constant that exists only in the lowering; returns it as an operand.
   std::string scalar(std::string_view number, DType dtype) {
     const std::string made = fresh("constant");
     line(made, {dtype, {}}, fmt::format("constant({})", number));
@@ -187,7 +188,7 @@ class HloWriter {
          fmt::format("maximum({}, {} %{})", taken(id, program_.operands(id)[0]), shape_text(made), zeros));
   }
 
-  // HLO stretches no axis: one of size 1 is dropped, and made anew.
+  // HLO's broadcast does not stretch axes of size 1: they are dropped by a reshape and added again.
   void expand(ValueId id) {
     const TensorType from = operand_type(id), to = type(id);
     const int added = to.shape.rank() - from.shape.rank();
@@ -204,7 +205,7 @@ class HloWriter {
     line(name(id), to, fmt::format("broadcast({}), dimensions={{{}}}", operand, fmt::join(axes, ",")));
   }
 
-  // As an operand.
+  // Returns the result as an operand.
   std::string reshaped(const std::string& operand, const TensorType& type) {
     const std::string made = fresh("reshape");
     line(made, type, fmt::format("reshape({})", operand));
@@ -251,7 +252,7 @@ class HloWriter {
     return text;
   }
 
-  // The name of what a reduction applies.
+  // Returns the name of the reduction's computation (to_apply).
   std::string computation(Op op, DType dtype) {
     const std::string name = fmt::format("{}.{}", reducer_of(op), hlo_text({dtype, {}}));
     computations_.emplace(std::string(name.substr(0, name.find('['))), std::pair(reducer_of(op), dtype));

@@ -1,5 +1,5 @@
-// Graphs as texts, as PyTorch/XLA dumps them: shapes are the device's, so with XLA_USE_BF16 a float is bf16.  Of
-// Programs as shown_graph() makes them, whose types are logical.
+// Prints graphs as PyTorch/XLA dumps them. Shapes have the dtypes of the device: with XLA_USE_BF16 a float is bf16. The
+// Programs are those of shown_graph(), whose types are logical.
 #pragma once
 
 #include <string>
@@ -10,23 +10,25 @@
 
 namespace runner::backends::tpu {
 
-// What values are in memory.
+// Types of values as printed.
 struct ShownTypes {
   DeviceTypes types = {};
-  std::vector<bool> accounts = {};  // by node: it keeps its logical type; empty: none does
+  // By node: whether it keeps its logical type (engine bookkeeping, see owners.h). Empty if no node does.
+  std::vector<bool> accounts = {};
 
   bool is_account(ValueId id) const { return !accounts.empty() && accounts[static_cast<size_t>(id)]; }
-  // Of `id` as `reader` takes it.
+  // Type of `id` as the node `reader` reads it.
   TensorType of(const Program& program, ValueId id, ValueId reader) const {
     return is_account(reader) ? program.type(id) : types.of(program.type(id));
   }
   TensorType of(const Program& program, ValueId id) const { return of(program, id, id); }
 };
 
-// What was traced: "IR {", a line for each node, "}".
+// Returns the traced graph: "IR {", one line per node, "}".
 std::string ir_text(const Program& tensor_graph, const ShownTypes& types = {});
-// What it is lowered to: an HloModule, with a parameter for each input and an alias for each tensor updated in place,
-// without casts between types that the device has one for, and with one where an account takes a tensor or gives one.
+// Returns the HloModule that the graph is lowered to: one parameter per input and an alias for each tensor that is
+// updated in place. Casts between types that are equal on the device are omitted; a convert is added where bookkeeping
+// reads a tensor or a tensor reads bookkeeping.
 std::string hlo_text(const Program& tensor_graph, const ShownTypes& types = {});
 
 }  // namespace runner::backends::tpu

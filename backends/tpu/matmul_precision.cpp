@@ -17,7 +17,8 @@ class ProductRewriter {
 
   Program run() {
     const Program& from = rewriter_.from();
-    for (const Input& input : from.inputs()) rewriter_.copy(input.value);  // rounded copies may come last
+    // A rounded copy may come after nodes that use it.
+    for (const Input& input : from.inputs()) rewriter_.copy(input.value);
     for (ValueId id = 0; id < from.size(); ++id) {
       if (from.node(id).op == Op::kInput) continue;
       if (is_matrix_product(from, id) && from.type(from.operands(id)[0]).dtype == DType::kF32) {
@@ -31,19 +32,19 @@ class ProductRewriter {
   }
 
  private:
-  // Of a value of the old Program, in bf16.
+  // bf16 parts of a value of the old Program.
   struct Parts {
     Value hi, lo;
   };
 
-  // Nodes are made from the product that asks first.
+  // Nodes take the location of the first product that needs them.
   Value hi(ValueId old) {
     Parts& parts = parts_[static_cast<size_t>(old)];
     if (!parts.hi) parts.hi = rounded_copy(old);
     if (!parts.hi) parts.hi = rounded_to_bf16({&rewriter_.to(), rewriter_.mapped(old)});
     return parts.hi;
   }
-  // The same part of an input's rounded copy, where it has one.
+  // Returns the rounded copy of an input, or the same view of it; null if the input has no rounded copy.
   Value rounded_copy(ValueId old) {
     const Program& from = rewriter_.from();
     if (from.node(old).op == Op::kInput) {

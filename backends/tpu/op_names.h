@@ -1,4 +1,4 @@
-// What PyTorch/XLA and XLA call our operations.
+// Names of our ops in PyTorch/XLA's IR and in HLO.
 #pragma once
 
 #include <string_view>
@@ -9,13 +9,13 @@ namespace runner::backends::tpu {
 
 struct OpNames {
   Op op;
-  std::string_view ir;   // of a traced node: "aten::add"
-  std::string_view hlo;  // the opcode; empty: XLA has no single one, it stands as a custom-call
+  std::string_view ir;   // name in the lazy-tensor IR: "aten::add"
+  std::string_view hlo;  // HLO opcode; empty: no single opcode, printed as a custom-call
 };
 
 const OpNames& names_of(Op op);
 
-// What the IR calls a node: a product of two matrices has a name of its own.
+// IR name of a matrix product of two rank-2 operands; ir_name() returns it instead of "aten::matmul".
 inline constexpr std::string_view kIrMm = "aten::mm";
 std::string_view ir_name(const Program& program, ValueId id);
 

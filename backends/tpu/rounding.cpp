@@ -10,7 +10,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Halfway between the largest subnormal and the smallest normal bf16: a tie, which goes to the latter.
+// Halfway between the largest subnormal and the smallest normal bf16. A tie rounds to the normal number.
 constexpr float kLeast = 0x1p-126F - 0x1p-134F;
 
 }  // namespace

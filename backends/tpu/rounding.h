@@ -1,5 +1,5 @@
-// What a TPU makes of a number when it becomes bf16: to the nearest, ties to even; overflow gives infinity, what would
-// be subnormal gives a zero of the same sign, NaN stays NaN.
+// Conversion of numbers to bf16 as a TPU does it: round to nearest, ties to even. Overflow gives infinity, a result
+// that would be subnormal becomes a zero of the same sign, NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace runner::backends::tpu {
 
-// In ops.  x: floats.
+// As Program ops. `x`: floating point, any shape. Returns bf16.
 Value rounded_to_bf16(Value x);
-// On the host, to the bits of a bf16.
+// On the host. Returns the bits of a bf16.
 uint16_t to_bf16(float x);
 
-// A number of the host's as any dtype has it: to the nearest, and infinity where it overflows.
+// Returns `value` rounded to `dtype`: to nearest, infinity on overflow.
 double held_in(DType dtype, double value);
-// The same on a TPU, which has no subnormal bf16.
+// Like held_in(), but with TPU rounding: subnormal bf16 results become zero.
 double held_on_device(DType dtype, double value);
 
 }  // namespace runner::backends::tpu
