@@ -42,7 +42,7 @@ void check_artifact_name(std::string_view name) {
 
 namespace {
 
-// The next piece, at most kStateChunkBytes of it; empty at the end.  Valid until the next call.
+// Returns the next chunk, at most kStateChunkBytes, or an empty span at the end. Valid until the next call.
 using Pieces = std::function<Bytes()>;
 
 Pieces pieces_of(const std::vector<std::byte>& bytes) {
@@ -88,7 +88,7 @@ int64_t put_artifact(Database& database, const RunHandle& run, const ArtifactInf
   return database.last_insert_id();
 }
 
-// Writes the pieces and fills in what they come to.
+// Writes the chunks and sets the size, the new bytes and the digest of `artifact`.
 void put_pieces(Database& database, const Pieces& next, ArtifactInfo& artifact) {
   ContentTable content(database);
   Statement insert(database, "INSERT INTO artifact_content(artifact_id, no, content_id) VALUES(?1, ?2, ?3)");

@@ -1,8 +1,9 @@
-// Artifacts: files that a run keeps (a plot, a vocabulary, a table of errors), by name.
+// Artifacts: named files that a run keeps, such as a plot, a vocabulary or an error table.
 //
-// Their bytes lie in the table that states use: equal pieces are there once, and go when nothing uses them.  A name
-// that is saved again keeps both; the newest one that no resume has taken back is what a name means.  Reading checks
-// every byte.  An artifact exists if and only if its transaction is committed. Thread safety: as the Store given.
+// Their bytes are stored in the `content` table, as those of checkpoints are: equal chunks are stored once and deleted
+// when unused. Saving a name again keeps both versions. A name refers to its newest version that is not superseded.
+// Reading verifies every digest. An artifact exists if and only if its transaction has committed. Thread safety: as for
+// the given Store.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,14 @@
 
 namespace runner::store {
 
-inline constexpr int64_t kLargestArtifact = int64_t{1} << 30;  // bytes; one transaction writes them
+inline constexpr int64_t kLargestArtifact = int64_t{1} << 30;  // bytes; an artifact is written in one transaction
 
 struct ArtifactHeader {
-  std::string name;  // a relative path such as "plots/confusion.csv": no empty part, ".", ".." or control character
-  std::string kind;  // what it is for: "plot", "table"; may be empty
-  std::string meta;  // the caller's text (JSON); comes back as given
-  int64_t step = 0;  // after which it was made
+  std::string name;  // relative path such as "plots/confusion.csv", without empty parts, ".", ".." and control
+                     // characters
+  std::string kind;  // purpose, such as "plot" or "table"; may be empty
+  std::string meta;  // JSON text of the caller, returned unchanged
+  int64_t step = 0;  // optimizer step after which it was saved
 };
 
 struct ArtifactInfo {
@@ -33,30 +35,32 @@ struct ArtifactInfo {
   int64_t attempt = 0;
   ArtifactHeader header;
   int64_t bytes = 0;
-  int64_t new_bytes = 0;    // of the pieces that were not in the store when it was saved
-  Sha256Digest digest{};    // of all bytes
-  bool superseded = false;  // made beyond the step from which a later attempt resumed
-  int64_t created_ms = 0;   // since 1970, UTC
+  int64_t new_bytes = 0;    // size of the chunks that this save added to the store
+  Sha256Digest digest{};    // SHA-256 of all bytes
+  bool superseded = false;  // saved after the step from which a later attempt resumed
+  int64_t created_ms = 0;   // Unix time in ms
 };
 
-// Bytes, or a file that is read piece by piece while it is saved.
+// Bytes in memory, or a file that is read chunk by chunk during the save.
 using ArtifactSource = std::variant<std::vector<std::byte>, std::filesystem::path>;
 
-// Throws Error(kRun) for a text that cannot be the name of one.
+// Throws Error(kRun) if `name` is not a valid artifact name.
 void check_artifact_name(std::string_view name);
 
-// Saves in one transaction.  Throws Error(kRun): the name cannot be one, the file cannot be read, more than
-// kLargestArtifact bytes; Error(kStore).  Nothing is changed then.
+// Saves an artifact in one transaction. Throws Error(kRun) if the name is invalid, the file cannot be read, or there
+// are more than kLargestArtifact bytes. Throws Error(kStore) if the store cannot be written. Changes nothing on
+// failure.
 ArtifactInfo save_artifact(Store& store, const RunHandle& run, const ArtifactHeader& header,
                            const ArtifactSource& source);
 
-// In the order saved, superseded ones included.
+// Returns all artifacts of a run in the order saved, including superseded ones.
 std::vector<ArtifactInfo> list_artifacts(Store& store, int64_t run_id);
 
-// The newest one of that name that is not superseded.  Throws Error(kNotFound) with the nearest names.
+// Returns the newest artifact with this name that is not superseded. Throws Error(kNotFound) with the nearest names if
+// there is none.
 ArtifactInfo find_artifact(Store& store, int64_t run_id, std::string_view name);
 
-// Throws Error(kStore) that names artifact and piece if anything is not as it was saved.
+// Returns the bytes. Throws Error(kStore) naming the artifact and the chunk if a checksum does not match.
 std::vector<std::byte> read_artifact(Store& store, const ArtifactInfo& artifact);
 
 }  // namespace runner::store

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-// As sqlite3.h in the store (SQLITE_CORE is defined there); in the extension, calls through the table that the host
-// program hands over.
+// The library defines SQLITE_CORE and links SQLite. The loadable extension calls SQLite through the function table that
+// the host program passes in.
 #include <sqlite3ext.h>
 
 #include "store/codec.h"
@@ -17,8 +17,8 @@ SQLITE_EXTENSION_INIT1
 namespace runner::store {
 namespace {
 
-// chunk_points(data): a virtual table that exists by its name alone and whose rows are the points in the bytes `data`.
-// SQLite's C interface casts the base structs back to ours.
+// chunk_points(data): an eponymous virtual table whose rows are the points encoded in the blob `data`. The base structs
+// allow SQLite's C pointers to be cast back to ours.
 
 enum Column { kStep, kTimeMs, kValue, kData };
 constexpr const char* kDeclaration = "CREATE TABLE x(step INTEGER, time_ms INTEGER, value REAL, data BLOB HIDDEN)";
@@ -33,7 +33,7 @@ Cursor& self(sqlite3_vtab_cursor* cursor) {
 }
 
 int connect(sqlite3* handle, void*, int, const char* const*, sqlite3_vtab** table, char**) {
-  // Innocuous: it only computes, so a view in an untrusted file may use it.
+  // SQLITE_VTAB_INNOCUOUS: it has no side effects, so a view in an untrusted file may use it.
   sqlite3_vtab_config(handle, SQLITE_VTAB_INNOCUOUS);
   const int code = sqlite3_declare_vtab(handle, kDeclaration);
   if (code == SQLITE_OK) *table = new (std::nothrow) sqlite3_vtab{};
@@ -45,7 +45,7 @@ int disconnect(sqlite3_vtab* table) {
   return SQLITE_OK;
 }
 
-// The only plan is "data = something": it becomes the argument of filter().
+// Accepts only the constraint "data = value"; the value becomes the argument of filter().
 int best_index(sqlite3_vtab*, sqlite3_index_info* info) {
   const std::span constraints(info->aConstraint, static_cast<size_t>(info->nConstraint));
   for (size_t i = 0; i < constraints.size(); ++i) {
@@ -82,7 +82,7 @@ int filter(sqlite3_vtab_cursor* cursor, int, const char*, int, sqlite3_value** a
     self(cursor).points = std::move(*points);
     self(cursor).next = 0;
     return SQLITE_OK;
-  } catch (const std::bad_alloc&) {  // SQLite is C: an exception must not pass through it
+  } catch (const std::bad_alloc&) {  // SQLite is C code: no exception may propagate through it
     return SQLITE_NOMEM;
   }
 }
@@ -139,7 +139,7 @@ int register_chunk_points(sqlite3* handle) noexcept {
 }  // namespace runner::store
 
 #ifndef SQLITE_CORE
-// What sqlite3_load_extension() calls: the file's name gives the function's.
+// Entry point of sqlite3_load_extension(). SQLite derives the function's name from the file name.
 extern "C" __attribute__((visibility("default"))) int sqlite3_runnerpoints_init(sqlite3* handle, char** /*error*/,
                                                                                 const sqlite3_api_routines* api) {
   SQLITE_EXTENSION_INIT2(api);

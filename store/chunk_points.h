@@ -1,14 +1,14 @@
-// chunk_points(data): the table-valued SQL function that the view `points` needs; a row for each point in a chunk.
+// Table-valued SQL function chunk_points(data): one row per point of an encoded chunk. The view `points` uses it.
 //
-// Two programs are made of chunk_points.cpp: this library, and the loadable extension runner_points (docs/store.md),
-// which gives the function to any other program.  It stands on decode_points() alone. Thread-safe.
+// chunk_points.cpp is compiled twice: into this library, and into the loadable extension runner_points, which gives the
+// function to other programs (docs/store.md). It depends only on decode_points(). Thread-safe.
 #pragma once
 
 struct sqlite3;
 
 namespace runner::store {
 
-// Makes it known on a connection.  Returns SQLite's result code.
+// Registers the function on a connection. Returns an SQLite result code.
 int register_chunk_points(sqlite3* handle) noexcept;
 
 }  // namespace runner::store

@@ -1,4 +1,5 @@
-// What emulated TPUs have compiled, for later runs.  Thread safety: as the Store given.
+// Persistent compilation cache of the emulated TPU: graphs compiled by earlier runs (`tpu.persistent_cache`). Thread
+// safety: as for the given Store.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct CompiledGraph {
   std::vector<std::byte> entry;
 };
 
-// What a run has made and used since it was last asked.
+// Graphs that a run compiled, and cached graphs that it used.
 struct CompiledGraphs {
   std::vector<CompiledGraph> made;
   std::vector<Sha256Digest> used;
@@ -23,19 +24,20 @@ struct CompiledGraphs {
   bool empty() const { return made.empty() && used.empty(); }
 };
 
-// Throws Error(kData) for an entry that is not as it was written.
+// Returns the cached entry, or nullopt if there is none. Throws Error(kData) if its checksum does not match.
 std::optional<std::vector<std::byte>> find_compiled_graph(Store& store, const Sha256Digest& key);
 
-// Inside a transaction.  What is made takes the place of what there was.
+// Stores `graphs.made`, replacing entries with the same key, and sets the last use of `graphs.used` to now. Call it
+// inside a transaction.
 void put_compiled_graphs(Store& store, const CompiledGraphs& graphs);
 
-// What of the entries stays: those that a run has used not longer ago than this, of these the ones used last, up to so
-// many bytes.
+// Cache limits. An entry is kept if a run used it within `age_ms`. If the kept entries exceed `bytes`, the least
+// recently used ones are removed.
 struct CompiledGraphLimits {
   int64_t age_ms = int64_t{30} * 24 * 3'600'000;
   int64_t bytes = int64_t{256} << 20;
 };
-// Removes the others and returns how many.
+// Removes the entries beyond the limits. Returns how many were removed.
 int64_t trim_compiled_graphs(Store& store, const CompiledGraphLimits& limits = {});
 
 }  // namespace runner::store

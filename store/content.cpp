@@ -6,7 +6,7 @@
 namespace runner::store {
 namespace {
 
-// Who uses content: the table with a column content_id, and which of its rows belong to run ?1.
+// A table that references content by `content_id`, and the condition that selects its rows of run ?1.
 struct User {
   const char* table;
   const char* of_run;

@@ -1,8 +1,7 @@
-// Bytes that are kept once per content: the table `content`, which states, artifacts and sources share.
+// Content-addressed storage. The table `content` stores equal bytes once; checkpoints, artifacts and sources share it.
 //
-// A row lives as long as something names it; whoever removes a user of rows calls remove_unused_content() in the same
-// transaction.
-// Thread safety: as the Database given.
+// A row must exist as long as another table references it. Code that deletes references calls remove_unused_content()
+// in the same transaction. Thread safety: as for the given Database.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +21,14 @@ inline Bytes bytes_of(const Sha256Digest& digest) {
 }
 bool equal(Bytes a, Bytes b);
 
-// Puts bytes where they are not there yet and finds their row.  Inside a transaction.
+// Inserts bytes that are not stored yet and looks up those that are. Use it inside a transaction.
 class ContentTable {
  public:
   explicit ContentTable(Database& database);
 
-  // `digest`: SHA-256 of `bytes`.  Returns the row's id.
+  // `digest`: SHA-256 of `bytes`. Returns the row id.
   int64_t put(const Sha256Digest& digest, Bytes bytes);
+  // Total size of the rows that put() has inserted.
   int64_t new_bytes() const { return new_bytes_; }
 
  private:
@@ -37,13 +37,13 @@ class ContentTable {
   int64_t new_bytes_ = 0;
 };
 
-// The rows that a run's states, artifacts and sources use.
+// Returns the ids of the rows that a run's checkpoints, artifacts and sources reference.
 std::set<int64_t> content_of_run(Database& database, int64_t run_id);
 
-// Removes those rows of `candidates` that nothing uses any more.
+// Deletes the rows of `candidates` that are no longer referenced.
 void remove_unused_content(Database& database, const std::set<int64_t>& candidates);
 
-// Removes every row that nothing uses.
+// Deletes all rows that are not referenced.
 void remove_unused_content(Database& database);
 
 }  // namespace runner::store

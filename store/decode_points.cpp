@@ -8,12 +8,12 @@
 namespace runner::store {
 namespace {
 
-// The inverse of zigzag().
+// Inverse of zigzag().
 uint64_t unzigzag(uint64_t x) {
   return x >> 1 ^ (x & 1 ? ~uint64_t{0} : 0);
 }
 
-// Reads from the front; after running out everything reads as 0 and `failed` is set.
+// Reads from the front of `left`. Reading past the end returns 0 and sets `failed`.
 struct Reader {
   std::span<const std::byte> left;
   bool failed = false;

@@ -26,7 +26,7 @@ void update_graphs(Database& database, const RunHandle& run, std::span<const Gra
   for (const GraphRow& graph : graphs) update.bind(run.id, run.attempt, ++no, graph.executions).run();
 }
 
-// `no`: of the graph before them.
+// `no`: number of graphs that the attempt already has.
 void insert_graphs(Database& database, const RunHandle& run, int64_t no, std::span<const GraphRow> graphs) {
   Statement insert(database, fmt::format("INSERT INTO graph(run_id, attempt, {}, ir, hlo) VALUES(?1, ?2, ?3, ?4, ?5, "
                                          "?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, "

@@ -1,7 +1,7 @@
-// What a device that keeps account of graphs - the emulated TPU - has compiled and counted, by attempt.
+// Graphs and metrics that a device model reports, per attempt. Only the emulated TPU reports them.
 //
-// The account of an attempt is written at its states, and at its end: it grows, and what was written of a graph stays,
-// but for its executions.  Thread safety: as the Store given.
+// The report of an attempt is written with each checkpoint and at its end. Graphs are only added: of a row that is
+// already written, only `executions` changes. Thread safety: as for the given Store.
 #pragma once
 
 #include <cstdint>
@@ -19,36 +19,39 @@ struct GraphTexts {
 
 struct GraphRow {
   std::string key;
-  int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before any
+  int64_t first_step = 0;  // training batch in which it first ran, from 1; 0: before the first batch
   std::string cause;
-  std::string file;  // and line, of a hook; empty: nowhere
+  std::string file;  // hook file that caused the graph, with its `line`; empty if none did
   int64_t line = 0;
   int64_t nodes = 0, inputs = 0, outputs = 0, donated = 0;
   int64_t compile_ns = 0;
   int64_t executions = 0;
   int64_t hbm_bytes = 0, flops = 0, bytes = 0;
-  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors at the peak
-  int64_t least_ns = 0, most_ns = 0;             // predicted
+  int64_t unpadded_bytes = 0, padded_bytes = 0;  // tensors at the memory peak
+  int64_t least_ns = 0, most_ns = 0;             // predicted bounds of one execution
   std::string formula;
-  std::shared_ptr<const GraphTexts> texts = {};  // null: they were not asked for, or not kept
+  std::shared_ptr<const GraphTexts> texts = {};  // null if not requested, or not stored
 };
 
 struct DeviceAccount {
-  int64_t attempt = 0;           // when it is read
-  std::vector<GraphRow> graphs;  // in the order in which they were compiled
+  int64_t attempt = 0;           // set by read_device_accounts()
+  std::vector<GraphRow> graphs;  // in the order compiled
   std::string metrics_json;
 };
 
-// Inside a transaction.  What the attempt had before are the first graphs of `account`; texts that were written stay.
+// Writes the report of the current attempt. Call it inside a transaction. `account.graphs` must begin with the graphs
+// already written for this attempt; their IR and HLO texts are not overwritten.
 void put_device_account(Store& store, const RunHandle& run, const DeviceAccount& account);
 
-// By attempt; none for attempts on other devices.  `texts`: with IR and HLO.
+// Returns the reports of a run in order of attempts. Attempts on other devices have none. `texts`: whether to read IR
+// and HLO.
 std::vector<DeviceAccount> read_device_accounts(Store& store, int64_t run_id, bool texts = false);
 
-// What the newest attempt on such a device has counted, which need not be the newest of all.
+// Metrics of the newest attempt that has a report. It need not be the run's newest attempt, which may have used another
+// device.
 struct DeviceMetrics {
   int64_t attempt = 0;
-  std::string json = {};  // empty: there is none
+  std::string json = {};  // empty if no attempt has a report
 };
 DeviceMetrics newest_device_metrics(Store& store, int64_t run_id);
 

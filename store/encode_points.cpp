@@ -9,23 +9,23 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Small magnitudes of both signs become small numbers: 0, -1, 1, -2 → 0, 1, 2, 3.
+// Zigzag encoding maps small magnitudes of both signs to small numbers: 0, -1, 1, -2 → 0, 1, 2, 3.
 uint64_t zigzag(uint64_t x) {
   return x << 1 ^ (x >> 63 ? ~uint64_t{0} : 0);
 }
 
-// The low `count` bytes of x, lowest first.
+// Appends the low `count` bytes of `x`, lowest first.
 void put(Bytes& out, uint64_t x, size_t count) {
   for (size_t i = 0; i < count; ++i) out.push_back(static_cast<std::byte>(x >> 8 * i));
 }
 
-// Seven bits a byte, lowest first; the high bit says that more follow.
+// Appends a LEB128 integer: seven bits per byte, lowest first; the high bit is set if more bytes follow.
 void put_varint(Bytes& out, uint64_t x) {
   for (; x >= 0x80; x >>= 7) out.push_back(static_cast<std::byte>(x | 0x80));
   out.push_back(static_cast<std::byte>(x));
 }
 
-// Differences wrap: any two numbers have one.
+// Difference modulo 2^64, which is defined for any two values.
 uint64_t difference(int64_t later, int64_t earlier) {
   return static_cast<uint64_t>(later) - static_cast<uint64_t>(earlier);
 }
@@ -50,7 +50,8 @@ void put_times(Bytes& out, std::span<const Point> points) {
   }
 }
 
-// A byte with the count of significant bytes (low half) and of zero bytes below them (high half), then those bytes.
+// Appends for each value the significant bytes of its XOR with the previous value. A control byte comes first: its low
+// half counts the significant bytes, its high half the zero bytes below them.
 void put_packed_values(Bytes& out, std::span<const Point> points) {
   uint64_t before = 0;
   for (const Point& point : points) {

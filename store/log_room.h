@@ -1,18 +1,18 @@
-// Room in the write-ahead log for the end of a run (docs/decisions/017-room-for-the-end.md).
+// Reserves space in the write-ahead log for the end of a run (docs/decisions/017-room-for-the-end.md).
 //
-// Thread safety: as the Database given.
+// Thread safety: as for the given Database.
 #pragma once
 
 #include "store/sqlite.h"
 
 namespace runner::store {
 
-// Bytes of the log that a later transaction finds.  The end of a run takes some 30 kB and its summary twice.
+// Reserved bytes. Recording the end of a run takes about 30 kB plus twice the size of its summary.
 inline constexpr int kLogRoomBytes = 128 << 10;
 
-// Commits if the log's file is, or can be made, kLogRoomBytes longer than what it then holds: a small transaction that
-// follows fits even when the disk is full by then.  Else throws SqliteError, and nothing is committed.
-// Cost: the room is written to the file each time, and left to be overwritten.
+// Commits, provided that the log file is or can be extended by kLogRoomBytes. A small later transaction then fits even
+// if the disk is full. Otherwise throws SqliteError and commits nothing. Cost: writes kLogRoomBytes to the log on each
+// call; the next transaction overwrites them.
 void commit_with_room(Database& database, Transaction& transaction);
 
 }  // namespace runner::store

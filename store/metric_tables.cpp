@@ -18,7 +18,7 @@ void MetricSummary::add(const Point& point) {
     ++nan_count;
     return;
   }
-  if (!(min <= point.value)) {  // also when there is no minimum yet
+  if (!(min <= point.value)) {  // true also while min is NaN
     min = point.value;
     min_step = point.step;
   }

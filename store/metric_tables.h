@@ -1,7 +1,7 @@
-// Metric series in the tables `series` and `chunk`: summaries, and reading and writing them.
+// Metric series in the tables `series` and `chunk`: summaries, reading and writing.
 //
-// A summary is always the fold of add() over the series' points in the order recorded.
-// Thread safety: as the Database given.
+// A summary always equals add() applied to the points of the series in the order recorded. Thread safety: as for the
+// given Database.
 #pragma once
 
 #include <cstdint>
@@ -22,39 +22,39 @@ struct MetricSummary {
   int64_t n = 0;
   int64_t first_step = 0, last_step = 0;
   double first = kNone, last = kNone;
-  double min = kNone, max = kNone;  // over the points that are not NaN; NaN where there are none
+  double min = kNone, max = kNone;  // of the points that are not NaN; NaN if there are none
   int64_t min_step = 0, max_step = 0;
-  double sum = 0;  // over the finite points, added in the order recorded
+  double sum = 0;  // of the finite points, added in the order recorded
   int64_t nan_count = 0, inf_count = 0;
 
   void add(const Point& point);
 };
 
-// The summaries of a run, by name.
+// Returns the summaries of a run, sorted by name.
 std::vector<MetricSummary> read_summaries(Database& database, int64_t run_id);
 
-// One row of `chunk`.
+// A row of the table `chunk`.
 struct Chunk {
   int64_t no = 0;
   std::vector<Point> points;
 };
 
-// The chunks of a metric in the order recorded; none if there is no such metric.  Throws Error(kStore) that names
-// metric and chunk if one is damaged.
+// Returns the chunks of a metric in the order recorded, or none if the run has no such metric. Throws Error(kStore)
+// naming the metric and the chunk if one is damaged.
 std::vector<Chunk> read_chunks(Database& database, int64_t run_id, const std::string& metric);
 
-// Writes rows; call inside a transaction.
+// Writes both tables. Use it inside a transaction.
 class MetricTables {
  public:
   explicit MetricTables(Database& database);
 
-  // Inserts or replaces; returns the series' id.
+  // Inserts or replaces the summary. Returns the id of the series.
   int64_t put_summary(int64_t run_id, const MetricSummary& summary);
   void put_chunk(int64_t series_id, int64_t no, std::span<const Point> points);
-  // The same for a chunk that is encoded already.
+  // Writes a chunk that is already encoded.
   void put_chunk(int64_t series_id, int64_t no, size_t count, int64_t max_step, std::span<const std::byte> data);
-  // Removes all points but `recorded` and makes every summary that of the points that remain; a metric without points
-  // disappears.  Returns how many were removed.
+  // Removes all points recorded after `recorded` and recomputes the summaries from the remaining points. A metric
+  // without points is removed. Returns the number of removed points.
   int64_t take_back(int64_t run_id, const Recorded& recorded);
 
  private:

@@ -1,6 +1,6 @@
-// The schema's history: migrations/NNNN_*.sql, in order, embedded at build time.
+// Schema migrations: migrations/NNNN_*.sql in order, embedded at build time.
 //
-// A store's user_version is the number of migrations it has had.  A migration is never changed after a release.
+// The user_version of a store is the number of migrations applied to it. A released migration is never changed.
 // Thread-safe: immutable.
 #pragma once
 
@@ -8,10 +8,10 @@
 
 namespace runner::store {
 
-// Marks our files in SQLite's header: "rnnr".
+// Application id in the SQLite header that identifies a store: "rnnr".
 inline constexpr int kApplicationId = 0x726e6e72;
 
-// SQL texts; the first makes an empty file a store.
+// Returns the SQL texts. The first one turns an empty file into a store.
 std::span<const char* const> migrations();
 
 }  // namespace runner::store

@@ -23,7 +23,7 @@ std::vector<Object> objects(Database& database, std::string_view type) {
   return found;
 }
 
-// Names of a table's columns with their defaults as SQL; none: there is no such table.
+// Column names of a table with their defaults as SQL; empty if the table does not exist.
 using Columns = std::vector<std::pair<std::string, std::string>>;
 
 Columns columns_of(Database& database, const std::string& table) {
@@ -33,7 +33,7 @@ Columns columns_of(Database& database, const std::string& table) {
   return columns;
 }
 
-// "CREATE TABLE …" and "CREATE VIEW …" as they stand in the schema.
+// Turns "CREATE TABLE …" or "CREATE VIEW …" of the schema into the statement that creates a temporary object.
 std::string temporary(const std::string& sql) {
   constexpr std::string_view kCreate = "CREATE ";
   return std::string(kCreate) + "TEMP " + sql.substr(kCreate.size());

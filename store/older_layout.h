@@ -1,15 +1,15 @@
-// Reading a store that an older runner made, without writing to it.
+// Reads a store that an older version of runner created, without writing to it.
 //
-// Migrations only add.  So a connection sees an older layout as the newest one once temporary objects, in memory, stand
-// for what is missing: empty tables, views that add columns with their defaults, and the newest public views.
-// Thread safety: as the Database given.
+// Migrations only add to the schema. Temporary objects in memory therefore make an older layout look like the newest:
+// empty tables, views that add missing columns with their defaults, and the newest public views. Thread safety: as for
+// the given Database.
 #pragma once
 
 namespace runner::store {
 
 class Database;
 
-// Makes these objects on the connection.  The file is not written.  Throws SqliteError.
+// Creates the temporary objects on the connection. Does not write to the file. Throws SqliteError.
 void read_as_newest(Database& database);
 
 }  // namespace runner::store

@@ -1,8 +1,7 @@
-// The result of work that another thread does: a value, or the Error that it failed with.
+// Result of work on another thread: a value, or the Error with which the work failed.
 //
-// A copy names the same result.  Unlike a std::future it can be asked without waiting and more than once, and no
-// exception object is shared by two threads: whoever asks gets an Error of its own.
-// Thread-safe.
+// Copies share the result. Unlike a std::future, it can be polled, and it can be read more than once. Each get() throws
+// its own copy of the Error, so that threads never share an exception object. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -25,13 +24,13 @@ class Outcome {
     return slot_->result.has_value();
   }
 
-  // Waits for the result, whatever it is.
+  // Blocks until the work has finished or failed.
   void wait() const {
     std::unique_lock lock(slot_->mutex);
     slot_->done.wait(lock, [this] { return slot_->result.has_value(); });
   }
 
-  // Waits for the result; throws the Error if there is none.
+  // Blocks until the work has finished and returns its value. Throws the Error if it failed.
   T get() const {
     wait();
     const std::lock_guard lock(slot_->mutex);
@@ -39,7 +38,7 @@ class Outcome {
     return std::get<T>(*slot_->result);
   }
 
-  // For the working thread: does the work and keeps what comes of it.  Work without a result has a T{}.
+  // Runs `work` on the calling thread and stores its value or its error. Work that returns void yields T{}.
   template <class Work>
   void run(Work work) {
     try {

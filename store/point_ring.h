@@ -1,7 +1,7 @@
-// The way of a metric point from the training thread to the writer thread: a bounded ring.
+// Bounded lock-free ring that passes metric points from the training thread to the writer thread.
 //
-// One thread pushes and one thread drains; neither waits, allocates or makes a system call.  The memory is touched when
-// the ring is made, so that no push meets a page fault.
+// One thread pushes and one thread drains. Neither blocks, allocates or makes a system call. The constructor touches
+// the whole buffer, so that push() causes no page faults.
 #pragma once
 
 #include <atomic>
@@ -27,10 +27,10 @@ class PointRing {
   }
 
   size_t capacity() const { return entries_.size(); }
-  // Entries ever pushed; for any thread.
+  // Number of entries pushed so far. Any thread may call it.
   int64_t pushed() const { return static_cast<int64_t>(end_.load(std::memory_order_relaxed)); }
 
-  // False: full, and nothing was stored.
+  // Returns false, and stores nothing, if the ring is full.
   bool push(const Entry& entry) noexcept {
     const size_t end = end_.load(std::memory_order_relaxed);
     if (end - known_begin_ == capacity()) {
@@ -42,8 +42,9 @@ class PointRing {
     return true;
   }
 
-  // For the pushing thread, after each push: whether the ring is at least half full.  Looks only now and then, so that
-  // while it stays that full the answer is yes once for every eighth of the ring.
+  // Returns whether the ring is at least half full. The pushing thread calls it after each push. The consumer's
+  // position is read only at intervals: while the ring stays half full, this returns true once per capacity() / 8
+  // pushes.
   bool half_full() noexcept {
     const size_t end = end_.load(std::memory_order_relaxed);
     if (end < next_look_) return false;
@@ -53,7 +54,7 @@ class PointRing {
     return is_half_full;
   }
 
-  // Hands what was pushed before the call to `take(entry)`, at most `limit` entries.  Returns how many.
+  // Passes the entries pushed before this call to `take(entry)`, at most `limit` of them. Returns how many.
   template <class Take>
   size_t drain(size_t limit, Take&& take) {
     const size_t begin = begin_.load(std::memory_order_relaxed);
@@ -65,14 +66,14 @@ class PointRing {
   }
 
  private:
-  static constexpr size_t kCacheLine = 64;  // each side writes to lines of its own
+  static constexpr size_t kCacheLine = 64;  // keeps the members of producer and consumer on separate lines
 
   std::vector<Entry> entries_;
   size_t mask_;
-  alignas(kCacheLine) std::atomic<size_t> end_{0};    // entries ever pushed
-  size_t known_begin_ = 0;                            // what the pushing thread last saw of begin_
-  size_t next_look_;                                  // when it looks again
-  alignas(kCacheLine) std::atomic<size_t> begin_{0};  // entries ever drained
+  alignas(kCacheLine) std::atomic<size_t> end_{0};    // number of entries pushed
+  size_t known_begin_ = 0;                            // last value of begin_ that the producer has read
+  size_t next_look_;                                  // value of end_ at which half_full() reads begin_ again
+  alignas(kCacheLine) std::atomic<size_t> begin_{0};  // number of entries drained
 };
 
 }  // namespace runner::store

@@ -34,10 +34,10 @@ std::string host_name() {
   return name.data();
 }
 
-// Start time in ticks, or -1 if there is no such process or it is dead and only waits for its parent.
+// Start time in clock ticks, or -1 if the process does not exist or is a zombie.
 int64_t start_ticks(int64_t pid) {
   const std::string stat = first_line(fmt::format("/proc/{}/stat", pid));
-  // Field 2 is the program's name in parentheses and may hold anything; field 3 is the state, field 22 the start.
+  // Field 2, the program name in parentheses, may contain any character. Field 3 is the state, field 22 the start time.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return -1;
   std::istringstream fields(stat.substr(name_end + 1));
@@ -54,7 +54,7 @@ Process read_this_process() {
           start_ticks(pid)};
 }
 
-// Whether /proc could be read when it was looked up.
+// Whether the fields from /proc are present.
 bool is_known(const Process& process) {
   return !process.boot_id.empty() && process.start_ticks >= 0;
 }
@@ -75,7 +75,7 @@ bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms) {
   if (same_kernel && process.pid_namespace == self.pid_namespace) {
     return start_ticks(process.pid) == process.start_ticks;
   }
-  if (!same_kernel && process.host == self.host) return false;  // this host has booted since
+  if (!same_kernel && process.host == self.host) return false;  // the host was rebooted since
   return shows_life;
 }
 

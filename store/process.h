@@ -1,6 +1,4 @@
-// Which process works on a run, and whether it still does.
-//
-// Thread-safe.
+// Identifies the process that executes a run and tells whether it is still running. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +6,27 @@
 
 namespace runner::store {
 
-// Enough to tell a process from any later one with the same number.
+// Identifies a process uniquely, even after its pid has been reused.
 struct Process {
   std::string host;
-  std::string boot_id;        // of the kernel's current boot
-  std::string pid_namespace;  // process numbers mean nothing outside of it
+  std::string boot_id;        // /proc/sys/kernel/random/boot_id
+  std::string pid_namespace;  // /proc/self/ns/pid; pids are only comparable within one namespace
   int64_t pid = 0;
-  int64_t start_ticks = 0;  // of sysconf(_SC_CLK_TCK), since boot (CLOCK_BOOTTIME); -1: unknown
+  int64_t start_ticks = 0;  // clock ticks (_SC_CLK_TCK) from boot to the start of the process; -1 if unknown
 
   bool operator==(const Process&) const = default;
 };
 
-// This process.  Reads three files of /proc and keeps the answer; a forked child reads them anew.
+// Returns the calling process. Reads three files of /proc and caches the result per thread; a forked child reads again.
 const Process& this_process();
 
-// Whether `process` is running.  What cannot be looked up from here (another host or container, or no /proc there or
-// here) counts as running while its last sign of life is less than a minute old at `at_ms`.
+// Returns whether `process` is running. A process on another host, in another container, or without /proc cannot be
+// looked up. It counts as running if its heartbeat is less than a minute old at `at_ms`.
 bool is_running(const Process& process, int64_t heartbeat_ms, int64_t at_ms);
 
-// Milliseconds since 1970, UTC.
+// Current Unix time in ms.
 int64_t now_ms();
-// The same as of the last tick, some milliseconds ago: read from memory, where now_ms() may be a system call.
+// The same at the last kernel tick, a few ms ago. Reads memory only, whereas now_ms() may be a system call.
 int64_t coarse_now_ms();
 
 }  // namespace runner::store

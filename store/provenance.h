@@ -1,7 +1,7 @@
-// Provenance: what an attempt ran on, and which texts made it what it was.
+// Provenance of an attempt: its environment, and the source texts that it was made from.
 //
-// Equal environments and equal texts are there once.  Reading checks every digest.
-// Thread safety: as the Store given.
+// Equal environments and equal texts are stored once. Reading verifies every digest. Thread safety: as for the given
+// Store.
 #pragma once
 
 #include <cstdint>
@@ -18,39 +18,39 @@ struct RunHandle;  // store/run_store.h
 
 // A text that the attempt was made from.
 struct SourceText {
-  std::string kind;  // "include", "hook", "diff"
-  std::string path;  // as the recipe names it; from the hook's folder; the commit that the diff is against
+  std::string kind;  // "include", "hook" or "diff"
+  std::string path;  // include: as in the recipe; hook: relative to the hook's folder; diff: the commit it applies to
   std::string text;
 };
 
 inline constexpr std::string_view kHookSource = "hook";
 
-// Of the folder that holds the recipe.
+// Git state of the folder that contains the recipe.
 struct GitState {
-  std::string commit;  // empty: not known
-  std::string branch;  // empty: not known, or no branch is checked out
+  std::string commit;  // empty if unknown
+  std::string branch;  // empty if unknown, or if HEAD is detached
   std::optional<bool> dirty;
-  std::vector<std::string> untracked;  // names
-  std::string note;                    // what is missing and why; empty: nothing
+  std::vector<std::string> untracked;  // file names
+  std::string note;                    // what is missing and why; empty if complete
 };
 
 struct Provenance {
   GitState git;
-  std::string environment_json;     // one object of texts, numbers and bools
-  std::vector<SourceText> sources;  // each (kind, path) once
+  std::string environment_json;     // a flat JSON object of strings, numbers and booleans
+  std::vector<SourceText> sources;  // unique by (kind, path)
 };
 
-// What a process has recorded about its attempt.
+// Provenance that was recorded for one attempt.
 struct AttemptProvenance {
   int64_t attempt = 0;
   Provenance provenance;
 };
 
-// Records it for the attempt of `run`, in place of what was recorded for it before.  Inside a transaction.
+// Records or replaces the provenance of the attempt. Call it inside a transaction.
 void put_provenance(Store& store, const RunHandle& run, const Provenance& provenance);
 
-// By attempt; those of older runners, which recorded it later, may be absent.  Throws Error(kStore) that names what is
-// damaged.
+// Returns the provenance of a run in order of attempts. An attempt of an older version of runner may have none. Throws
+// Error(kStore) naming the part that is damaged.
 std::vector<AttemptProvenance> read_provenance(Store& store, int64_t run_id);
 
 }  // namespace runner::store

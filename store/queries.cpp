@@ -15,15 +15,15 @@
 namespace runner::store {
 namespace {
 
-// What read_run(), read_attempt() and read_long() read, in their order.  Who runs a process matters only while it may
-// run.
+// Columns read by read_run(), read_attempt() and read_long(), in this order. The columns that identify the process are
+// selected only if the stored status is 'running'.
 constexpr std::string_view kRunColumns =
     "run.id, run.uid, run.name, run.seed, run.attempts, run.created_ms, run.trashed_ms, parent.uid";
 constexpr std::string_view kAttemptColumns =
     "a.status, a.exit_code, a.reason, a.backend, a.num_processes, a.started_ms, a.ended_ms, a.heartbeat_ms, a.host, "
     "a.pid, a.start_step, CASE a.status WHEN 'running' THEN a.boot_id END, "
     "CASE a.status WHEN 'running' THEN a.pid_namespace END, CASE a.status WHEN 'running' THEN a.pid_start END";
-// Long, or computed from all attempts.
+// Columns that are long or aggregate all attempts.
 constexpr std::string_view kLongColumns =
     "(SELECT sum(dropped_points) FROM attempt WHERE run_id = run.id), a.planned_steps, a.cpu_features, a.kernels, "
     "a.binary_version, a.summary";
@@ -47,7 +47,7 @@ void read_run(RunRow& run, const Statement& row) {
   run.parent = row.text(7);
 }
 
-// `at`: the first of its columns.
+// `at`: index of the first attempt column.
 void read_attempt(RunRow& run, const Statement& row, int at) {
   run.status = status_of(row.known_text(at));
   if (!row.is_null(at + 1)) run.exit_code = static_cast<int>(row.int64(at + 1));
@@ -80,7 +80,7 @@ std::vector<std::string> texts(Statement& rows) {
   return result;
 }
 
-// Their tags, in one query where they are many.
+// Reads the tags of all runs, in a single query if there are more than kFew runs.
 void read_tags(Database& database, std::vector<RunRow>& runs) {
   constexpr size_t kFew = 64;
   if (runs.size() <= kFew) {
@@ -98,7 +98,7 @@ void read_tags(Database& database, std::vector<RunRow>& runs) {
   }
 }
 
-// The runs that `where` (with ?1, ?2 …) selects, with everything about them.
+// Returns the complete rows of the runs that `where` selects. `args`: values of ?1, ?2, …
 template <class... Args>
 std::vector<RunRow> read_runs(Database& database, std::string_view where, const Args&... args) {
   Statement rows(database, fmt::format("SELECT {}, {}, {} FROM run LEFT JOIN attempt AS a ON a.run_id = run.id AND "
@@ -127,9 +127,10 @@ std::string joined(const std::vector<std::string>& names) {
   fail(ErrorKind::kNotFound, "{} runs start with {}: {}; give more characters", runs.size(), selector, joined(ids));
 }
 
-// The run with this id or name or start of an id; `trashed`: what its time in the trash is, "NULL" or "NOT NULL".
+// Returns the run with this id, this name or this id prefix. `trashed`: "NULL" finds runs outside the trash, "NOT NULL"
+// finds trashed runs.
 std::optional<RunRow> find_by_name(Database& database, std::string_view selector, const char* trashed) {
-  if (selector.empty()) return std::nullopt;  // every id starts with it
+  if (selector.empty()) return std::nullopt;  // the empty prefix would match every id
   for (const char* where :
        {"run.uid = ?1 AND run.trashed_ms IS {}", "run.name = ?1 AND run.trashed_ms IS {} ORDER BY run.id DESC LIMIT 1",
         "run.uid >= ?1 AND run.uid < ?1 || '{{' AND run.trashed_ms IS {} ORDER BY run.uid"}) {
@@ -147,7 +148,7 @@ std::optional<RunRow> find_by_name(Database& database, std::string_view selector
        schema::did_you_mean(selector, texts(names), "`runner ls` lists the runs"));
 }
 
-// The run that was begun `back` runs before the newest.
+// Returns the run that was created `back` runs before the newest one.
 RunRow find_last(Database& database, int64_t back) {
   auto runs = read_runs(database, "WHERE run.trashed_ms IS NULL ORDER BY run.id DESC LIMIT 1 OFFSET ?1", back);
   if (!runs.empty()) return std::move(runs[0]);
@@ -159,7 +160,7 @@ RunRow find_last(Database& database, int64_t back) {
        count == 1 ? "one run, @last" : fmt::format("{} runs, @last to @last~{}", count, count - 1));
 }
 
-// Of equal ones the newest.
+// Returns the run with the best value of a metric, or the newest of several equally good runs.
 RunRow find_best(Database& database, const std::string& metric) {
   const char* order = schema::larger_is_better(metric) ? "max_value DESC" : "min_value ASC";
   Statement best(database,
@@ -176,7 +177,7 @@ RunRow find_best(Database& database, const std::string& metric) {
        known.empty() ? "" : "; " + schema::did_you_mean(metric, known, "there are " + joined(known)));
 }
 
-// @last, @last~2, @best(eval/loss).
+// Resolves @last, @last~N and @best(METRIC).
 RunRow find_chosen(Database& database, std::string_view selector) {
   constexpr std::string_view kLast = "@last", kBest = "@best(";
   if (selector == kLast) return find_last(database, 0);
@@ -226,7 +227,7 @@ RecipeRecord read_recipe(Database& database, const RunRow& run) {
   return recipe;
 }
 
-// An attempt that another one followed without ending has crashed; the newest one's status is the run's.
+// The newest attempt has the status of the run. An earlier attempt without a recorded end has crashed.
 std::vector<AttemptRow> read_attempts(Database& database, const RunRow& run) {
   Statement rows(database,
                  "SELECT no, start_step, from_state, started_ms, ended_ms, status, superseded_points, planned_steps "
@@ -271,7 +272,7 @@ std::vector<Note> read_notes(Database& database, int64_t run_id) {
 
 }  // namespace
 
-// The tables go side by side, by descending id: looking ten thousand rows up by their keys costs more than all else.
+// Merges the two tables in descending order of the run id. Looking up ten thousand rows by key would dominate the cost.
 std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
   RUN_ASSERT(trash != Trash::kIncluded);
   Database& database = store.database();
@@ -282,7 +283,7 @@ std::vector<RunRow> list_runs(Store& store, int64_t limit, Trash trash) {
                                            kAttemptColumns));
   std::vector<RunRow> runs;
   if (limit <= 0) runs.reserve(static_cast<size_t>(database.query_int64("SELECT count(*) FROM run")));
-  int64_t attempt_of = std::numeric_limits<int64_t>::max();  // whose attempt is the current row of `attempts`
+  int64_t attempt_of = std::numeric_limits<int64_t>::max();  // run id of the current row of `attempts`
   for (rows.bind(limit > 0 ? limit : int64_t{-1}); rows.step();) {
     const int64_t id = rows.int64(0);
     while (attempt_of > id) attempt_of = attempts.step() ? attempts.int64(0) : 0;

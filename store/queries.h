@@ -1,7 +1,6 @@
-// Questions to the store, answered with plain structs: what `ls`, `show`, `metrics`, `states`, `sql` and `diff` print.
+// Queries that return plain structs: the data of `ls`, `show`, `metrics`, `states`, `sql` and `diff`.
 //
-// Nothing here writes.  Times are milliseconds since 1970, UTC.  A NaN comes back as NaN.
-// Thread safety: as the Store given.
+// Read-only. Times are Unix times in ms. NaN values are preserved. Thread safety: as for the given Store.
 #pragma once
 
 #include <chrono>
@@ -25,16 +24,16 @@ struct RunRow {
   int64_t id = 0;
   std::string uid;
   std::string name;
-  RunStatus status = RunStatus::kRunning;  // kCrashed where the process is gone
-  std::optional<int> exit_code;            // none: not ended
+  RunStatus status = RunStatus::kRunning;  // kCrashed if its process no longer exists
+  std::optional<int> exit_code;            // none until it ends
   std::string reason;
   std::string backend;
   int64_t num_processes = 1;
   int64_t seed = 0;
-  std::string parent;  // uid; empty: none
+  std::string parent;  // uid; empty if it was not forked
   int64_t attempts = 0;
   int64_t created_ms = 0;
-  std::optional<int64_t> trashed_ms;  // none: it is not in the trash
+  std::optional<int64_t> trashed_ms;  // none if it is not in the trash
   int64_t started_ms = 0;             // of the newest attempt
   std::optional<int64_t> ended_ms;
   int64_t heartbeat_ms = 0;
@@ -42,11 +41,11 @@ struct RunRow {
   std::string host;
   int64_t pid = 0;
   int64_t start_step = 0;                // of the newest attempt
-  std::optional<int64_t> planned_steps;  // of the run, as the newest attempt meant it; none: not known
+  std::optional<int64_t> planned_steps;  // of the whole run, as planned by the newest attempt; none if unknown
   std::string cpu_features;
   std::string kernels_json;
   std::string binary_version;
-  std::string summary_json;  // empty: not ended
+  std::string summary_json;  // empty until it ends
   std::vector<std::string> tags;
 };
 
@@ -57,8 +56,8 @@ struct AttemptRow {
   int64_t started_ms = 0;
   std::optional<int64_t> ended_ms;
   RunStatus status = RunStatus::kRunning;
-  int64_t superseded_points = 0;         // of older attempts, taken back when this one began
-  std::optional<int64_t> planned_steps;  // of the whole run; none: not known
+  int64_t superseded_points = 0;         // points of earlier attempts that were removed when this one began
+  std::optional<int64_t> planned_steps;  // of the whole run; none if unknown
 };
 
 struct EventRow {
@@ -72,50 +71,52 @@ struct Note {
   std::string text;
 };
 
-// A part of a run's record that cannot be read.
+// A part of a run that cannot be read.
 struct Damage {
-  std::string part;  // "recipe", "metrics"
+  std::string part;  // such as "recipe" or "metrics"
   std::string message;
 };
 
-// Everything recorded about one run, points and section bytes aside.
+// Everything recorded about a run, except metric points and checkpoint bytes.
 struct RunDetails {
   RunRow run;
-  std::vector<std::string> children;  // ids of the runs that were forked from it, oldest first
+  std::vector<std::string> children;  // uids of the runs forked from it, oldest first
   RecipeRecord recipe;                // of the newest attempt
   std::vector<Param> params;
   std::vector<AttemptRow> attempts;
-  std::vector<AttemptProvenance> provenance;  // by attempt
-  std::vector<MetricSummary> metrics;         // by name
+  std::vector<AttemptProvenance> provenance;  // in order of attempts
+  std::vector<MetricSummary> metrics;         // sorted by name
   std::vector<StateInfo> states;              // newest first
   std::vector<ArtifactInfo> artifacts;        // oldest first
   std::vector<EventRow> events;               // oldest first
   std::vector<Note> notes;
-  std::vector<Damage> damage;  // empty, but of what_is_left()
+  std::vector<Damage> damage;  // set by what_is_left() only
 };
 
-// Which runs are looked at: those that are not in the trash, those that are, or all, those in the trash last.
+// Selects runs outside the trash, runs in the trash, or both. kIncluded prefers runs outside the trash.
 enum class Trash { kHidden, kOnly, kIncluded };
 
-// Newest first; at most `limit` (0: all).  Without what costs time: dropped points, planned steps, CPU features,
-// kernels, version and summary.  Both tables are read through once.
+// Returns runs, newest first, at most `limit` of them (0: all). `trash`: kHidden or kOnly. Expensive fields are not
+// set: dropped points, planned steps, CPU features, kernels, version and summary. Cost: one scan of `run` and
+// `attempt`.
 std::vector<RunRow> list_runs(Store& store, int64_t limit = 0, Trash trash = Trash::kHidden);
 
-// The run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2" (two runs
-// before it) or "@best(eval/loss)" (the best value that any run ever had; schema/metric_names.h says what is better).
-// Throws Error(kNotFound) with the nearest names, or with the ids that an ambiguous prefix fits.
+// Returns the run that `selector` names: an id, a name (its newest run), a unique prefix of an id, "@last", "@last~2"
+// (two runs before the last one) or "@best(eval/loss)". The latter is the run with the best value ever recorded;
+// schema/metric_names.h defines which values are better. Throws Error(kNotFound) with the nearest names, or with the
+// ids that an ambiguous prefix matches.
 RunRow find_run(Store& store, std::string_view selector, Trash trash = Trash::kHidden);
 
-// Throws Error(kStore) where a part is damaged, such as a recipe that is not what was stored.
+// Returns everything recorded about a run. Throws Error(kStore) if a part is damaged.
 RunDetails show_run(Store& store, const RunRow& run);
-// The same, but parts that are damaged are empty, and told in `damage`.
+// The same, but damaged parts are left empty and reported in `damage`.
 RunDetails what_is_left(Store& store, const RunRow& run);
 
-// By name.
+// Returns the summaries of a run, sorted by name.
 std::vector<MetricSummary> list_metrics(Store& store, int64_t run_id);
 
-// Every recorded point, by step, then in the order recorded.  Throws Error(kNotFound) with the nearest names, or
-// Error(kStore) that names the damaged chunk.
+// Returns every recorded point, sorted by step and then in the order recorded. Throws Error(kNotFound) with the nearest
+// names, or Error(kStore) naming the damaged chunk.
 std::vector<Point> metric_points(Store& store, const RunRow& run, std::string_view name);
 
 using SqlValue = std::variant<std::monostate, int64_t, double, std::string, std::vector<std::byte>>;
@@ -125,9 +126,9 @@ struct SqlResult {
   std::vector<std::vector<SqlValue>> rows;
 };
 
-// Runs one SELECT on a connection of its own that can only read.  Throws Error(kUsage) for wrong SQL, anything but a
-// SELECT, one that takes longer than `limit` or more than 1 GiB of memory, a value of more than 64 MiB, or a result of
-// more than 512 MiB.
+// Runs one SELECT on a separate read-only connection. Throws Error(kUsage) if the SQL is invalid or not a SELECT. Also
+// throws it if the query runs longer than `limit`, needs more than 1 GiB of memory, reads a value of more than 64 MiB,
+// or returns more than 512 MiB.
 SqlResult sql_query(const std::filesystem::path& path, std::string_view sql,
                     std::chrono::milliseconds limit = std::chrono::seconds(60));
 

@@ -24,7 +24,7 @@ std::vector<int64_t> ids(Statement& rows) {
   return result;
 }
 
-// Removes states and then the bytes that only they used.  Call inside a transaction.
+// Deletes checkpoints and the content that only they used. Call it inside a transaction.
 void remove_states(Database& database, const std::vector<int64_t>& states) {
   Statement used(database, "SELECT DISTINCT content_id FROM section_content WHERE state_id = ?1");
   Statement remove(database, "DELETE FROM state WHERE id = ?1");
@@ -36,7 +36,7 @@ void remove_states(Database& database, const std::vector<int64_t>& states) {
   remove_unused_content(database, candidates);
 }
 
-// States that a forked run needs because it has none of its own yet.
+// Returns the checkpoints from which forked runs start that have no checkpoint of their own.
 std::vector<int64_t> needed_by_forks(Database& database, int64_t run_id) {
   Statement rows(
       database,
@@ -45,7 +45,8 @@ std::vector<int64_t> needed_by_forks(Database& database, int64_t run_id) {
   return ids(rows.bind(run_id));
 }
 
-// Without that state the fork could neither be resumed nor be told what it began with.
+// Throws if a forked run still needs a checkpoint of this run. Without it, the fork could not be resumed and its
+// initial state would be unknown.
 void check_not_needed(Database& database, int64_t run_id) {
   const std::vector<int64_t> needed = needed_by_forks(database, run_id);
   if (needed.empty()) return;
@@ -62,14 +63,14 @@ void check_not_needed(Database& database, int64_t run_id) {
       parent, fork, needed[0], fork, fork);
 }
 
-// The metric's value in a state; NaN where there is none.
+// Returns the metric value of a checkpoint, or NaN if there is none.
 double value_of(const StateInfo& state, const std::string& metric) {
   const auto found =
       std::find_if(state.metrics.begin(), state.metrics.end(), [&](const auto& m) { return m.first == metric; });
   return found == state.metrics.end() ? std::nan("") : found->second;
 }
 
-// Best first; of equal ones the newer.  `states` comes newest first.
+// Sorts best first. `states` is sorted newest first, so the newer of two equal checkpoints ranks first.
 std::vector<StateInfo> ranked(std::vector<StateInfo> states, const Retention::Best& best) {
   std::erase_if(states, [&](const StateInfo& s) { return std::isnan(value_of(s, best.metric)); });
   std::stable_sort(states.begin(), states.end(), [&](const StateInfo& a, const StateInfo& b) {
@@ -91,7 +92,7 @@ std::set<int64_t> kept_states(Store& store, int64_t run_id, const Retention& ret
   return kept;
 }
 
-// On a full disk the usual advice, to remove something, is what is being done.
+// Replaces the message for a full disk: its usual advice, to free space in the store, is what failed here.
 template <class Work>
 auto removing(const Store& store, Work work) {
   try {
@@ -146,7 +147,7 @@ void restore_run(Store& store, int64_t run_id) {
   Statement(store.database(), "UPDATE run SET trashed_ms = NULL WHERE id = ?1").bind(run_id).run();
 }
 
-// Newest first: a fork goes before the run that it needs.
+// Newest first, so that a fork is removed before the run from which it starts.
 Emptied empty_trash(Store& store, int64_t grace_ms) {
   std::vector<std::pair<int64_t, std::string>> due;
   {
@@ -180,7 +181,8 @@ int64_t collect_garbage(Store& store) {
     }
     store.checkpoint(1);
     const int64_t before = size();
-    database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // its copy may not fit into memory
+    database.exec("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY");  // the copy that VACUUM makes may
+                                                                                    // not fit into memory
     store.checkpoint(1);
     return std::max<int64_t>(0, before - size());
   });

@@ -1,7 +1,7 @@
-// What goes away: states that retention does not keep, runs, and bytes that nothing uses.
+// Removes checkpoints beyond the retention rules, runs, and unused bytes.
 //
-// Removing never happens in the transaction that adds: what a caller has saved is committed before anything older goes.
-// Thread safety: as the Store given.
+// Removal never shares a transaction with an insertion: what was saved is committed before older data is removed.
+// Thread safety: as for the given Store.
 #pragma once
 
 #include <cstdint>
@@ -14,47 +14,48 @@
 namespace runner::store {
 
 struct Retention {
-  std::optional<int64_t> keep_last = std::nullopt;  // newest n
+  std::optional<int64_t> keep_last = std::nullopt;  // keeps the n newest checkpoints
   struct Best {
     std::string metric;
     bool maximize = false;
     int64_t count = 1;
   };
-  std::optional<Best> keep_best = std::nullopt;  // best n; a state without the metric, or with NaN, is never among them
+  std::optional<Best> keep_best = std::nullopt;  // keeps the n best checkpoints; those without the metric, or with NaN,
+                                                 // never count
 };
 
-// Removes the states of a run that no rule keeps, and the bytes that only they used.  Kept: the newest state that is
-// not superseded, the rules' states, pinned ones, and one that a forked run without a state of its own still starts
-// from. Without any rule all states are kept.  Returns how many were removed.
+// Removes the checkpoints of a run that no rule keeps, and the bytes that only they used. Always kept are the newest
+// checkpoint that is not superseded and pinned ones. So is a checkpoint from which a forked run starts that has none of
+// its own. Without rules all checkpoints are kept. Returns how many were removed.
 int64_t prune_states(Store& store, int64_t run_id, const Retention& retention);
 
-// Moves a run to the trash: lists and names pass it over, nothing of it is lost.  Throws Error(kUsage) if a process is
-// still running it.
+// Moves a run to the trash: lists and names skip it, but nothing is deleted. Throws Error(kUsage) if a process is still
+// running it.
 void trash_run(Store& store, int64_t run_id);
-// Takes it out again.
+// Moves a run out of the trash.
 void restore_run(Store& store, int64_t run_id);
 
-// What emptying the trash has done.
+// Result of empty_trash().
 struct Emptied {
-  std::vector<std::string> removed;  // ids
+  std::vector<std::string> removed;  // uids
   struct Kept {
-    std::string uid, reason;  // what remove_run() says
+    std::string uid, reason;  // `reason`: message of remove_run()
   };
   std::vector<Kept> kept;
 };
 
-// Removes the runs that have been in the trash for at least `grace_ms`, newest first, but for those that remove_run()
-// refuses.  Throws Error(kStore).
+// Removes the runs that have been in the trash for at least `grace_ms`, newest first. Runs that remove_run() refuses
+// are kept. Throws Error(kStore).
 Emptied empty_trash(Store& store, int64_t grace_ms);
 
-// Removes a run with all its points, states, artifacts and events; its children keep theirs and lose the parent. Throws
-// Error(kUsage) if a process is still running it, or if a forked run without a state of its own still starts from one
-// of its states (docs/decisions/026-removing-parents.md).
+// Removes a run with its points, checkpoints, artifacts and events. Runs forked from it stay, without a parent. Throws
+// Error(kUsage) if a process is still running it. Also throws it if a forked run without a checkpoint of its own starts
+// from one of its checkpoints (docs/decisions/026-removing-parents.md).
 void remove_run(Store& store, int64_t run_id);
 
-// Removes bytes and recipes that nothing uses and gives the file's free pages back to the file system.  Returns by how
-// many bytes the file shrank; 0 where others have written more meanwhile, or the file rewritten is no smaller.  Cost:
-// rewrites the file.
+// Removes unused content, recipes and environments, and returns free pages to the file system. Returns the number of
+// bytes by which the file shrank. Returns 0 if it did not shrink, for example because another process wrote meanwhile.
+// Cost: rewrites the file.
 int64_t collect_garbage(Store& store);
 
 }  // namespace runner::store

@@ -107,7 +107,7 @@ class Parser {
     if (!take_if(sign)) fail_wanted(sign);
   }
 
-  // One after the other with `word` between them.
+  // Parses one or more `part`s separated by `word`.
   RunCondition joined(Kind kind, std::string_view word, int depth, RunCondition (Parser::*part)(int)) {
     RunCondition first = (this->*part)(depth);
     if (!peek().is_keyword(word)) return first;
@@ -155,7 +155,7 @@ class Parser {
     condition.compare = found->second;
     const Token right = take_operand();
     const bool right_is_call = peek().is("(");
-    // A bare word is a name on the left and a text on the right, unless the left is a value.
+    // A bare word is a field name on the left. On the right it is a text, unless the left side is a value.
     if (!is_call) first = left.kind == TokenKind::kWord ? named(left) : literal(left);
     Operand second = right_is_call                                       ? call(right)
                      : !first.is_field && right.kind == TokenKind::kWord ? named(right)
@@ -169,7 +169,7 @@ class Parser {
     return is_call ? token.text + "(…)" : token.text;
   }
 
-  // in, like and ~, whose left side is always a name.
+  // Parses `in`, `like` and `~`, whose left side must be a field.
   RunCondition listed(const Token& left, Operand first, bool is_call) {
     RunCondition condition;
     if (!is_call) {
@@ -212,7 +212,7 @@ class Parser {
     return condition;
   }
 
-  // A word that is no keyword, a number or a quoted text.
+  // Takes a number, a quoted text, or a word that is not a keyword.
   Token take_operand() {
     const bool keyword =
         peek().kind == TokenKind::kWord &&
@@ -245,7 +245,7 @@ class Parser {
     return operand;
   }
 
-  // `token` is what stands before the parenthesis.
+  // Parses a function call. `token`: the function name.
   Operand call(const Token& token) {
     Operand operand;
     operand.is_field = true;
@@ -262,7 +262,7 @@ class Parser {
     return field_of(token);
   }
 
-  // A name with a slash is a metric's newest value.
+  // A name with a slash is a metric; its field is the last value.
   static RunField field_of(const Token& token) {
     RunField field;
     field.name = field.text = token.text;
@@ -307,7 +307,8 @@ class Parser {
     left.is_field ? fit_types(left, right) : fit_types(right, left);
   }
 
-  // A column's type is known, and a metric is a number; parameters are compared run by run.
+  // Checks that `value` has the type of `field`. The types of columns and metrics are known; parameters are compared
+  // run by run.
   void fit_types(const Operand& field, Operand& value) const {
     if (value.is_field || field.field.source == RunField::Source::kParam) return;
     const bool wants_number = field.field.source == RunField::Source::kMetric || is_number(field.field.column);
@@ -324,7 +325,7 @@ class Parser {
     }
   }
 
-  // Any other text would fit no run.
+  // Throws if `value` is not a status, since it could never match.
   void check_status(const Operand& value) const {
     std::vector<std::string> names;
     for (const auto status :

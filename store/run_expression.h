@@ -1,10 +1,9 @@
-// The language of `ls --where`, `--sort` and `--columns`: from its text to a tree that says nothing about any store.
+// Parser of the expressions in `ls --where`, `--sort` and `--columns`. The resulting trees do not depend on a store.
 //
 //   best(eval/accuracy) > 0.97 and (optimizer.lr < 1e-3 or not tag = baseline)
 //
-// Recursive descent over one line of text.  Any bytes are safe: what is no expression is a RecipeError whose diagnostic
-// has the column; nesting is limited, so that no input can exhaust the stack.  docs/cli.md explains the language.
-// Thread-safe: pure functions.
+// Recursive descent over one line of text. Any input is safe: an invalid expression throws RecipeError with the column,
+// and the nesting depth is limited. docs/cli.md describes the syntax. Thread-safe: pure functions.
 #pragma once
 
 #include <string>
@@ -16,12 +15,12 @@
 
 namespace runner::store {
 
-// Where something stands in the text, in characters from 0.
+// Position in the text, in characters from 0.
 struct Span {
   int begin = 0, width = 1;
 };
 
-// What an expression asks of a run.
+// A value of a run that an expression refers to.
 struct RunField {
   enum class Source { kColumn, kParam, kMetric };
   enum class Column {
@@ -48,11 +47,11 @@ struct RunField {
   Column column = Column::kRun;
   Function function = Function::kLast;  // of a metric
   std::string name;                     // of the parameter or metric
-  std::string text;                     // as a title: "best(eval/accuracy)", "optimizer.lr"
+  std::string text;                     // column title, such as "best(eval/accuracy)" or "optimizer.lr"
   Span at;
 };
 
-// Whether a column holds a number; all others are texts.
+// Returns whether a column contains numbers; all others contain text.
 bool is_number(RunField::Column column);
 
 struct RunCondition {
@@ -63,14 +62,14 @@ struct RunCondition {
     bool is_field = false;
     RunField field;
     Param::Value value;  // a number or a text
-    std::string text;    // as it is written
+    std::string text;    // as written
     Span at;
   };
 
   Kind kind = Kind::kAnd;
   Compare compare = Compare::kEqual;
-  std::vector<RunCondition> parts;  // of and, or, not
-  std::vector<Operand> operands;    // a comparison: two; in: what is looked for, then the list; has: one
+  std::vector<RunCondition> parts;  // operands of and, or, not
+  std::vector<Operand> operands;    // comparison: two; in: the field, then the list; has: one
 };
 
 struct SortKey {
@@ -78,17 +77,16 @@ struct SortKey {
   bool descending = false;
 };
 
-// `option` names the text in messages: "--where".  Throws RecipeError.
+// `option`: name of the text in messages, such as "--where". Throws RecipeError.
 RunCondition parse_condition(std::string_view text, const char* option);
-// KEY [asc|desc], separated by commas.  Without a word, best() has the best first, everything else the smallest.
+// Parses KEY [asc|desc], separated by commas. The default order is ascending; for best() it is best first.
 std::vector<SortKey> parse_sort_keys(std::string_view text, const char* option);
 std::vector<RunField> parse_fields(std::string_view text, const char* option);
 
-// Throws the RecipeError that points at `at` in `text`.
+// Throws a RecipeError that points at `at` in `text`.
 [[noreturn]] void fail_at(std::string_view text, const char* option, Span at, std::string message,
                           std::string hint = {});
 
-// The names of all columns.
 std::vector<std::string> column_names();
 
 }  // namespace runner::store

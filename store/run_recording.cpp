@@ -59,7 +59,7 @@ bool RunRecording::commit(int64_t dropped_points, bool durable) {
   if (provenance_) put_provenance(store_, run, *provenance_);
   if (device_account_) put_device_account(store_, run, *device_account_);
   put_compiled_graphs(store_, compiled_graphs_);
-  heartbeat(store_, run, dropped_points);  // every commit is a sign of life
+  heartbeat(store_, run, dropped_points);  // each commit counts as a heartbeat
   commit_with_room(store_.database(), transaction);
   series_->committed();
   events_.clear();
@@ -94,7 +94,7 @@ void RunRecording::give_up(const RunEnd& end, int64_t dropped_points) {
     finish_run(store_, run, end, dropped);
   } catch (const SqliteError& error) {
     if (error.is_busy()) throw;
-    // A summary longer than the room.
+    // The summary may be larger than the reserved log space.
     finish_run(store_, run, {end.status, end.exit_code, end.reason, ""}, dropped);
   }
   finished_ = true;

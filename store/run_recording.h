@@ -1,7 +1,6 @@
-// What the writer thread of a RunWriter does, without the thread: records one run in one store.
+// Records one run in one store; the part of RunWriter that runs on the writer thread.
 //
-// Everything given is kept until a commit has it, so that any call that throws may be repeated.
-// Thread safety: none.
+// Everything added is kept until it is committed, so any call that throws may be repeated. Thread safety: none.
 #pragma once
 
 #include <chrono>
@@ -25,13 +24,13 @@ namespace runner::store {
 struct WriterOptions {
   std::chrono::milliseconds flush_every{250};
   std::chrono::milliseconds heartbeat_every{10'000};
-  size_t ring_points = size_t{1} << 15;  // a power of two; 32 bytes each
+  size_t ring_points = size_t{1} << 15;  // a power of two; each point takes 32 bytes
   size_t state_chunk_bytes = kStateChunkBytes;
-  int64_t checkpoint_pages = 2048;  // growth of the log, in pages of 4 KiB, after which it is folded into the file
+  int64_t checkpoint_pages = 2048;  // log growth, in pages of 4 KiB, after which the log is checkpointed
 };
 
 enum class Level { kInfo, kWarning, kError };
-std::string_view to_string(Level level);  // "info", "warning", "error"
+std::string_view to_string(Level level);
 
 class RunRecording {
  public:
@@ -41,10 +40,10 @@ class RunRecording {
     std::string kind, json;
   };
 
-  // `run`: a run to create, or one that is there.
+  // `run`: a run to create, or an existing run.
   RunRecording(Store store, std::variant<RunInfo, RunHandle> run, const WriterOptions& options);
 
-  // Makes sure that the run is in the store; costs nothing afterwards.  Call it before series() is used.
+  // Creates the run in the store if it is not there yet. Later calls return at once. Call it before series().
   const RunHandle& begin();
   bool begun() const { return series_.has_value(); }
   SeriesWriter& series() { return *series_; }
@@ -54,8 +53,8 @@ class RunRecording {
   void add_device_account(DeviceAccount account) { device_account_ = std::move(account); }
   void add_compiled_graphs(CompiledGraphs graphs);
 
-  // Writes points, events, provenance, a device's account, what it has compiled and, when it is due, a sign of life, in
-  // one transaction; nothing if there is nothing to write. `durable`: synced when it returns, and written in any case.
+  // Writes points, events, provenance, the device report, compiled graphs and, when due, a heartbeat in one
+  // transaction. Does nothing if there is nothing to write. `durable`: always writes, and syncs before returning.
   // Returns whether it wrote.
   bool commit(int64_t dropped_points, bool durable = false);
 
@@ -63,12 +62,12 @@ class RunRecording {
   void prune(const Retention& retention);
   ArtifactInfo save(const ArtifactHeader& header, const ArtifactSource& source);
   void finish(const RunEnd& end);
-  // The end alone, which there is room for on a full disk; what waits to be written counts as dropped.
+  // Records only the end, for which log space is reserved even on a full disk. Uncommitted points count as dropped.
   void give_up(const RunEnd& end, int64_t dropped_points);
 
-  // Folds the log into the file when it has grown enough.
+  // Checkpoints the write-ahead log if it has grown enough.
   void checkpoint();
-  // The same however short the log is.
+  // Checkpoints the write-ahead log, however short it is.
   void fold_log();
 
  private:

@@ -26,7 +26,7 @@ using Compare = RunCondition::Compare;
 using Operand = RunCondition::Operand;
 using Value = Param::Value;
 
-// A comparison with what a run does not have is neither true nor false, as in SQL: `not` does not make it true.
+// Three-valued logic as in SQL: a comparison with a missing value is unknown, and so is its negation.
 enum class Truth { kFalse, kUnknown, kTrue };
 
 Truth truth_of(bool value) {
@@ -60,13 +60,13 @@ int order_of(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
-// Integers as such: a double has those beyond 2^53 only roughly.
+// Compares integers exactly; a double is exact only up to 2^53.
 int order_of_numbers(const Value& a, const Value& b) {
   const auto *x = std::get_if<int64_t>(&a), *y = std::get_if<int64_t>(&b);
   return x != nullptr && y != nullptr ? order_of(*x, *y) : order_of(number_of(a), number_of(b));
 }
 
-// Numbers as numbers, everything else as text.  A number and a text are different, and neither is the smaller one.
+// Compares numbers as numbers and everything else as text. A number and a text are unequal, and their order is unknown.
 Truth compare(Compare how, const Value& a, const Value& b) {
   if (is_missing(a) || is_missing(b)) return Truth::kUnknown;
   if (is_number(a) && is_number(b)) return truth_of(decide(how, order_of_numbers(a, b)));
@@ -137,7 +137,7 @@ std::vector<std::string> metric_names(Database& database) {
   return listed(database, "SELECT DISTINCT name FROM series ORDER BY name");
 }
 
-// An unknown name is a mistake if no recipe could have it and no run does.
+// Rejects names that no run has and no recipe could have.
 class Names {
  public:
   Names(Database& database, std::string_view text, const char* option)
@@ -151,7 +151,7 @@ class Names {
  private:
   static bool is_setting(const std::string& name) {
     std::string path;
-    // model.hidden[0] is of model.hidden, optimizer.groups[0].lr of groups[]
+    // model.hidden[0] belongs to the field model.hidden, optimizer.groups[0].lr to optimizer.groups[].lr
     for (size_t i = 0; i < name.size(); ++i) {
       path += name[i];
       if (name[i] != '[') continue;
@@ -173,7 +173,7 @@ class Names {
 
   [[noreturn]] void fail_no_param(const RunField& field) const {
     std::vector<std::string> near;
-    for (const std::string& metric : metric_names(database_)) {  // accuracy for eval/accuracy
+    for (const std::string& metric : metric_names(database_)) {  // suggest eval/accuracy for accuracy
       if (metric.substr(metric.rfind('/') + 1) == field.name)
         near.push_back(metric == field.name ? fmt::format("last({})", metric) : metric);
     }
@@ -187,7 +187,7 @@ class Names {
 
   void fail_no_metric(const RunField& field) const {
     const std::vector<std::string> names = metric_names(database_);
-    if (names.empty()) return;  // too early to tell
+    if (names.empty()) return;  // no run has metrics yet, so the name may still be valid
     fail_at(text_, option_, field.at, fmt::format("no run has a metric {}", field.name),
             schema::did_you_mean(field.name, names, fmt::format("there are {}", fmt::join(names, ", "))));
   }
@@ -197,7 +197,7 @@ class Names {
   const char* option_;
 };
 
-// The values of fields for all runs, which are newest first, each read when it is first asked for.
+// Values of fields for all runs, read on first use. `runs` is sorted newest first.
 class RunValues {
  public:
   RunValues(Store& store, const std::vector<RunRow>& runs) : database_(store.database()), runs_(runs) {
@@ -205,7 +205,7 @@ class RunValues {
     for (const RunRow& run : runs) ids_.push_back(run.id);
   }
 
-  // By the index of the run.  Valid as long as this object.
+  // Returns the values of a field, indexed by run. Valid as long as this object.
   const std::vector<Value>& of(const RunField& field, const Names& names) {
     const auto [found, is_new] = columns_.try_emplace({field.source, field.text});
     if (is_new) found->second = read(field, names);
@@ -231,7 +231,7 @@ class RunValues {
     return found == ids_.end() || *found != run_id ? nullptr : &values[static_cast<size_t>(found - ids_.begin())];
   }
 
-  // The index param_by_key has all but the type, which only a 0 or 1 needs: it may be a bool.
+  // The index param_by_key covers every column except the type. Only 0 and 1 need it, because they may be booleans.
   bool read_param(const RunField& field, std::vector<Value>& values) const {
     Statement rows(database_,
                    "SELECT run_id, value, CASE WHEN value IN (0, 1) THEN (SELECT type FROM param AS own "
@@ -257,13 +257,13 @@ class RunValues {
 
   Database& database_;
   const std::vector<RunRow>& runs_;
-  std::vector<int64_t> ids_;  // descending
+  std::vector<int64_t> ids_;  // in descending order
   std::map<std::pair<Source, std::string>, std::vector<Value>> columns_;
 };
 
 // ---- conditions -----------------------------------------------------------------------------------------------------
 
-// One condition with the columns of its fields.
+// A condition bound to the values of its fields.
 class Condition {
  public:
   Condition(const RunCondition& tree, RunValues& values, const Names& names) : tree_(tree), runs_(values.runs()) {
@@ -294,7 +294,7 @@ class Condition {
     return columns_[operand] != nullptr ? (*columns_[operand])[run] : tree_.operands[operand].value;
   }
 
-  // What the first operand being `first` makes of the condition.
+  // Evaluates a leaf with `first` as the value of its first operand.
   Truth leaf(size_t run, const Value& first) const {
     if (tree_.kind == Kind::kCompare) return compare(tree_.compare, first, value(1, run));
     if (is_missing(first)) return Truth::kUnknown;
@@ -314,7 +314,7 @@ class Condition {
     return first.is_field && first.field.source == Source::kColumn && first.field.column == Column::kTag;
   }
 
-  // A run has any number of tags: one that fits is enough, and != wants that none is equal.
+  // A condition on tags holds if any tag satisfies it. `!=` holds if no tag is equal.
   Truth any_tag(size_t run) const {
     const bool unequal = tree_.kind == Kind::kCompare && tree_.compare == Compare::kNotEqual;
     for (const std::string& tag : runs_[run].tags) {
@@ -326,7 +326,7 @@ class Condition {
   const RunCondition& tree_;
   const std::vector<RunRow>& runs_;
   std::vector<Condition> parts_;
-  std::vector<const std::vector<Value>*> columns_;  // null: a value
+  std::vector<const std::vector<Value>*> columns_;  // null if the operand is a literal
 };
 
 // ---- order ----------------------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ int rank(const Value& value) {
   return is_number(value) ? 0 : 1;
 }
 
-// What a run lacks comes last, whatever the direction.
+// Missing values come last in either direction.
 int order_of_values(const Value& a, const Value& b, bool descending) {
   if (rank(a) != rank(b) || is_missing(a)) return order_of(rank(a), rank(b));
   const int order = is_number(a) ? order_of_numbers(a, b) : order_of(text_of(a), text_of(b));
@@ -357,7 +357,7 @@ void sort_runs(std::vector<size_t>& chosen, const std::vector<SortKey>& keys, Ru
 
 constexpr const char *kWhere = "--where", *kSort = "--sort", *kColumns = "--columns";
 
-// A query's texts as trees.
+// The parsed expressions of a query.
 struct Asked {
   explicit Asked(const RunQuery& query) {
     if (!query.where.empty()) where = parse_condition(query.where, kWhere);
@@ -370,7 +370,7 @@ struct Asked {
   std::vector<RunField> fields;
 };
 
-// Their indices, in order.
+// Returns the indices of the selected runs, in order.
 std::vector<size_t> chosen_runs(Database& database, const RunQuery& query, const Asked& asked,
                                 const std::vector<RunRow>& runs, RunValues& values) {
   const Condition condition(asked.where, values, Names(database, query.where, kWhere));
@@ -398,7 +398,7 @@ void take_columns(RunSelection& selection, const std::vector<RunField>& fields, 
   }
 }
 
-// Few attempts have any; an index has those.
+// Few attempts have dropped points, and an index covers exactly those.
 void count_dropped_points(Database& database, std::vector<RunRow>& runs) {
   std::unordered_map<int64_t, int64_t> dropped;
   Statement rows(database, "SELECT run_id, sum(dropped_points) FROM attempt WHERE dropped_points > 0 GROUP BY run_id");
@@ -438,7 +438,7 @@ bool fits(std::string_view pattern, std::string_view text, char any, char one) {
 }
 
 RunSelection select_runs(Store& store, const RunQuery& query) {
-  const Asked asked(query);  // before the store is read: what is wrong with it is the same in every store
+  const Asked asked(query);  // parsed before the store is read, because syntax errors do not depend on it
   Database& database = store.database();
   const Transaction snapshot(database, Transaction::Kind::kRead);
   const bool all_needed = !query.where.empty() || !query.sort.empty();

@@ -1,7 +1,7 @@
-// The runs that fit a condition, in an order, with the values asked for: what `runner ls` prints.
+// Selects and sorts runs by expressions, with the requested values: the data of `runner ls`.
 //
-// Each name of the expressions is read once for all runs; no point is ever read.  Cost: about a millisecond for each
-// thousand runs and name.  Thread safety: as the Store given.
+// Each name in the expressions is read once for all runs; metric points are never read. Cost: about 1 ms per thousand
+// runs and name. Thread safety: as for the given Store.
 #pragma once
 
 #include <string>
@@ -13,25 +13,26 @@
 namespace runner::store {
 
 struct RunQuery {
-  std::string where = {}, sort = {}, columns = {};  // expressions; empty: all runs, newest first, none
+  std::string where = {}, sort = {}, columns = {};  // expressions; empty: all runs, newest first, no columns
   int64_t limit = 0;                                // 0: all
-  bool trash = false;                               // of the runs in the trash instead
-  bool dropped_points = false;                      // count them
+  bool trash = false;                               // select among the runs in the trash instead
+  bool dropped_points = false;                      // whether to count them
 };
 
 struct RunSelection {
   std::vector<RunRow> runs;
   std::vector<std::string> columns;               // titles
-  std::vector<std::vector<Param::Value>> values;  // of each run, one for each column; monostate: it has none
+  std::vector<std::vector<Param::Value>> values;  // one row per run, one value per column; monostate if the run has
+                                                  // none
 };
 
-// Throws RecipeError for an expression that is none, or names what no run has and no recipe could have.
+// Throws RecipeError if an expression is invalid, or contains a name that no run has and no recipe could have.
 RunSelection select_runs(Store& store, const RunQuery& query);
 
-// What the expressions may name in this store: columns, and the parameters and metrics that its runs have.
+// Returns the names that expressions may contain: columns, and the parameters and metrics of the runs in this store.
 std::vector<std::string> run_field_names(Store& store);
 
-// Whether `pattern` fits the whole text.  `any` stands for any characters, `one` for one of them.
+// Returns whether `pattern` matches the whole text. `any` matches any number of characters, `one` matches exactly one.
 bool fits(std::string_view pattern, std::string_view text, char any, char one);
 
 }  // namespace runner::store

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kStatusNames{"running", "done", "failed", "interrupted", "crashed"};
 
-// Crockford's alphabet: no i, l, o, u, so that an id survives being read aloud.
+// Crockford's base 32: without i, l, o and u, so that ids can be read aloud.
 constexpr std::string_view kBase32 = "0123456789abcdefghjkmnpqrstvwxyz";
 constexpr int64_t kEpochMs = 1'735'689'600'000;  // 2025-01-01 UTC
 
@@ -87,7 +87,7 @@ std::string_view to_string(RunStatus status) {
 }
 
 std::string new_run_uid() {
-  // A millisecond that this process has not used yet, and its number among those of the machine.
+  // High bits: a millisecond that this process has not used before. Low 10 bits: process id.
   static std::atomic<int64_t> newest = 0;
   int64_t before = newest, now = 0;
   do now = std::max(now_ms() - kEpochMs, before + 1);
@@ -124,7 +124,7 @@ RunHandle begin_attempt(Store& store, std::string_view uid, const AttemptInfo& i
   Transaction transaction(database, Transaction::Kind::kWrite);
   Statement row(database, "SELECT id, attempts, trashed_ms FROM run WHERE uid = ?1");
   if (!row.bind(uid).step()) fail(ErrorKind::kNotFound, "there is no run {} in {}", uid, database.path().string());
-  if (!row.is_null(2)) fail_trashed(uid);  // since it was looked for
+  if (!row.is_null(2)) fail_trashed(uid);  // it may have been moved to the trash after the lookup
   RunHandle run{row.int64(0), row.int64(1) + 1, std::string(uid)};
   row.reset();
   check_not_running(store, run.id, "resume");

@@ -11,7 +11,7 @@
 namespace runner::store {
 namespace {
 
-// What paths, metric names, dates and patterns are made of; UTF-8 beyond ASCII as well.
+// Bytes of paths, metric names, dates and patterns, and all non-ASCII UTF-8.
 bool is_word_byte(char c) {
   constexpr std::string_view kOthers = "_./:@+-[]*?%#$";
   const auto byte = static_cast<unsigned char>(c);
@@ -46,7 +46,7 @@ class Lexer {
     }
   }
 
-  // Moves over `bytes` bytes.
+  // Advances by `bytes` bytes.
   void step(size_t bytes) {
     for (const size_t end = at_ + bytes; at_ < end; ++at_)
       column_ += (static_cast<unsigned char>(text_[at_]) & 0xC0) != 0x80;

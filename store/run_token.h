@@ -1,5 +1,4 @@
-// The words, numbers, quoted texts and signs that an expression of `ls` (store/run_expression.h) is made of.
-// Thread-safe: pure functions.
+// Tokens of the expressions of `ls` (store/run_expression.h). Thread-safe: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +15,18 @@ enum class TokenKind { kWord, kNumber, kQuoted, kSign, kEnd };
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string text;  // a quoted text without its quotes
+  std::string text;  // without the quotes if quoted
   double number = 0;
   std::optional<int64_t> integer;
   Span at;
 
   bool is(std::string_view sign) const { return kind == TokenKind::kSign && text == sign; }
-  // Keywords are written in any case; `word` in small letters.
+  // Keywords are case-insensitive. `word`: in lower case.
   bool is_keyword(std::string_view word) const;
 };
 
-// The tokens of a text, the last of kind kEnd.  Throws the RecipeError that points at what is none; `option` names the
-// text in it.
+// Returns the tokens of a text; the last one has kind kEnd. Throws a RecipeError that points at an invalid token.
+// `option`: name of the text in messages.
 std::vector<Token> tokens_of(std::string_view text, const char* option);
 
 }  // namespace runner::store

@@ -14,10 +14,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestNap{2};
-constexpr size_t kAll = SIZE_MAX;  // as a limit
-constexpr size_t kHeldRings = 4;   // points that may wait in memory for the store, in ring sizes
+constexpr size_t kAll = SIZE_MAX;  // no limit
+constexpr size_t kHeldRings = 4;   // limit of uncommitted points in memory, in ring capacities
 
-// A time of steady_clock as CLOCK_MONOTONIC has it: on Linux they are the same clock.
+// Converts a steady_clock time to CLOCK_MONOTONIC. On Linux they are the same clock.
 timespec monotonic_time(Clock::time_point time) {
   const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   return {.tv_sec = since_boot / 1'000'000'000, .tv_nsec = since_boot % 1'000'000'000};
@@ -80,7 +80,8 @@ SeriesIndex RunWriter::series(std::string_view name) {
 
 bool RunWriter::push(SeriesIndex series, int64_t step, double value) noexcept {
   if (!ring_.push({series, {step, coarse_now_ms(), value}})) {
-    dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread counts
+    dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // only this thread writes
+                                                                                              // it
     return false;
   }
   if (ring_.half_full()) wake();
@@ -160,7 +161,7 @@ void RunWriter::work() {
   }
 }
 
-// Sleeps until there is something to do.  Returns whether this is the last round.
+// Sleeps until woken or until the next drain is due. Returns whether the thread has to stop after this round.
 bool RunWriter::rest() {
   const timespec until = monotonic_time(Clock::now() + next_nap());
   if (::sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
@@ -171,7 +172,8 @@ bool RunWriter::rest() {
   return stopping_;
 }
 
-// As long as the ring takes to become a quarter full at the present rate, so that the training thread need not call.
+// Returns the estimated time in which the ring becomes a quarter full. The training thread then rarely needs to wake
+// this thread.
 milliseconds RunWriter::next_nap() {
   const auto now = Clock::now();
   const int64_t pushed = ring_.pushed();
@@ -182,7 +184,7 @@ milliseconds RunWriter::next_nap() {
   return std::clamp(std::chrono::duration_cast<milliseconds>(nap), kShortestNap, options_.flush_every);
 }
 
-// Moves points into the recording until it holds `limit` that are not committed.
+// Moves points from the ring into the recording, until the recording holds `limit` uncommitted points.
 void RunWriter::take_points(size_t limit) {
   if (!recording_.begun()) return;
   SeriesWriter& series = recording_.series();
@@ -193,7 +195,7 @@ void RunWriter::take_points(size_t limit) {
   });
 }
 
-// Asked for when a point needs it: one may be pushed, under a new name, at any time.
+// Adds the names of new series. Called when a point of a new series arrives, which may happen at any time.
 void RunWriter::take_names(SeriesWriter& series) {
   const std::lock_guard lock(mutex_);
   while (series.count() < names_.size()) series.add_series(names_[series.count()]);
@@ -278,7 +280,8 @@ ArtifactInfo RunWriter::save(const ArtifactHeader& header, const ArtifactSource&
 
 namespace {
 
-// Writes; a second time, where that failed, on a log that begins anew: on a full disk that may be room enough.
+// Calls `write`. If it fails, checkpoints the log, which is then overwritten from its start, and calls `write` again.
+// On a full disk this may free enough space.
 template <class Write>
 void write_in_any_room(RunRecording& recording, const Write& write) {
   try {

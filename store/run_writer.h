@@ -1,12 +1,14 @@
-// Records one run from a thread of its own: metrics, events, states, sign of life, end.
+// Records one run from a separate thread: metrics, events, checkpoints, heartbeats and the end.
 //
-// The training thread hands points over through a preallocated ring and never waits or allocates for that.  The writer
-// thread commits them every `flush_every`.  Invariants: (1) what was pushed before a state, a flush()
-// or finish() is committed with or before it; (2) a failed write is kept and repeated, reported through
-// take_warnings(), and never ends the run; (3) points in memory are bounded: when the store cannot be written for long
-// the newest points are dropped, and counted.
-// Thread safety: all belongs to one thread, the training thread, except counters(), take_warnings(), provenance() and
-// wait_until_recorded(), which any thread may call.
+// push() passes points through a preallocated ring; it neither blocks nor allocates. The writer thread commits them
+// every `flush_every`. Invariants:
+//
+// - Points pushed before a checkpoint, a flush() or finish() are committed with it or earlier.
+// - A failed write is kept and retried. It is reported by take_warnings() and never ends the run.
+// - Memory is bounded. If the store cannot be written for long, the newest points are dropped and counted.
+//
+// Thread safety: all methods belong to one thread, the training thread. Any thread may call counters(),
+// take_warnings(), provenance() and wait_until_recorded().
 #pragma once
 
 #include <atomic>
@@ -33,91 +35,90 @@
 namespace runner::store {
 
 struct WriterCounters {
-  int64_t pushed = 0;     // points accepted
-  int64_t committed = 0;  // of them in the file
-  int64_t dropped = 0;    // points refused by a full ring
+  int64_t pushed = 0;     // points accepted by the ring
+  int64_t committed = 0;  // points written to the file
+  int64_t dropped = 0;    // points rejected because the ring was full
   int64_t commits = 0;
-  int64_t failures = 0;  // writes that failed; all but those of states are kept for another try
+  int64_t failures = 0;  // failed writes; all except those of checkpoints are retried
 };
 
 using SeriesIndex = int32_t;
 
 class RunWriter {
  public:
-  // Starts a new run in a store opened for writing; returns at once, the writer thread records the run.
+  // Starts a new run. `store` must be opened for writing. Returns at once; the writer thread records the run.
   RunWriter(Store store, RunInfo info, WriterOptions options = {});
   // Continues a run that begin_attempt() has claimed.
   RunWriter(Store store, RunHandle run, WriterOptions options = {});
-  // Commits what it can, without a status: a run that was not finished counts as crashed.  Never throws.
+  // Commits what it can but records no end: an unfinished run counts as crashed. Never throws.
   ~RunWriter();
   RunWriter(const RunWriter&) = delete;
   RunWriter& operator=(const RunWriter&) = delete;
 
   const std::string& uid() const { return uid_; }
 
-  // Blocks until the run is in the store and returns its ids.  Throws the Error that kept it out.
+  // Blocks until the run is in the store and returns its handle. Throws the Error that prevented it.
   RunHandle wait_until_recorded();
 
-  // The handle of a metric name; the same for the same name.  Allocates for a new name only.
+  // Returns the index of a metric name. Equal names have equal indices. Allocates only for a new name.
   SeriesIndex series(std::string_view name);
 
-  // Records a point, stamped with the time now (to about 4 ms).  Steps of a series should not decrease.  No lock, no
-  // allocation; no system call, but that a burst which half fills the ring wakes the writer thread.  Returns false if
-  // the ring was full and the point was dropped and counted.
+  // Records a point with the current time (accurate to about 4 ms). Steps of a series should not decrease. Neither
+  // locks nor allocates. Makes no system call, except to wake the writer thread when the ring becomes half full.
+  // Returns false if the ring was full; the point is then dropped and counted.
   bool push(SeriesIndex series, int64_t step, double value) noexcept;
 
-  // Records an event; `json` is a JSON document.  A short lock and an allocation.
+  // Records an event. `json`: a JSON document. Takes a lock briefly and allocates.
   void event(Level level, std::string kind, std::string json);
 
-  // Records what the attempt runs on, in place of what was recorded of that before; any thread may call it.
+  // Records or replaces the provenance of the attempt. Any thread may call it.
   void provenance(Provenance provenance);
 
-  // Records what a device has compiled and counted so far, in place of what was recorded of that before.
+  // Records or replaces the device report of the attempt.
   void device_account(DeviceAccount account);
 
-  // Keeps what a device has compiled, for later runs.
+  // Adds compiled graphs to the persistent cache.
   void compiled_graphs(CompiledGraphs graphs);
 
-  // A cleared snapshot to fill: a used one with its memory where there is one.
+  // Returns an empty snapshot, which reuses the memory of an earlier one if possible.
   StateSnapshot snapshot();
 
-  // Saves on the writer thread, then applies `retention`.  The outcome is the state, or the Error; a failure is also a
-  // warning.  Waits for an earlier save that is still under way, so that at most one snapshot is held.  For the last
-  // state call .get() on it.
+  // Saves a checkpoint on the writer thread and then applies `retention`. The outcome is the checkpoint, or the Error;
+  // a failure is also a warning. Blocks while an earlier save is in progress, so that at most one snapshot is held.
+  // Call .get() on the outcome of the last checkpoint.
   Outcome<StateInfo> save_state(StateSnapshot snapshot, Retention retention = {});
 
-  // Saves an artifact on the writer thread, after all that was given before it; a file must stay as it is until the
-  // outcome is there.  The outcome is the artifact, or the Error; a failure is also a warning.  Waits for an earlier
-  // artifact that is still under way, so that the bytes of at most one are held.
+  // Saves an artifact on the writer thread, after everything submitted earlier. A source file must not change until the
+  // outcome is ready. The outcome is the artifact, or the Error; a failure is also a warning. Blocks while an earlier
+  // artifact is in progress, so that the bytes of at most one are held.
   Outcome<ArtifactInfo> save_artifact(ArtifactHeader header, ArtifactSource source);
 
-  // Blocks until everything given so far is in the file and synced.  Throws Error(kStore) if it cannot be.
+  // Blocks until everything submitted so far is in the file and synced. Throws Error(kStore) if that fails.
   void flush();
 
-  // As flush(), and records the end.  Nothing may be given afterwards.  Throws Error(kStore); it may be called again
-  // then.
+  // Flushes and records the end. Submit nothing afterwards. Throws Error(kStore), and may then be called again.
   void finish(const RunEnd& end);
 
-  // When finish() has thrown: records the end alone, for which every commit has left room, and gives up what could not
-  // be written; points of that count as dropped.  Throws Error(kStore).
+  // Call it if finish() has thrown. Records only the end, for which every commit has reserved log space. Points that
+  // could not be written count as dropped. Throws Error(kStore).
   void give_up(const RunEnd& end);
 
   WriterCounters counters() const;
 
-  // Texts about failed writes and recoveries since the last call; empty (and cheap) nearly always.  Dropped points are
-  // counted (counters()), not warned about.
+  // Returns the warnings about failed writes and recoveries since the last call. Cheap if there are none, which is
+  // usual. Dropped points are reported by counters() only.
   std::vector<std::string> take_warnings();
 
  private:
   RunWriter(Store store, std::variant<RunInfo, RunHandle> run, WriterOptions options);
 
-  // Does `work(recording)` on the writer thread.
+  // Runs `work(recording)` on the writer thread.
   template <class Result = std::monostate, class Work>
   Outcome<Result> submit(Work work);
 
   using Task = std::function<void(RunRecording&)>;
 
-  // The writer thread, and what it and its tasks call.
+  // The writer thread's loop, and the functions that the loop and its tasks call.
   void work();
   bool rest();
   std::chrono::milliseconds next_nap();
@@ -131,33 +132,33 @@ class RunWriter {
   template <class Write>
   auto counting_failures(Write write);
 
-  // From either side.
+  // Wakes the writer thread. Any thread may call it.
   void wake() noexcept { ::sem_post(&wake_); }
 
   const std::string uid_;
   const std::string path_;
   const WriterOptions options_;
 
-  // The training thread's own.
+  // Used by the training thread only.
   std::map<std::string, SeriesIndex, std::less<>> series_;
-  std::optional<Outcome<ArtifactInfo>> artifact_;  // the newest
+  std::optional<Outcome<ArtifactInfo>> artifact_;  // the newest one
 
-  // Between the threads.
+  // Shared by both threads.
   PointRing ring_;
   WarningList warnings_;
   std::atomic<int64_t> committed_{0}, dropped_{0}, commits_{0}, failures_{0};
-  sem_t wake_{};  // counts calls to the writer thread; a condition variable's would need a lock to be heard for sure
-  std::mutex mutex_;  // guards the rest of this block
+  sem_t wake_{};      // wakes the writer thread; unlike a condition variable, it needs no lock to avoid a lost wake-up
+  std::mutex mutex_;  // guards the members up to the next blank line
   std::condition_variable saved_;
   std::vector<Task> tasks_;
   std::vector<std::string> names_;  // of the series, by index
   StateSnapshot spare_;
   bool stopping_ = false, saving_ = false;
 
-  // The writer thread's own.
+  // Used by the writer thread only.
   RunRecording recording_;
   bool failing_ = false;
-  int64_t unsaved_ = 0;  // states in a row
+  int64_t unsaved_ = 0;  // consecutive checkpoints that could not be saved
   int64_t pushed_at_last_nap_ = 0;
   std::chrono::steady_clock::time_point last_nap_ = std::chrono::steady_clock::now(), last_try_ = last_nap_;
 

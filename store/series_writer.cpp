@@ -6,7 +6,7 @@ namespace runner::store {
 
 SeriesWriter::SeriesWriter(Database& database, int64_t run_id) : run_id_(run_id), tables_(database) {
   for (MetricSummary& summary : read_summaries(database, run_id)) stored_[summary.name].summary = std::move(summary);
-  // An attempt starts a chunk of its own, so that what earlier ones wrote is never written again.
+  // Each attempt starts a new chunk, so that chunks of earlier attempts are never rewritten.
   Statement rows(database,
                  "SELECT name, max(no) + 1 FROM series JOIN chunk ON chunk.series_id = series.id "
                  "WHERE series.run_id = ?1 GROUP BY series.id");

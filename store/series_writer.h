@@ -1,7 +1,6 @@
-// The metrics of one run between memory and file: takes points, and writes what has changed when asked.
+// Metric series of one run in memory: collects points and writes what has changed.
 //
-// What write() wrote stays here until committed(), so that a transaction that fails is simply written again.
-// Thread safety: none.
+// Written data is kept until committed(), so that a failed transaction can be repeated. Thread safety: none.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +14,19 @@ namespace runner::store {
 
 class SeriesWriter {
  public:
-  // Continues the metrics that the run has already; afterwards only write() uses the database.
+  // Continues the existing series of the run. After construction, only write() uses the database.
   SeriesWriter(Database& database, int64_t run_id);
 
-  // Series count from 0, in the order of this call.
+  // Appends a series. Indices count from 0 in the order of the calls.
   void add_series(const std::string& name);
   size_t count() const { return series_.size(); }
 
   void add(int32_t series, const Point& point);
 
-  // Points that are not committed.
+  // Number of points that are not committed.
   int64_t pending() const { return pending_; }
 
-  // Writes all that has changed since the last committed(); inside a transaction.
+  // Writes everything that has changed since the last committed(). Call it inside a transaction.
   void write();
   void committed();
 
@@ -35,14 +34,14 @@ class SeriesWriter {
   struct Series {
     MetricSummary summary;
     int64_t next_chunk = 0;
-    std::vector<Point> open;    // the chunk that still grows
+    std::vector<Point> open;    // the chunk that is being filled
     std::vector<Chunk> sealed;  // full chunks that are not committed
     bool changed = false;
   };
 
   int64_t run_id_;
   MetricTables tables_;
-  std::map<std::string, Series> stored_;  // as earlier attempts left them
+  std::map<std::string, Series> stored_;  // series of earlier attempts
   std::vector<Series> series_;
   int64_t pending_ = 0;
 };

@@ -1,5 +1,5 @@
-// Blocks all signals on this thread while it lives: signals are for the training thread, and a new thread inherits the
-// mask of the one that makes it.
+// Blocks all signals on the current thread for its lifetime. A thread created meanwhile inherits the mask, so signals
+// are delivered to the training thread only.
 #pragma once
 
 #include <csignal>

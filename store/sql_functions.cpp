@@ -12,7 +12,8 @@
 namespace runner::store {
 namespace {
 
-// SQLite is C: an exception must not pass through it.  Returns the result code of `work`, or that of what it throws.
+// Runs `work`; no exception may propagate through SQLite, which is C code. Returns the result code of `work`, or the
+// code for the exception.
 template <class Work>
 int guarded(Work work) noexcept {
   try {
@@ -29,7 +30,7 @@ std::string text_of(sqlite3_value* value) {
   return text ? text : "";
 }
 
-// process_runs(host, boot_id, pid_namespace, pid, pid_start, heartbeat_ms)
+// process_runs(host, boot_id, pid_namespace, pid, pid_start, heartbeat_ms): whether the process is running.
 void process_runs(sqlite3_context* result, int, sqlite3_value** arguments) {
   const int code = guarded([&] {
     const Process process{text_of(arguments[0]), text_of(arguments[1]), text_of(arguments[2]),
@@ -46,7 +47,8 @@ constexpr const char* kLiveStatus = R"(
      FROM main.run AS r JOIN main.attempt AS a ON a.run_id = r.id AND a.no = r.attempts WHERE r.uid = stored.run)
   THEN 'crashed' ELSE status END AS status)";
 
-// Where `view` can be read under a name of its own: an older store has a temporary view in place of the file's.
+// Returns a name for the stored view that stays usable when a temporary view hides it. In an older store, the view
+// itself is temporary and is renamed.
 std::string stored(Database& database, const std::string& view) {
   Statement temporary(database, "SELECT sql FROM temp.sqlite_schema WHERE type = 'view' AND name = ?1");
   if (!temporary.bind(view).step()) return "main." + view;

@@ -19,15 +19,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLargestValueBytes = 64 << 20;
-constexpr int64_t kLargestResultBytes = int64_t{512} << 20;  // as it is held
-constexpr int64_t kMostMemory = int64_t{1} << 30;            // of SQLite, for sorting and temporary tables
-constexpr int kStepsBetweenLooks = 10'000;                   // virtual machine steps, about 0.1 ms
+constexpr int64_t kLargestResultBytes = int64_t{512} << 20;  // size in memory
+constexpr int64_t kMostMemory = int64_t{1} << 30;            // SQLite's memory for sorting and temporary tables
+constexpr int kStepsBetweenLooks = 10'000;                   // virtual machine instructions between two time checks,
+                                                             // about 0.1 ms
 constexpr std::string_view kViews =
     "runs, attempts, params, metrics, points, states, artifacts, events, sources, environments and trash";
-constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};  // with an argument
-constexpr std::array<std::string_view, 2> kValues{"user_version", "application_id"};            // without
+constexpr std::array<std::string_view, 3> kPragmas{"table_info", "table_xinfo", "table_list"};  // pragmas with an
+                                                                                                // argument
+constexpr std::array<std::string_view, 2> kValues{"user_version", "application_id"};            // pragmas without an
+                                                                                                // argument
 
-// Functions that reach out of the database: into files, into the program's memory.
+// Functions that access files or the memory of the process.
 bool is_forbidden(std::string_view function) {
   return function == "load_extension" || function == "fts3_tokenizer";
 }
@@ -37,10 +40,10 @@ bool is_allowed(std::string_view pragma, const char* argument) {
   return among(kPragmas) || (argument == nullptr && among(kValues));
 }
 
-// The names of what a query reads, views among them.
+// Names of the tables and views that a query reads.
 using Names = std::set<std::string, std::less<>>;
 
-// Allows reading, and the pragmas that describe tables and the file.
+// Authorizer: allows reads, and pragmas that describe tables and the file.
 int authorize(void* read, int action, const char* first, const char* second, const char*, const char*) {
   switch (action) {
     case SQLITE_READ: static_cast<Names*>(read)->insert(first); return SQLITE_OK;
@@ -61,13 +64,13 @@ struct Finalize {
 };
 using Query = std::unique_ptr<sqlite3_stmt, Finalize>;
 
-// For queries of our own.
+// Removes the limits, so that our own queries can run on the connection.
 void take_guards_away(Database& database) {
   sqlite3_set_authorizer(database.handle(), nullptr, nullptr);
   sqlite3_progress_handler(database.handle(), 0, nullptr, nullptr);
 }
 
-// The word or sign of a query at byte `offset`, in its line.
+// Returns the position of the token at byte `offset`: line, column, width and text of the line.
 schema::Diagnostic place_in(std::string_view sql, size_t offset) {
   const auto before = sql.substr(0, offset);
   const size_t begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
@@ -87,7 +90,7 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
   const std::string mistake = sqlite3_errmsg(database.handle());
   const int offset = sqlite3_error_offset(database.handle());
   take_guards_away(database);
-  database.check_tables({"sqlite_schema"});  // a view that is not known may be lost
+  database.check_tables({"sqlite_schema"});  // an unknown view may be the result of damage
   const bool is_name = mistake.find("no such") != std::string::npos;
   const std::string hint = is_name ? fmt::format("the views are {}", kViews) : "";
   if (offset < 0) fail(ErrorKind::kUsage, "wrong SQL: {}{}{}", mistake, is_name ? "; " : "", hint);
@@ -98,7 +101,7 @@ schema::Diagnostic place_in(std::string_view sql, size_t offset) {
   throw schema::RecipeError({std::move(wrong)});
 }
 
-// What a failed query means: mostly a mistake in the SQL, seldom a fault of the store.
+// Throws the error for a failed query. Usually the SQL is wrong; rarely the store is at fault.
 [[noreturn]] void fail_query(Database& database, int code, std::string_view sql, std::chrono::milliseconds limit) {
   switch (code & 0xff) {
     case SQLITE_AUTH:
@@ -134,8 +137,8 @@ SqlValue value_of(sqlite3_stmt* row, int column) {
   }
 }
 
-// As long as it lives SQLite refuses memory beyond the limit, in the whole process: nothing spills to a file, and a
-// query without end must not take the machine along.
+// Limits SQLite's memory in the whole process for its lifetime. Temporary data never spills to a file, so an endless
+// query could otherwise exhaust the machine's memory.
 class MemoryLimit {
  public:
   explicit MemoryLimit(int64_t bytes) : before_(sqlite3_hard_heap_limit64(bytes)) {}
@@ -147,7 +150,7 @@ class MemoryLimit {
   int64_t before_;
 };
 
-// What a row takes in memory.
+// Size of a row in memory.
 int64_t bytes_of(sqlite3_stmt* row, int columns) {
   int64_t bytes = 0;
   for (int i = 0; i < columns; ++i) bytes += static_cast<int64_t>(sizeof(SqlValue)) + sqlite3_column_bytes(row, i);
@@ -161,7 +164,7 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
   if (code != SQLITE_OK) fail_query(database, code, sql, limit);
   Query query(handle);
   if (!query) fail(ErrorKind::kUsage, "there is no SQL to run; write a SELECT");
-  for (const char* end = sql.data() + sql.size(); rest < end;) {  // blanks and comments may follow it
+  for (const char* end = sql.data() + sql.size(); rest < end;) {  // only white space and comments may follow
     const std::string_view left(rest, static_cast<size_t>(end - rest));
     const int more = sqlite3_prepare_v2(database.handle(), rest, static_cast<int>(left.size()), &handle, &rest);
     const Query next(more == SQLITE_OK ? handle : nullptr);
@@ -171,10 +174,10 @@ Query prepare(Database& database, std::string_view sql, std::chrono::millisecond
   return query;
 }
 
-// Too few rows are also what a page looks like that has lost some.  Looks at all tables that the query has read where
-// the store is small; else at those that have a row for a run, a process, a metric or a state, and no more.
+// Throws if a table that the query has read is damaged, because a lost page looks like missing rows. Checks all tables
+// read if the store is small, otherwise only those with one row per run, attempt, metric or checkpoint.
 void check_what_was_read(Database& database, const Names& read) {
-  constexpr int64_t kSmall = int64_t{32} << 20;  // bytes: some 20 ms
+  constexpr int64_t kSmall = int64_t{32} << 20;  // bytes; checking takes about 20 ms
   constexpr std::array<std::string_view, 4> kShort{"run", "attempt", "series", "state"};
   take_guards_away(database);
   const bool is_small = database.query_int64("PRAGMA page_count") * database.query_int64("PRAGMA page_size") <= kSmall;
@@ -191,7 +194,7 @@ void check_what_was_read(Database& database, const Names& read) {
 SqlResult sql_query(const std::filesystem::path& path, std::string_view sql, std::chrono::milliseconds limit) {
   const Store store = Store::open(path, Access::kRead);
   Database& database = store.database();
-  database.exec("PRAGMA query_only = OFF");  // the view goes to temporary memory, the file stays as it is
+  database.exec("PRAGMA query_only = OFF");  // the temporary views are created in memory; the file is not written
   register_live_status(database);
   database.exec("PRAGMA query_only = ON");
   sqlite3_limit(database.handle(), SQLITE_LIMIT_LENGTH, kLargestValueBytes);

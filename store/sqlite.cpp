@@ -33,7 +33,8 @@ constexpr Meaning kMeanings[] = {
     {SQLITE_IOERR, "cannot be read or written", "check the disk that it is on, or name another store with --db"},
 };
 
-// Where SQLite does not pass the system's reason on: what could not grow while there is a limit on the size of files.
+// Returns whether a write failed because of the limit on file sizes. SQLite does not always report the errno; then any
+// failure to grow a file counts if such a limit is set.
 bool is_too_large(int code, int error) {
   rlimit limit{};
   const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
@@ -64,13 +65,13 @@ SqliteError make_error(const std::filesystem::path& path, sqlite3* handle, int c
       return {primary, fmt::format("the store {} cannot grow: {}", path.string(), system_reason(EFBIG))};
     if (error != 0) detail += fmt::format(", {}", std::strerror(error));
   }
-  // Of a full disk SQLite says the same again.
+  // For a full disk, SQLite's own text would repeat the message.
   if (primary == SQLITE_FULL)
     return {primary, fmt::format("the store {} {}; {}", path.string(), meaning.what, meaning.advice)};
   return {primary, message_of(path, meaning, detail)};
 }
 
-// A URI because only a URI can say that the file is immutable.
+// Returns a URI, the only kind of file name that can mark the file as immutable.
 std::string immutable_uri(const std::filesystem::path& path) {
   std::string uri = "file:";
   for (const char c : path.string()) {
@@ -101,7 +102,7 @@ int remember_wal_pages(void* wal_pages, sqlite3*, const char*, int pages) {
   return SQLITE_OK;
 }
 
-// A setting of the process, as the signal handlers of a command are.
+// Process-wide setting, like the signal handlers of a command.
 LockNotice lock_notice = nullptr;
 
 }  // namespace
@@ -158,16 +159,16 @@ void Database::sync() {
 }
 
 void Database::flush() {
-  // It leaves no message behind on the connection.
+  // sqlite3_db_cacheflush() leaves no message on the connection.
   if (const int code = sqlite3_db_cacheflush(handle_)) throw make_error(path_, nullptr, code);
 }
 
 void Database::configure() {
   set_patience(10'000);
   sqlite3_busy_handler(handle_, wait_for_lock, this);
-  // In place of SQLite's own hook: no checkpoint may happen by itself (docs/decisions/005-store-checkpoints.md).
+  // Replaces SQLite's hook, which would checkpoint automatically (docs/decisions/005-store-checkpoints.md).
   sqlite3_wal_hook(handle_, remember_wal_pages, &wal_pages_);
-  // mmap turns an I/O error into a signal; zeroing freed pages would double the cost of removing states.
+  // With mmap an I/O error would raise a signal. secure_delete would double the cost of removing checkpoints.
   exec(
       "PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON;"
       "PRAGMA secure_delete = OFF; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608;");
@@ -192,7 +193,7 @@ int64_t Database::last_insert_id() const {
   return sqlite3_last_insert_rowid(handle_);
 }
 
-// As sqlite3_busy_timeout, with a word after a second.
+// Busy handler with the delays of sqlite3_busy_timeout(). Calls the lock notice after one second.
 int Database::wait_for_lock(void* database, int tries) {
   constexpr std::array kDelaysMs{1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100};
   constexpr int kNoticeMs = 1000;
@@ -238,7 +239,7 @@ bool Statement::step() {
   const int code = sqlite3_step(handle_);
   if (code == SQLITE_ROW) return true;
   if (code != SQLITE_DONE) {
-    // The error is taken before the reset that gives the locks back.
+    // reset() releases the locks and clears the error, so the error is read first.
     const SqliteError error = make_error(database_.path(), database_.handle(), code);
     reset();
     throw error;
@@ -333,7 +334,7 @@ Transaction::Transaction(Database& database, Kind kind, bool durable) : database
 }
 
 Transaction::~Transaction() {
-  // After a severe error SQLite has rolled back already, and the ROLLBACK fails: that is all right.
+  // After a severe error SQLite has already rolled back. ROLLBACK then fails, which is harmless.
   if (open_) sqlite3_exec(database_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
   end();
 }

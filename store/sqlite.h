@@ -1,6 +1,6 @@
-// SQLite as RAII: Database, Statement, Transaction.  Every failure is a SqliteError that names the file.
+// RAII wrappers of SQLite: Database, Statement, Transaction. Every failure throws a SqliteError that names the file.
 //
-// Thread safety: none; a Database and what was made from it belong to one thread at a time.
+// Thread safety: none. A Database and the objects made from it belong to one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct sqlite3_stmt;
 
 namespace runner::store {
 
-// Error(kStore) that keeps SQLite's primary result code.
+// Error(kStore) with SQLite's primary result code.
 class SqliteError : public Error {
  public:
   SqliteError(int code, std::string message) : Error(ErrorKind::kStore, std::move(message)), code_(code) {}
@@ -32,55 +32,55 @@ class SqliteError : public Error {
 };
 
 enum class OpenMode {
-  kCreate,     // read and write; made where there is none
-  kReadWrite,  // must exist
-  kReadOnly,   // must exist; shares the write-ahead log with writers
-  kInMemory,   // no file: `path` is only what messages call it
-  kImmutable,  // must exist; takes no locks and ignores a write-ahead log: for folders where nobody can write
+  kCreate,     // read and write; creates a missing file
+  kReadWrite,  // the file must exist
+  kReadOnly,   // the file must exist; shares the write-ahead log with writers
+  kInMemory,   // no file; `path` only appears in messages
+  kImmutable,  // the file must exist; ignores locks and the write-ahead log, for folders that no process can write to
 };
 
-// The version of the SQLite library that this process uses, such as "3.40.1".
+// Returns the version of the SQLite library in use, such as "3.40.1".
 std::string sqlite_version();
 
 class Database {
  public:
-  // Opens the file but neither reads nor locks it: configure() must follow before any statement.  SQLite's names that
-  // are no files (":memory:", "") are refused.  Throws SqliteError.
+  // Opens the file but neither reads nor locks it. Call configure() before any statement. Throws SqliteError, also for
+  // names that SQLite does not treat as files (":memory:" and "").
   Database(const std::filesystem::path& path, OpenMode mode);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // The first `count` bytes as they are on disk, fewer if the file is shorter.  Through SQLite's file: closing a second
-  // descriptor of a file would give up the locks that this process holds on it (POSIX record locks).
+  // Returns the first `count` bytes on disk, fewer if the file is shorter. Reads through SQLite's descriptor: opening
+  // and closing another one would release this process's POSIX locks on the file.
   std::string first_bytes(size_t count) const;
-  // The settings that all our connections share.
+  // Applies the settings that all connections share.
   void configure();
-  // Syncs the file, not its log.
+  // Syncs the database file, not its log.
   void sync();
-  // Writes what the transaction under way has changed so far to the log, where it is not committed yet.
+  // Writes the uncommitted changes of the current transaction to the log, without committing them.
   void flush();
 
-  // Runs one or more statements that return nothing.
+  // Runs one or more statements that return no rows.
   void exec(const std::string& sql);
-  // First column of the first row of a query that has one.
+  // Returns the first column of the first row; 0 or an empty text if there is no row.
   int64_t query_int64(const std::string& sql);
   std::string query_text(const std::string& sql);
 
   int64_t last_insert_id() const;
-  // Pages in the write-ahead log after this connection's last commit.
+  // Number of pages in the write-ahead log after this connection's last commit.
   int64_t wal_pages() const { return wal_pages_; }
-  // How long to wait for another process's lock; 10 s from the start.
+  // Sets how long to wait for another process's lock. The initial value is 10 s.
   void set_patience(int milliseconds) { patience_ms_ = milliseconds; }
 
   const std::filesystem::path& path() const { return path_; }
   sqlite3* handle() const { return handle_; }
 
-  // Throws what SQLite's result code means here: which file, what happened, what to do.
+  // Throws the error of an SQLite result code: which file, what happened, and what to do.
   [[noreturn]] void fail(int code) const;
-  // Throws that the store is damaged, which shows in `detail`.
+  // Throws that the store is damaged. `detail`: the evidence.
   [[noreturn]] void fail_damaged(std::string_view detail) const;
-  // For who finds nothing: throws where one of these tables, or an index of it, is damaged.  Reads all of them.
+  // Throws if one of these tables or its indices is damaged. Called when a query finds nothing. Cost: reads the tables.
   void check_tables(std::initializer_list<std::string_view> tables);
 
  private:
@@ -92,8 +92,8 @@ class Database {
   int patience_ms_ = 0;
 };
 
-// Called, on the thread that waits, where a lock of another program has kept a connection waiting for a second.  Set it
-// once, before anything is opened; a program that sets nothing waits in silence.
+// Called on the waiting thread when another program's lock has blocked a connection for one second. Set it once, before
+// opening anything. By default there is no notice.
 using LockNotice = void (*)(const std::filesystem::path& store);
 void set_lock_notice(LockNotice notice);
 
@@ -104,8 +104,8 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Starts over with these parameters, the first being ?1.  Text is copied; bytes are borrowed until the next bind().
-  // A NaN becomes NULL, and so does an empty optional.
+  // Resets the statement and binds its parameters, the first one as ?1. Text is copied; bytes are borrowed until the
+  // next bind(). NaN and an empty optional are bound as NULL.
   template <class... Args>
   Statement& bind(const Args&... args) {
     reset();
@@ -114,25 +114,26 @@ class Statement {
     return *this;
   }
 
-  // Moves to the next row; false after the last.
+  // Advances to the next row. Returns false after the last one.
   bool step();
-  // Runs to the end.
+  // Executes the statement to its end and resets it.
   void run();
-  // Gives up locks and borrowed bytes.
+  // Releases locks and borrowed bytes.
   void reset();
 
-  // Columns count from 0.  A NULL reads as 0, NaN or empty.
+  // Columns count from 0. NULL reads as 0, NaN or empty.
   bool is_null(int column) const;
-  enum class Type { kInteger = 1, kReal, kText, kBytes, kNull };  // as SQLite counts
+  enum class Type { kInteger = 1, kReal, kText, kBytes, kNull };  // values of SQLite's type codes
   Type type(int column) const;
   int64_t int64(int column) const;
   std::optional<int64_t> optional_int64(int column) const;
   double real(int column) const;
   std::string text(int column) const;
-  // What no row is without, and a text of JSON: throw where it is NULL or holds a zero byte, as where bytes are lost.
+  // A text that is never NULL, and a JSON text. Throw SqliteError if the value is NULL or contains a zero byte,
+  // respectively; both are signs of lost bytes.
   std::string known_text(int column) const;
   std::string json(int column) const;
-  std::span<const std::byte> bytes(int column) const;  // valid until the next step
+  std::span<const std::byte> bytes(int column) const;  // valid until the next step()
 
  private:
   void bind_at(int index, std::nullptr_t);
@@ -153,15 +154,15 @@ class Statement {
   sqlite3_stmt* handle_ = nullptr;
 };
 
-// Rolled back unless committed.
+// Rolls back on destruction unless committed.
 class Transaction {
  public:
   enum class Kind {
     kRead,       // one snapshot for several queries
-    kWrite,      // BEGIN IMMEDIATE: takes the write lock now, so that it cannot be refused half-way
-    kExclusive,  // as kWrite, and keeps readers out of a file that has no write-ahead log yet
+    kWrite,      // BEGIN IMMEDIATE: takes the write lock at once, so that it cannot be refused later
+    kExclusive,  // as kWrite; also excludes readers from a file that has no write-ahead log yet
   };
-  // `durable`: synced when commit() returns; otherwise safe against a killed process, not against a power cut.
+  // `durable`: commit() syncs before it returns. Otherwise commits survive a killed process but not a power failure.
   Transaction(Database& database, Kind kind, bool durable = false);
   ~Transaction();
   Transaction(const Transaction&) = delete;

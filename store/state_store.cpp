@@ -18,7 +18,7 @@ struct Piece {
   Sha256Digest digest{};
 };
 
-// Digests are computed before the transaction: no other writer waits for them.
+// Splits sections into chunks. Computes their digests before the transaction, so that other writers do not wait for it.
 std::vector<Piece> cut(std::span<const SectionView> sections, size_t chunk_bytes) {
   std::vector<Piece> pieces;
   for (size_t s = 0; s < sections.size(); ++s) {
@@ -31,7 +31,7 @@ std::vector<Piece> cut(std::span<const SectionView> sections, size_t chunk_bytes
   return pieces;
 }
 
-// The digest of what a state consists of: its step, its chunks in their order, its sections in theirs.
+// Digest of a checkpoint: its step, its chunks and its sections, each in order.
 class Manifest {
  public:
   explicit Manifest(int64_t step) { add(step); }
@@ -125,7 +125,8 @@ void read_metrics(Database& database, StateInfo& state) {
        database.path().string(), what);
 }
 
-// The sections of a state, their bytes reserved but not read: a damaged size is found before it is believed.
+// Reads the sections of a checkpoint except their bytes, for which it reserves memory. Verifies each size before
+// allocating.
 std::vector<Section> read_sections(Database& database, int64_t state_id) {
   Statement rows(database,
                  "SELECT no, name, meta, bytes, (SELECT coalesce(sum(length(data)), 0) FROM section_content AS c "

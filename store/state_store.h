@@ -1,9 +1,9 @@
-// States (checkpoints): named sections of bytes, cut into chunks that are kept once per content.
+// Checkpoints (table `state`): named sections of bytes, split into chunks that are stored once per content.
 //
-// A state exists if and only if its transaction is committed; its chunks carry SHA-256 digests that every load checks.
-// A section that did not change since any earlier state costs only its digest.  A save that fails leaves everything
-// that was committed as it was and may be repeated.  Layout: docs/store.md.
-// Thread safety: as the Store given; a StateSnapshot belongs to one thread at a time.
+// A checkpoint exists if and only if its transaction has committed. Every load verifies the SHA-256 of each chunk. A
+// section that is unchanged since any earlier checkpoint takes no space for its bytes. A failed save leaves all
+// committed data unchanged and may be repeated. Layout: docs/store.md. Thread safety: as for the given Store; a
+// StateSnapshot belongs to one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -22,18 +22,18 @@ namespace runner::store {
 
 inline constexpr size_t kStateChunkBytes = size_t{1} << 20;
 
-// What a state is, besides its sections.
+// Properties of a checkpoint other than its sections.
 struct StateHeader {
   int64_t step = 0;
   int64_t epoch = 0;
   std::string reason;                                   // "schedule", "end", "interrupt", "hook", …
-  bool pinned = false;                                  // never removed by retention
+  bool pinned = false;                                  // retention never removes it
   std::vector<std::pair<std::string, double>> metrics;  // newest values by name, for keep_best
 };
 
-// Borrowed; `meta` is the caller's text (JSON with dtype and shape) and comes back as given.
+// Borrowed section. `meta`: text of the caller (JSON with dtype and shape), returned unchanged.
 struct SectionView {
-  std::string_view name;  // unique in a state
+  std::string_view name;  // unique in a checkpoint
   std::string_view meta;
   std::span<const std::byte> bytes;
 };
@@ -44,17 +44,17 @@ struct Section {
   std::vector<std::byte> bytes;
 };
 
-// An owned copy of a state that can be saved while training goes on.  clear() keeps the memory, so that a snapshot that
-// is reused allocates nothing.
+// An owned copy of a checkpoint that can be saved while training continues. clear() keeps the memory, so a reused
+// snapshot allocates nothing.
 class StateSnapshot {
  public:
   StateHeader header;
 
   void clear();
-  // Takes memory for so many bytes at once, so that none is taken twice while they are added.
+  // Reserves memory for the total size of the sections, so that adding them does not reallocate.
   void reserve(size_t bytes) { bytes_.reserve(bytes); }
   void add(std::string_view name, std::string_view meta, std::span<const std::byte> bytes);
-  // For `bytes` bytes, to be written before the next call.
+  // Adds a section and returns its memory, which the caller fills before the next call.
   std::span<std::byte> add(std::string_view name, std::string_view meta, size_t bytes);
   // Valid until the next clear() or add().
   std::vector<SectionView> sections() const;
@@ -78,10 +78,10 @@ struct StateInfo {
   int64_t epoch = 0;
   std::string reason;
   bool pinned = false;
-  bool superseded = false;  // written beyond the step from which a later attempt resumed
-  int64_t bytes = 0;        // of all sections
-  int64_t new_bytes = 0;    // of the chunks that were not in the store when it was saved
-  int64_t created_ms = 0;   // since 1970, UTC
+  bool superseded = false;  // saved after the step from which a later attempt resumed
+  int64_t bytes = 0;        // total size of the sections
+  int64_t new_bytes = 0;    // size of the chunks that this save added to the store
+  int64_t created_ms = 0;   // Unix time in ms
   std::vector<std::pair<std::string, double>> metrics;
 };
 
@@ -89,20 +89,21 @@ struct LoadedState {
   StateInfo info;
   std::vector<Section> sections;  // in the order saved
 
-  const Section* find(std::string_view name) const;  // null: none
-  const Section& at(std::string_view name) const;    // throws Error(kStore): names state and section
+  const Section* find(std::string_view name) const;  // null if there is none
+  const Section& at(std::string_view name) const;    // throws Error(kStore) naming checkpoint and section
 };
 
-// Saves in one transaction, durable against power loss when it returns.  Returns the state's description.  Sections are
-// cut at `chunk_bytes`, never across sections.  Throws Error(kStore); nothing is changed then.
+// Saves a checkpoint in one transaction; it is durable against power failure on return. Returns its description.
+// `chunk_bytes`: largest size of a chunk; a chunk never spans sections. Throws Error(kStore), and then changes nothing.
 StateInfo save_state(Store& store, const RunHandle& run, const StateHeader& header,
                      std::span<const SectionView> sections, size_t chunk_bytes = kStateChunkBytes);
 
-// Reads a state and checks every chunk.  Throws Error(kNotFound), or Error(kStore) that names the state, the section
-// and the chunk that is damaged.
+// Reads a checkpoint and verifies every chunk. Throws Error(kNotFound), or Error(kStore) naming the checkpoint, the
+// section and the damaged chunk.
 LoadedState load_state(Store& store, int64_t state_id);
 
-// States of a run, newest first; `for_resume` leaves out superseded ones, so that a caller can fall back down the list.
+// Returns the checkpoints of a run, newest first. `for_resume`: omits superseded ones, so that a caller can try one
+// after the other.
 std::vector<StateInfo> list_states(Store& store, int64_t run_id, bool for_resume = false);
 
 // Throws Error(kNotFound).

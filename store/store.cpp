@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The parts of a database file's first 100 bytes that say whose it is (sqlite.org/fileformat2.html, section 1.3).
+// Fields in the first 100 bytes of a database file that identify its owner (sqlite.org/fileformat2.html, section 1.3).
 constexpr std::string_view kMagic{"SQLite format 3\0", 16};
 constexpr size_t kHeaderBytes = 100, kUserVersionAt = 60, kApplicationIdAt = 68;
 
@@ -47,10 +47,10 @@ uint32_t big_endian(const char* bytes) {
        path.string());
 }
 
-// Looks at the header before any statement, so that a file that is not ours is not even locked.
+// Checks the header before any statement, so that a foreign file is not even locked.
 void check_header(const Database& database) {
   const std::string header = database.first_bytes(kHeaderBytes);
-  if (header.empty()) return;  // what SQLite calls an empty database
+  if (header.empty()) return;  // SQLite treats an empty file as an empty database
   if (header.find_first_not_of('\0') == std::string::npos) {
     fail(ErrorKind::kStore, "the store {} is damaged, its beginning is lost; restore a copy, or name another with --db",
          database.path().string());
@@ -65,20 +65,20 @@ void check_header(const Database& database) {
   if (version > migrations().size()) fail_newer(database.path(), version);
 }
 
-// The header may be older than the write-ahead log; this looks through SQLite.
+// Returns the schema version as SQLite reads it. The header in the file may be older than the write-ahead log.
 int64_t checked_version(Database& database) {
   const int64_t version = database.query_int64("PRAGMA user_version");
   if (version > static_cast<int64_t>(migrations().size())) fail_newer(database.path(), version);
   return version;
 }
 
-// Brings the file up to date.  Of several processes one does the work and the others find it done.  Returns whether
-// this one made the store.
+// Applies the missing migrations. If several processes do this at once, one applies them and the others find them
+// applied. Returns whether this process created the store.
 bool migrate(Database& database) {
   const auto latest = static_cast<int64_t>(migrations().size());
   const int64_t before = checked_version(database);
   if (before == latest) return false;
-  // A new store has nothing to lose yet; Store::settle() syncs it before it has.
+  // A new store has no data to lose. Store::settle() syncs it before data is written.
   if (before == 0) database.exec("PRAGMA synchronous = OFF");
   Transaction transaction(database, Transaction::Kind::kExclusive);
   const int64_t version = checked_version(database);
@@ -89,7 +89,7 @@ bool migrate(Database& database) {
   return version == 0;
 }
 
-// SQLite does not wait where two connections that read both want to switch to the log: it says busy at once.
+// Switches to WAL mode. If two connections that read both try to switch, SQLite fails with SQLITE_BUSY without waiting.
 std::string switch_to_log(Database& database) {
   constexpr auto kPatience = std::chrono::seconds(10);
   const auto start = std::chrono::steady_clock::now();
@@ -103,7 +103,7 @@ std::string switch_to_log(Database& database) {
   }
 }
 
-// A new store gets its log when it is whole, so that its header tells whose it is from the first byte on.
+// Called once the schema is complete, so that the header identifies the owner from the first byte on.
 void use_write_ahead_log(Database& database) {
   const std::string mode = switch_to_log(database);
   database.exec("PRAGMA synchronous = NORMAL");
@@ -122,7 +122,8 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// A log that holds commits must be read with the file; SQLite needs a writable folder, or its shared memory, for that.
+// Returns whether there is a write-ahead log with commits, which must be read with the file. SQLite then needs a
+// writable folder or the log's shared-memory file.
 bool has_log(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path.string() + "-wal", error);
@@ -135,13 +136,14 @@ void check_exists(const fs::path& path) {
        path.string());
 }
 
-// Where it may, a reader opens for writing and then forbids itself to write: the last to leave tidies the log away.
+// A reader opens the file for writing if it may, and then sets query_only: the last connection to close removes the
+// log.
 OpenMode mode_for_reading(const fs::path& path) {
   if (is_writable(path) && is_writable(folder_of(path))) return OpenMode::kReadWrite;
   return has_log(path) ? OpenMode::kReadOnly : OpenMode::kImmutable;
 }
 
-// Version 0: there is nothing in it.
+// A store with version 0 contains nothing.
 void read_older(Database& database, int64_t version) {
   RUN_CHECK(version > 0, ErrorKind::kStore,
             "the store {} was never finished: it is empty; `runner gc` finishes it, and --db names another store",
@@ -202,7 +204,7 @@ Store Store::open(const fs::path& path, Access access) {
     store.is_new_ = migrate(*store.database_);
     use_write_ahead_log(*store.database_);
   }
-  if (access == Access::kEdit) store.settle();  // it may finish one that was never finished
+  if (access == Access::kEdit) store.settle();  // it may have completed an unfinished store
   register_sql_functions(*store.database_);
   return store;
 }
@@ -215,17 +217,17 @@ void Store::settle() {
 
 void Store::checkpoint(int64_t min_pages) {
   const int64_t pages = database_->wal_pages();
-  if (pages < checkpointed_at_) checkpointed_at_ = 0;  // the log was started anew
+  if (pages < checkpointed_at_) checkpointed_at_ = 0;  // the log was restarted
   if (pages - checkpointed_at_ < min_pages) return;
   checkpointed_at_ = pages;
   try {
     if (!guard_) guard_ = open_guard(path_);
-    // Nothing is written by it; it keeps everyone else from committing while the log is copied.
+    // Writes nothing; prevents other connections from committing while the log is copied.
     const Transaction exclusion(*guard_, Transaction::Kind::kWrite);
     database_->query_int64("PRAGMA wal_checkpoint(PASSIVE)");
   } catch (const SqliteError&) {
-    // Someone is writing, the disk fails, or the file cannot be opened once more (no descriptor is left, it was
-    // renamed): the log is whole, the next checkpoint tries again.
+    // Another process writes, the disk fails, or the file cannot be opened again (no descriptors left, or it was
+    // renamed). The log remains intact, and the next checkpoint tries again.
   }
 }
 

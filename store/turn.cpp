@@ -7,7 +7,7 @@
 namespace runner::store {
 namespace {
 
-// In short waits, between which `stop` is looked at.  The first is long enough for the notice of a wait.
+// `stop` is checked between short waits. The first one is long enough for the lock notice to appear.
 constexpr int kFirstWaitMs = 1'100, kLaterWaitMs = 500, kPatienceMs = 10'000;
 
 struct PatienceRestored {

@@ -1,4 +1,4 @@
-// Waiting for the write lock of a store where waiting may be ended.
+// Interruptible wait for the write lock of a store.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace runner::store {
 
-// Returns when no one else is writing to the store: at once, mostly.  Throws Error(kStore) when another program has
-// kept its lock for 10 s, and Error(kInterrupted) within about a second when `stop` becomes positive.
+// Blocks until no other process is writing to the store; usually returns at once. Throws Error(kStore) if another
+// program holds its lock for 10 s. Throws Error(kInterrupted) within about a second of `stop` becoming nonzero.
 void await_turn(Store& store, const std::atomic<int>& stop);
 
 }  // namespace runner::store

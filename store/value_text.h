@@ -1,4 +1,4 @@
-// Values in the store, of a parameter or of an SQL query, in words and as JSON.  Thread-safe.
+// Converts stored values, of a parameter or an SQL result, to text and to JSON. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ bool is_number(const std::variant<T...>& value) {
   return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
 }
 
-// Every digit of a number, "true" or "false", a text as it is, bytes in hexadecimal; empty where there is no value.
+// Returns all digits of a number, "true" or "false", a text unchanged, or bytes in hexadecimal; empty for monostate.
 template <class... T>
 std::string text_of(const std::variant<T...>& value) {
   const auto text = [](const auto& held) -> std::string {
@@ -36,7 +36,7 @@ std::string text_of(const std::variant<T...>& value) {
   return std::visit(text, value);
 }
 
-// Bytes are a text, as above; null where there is no value.
+// As text_of(), but with JSON types: bytes become hexadecimal text, and monostate becomes null.
 template <class... T>
 json::Value json_of(const std::variant<T...>& value) {
   const auto json = [&](const auto& held) -> json::Value {

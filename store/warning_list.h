@@ -1,6 +1,6 @@
-// Warnings on their way from the threads that find them to the one that tells them.
+// Collects warnings from several threads until one thread reports them.
 //
-// Asking costs a look at a flag nearly always.  Thread-safe.
+// take() only reads a flag if there are none. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class WarningList {
     any_.store(true, std::memory_order_release);
   }
 
-  // Those since the last call.
+  // Returns the warnings added since the last call.
   std::vector<std::string> take() {
     if (!any_.load(std::memory_order_acquire)) return {};
     const std::lock_guard lock(mutex_);
