@@ -1,7 +1,6 @@
 // What becomes of Programs: the text of every stage of some small ones, in ir/NAME.txt.
 //
-// RUNNER_UPDATE_GOLDENS=1 writes the files; the change is then read as a diff.
-#include <cstdlib>
+// RUNNER_UPDATE=1 writes the files; the change is then read as a diff.
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -11,6 +10,7 @@
 #include "backends/plan/plan.h"
 #include "tests/backends/support/mlp_step.h"
 #include "tests/backends/support/scalar.h"
+#include "tests/support/expected_text.h"
 
 namespace runner::backends::testing {
 namespace {
@@ -207,7 +207,7 @@ class Ir : public ::testing::TestWithParam<Case> {};
 TEST_P(Ir, StagesAreAsBefore) {
   const std::string path = fmt::format("{}/tests/backends/ir/{}.txt", RUNNER_SOURCE_DIR, GetParam().name);
   const std::string now = stages(GetParam().build());
-  if (std::getenv("RUNNER_UPDATE_GOLDENS")) std::ofstream(path) << now;
+  if (support::should_update()) std::ofstream(path) << now;
   std::ifstream file(path);
   EXPECT_EQ(now, std::string((std::istreambuf_iterator<char>(file)), {})) << path;
 }

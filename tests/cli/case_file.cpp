@@ -1,11 +1,13 @@
 #include "tests/cli/case_file.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
+#include "tests/support/expected_text.h"
 #include "tests/support/pattern.h"
 
 namespace runner::cli::testing {
@@ -17,6 +19,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   if (!text.empty() && text.back() != '\n') lines.back() += "<no newline>";
   return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  return text;
 }
 
 std::string replace_all(std::string text, const std::string& what, const std::string& with) {
@@ -57,6 +65,53 @@ bool lines_match(const std::vector<std::string>& expected, size_t e, const std::
     if (l == lines.size() || !pattern_of(expected[e], folder).matches(lines[l])) return false;
   }
   return l == lines.size();
+}
+
+// An actual line with placeholders for what differs from run to run.
+std::string with_placeholders(const std::string& line, const std::string& folder) {
+  static const support::Pattern utc(R"(\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
+  static const support::Pattern time(R"(\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)"), id(R"(\b\d[0-9a-z]{9}\b)");
+  return id.replace_all(time.replace_all(utc.replace_all(replace_all(line, folder, "<folder>"), "<utc>"), "<time>"),
+                        "<id>");
+}
+
+// The lines of a step: its @run, @exit, @stdout and @stderr.
+struct Section {
+  std::vector<std::string>::iterator begin, end;
+};
+
+Section section_of(std::vector<std::string>& lines, const std::string& case_name, size_t step) {
+  const auto is_run = [](const std::string& line) { return line.starts_with("@run "); };
+  const auto is_file = [](const std::string& line) { return line.starts_with("@file "); };
+  auto at = std::find(lines.begin(), lines.end(), "== " + case_name);
+  if (at == lines.end()) throw std::runtime_error("no such case: " + case_name);
+  const auto end = std::find_if(at + 1, lines.end(), [](const std::string& line) { return line.starts_with("== "); });
+  for (size_t i = 0; i <= step; ++i) {
+    at = std::find_if(at + 1, end, is_run);
+    if (at == end) throw std::runtime_error(fmt::format("{} has no step {}", case_name, step));
+  }
+  return {at, std::find_if(at + 1, end, [&](const std::string& line) { return is_run(line) || is_file(line); })};
+}
+
+// Replaces the outputs in the lines of a step.  An empty output has no directive.
+void set_outputs(std::vector<std::string>& section, const std::string& out, const std::string& err) {
+  const auto is_directive = [](const std::string& line) { return line.starts_with("@"); };
+  const auto is_text = [](const std::string& line) { return !line.empty(); };
+  const auto is_output = [](const std::string& line) { return line == "@stdout" || line == "@stderr"; };
+  auto begin = std::find_if(section.begin(), section.end(), is_output);
+  if (begin == section.end()) {
+    begin = std::find_if(section.rbegin(), section.rend(), is_directive).base();
+  } else {  // the blank lines before the next case stay
+    begin = section.erase(begin, std::find_if(section.rbegin(), section.rend(), is_text).base());
+  }
+  std::vector<std::string> outputs;
+  for (const auto& [directive, text] : {std::pair("@stdout", out), std::pair("@stderr", err)}) {
+    if (text.empty()) continue;
+    const std::vector<std::string> lines = lines_of(text);
+    outputs.emplace_back(directive);
+    outputs.insert(outputs.end(), lines.begin(), lines.end());
+  }
+  section.insert(begin, outputs.begin(), outputs.end());
 }
 
 }  // namespace
@@ -118,6 +173,29 @@ std::vector<Case> read_cases(const std::string& path) {
 
 bool matches(const std::string& expected, const std::string& text, const std::string& folder) {
   return lines_match(lines_of(expected), 0, lines_of(text), 0, folder);
+}
+
+std::string updated(const std::string& expected, const std::string& text, const std::string& folder) {
+  if (matches(expected, text, folder)) return expected;
+  const support::ExpectedStyle style{
+      .matches = [&](const std::string& line,
+                     const std::string& actual) { return pattern_of(line, folder).matches(actual); },
+      .written = [&](const std::string& line) { return with_placeholders(line, folder); },
+      .any_lines = "...",
+      .any_words = "<*>",
+  };
+  return joined(support::updated_lines(lines_of(expected), lines_of(text), style));
+}
+
+std::string with_outputs(const std::string& file, const std::string& case_name, size_t step, const std::string& out,
+                         const std::string& err) {
+  std::vector<std::string> lines = lines_of(file);
+  const Section found = section_of(lines, case_name, step);
+  std::vector<std::string> section(found.begin, found.end);
+  set_outputs(section, out, err);
+  section.insert(section.begin(), lines.begin(), found.begin);
+  section.insert(section.end(), found.end, lines.end());
+  return joined(section);
 }
 
 }  // namespace runner::cli::testing

@@ -12,6 +12,8 @@
 // In an expected text, <id> stands for a run's id, <time> and <utc> for times, <n> for a whole number, <x> for any
 // number, <folder> for the case's folder, <*> for anything on the line, and a line "..." for any lines.  Two spaces or
 // more match any number of them from two on.
+//
+// RUNNER_UPDATE=1 rewrites what follows @stdout and @stderr where it does not match; review the difference.
 #pragma once
 
 #include <string>
@@ -39,5 +41,13 @@ std::vector<Case> read_cases(const std::string& path);
 
 // Whether `text` is what `expected` says.
 bool matches(const std::string& expected, const std::string& text, const std::string& folder);
+
+// Returns `expected` with as few changes as possible so that it matches `text`.
+std::string updated(const std::string& expected, const std::string& text, const std::string& folder);
+
+// Returns the text of a case file with new expected outputs for a step of a case.
+// `step`: index of the step in the case, from 0.  The file must have the case and the step.
+std::string with_outputs(const std::string& file, const std::string& case_name, size_t step, const std::string& out,
+                         const std::string& err);
 
 }  // namespace runner::cli::testing

@@ -8,6 +8,7 @@
 #include "tests/cli/case_file.h"
 #include "tests/cli/command.h"
 #include "tests/cli/sample_store.h"
+#include "tests/support/expected_text.h"
 
 namespace runner::cli::testing {
 namespace {
@@ -16,15 +17,20 @@ namespace fs = std::filesystem;
 
 class CommandLine : public ::testing::Test {
  public:
-  explicit CommandLine(Case c) : case_(std::move(c)) {}
+  CommandLine(fs::path file, Case c) : file_(std::move(file)), case_(std::move(c)) {}
 
   void TestBody() override {
     const Folder folder;
     if (case_.store) make_sample_store(folder.path() / "runner.db");
     for (const auto& [name, text] : case_.files) write_text(folder.path() / name, text);
-    for (const Step& step : case_.steps) {
+    for (size_t i = 0; i < case_.steps.size(); ++i) {
+      const Step& step = case_.steps[i];
       const Result result = run_command(step.command, folder.path());
       EXPECT_EQ(result.exit_code, step.exit_code) << where(step);
+      if (support::should_update()) {
+        if (result.exit_code == step.exit_code) update(i, result, folder);
+        continue;
+      }
       check("stdout", step.out, result.out, step, folder);
       check("stderr", step.err, result.err, step, folder);
     }
@@ -41,6 +47,15 @@ class CommandLine : public ::testing::Test {
                                                                  << expected;
   }
 
+  // Rewrites the outputs of a step in the case file.
+  void update(size_t i, const Result& result, const Folder& folder) const {
+    const Step& step = case_.steps[i];
+    const std::string out = updated(step.out, result.out, folder.path().string());
+    const std::string err = updated(step.err, result.err, folder.path().string());
+    if (out != step.out || err != step.err) write_text(file_, with_outputs(read_text(file_), case_.name, i, out, err));
+  }
+
+  const fs::path file_;
   const Case case_;
 };
 
@@ -65,7 +80,7 @@ bool register_cases() {
     for (const Case& c : read_cases(file.string())) {
       ::testing::RegisterTest(("Cases_" + file.stem().string()).c_str(), test_name(c.name).c_str(), nullptr, nullptr,
                               file.c_str(), c.steps.empty() ? 0 : c.steps.front().line,
-                              [c]() -> ::testing::Test* { return new CommandLine(c); });
+                              [file, c]() -> ::testing::Test* { return new CommandLine(file, c); });
     }
   }
   return true;

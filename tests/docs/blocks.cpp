@@ -34,6 +34,7 @@ TypedCommand command_at(const std::vector<std::string>& lines, size_t& at, size_
   command.text = lines[at++].substr(skip);
   while (command.text.ends_with('\\') && at < lines.size()) command.text += '\n' + lines[at++];
   read_comment(command);
+  command.shown_line = first_line + static_cast<int>(at);
   return command;
 }
 
@@ -111,6 +112,19 @@ std::vector<TypedCommand> console_commands(const Block& block) {
     }
   }
   return commands;
+}
+
+std::string with_changes(const std::string& document, const std::vector<ShownChange>& changes) {
+  const std::vector<std::string> lines = lines_of(document);
+  std::string text;
+  size_t at = 0;
+  for (const ShownChange& change : changes) {
+    while (at + 1 < static_cast<size_t>(change.line)) text += lines[at++] + '\n';
+    text += change.after;
+    at += lines_of(change.before).size();
+  }
+  while (at < lines.size()) text += lines[at++] + '\n';
+  return text;
 }
 
 }  // namespace runner::docs

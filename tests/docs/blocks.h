@@ -31,11 +31,22 @@ struct TypedCommand {
   int exit_code = 0;   // what "# exits N" at its end says
   bool press = false;  // "# Ctrl-C": it is interrupted
   std::string shown;   // console: the lines below it
+  int shown_line = 0;  // of the first of these lines in the document
 };
 
 // sh: every line but comments and empty ones is a command.
 std::vector<TypedCommand> shell_commands(const Block& block);
 // console: "$ COMMAND", each with what it prints below.  Throws std::runtime_error for lines above the first command.
 std::vector<TypedCommand> console_commands(const Block& block);
+
+// New text for what a document shows below a command.
+struct ShownChange {
+  int line = 0;        // of the first shown line in the document, from 1
+  std::string before;  // whole lines
+  std::string after;
+};
+
+// Returns the text of a document with changed shown lines.  `changes`: in the order of the document.
+std::string with_changes(const std::string& document, const std::vector<ShownChange>& changes);
 
 }  // namespace runner::docs

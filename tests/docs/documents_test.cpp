@@ -23,6 +23,8 @@ TEST_P(Documents, SayWhatIsSo) {
   Follower follower(GetParam());
   for (const Block& block : blocks) follower.follow(block);
   for (const std::string& failure : follower.failures()) ADD_FAILURE() << failure;
+  if (!follower.changes().empty())
+    cli::testing::write_text(path, with_changes(cli::testing::read_text(path), follower.changes()));
   if (!follower.missing().empty()) GTEST_SKIP() << fmt::format("{}", fmt::join(follower.missing(), "\n"));
 }
 

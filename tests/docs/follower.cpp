@@ -7,6 +7,7 @@
 
 #include "schema/json.h"
 #include "tests/docs/transcript.h"
+#include "tests/support/expected_text.h"
 #include "tests/support/pattern.h"
 
 namespace runner::docs {
@@ -143,9 +144,16 @@ void Follower::run_console(const Block& block) {
     if (result.exit_code != command.exit_code)
       fail(command.line,
            fmt::format("exit code {} instead of {}\n{}", result.exit_code, command.exit_code, result.out));
-    if (!shows(command.shown, result.out))
-      fail(command.line, fmt::format("{}\n-- shown --\n{}-- printed --\n{}", command.text, command.shown, result.out));
+    compare_shown(command, result.out);
   }
+}
+
+void Follower::compare_shown(const TypedCommand& command, const std::string& printed) {
+  if (shows(command.shown, printed)) return;
+  if (support::should_update())
+    changes_.push_back({command.shown_line, command.shown, updated(command.shown, printed)});
+  else
+    fail(command.line, fmt::format("{}\n-- shown --\n{}-- printed --\n{}", command.text, command.shown, printed));
 }
 
 void Follower::check_recipe(const Block& block) {

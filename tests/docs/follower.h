@@ -23,10 +23,13 @@ class Follower {
   const std::vector<std::string>& failures() const { return failures_; }
   // Blocks that were not run because the program that they name is not here.
   const std::vector<std::string>& missing() const { return missing_; }
+  // RUNNER_UPDATE=1: what the document must show instead, in its order.
+  const std::vector<ShownChange>& changes() const { return changes_; }
 
  private:
   void run_shell(const Block& block);
   void run_console(const Block& block);
+  void compare_shown(const TypedCommand& command, const std::string& printed);
   void check_recipe(const Block& block);
   void load_hook(const Block& block);
   void ask(const Block& block);
@@ -41,6 +44,7 @@ class Follower {
   std::string document_;
   cli::testing::Folder folder_;
   std::vector<std::string> failures_, missing_;
+  std::vector<ShownChange> changes_;
 };
 
 }  // namespace runner::docs

@@ -1,5 +1,6 @@
 #include "tests/docs/transcript.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tests/docs/blocks.h"
+#include "tests/support/expected_text.h"
 
 namespace runner::docs {
 namespace {
@@ -104,6 +106,26 @@ bool shows(const std::string& shown, const std::string& printed) {
   std::vector<std::string> expected = lines_of(shown);
   while (!expected.empty() && expected.back().empty()) expected.pop_back();  // before the next command
   return lines_agree(expected, 0, lines_of(printed), 0);
+}
+
+std::string updated(const std::string& shown, const std::string& printed) {
+  if (shows(shown, printed)) return shown;
+  const support::ExpectedStyle style{
+      .matches = line_agrees,
+      .written = [](const std::string& line) { return line; },
+      .any_lines = "...",
+      .any_words = "...",
+  };
+  std::vector<std::string> lines = lines_of(shown);
+  const auto text = std::find_if(lines.rbegin(), lines.rend(), [](const std::string& line) { return !line.empty(); });
+  const std::vector<std::string> blank(text.base(), lines.end());  // before the next command
+  lines.erase(text.base(), lines.end());
+  lines = shown.find("│") == std::string::npos ? support::updated_lines(lines, lines_of(printed), style)
+                                               : lines_of(printed);
+  lines.insert(lines.end(), blank.begin(), blank.end());
+  std::string result;
+  for (const std::string& line : lines) result += line + '\n';
+  return result;
 }
 
 }  // namespace runner::docs

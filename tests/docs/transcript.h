@@ -11,4 +11,7 @@ namespace runner::docs {
 // match any number of them from two on, blanks at the start any number.  Everything else agrees to the letter.
 bool shows(const std::string& shown, const std::string& printed);
 
+// Returns `shown` with as few changes as possible so that it shows `printed`.  A plot is replaced as a whole.
+std::string updated(const std::string& shown, const std::string& printed);
+
 }  // namespace runner::docs

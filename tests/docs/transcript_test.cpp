@@ -36,6 +36,29 @@ TEST(Transcript, HoldsEverythingElse) {
   EXPECT_FALSE(shows("done after 0.13 s", "done after 0.13 steps"));
 }
 
+TEST(Transcript, IsUpdatedWhereItDiffers) {
+  EXPECT_EQ(updated("run 1qg61g3qst  done after 0.13 s\n", "run 0zz61g3qsx  done after 92 ms\n"),
+            "run 1qg61g3qst  done after 0.13 s\n");
+  EXPECT_EQ(updated("loss 0.5\n...\nsteps 9\n\n", "loss 0.51\na\nb\nsteps 10\n"), "loss 0.5\n...\nsteps 10\n\n");
+  EXPECT_EQ(updated("run 1qg61g3qst  first\n", "run 0zz61g3qsx  second\n"), "run 1qg61g3qst  second\n");
+  EXPECT_EQ(updated("commit ... here\n", "commit d053c4c, there\n"), "commit ... there\n");
+  EXPECT_EQ(updated("", "a\n"), "a\n");
+  EXPECT_EQ(updated("a\nb\n", "b\n"), "b\n");
+  // A plot is one picture.
+  EXPECT_EQ(updated(" 1.54 │aa\n 1.00 │bb\n", " 1.54 │cc\n 2.00 │dd\n"), " 1.54 │cc\n 2.00 │dd\n");
+}
+
+TEST(Transcript, ChangesStayBelowTheirCommands) {
+  const cli::testing::Folder folder;
+  const std::string page = "# Page\n\n```console\n$ echo a \\\n  b\nb\n\n$ echo c  # exits 0\n```\n\nEnd.\n";
+  cli::testing::write_text(folder.path() / "page.md", page);
+  const std::vector<TypedCommand> commands = console_commands(read_blocks(folder.path() / "page.md").at(0));
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_EQ(with_changes(page, {{commands[0].shown_line, commands[0].shown, "a b\n\n"},
+                                {commands[1].shown_line, commands[1].shown, "c\n"}}),
+            "# Page\n\n```console\n$ echo a \\\n  b\na b\n\n$ echo c  # exits 0\nc\n```\n\nEnd.\n");
+}
+
 // A document with one block, and what is said of it.
 std::string failure_of(const std::string& text) {
   const cli::testing::Folder folder;

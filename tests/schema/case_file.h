@@ -11,7 +11,7 @@
 //   @errors                      last: the exact text of all errors
 //   @values                      or: lines "path = canonical value" (or "path = ? " for no value) that must hold
 //
-// RUNNER_UPDATE_CASES=1 rewrites what follows @errors and @values from what happens; review the difference.
+// RUNNER_UPDATE=1 rewrites what follows @errors and @values; review the difference.
 #pragma once
 
 #include <string>

@@ -1,18 +1,18 @@
 // Runs every case of tests/schema/cases and asserts that each error id has one.
-#include <cstdlib>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "schema/diagnostic.h"
 #include "tests/schema/case_file.h"
+#include "tests/support/expected_text.h"
 #include "tests/support/temp_folder.h"
 
 namespace runner::schema::testing {
 namespace {
 
 TEST(RecipeCases, GiveWhatTheyExpect) {
-  const bool update = std::getenv("RUNNER_UPDATE_CASES") != nullptr;
+  const bool update = support::should_update();
   for (const std::string& path : case_files()) {
     std::string updated;
     for (const Case& c : read_cases(path)) {
