@@ -29,7 +29,7 @@ int64_t product(std::span<const int64_t> dims) {
   return elements;
 }
 
-// Calls use(T{}) with the C++ type that holds an element's bits; 16-bit floats come as uint16_t.
+// Calls use(T{}) with the C++ type that holds an element's bits; for 16-bit floats this is uint16_t.
 template <class Use>
 void with_type(Element element, Use use) {
   switch (element) {
@@ -53,7 +53,7 @@ To convert(From value, Element element) {
   return static_cast<To>(value);
 }
 
-// Reads all elements in the array's own order.
+// Reads all elements in the order of the file.
 template <class To>
 LargeArray<To> read_elements(const Array& array) {
   LargeArray<To> values(static_cast<size_t>(product(array.shape)));
@@ -79,7 +79,7 @@ LargeArray<To> read_elements(const Array& array) {
   return values;
 }
 
-// First axis fastest -> last axis fastest.
+// Converts column-major order (first axis fastest) to row-major order.
 template <class T>
 LargeArray<T> to_row_major(const LargeArray<T>& columns, const std::vector<int64_t>& shape) {
   LargeArray<T> rows(columns.size());
@@ -88,7 +88,7 @@ LargeArray<T> to_row_major(const LargeArray<T>& columns, const std::vector<int64
   int64_t target = 0;
   for (const T& value : columns) {
     rows[static_cast<size_t>(target)] = value;
-    for (size_t axis = 0; axis < shape.size(); ++axis) {  // count up, the first axis first
+    for (size_t axis = 0; axis < shape.size(); ++axis) {  // increment the index, first axis fastest
       target += stride[axis];
       if (++index[axis] < shape[axis]) break;
       target -= stride[axis] * shape[axis];

@@ -1,7 +1,7 @@
-// Raw arrays (idx, npy, safetensors) as features and labels.
+// Reads features and labels from raw arrays (IDX, npy, safetensors).
 //
-// A format's reader finds type, shape and layout in its header; the rest is here: limits, conversion, column-major
-// order, checks of values.  Every failure is an Error(kData) that names the file.
+// The reader of a format parses type, shape and layout from the header. This file checks limits and values, converts
+// elements and reorders column-major arrays. Every failure throws Error(kData) naming the file.
 #pragma once
 
 #include <cstddef>
@@ -18,33 +18,34 @@ namespace runner::data {
 
 enum class Element { kU8, kI8, kI16, kI32, kI64, kF16, kBf16, kF32, kF64, kBool };
 
-// Bytes of one element.
+// Returns the size of an element in bytes.
 size_t size_of(Element element);
 
 struct Array {
-  std::string name;  // for messages: the file, and the tensor in it
+  std::string name;  // name in messages: the file, and the tensor if the file contains several
   Element element = Element::kF32;
   bool big_endian = false;
   bool column_major = false;
   std::vector<int64_t> shape = {};                           // (N, …)
-  std::function<void(std::span<std::byte>)> read = nullptr;  // fills the span with the elements' next bytes, or throws
+  std::function<void(std::span<std::byte>)> read = nullptr;  // fills the span with the next bytes of the elements, or
+                                                             // throws
 };
 
-// Read the header of a file and leave `read` empty; `check_shape` is done.
+// Parse the header of a file and check the shape. `read` is left empty.
 Array open_idx(formats::Input& input);
 Array open_npy(formats::Input& input);
 
-// Throws when the shape has no sample, more than 2^31 - 1, more than 8 axes, a negative one, or more bytes than
-// `most_bytes`, which are what the file can hold.  Call it before anything else.
+// Throws Error(kData) unless the shape has 1 to 8 nonnegative axes and 1 to 2^31 − 1 samples, and its elements fit into
+// `most_bytes`, the most that the file can contain. Call it before using the shape.
 void check_shape(const Array& array, int64_t most_bytes);
 
-// Stores the features (bytes stay bytes) and applies the scale.  A one-dimensional array is one feature.
+// Stores the features (u8 elements as bytes) and applies `scale`. An array with one axis has one feature per sample.
 void take_features(Storage& storage, const Array& array, std::optional<double> scale);
-// Stores labels: integers (N) are classes, floats (N) or (N, K) targets, unless `as` says otherwise.  After the
-// features: both must have as many samples.
+// Stores the labels. Integers of shape (N) are classes, floats of shape (N) or (N, K) are targets, unless `as` says
+// otherwise. Call it after take_features(): the number of samples must match.
 void take_labels(Storage& storage, const Array& array, LabelsAs as);
 
-// Features and labels from a file each (spec.features_file, spec.labels_file).
+// Reads features and labels from spec.features_file and spec.labels_file.
 Storage read_array_files(const schema::DatasetSpec& spec, const ReadOptions& options, Array (*open)(formats::Input&));
 
 }  // namespace runner::data

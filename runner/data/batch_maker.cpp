@@ -50,7 +50,7 @@ void BatchMaker::begin(BatchSlot& slot, int64_t number, BatchSlots& slots) {
   at_ = slot.batch.next();
 }
 
-// What a replica gets in the step at hand.
+// Returns the slice of a rank in the current step.
 Slice BatchMaker::share(const DataPlan& plan, int64_t replica) const {
   Slice slice = plan.slice(replica, at_.step);
   if (spec_.without_repeats) slice.repeats = 0;
@@ -58,7 +58,8 @@ Slice BatchMaker::share(const DataPlan& plan, int64_t replica) const {
   return slice;
 }
 
-// A whole step has none, unless its samples are fewer than the replicas.
+// Number of padding samples of all ranks in the current step. Only the last step has any, unless the global batch is
+// smaller than the number of ranks.
 int64_t BatchMaker::repeats(const DataPlan& plan) const {
   const int64_t replicas = plan.spec().processes;
   const bool whole_step = at_.step + 1 < plan.steps_per_epoch() && plan.global_batch_size() >= replicas;

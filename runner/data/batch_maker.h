@@ -1,8 +1,7 @@
-// Makes the batches of one replica: begun in plan order, filled by whoever has the time.
+// Assembles the batches of one rank. begin() is called in plan order; fill() may run on any thread.
 //
-// What a batch holds depends on the plan, the seed and the transform alone, never on who fills it or when.  Thread
-// safety: begin() is called by one thread at a time; fill() may run for several batches at once, and beside begin(),
-// unless fills_in_turn().
+// The contents of a batch depend only on the plan, the seed and the transform. Thread safety: one thread at a time may
+// call begin(). fill() may run concurrently for several batches and with begin(), unless fills_in_turn().
 #pragma once
 
 #include <cstdint>
@@ -19,19 +18,20 @@ namespace runner::data {
 
 class BatchMaker {
  public:
-  // The data set must outlive it; epochs and prefetching are left to the loader.
+  // The data set must outlive this object. `spec.epochs` and the prefetching fields are left to the loader.
   BatchMaker(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec);
 
-  // The most samples that a batch has.
+  // Largest number of samples in a batch.
   int64_t largest() const;
-  // Samples of a stream are read, and those of a transform made, one behind the other.
+  // Whether batches must be filled one after the other: those of a stream, and those with a transform.
   bool fills_in_turn() const { return stream_.has_value() || spec_.transform != nullptr; }
 
-  // Takes the next batch of the plan as number `number`: its place, its samples and the memory for them.  Throws
-  // Error(kRun) past the last epoch.
+  // Starts batch `number`, the next one of the plan: sets its position and its sample ids, and assigns its memory.
+  // Throws Error(kRun) after the last epoch.
   void begin(BatchSlot& slot, int64_t number, BatchSlots& slots);
 
-  // Writes its samples.  `leaves` is asked before each one that is transformed: the batch is left half done if so.
+  // Writes the samples of a batch. `leaves` is polled before each transform; if it returns true, the batch stays
+  // incomplete.
   void fill(BatchSlot& slot, const std::function<bool()>& leaves);
 
  private:
@@ -40,11 +40,11 @@ class BatchMaker {
   void transform(BatchSlot& slot, const std::function<bool()>& leaves);
 
   const Dataset& dataset_;
-  const DataPlan whole_, rest_;  // of an epoch, and of what the first one has left
+  const DataPlan whole_, rest_;  // plan of a full epoch, and of the rest of the first epoch
   const LoaderSpec spec_;
   Order order_;
   std::optional<StreamReader> stream_;
-  Position at_;  // of the batch that is begun next
+  Position at_;  // position of the next batch to begin
 };
 
 }  // namespace runner::data

@@ -8,7 +8,7 @@ namespace {
 using backends::aligned;
 using backends::kAlignment;
 
-// Zeroed, so that every page is there before the first batch.
+// Returns zeroed memory, all of whose pages are committed.
 std::byte* zeroed(size_t bytes) {
   auto* memory = static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment}));
   std::fill_n(memory, bytes, std::byte{0});

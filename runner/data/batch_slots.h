@@ -1,7 +1,7 @@
-// The memory of a loader's batches: slots of one size that are used in turn.
+// Memory for the batches of a loader: slots of equal size, used as a ring.
 //
-// Allocated once and all there from the beginning: to fill a slot takes no allocation and no page fault.  Each part of
-// a batch is 64-byte aligned.  Thread safety: slots may be written at the same time.
+// The memory is allocated once and all its pages are touched, so that filling a slot causes no allocation and no page
+// fault. Each tensor of a batch is 64-byte aligned. Thread safety: different slots may be written concurrently.
 #pragma once
 
 #include <atomic>
@@ -21,19 +21,19 @@
 
 namespace runner::data {
 
-// Where the parts of one batch lie in its slot, in bytes; features come first.
+// Layout of a batch in its slot: byte offsets of its tensors. Features are at offset 0.
 struct BatchLayout {
   BatchLayout(const Dataset& dataset, int64_t most);
 
-  size_t width, class_labels, targets;  // values of one sample
+  size_t width, class_labels, targets;  // elements per sample
   size_t labels, weights, ids, bytes;
 };
 
-// A batch that is made: what of the plan it is, the memory to be written, and what its reader sees of it.
+// A slot: position in the plan, memory to write, and the Batch that the consumer reads.
 struct alignas(backends::kAlignment) BatchSlot {
   Batch batch;
-  std::exception_ptr failure;     // instead of the batch
-  std::atomic<int64_t> made = 0;  // number + 1 when it is to be read
+  std::exception_ptr failure;     // set if the batch could not be made
+  std::atomic<int64_t> made = 0;  // number + 1 once the batch is complete
   int64_t number = 0;             // of the batch, from 0
   Slice slice;
   BatchRows rows;
@@ -45,7 +45,7 @@ class BatchSlots {
   BatchSlots(const BatchLayout& layout, int64_t count);
 
   BatchSlot& operator[](int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
-  // Gives a slot the memory of a batch of `size` samples.
+  // Assigns memory for a batch of `size` samples to a slot.
   void lay_out(BatchSlot& slot, int64_t size);
 
  private:

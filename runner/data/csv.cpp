@@ -1,4 +1,4 @@
-// csv data sets in memory.
+// Reads CSV data sets into memory.
 #include "runner/data/csv_rows.h"
 #include "runner/data/csv_value.h"
 #include "runner/data/storage.h"

@@ -70,8 +70,8 @@ bool CsvLexer::lex(std::vector<std::string_view>& fields) {
   return false;
 }
 
-// `at`: behind the opening quote.  Returns where the field's delimiter or newline stands, null when the window ends
-// first.
+// `at`: first byte after the opening quote. Returns the position of the delimiter or newline that ends the field, or
+// null if the window ends first.
 const char* CsvLexer::lex_quoted(const char* at, std::vector<std::string_view>& fields) {
   const char* const end = window_.data() + end_;
   const char* const start = at;
@@ -119,7 +119,8 @@ bool CsvLexer::refill() {
               kLongestRecord >> 20);
     window_.resize(window_.size() * 2);
   }
-  const size_t room = window_.size() - end_ - 1;  // one byte for the newline that the last record may lack
+  const size_t room = window_.size() - end_ - 1;  // reserves a byte for the newline that may be missing after the last
+                                                  // record
   const size_t got = input_.read(std::as_writable_bytes(std::span(window_).subspan(end_, room)));
   end_ += got;
   if (got < room) {

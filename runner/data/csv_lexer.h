@@ -1,7 +1,7 @@
-// Cuts a csv stream into records of fields (RFC 4180): quotes with embedded delimiters, newlines and doubled quotes;
-// LF or CRLF; a UTF-8 byte order mark is skipped, and so are empty lines.
+// Splits a CSV stream into records of fields (RFC 4180). Supports quotes with embedded delimiters, newlines and doubled
+// quotes, and LF or CRLF line ends. Skips a UTF-8 byte order mark and empty lines.
 //
-// Reads through one window that holds at least the current record.  One thread.
+// Reads through a window that contains at least the current record. Thread safety: none.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace runner::data {
 
-// Where a record starts.
+// Position at which a record starts.
 struct CsvPlace {
-  int64_t byte = 0;  // of the data
+  int64_t byte = 0;  // offset in the data
   int64_t line = 1;
 };
 
@@ -22,35 +22,36 @@ class CsvLexer {
  public:
   CsvLexer(formats::Input& input, char delimiter);
 
-  // The next record, its fields valid until the following call; false at the end of the file.  Throws Error(kData),
-  // "FILE:LINE: …", for a quote that is not closed, text after a closing quote, or a record of more than 64 MiB.
+  // Reads the next record; its fields are valid until the next call. Returns false at the end of the file. Throws
+  // Error(kData) "FILE:LINE: …" for an unclosed quote, text after a closing quote, or a record of more than 64 MiB.
   bool next(std::vector<std::string_view>& fields);
-  // The line where the current record starts, from 1.
+  // Line at which the current record starts, from 1.
   int64_t line() const { return line_; }
 
-  // Of the record that next() is to read; and to read on at one that was here before, in data that are not compressed.
+  // place(): position of the record that next() will read. go_to(): continues at such a position. Uncompressed data
+  // only.
   CsvPlace place() const { return {window_byte_ + static_cast<int64_t>(begin_), next_line_}; }
   void go_to(const CsvPlace& place);
 
  private:
-  // One record from begin_ on; false when it does not end within the window.
+  // Parses the record at begin_. Returns false if it does not end within the window.
   bool lex(std::vector<std::string_view>& fields);
   const char* lex_quoted(const char* at, std::vector<std::string_view>& fields);
   void unescape(std::string_view& field);
-  // Makes room and reads on; false when there is nothing more.
+  // Makes space in the window and reads more data. Returns false at the end of the data.
   bool refill();
 
   formats::Input& input_;
   char delimiter_;
   std::vector<char> window_;
-  int64_t window_byte_ = 0;  // of the data, at which the window starts
-  size_t begin_ = 0;         // of the current record
-  size_t end_ = 0;           // of what was read
+  int64_t window_byte_ = 0;  // offset in the data of the start of the window
+  size_t begin_ = 0;         // start of the current record
+  size_t end_ = 0;           // end of the data read
   bool ended_ = false;
   int64_t line_ = 0;
   int64_t next_line_ = 1;
-  bool has_quotes_ = false;      // the current record
-  std::vector<size_t> escaped_;  // fields of the current record that hold doubled quotes
+  bool has_quotes_ = false;      // of the current record
+  std::vector<size_t> escaped_;  // fields of the current record that contain doubled quotes
 };
 
 }  // namespace runner::data

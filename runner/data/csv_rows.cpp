@@ -53,7 +53,7 @@ void CsvRows::read_header(const Record& record) {
   }
 }
 
-// The position of a column; none if it is missing and need not be there.
+// Returns the index of a column. If it does not exist: none if it is optional, otherwise throws.
 std::optional<size_t> CsvRows::locate(const Column& column, bool required) {
   if (!column.name.empty()) return locate(column.name, required);
   const auto width = static_cast<int64_t>(width_);
@@ -92,8 +92,9 @@ void CsvRows::choose_columns() {
   if (twice != sorted.end()) refuse("column {} is chosen twice", name_of(*twice));
 }
 
-// spec.label, the known label, or the last column unless that is a feature or, in a file that needs no labels, the
-// last feature.
+// Returns the label column: spec.label, the label of the training data, or the last column. The last column is no label
+// if it is a chosen feature. In a file that needs no labels, it is no label either if all columns are needed as
+// features.
 std::optional<size_t> CsvRows::choose_label() {
   const bool required = options_.labels_required;
   if (spec_.label.has_value()) return locate(*spec_.label, required);
@@ -126,7 +127,7 @@ void CsvRows::go_to(const CsvPlace& place, int64_t sample) {
   samples_ = sample;
 }
 
-// False: the row has a gap and is dropped.
+// Returns false if a value is missing and the row is dropped.
 bool CsvRows::read_row() {
   if (record_.size() != width_) {
     refuse("{} fields, the {} has {}{}", record_.size(), spec_.header ? "header" : "first row", width_,

@@ -1,6 +1,6 @@
-// The samples of a csv file, row by row: which columns, which rows, and what is wrong with them.
+// Reads the samples of a CSV file row by row: selects columns, drops rows and validates values.
 //
-// Holds one row.  Every fault of the file is an Error(kData), "FILE:LINE: …".  One thread.
+// Keeps only one row in memory. Every fault of the file throws Error(kData) "FILE:LINE: …". Thread safety: none.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,26 @@ namespace runner::data {
 
 class CsvRows {
  public:
-  // Opens the file, reads its header and chooses its columns.  Both arguments must outlive the rows.
+  // Opens the file, reads its header and selects the columns. Both arguments must outlive this object.
   CsvRows(const schema::DatasetSpec& spec, const ReadOptions& options);
 
-  // Goes to the next row that is a sample; false at the end.  Rows with a gap are left out under missing: drop.
+  // Advances to the next sample. Returns false at the end. With `missing: drop`, skips rows with missing values.
   bool next();
-  // Where the sample behind this row starts, and to go on there: sample number `sample`.  Only in a file that is not
-  // compressed, and behind its first sample.
+  // place(): position of the sample after this row. go_to(): continues at such a position with sample number `sample`.
+  // Requires an uncompressed file (has_places()) and at least one call of next() before place().
   bool has_places() const { return !input_.compressed(); }
   CsvPlace place() const { return lexer_.place(); }
   void go_to(const CsvPlace& place, int64_t sample);
 
-  // Of this row: values before `scale`, NaN where one is missing; the trimmed text of the label, empty without one.
+  // Values of the current row: features before `scale`, NaN if missing; the trimmed label text, empty if there is no
+  // label.
   std::span<const float> features() const { return values_; }
   std::string_view label() const { return label_text_; }
   int64_t line() const { return lexer_.line(); }
 
   bool has_label() const { return label_.has_value(); }
   int64_t dropped() const { return dropped_; }
-  // Sets the shape of a sample and the names of its columns.
+  // Sets the shape of a sample and the column names in `storage`.
   void describe(Storage& storage) const;
 
  private:
@@ -62,7 +63,7 @@ class CsvRows {
   formats::Input input_;
   CsvLexer lexer_;
   Record record_;
-  bool has_first_row_ = false;  // record_, read before the first next(): a file without a header
+  bool has_first_row_ = false;  // record_ is the unread first row of a file without a header
   size_t width_ = 0;
   std::vector<std::string> names_;  // of all columns; empty without a header
   std::vector<size_t> features_;

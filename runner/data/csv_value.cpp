@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kMostNames = 65536;
 
-// Numbers of up to 24 bits with up to 10 decimals, which one division of two exact floats rounds correctly.
+// Parses numbers of up to 24 bits with up to 10 decimals. Both operands of the division are exact floats, so the
+// quotient is correctly rounded.
 bool parse_short(std::string_view text, float& value) {
   constexpr float kPowers[] = {1, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f, 1e8f, 1e9f, 1e10f};
   const char* at = text.data();
@@ -47,7 +48,7 @@ bool parse_short(std::string_view text, float& value) {
   return true;
 }
 
-// from_chars, with a leading plus; numbers too small for f32 are 0.
+// Parses with from_chars, and accepts a leading plus. Numbers too small for f32 become 0.
 Field parse_long(std::string_view text, float& value) {
   if (text.starts_with('+')) {
     text.remove_prefix(1);

@@ -1,10 +1,9 @@
-// The samples of one section of a recipe (data.train, data.eval, or the part of a split): in memory, or a stream, whose
-// samples stay in their file (stream.h).
+// The samples of one data section of a recipe (data.train, data.eval, or one part of a split). They are in memory, or a
+// stream that reads them from their file (stream.h).
 //
-// Invariants: a Dataset never changes after it was made; it may be read by any number of threads.  Sample i is row
-// rows[i] of storage that the parts of a split share.  Storage holds values as read (f32, bytes of an image, or the
-// rule of synthetic data); `scale` and normalisation are applied by gather, in f32: (value * scale - center) * (1 /
-// spread).
+// Immutable, and therefore thread-safe. Sample i is row rows[i] of the storage, which both parts of a split share. The
+// storage contains values as read (f32, bytes of images, or the rule of synthetic data). The gather functions apply
+// `scale` and normalisation in f32: (value * scale - center) * (1 / spread).
 #pragma once
 
 #include <cstdint>
@@ -19,60 +18,62 @@
 
 namespace runner::data {
 
-// Identifies contents, so that a resume on other data is refused with what changed.
+// Identifies the contents of a data set, so that resuming with different data is rejected with an explanation.
 struct Fingerprint {
   int64_t samples = 0;
   backends::Shape feature_shape;
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;   // classes, or targets per sample
-  std::string contents;  // SHA-256, hex: of the stored features and labels in order; synthetic: of its parameters
+  int64_t outputs = 0;   // number of classes, or of targets per sample
+  std::string contents;  // SHA-256 in hex of the stored features and labels in order; for synthetic data, of its
+                         // parameters
 
-  // "1437 samples, features (64), 10 classes, sha256 9f86…", and back: throws Error(kStore) for any other text.
+  // Format: "1437 samples, features (64), 10 classes, sha256 9f86…". parse() throws Error(kStore) for any other text.
   std::string to_string() const;
   static Fingerprint parse(std::string_view text);
   bool operator==(const Fingerprint&) const = default;
 };
 
-// What changed, most telling first: "1437 samples -> 1400", "features (64) -> (65)", "10 classes -> 9",
-// "the contents differ"; empty when nothing did.
+// Describes the differences: "1437 samples -> 1400", "features (64) -> (65)", "10 classes -> 9". Returns "the contents
+// differ" if only the contents do, and an empty text if the fingerprints are equal.
 std::string difference(const Fingerprint& before, const Fingerprint& after);
 
 struct Storage;  // storage.h
 
 class Dataset {
  public:
-  // Rows of `storage` seen through `encoding`; empty `rows`: all.  `name` ("data.train") is for messages.
+  // `name`: section name for messages ("data.train"). `rows`: rows of `storage`; empty: all rows. `encoding`: classes
+  // and normalisation.
   Dataset(std::string name, std::shared_ptr<const Storage> storage, std::vector<int32_t> rows,
           const Encoding& encoding);
 
   const std::string& name() const { return name_; }
   int64_t size() const { return size_; }
-  // Shape of one sample: (64), (28, 28).
+  // Shape of one sample, such as (64) or (28, 28).
   const backends::Shape& feature_shape() const;
   LabelKind label_kind() const;
-  // Classes (those of the encoding), or targets per sample; 0 without labels.
+  // Number of classes (as in the encoding) or of targets per sample; 0 without labels.
   int64_t outputs() const { return outputs_; }
-  // Labels of a sample, where they are classes: 1, or one for each token of a text.
+  // Number of class labels per sample: 1, or one per token of a text.
   int64_t label_width() const;
 
-  // Of a stream: how many samples its shuffling draws from.  0: the samples are in memory.
+  // Size of the shuffle buffer of a stream; 0 if the samples are in memory.
   int64_t shuffle_buffer() const;
 
-  // Writes the named samples, which are in memory, one after the other.  ids: (B); features: (B, elements of
-  // feature_shape) f32, classes: (B * label_width) i64, targets: (B, outputs) f32.  Throws Error(kRun) for an id
-  // outside [0, size()). No allocation.
+  // Write the samples `ids` (B) contiguously: features: (B, elements of feature_shape) f32; classes: (B, label_width)
+  // i64; targets: (B, outputs) f32. Only for data sets in memory. Throw Error(kRun) for an id outside [0, size()). No
+  // allocation.
   void gather_features(std::span<const int64_t> ids, std::span<float> features) const;
   void gather_classes(std::span<const int64_t> ids, std::span<int64_t> classes) const;
   void gather_targets(std::span<const int64_t> ids, std::span<float> targets) const;
 
-  // What `missing` did when the file was read: "data.train: 3 of 150 rows were dropped: a value is missing".  The parts
-  // of a split say so of the whole file.
+  // Reports the effect of `missing` on reading: "data.train: 3 of 150 rows were dropped: a value is missing". Each part
+  // of a split reports the whole file.
   std::vector<std::string> warnings() const;
 
-  // Cost: one pass over the contents, about 1 GB in a second; nothing for a stream.
+  // Cost: one pass over the contents, about 1 GB/s; a stream has computed it already.
   Fingerprint fingerprint() const;
 
-  // For whoever reads samples by itself: what they are, and normalisation in place.  sample: (elements of
+  // For readers that do not use the gather functions: the storage, and in-place normalisation. `sample`: (elements of
   // feature_shape).
   const Storage& storage() const { return *storage_; }
   void normalize(std::span<float> sample) const;
@@ -85,7 +86,7 @@ class Dataset {
   std::vector<int32_t> rows_;  // empty: identity
   int64_t size_ = 0;
   int64_t outputs_ = 0;
-  std::vector<float> center_;  // per feature, empty: no normalisation
+  std::vector<float> center_;  // per feature; empty without normalisation
   std::vector<float> factor_;  // 1 / spread
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 using schema::Normalize;
 
-// The words reach states on disk: do not change them.
+// These words are stored in checkpoints: never change them.
 constexpr std::pair<LabelKind, std::string_view> kLabelKinds[] = {
     {LabelKind::kNone, "none"}, {LabelKind::kClass, "class"}, {LabelKind::kTarget, "target"}};
 constexpr std::pair<Normalize, std::string_view> kNormalizations[] = {
@@ -27,7 +27,7 @@ std::string_view word_of(Enum value, const std::pair<Enum, std::string_view> (&w
   return std::find_if(words, words + N, [&](const auto& entry) { return entry.first == value; })->second;
 }
 
-// Reads the word at `key`; what it throws, from_json reports.
+// Reads the word at `key`. from_json() adds context to the error.
 template <class Enum, size_t N>
 Enum read_word(const json& document, const char* key, const std::pair<Enum, std::string_view> (&words)[N]) {
   const json& written = document.at(key);
@@ -43,7 +43,7 @@ std::vector<int64_t> dims_of(const backends::Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
 }
 
-// Statistics have one number for each feature where there are any.
+// Checks the lengths of the statistics: one value per feature if present.
 void check_sizes(const Encoding& encoding) {
   const auto check = [](const char* key, size_t size, bool needed, int64_t wanted) {
     RUN_CHECK(needed ? size == static_cast<size_t>(wanted) : size == 0, ErrorKind::kStore,
@@ -73,7 +73,7 @@ std::string Encoding::to_json() const {
                 {"center", center},
                 {"spread", spread},
                 {"fill", fill}};
-  if (sequence > 0) document["sequence"] = sequence;  // older programs read states of other data
+  if (sequence > 0) document["sequence"] = sequence;  // older versions can then read checkpoints of other data
   return document.dump();
 }
 

@@ -1,5 +1,5 @@
-// What the training part fixed about reading data, applied to every later reading (eval, predict): the classes, the
-// names, and the statistics behind normalisation and filled gaps.  Kept in states.  A plain value.
+// How the training data was encoded: classes, names, and the statistics for normalisation and missing values. Every
+// later data set (eval, predict) is read with the same encoding. Stored in checkpoints. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,28 @@ enum class LabelKind : uint8_t { kNone, kClass, kTarget };
 
 struct Encoding {
   backends::Shape feature_shape;  // of one sample
-  // Tokens of a sample of text, whose features and labels both are numbers of tokens, one label for each; 0: no text.
+  // Number of tokens per sample of a text; 0 if the data is no text. Features and labels are then token ids, one label
+  // per token.
   int64_t sequence = 0;
   LabelKind label_kind = LabelKind::kNone;
-  int64_t outputs = 0;                     // classes (largest label in train and eval + 1), or targets per sample
+  int64_t outputs = 0;                     // number of classes (largest label in train and eval + 1), or of targets per
+                                           // sample
   std::vector<std::string> class_names;    // sorted, one per class; empty for integer labels
-  std::vector<std::string> feature_names;  // csv with a header; else empty
-  std::string label_name;                  // the same
+  std::vector<std::string> feature_names;  // names in the CSV header; otherwise empty
+  std::string label_name;                  // as feature_names
   schema::Normalize normalize = schema::Normalize::kNone;
-  // One per feature, of the scaled values of the training part; empty when not asked for.
-  std::vector<double> center;  // standard: mean; minmax: smallest value
-  std::vector<double> spread;  // standard: population standard deviation; minmax: range; 1 for a constant feature
-  std::vector<double> fill;    // missing: mean: what stands for a missing value, before scale
+  // One value per feature, computed from the scaled values of the training part. Empty if not requested.
+  std::vector<double> center;  // standard: mean; min_max: minimum
+  std::vector<double> spread;  // standard: population standard deviation; min_max: range; 1 for a constant feature
+  std::vector<double> fill;    // `missing: mean`: replacement of a missing value, before scaling
 
-  // Labels of a sample, where they are classes; a model gives `outputs` numbers for each.
+  // Number of class labels per sample. The model computes `outputs` values for each.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
 
   bool operator==(const Encoding&) const = default;
-  // One JSON object; numbers survive the round trip exactly.
+  // Returns a JSON object from which the numbers are read back exactly.
   std::string to_json() const;
-  // Throws Error(kStore), which says what is wrong, when the text is not what to_json writes.
+  // Throws Error(kStore) describing the fault if `text` was not written by to_json().
   static Encoding from_json(std::string_view text);
 };
 

@@ -11,7 +11,7 @@
 namespace runner::data {
 namespace {
 
-// Calls visit(features of a row) for each of `rows`.
+// Calls visit(i, features) for each of `rows`; empty: all rows.
 template <class Visit>
 void each_row(const Storage& storage, std::span<const int32_t> rows, Visit visit) {
   if (storage.stream) {
@@ -110,7 +110,7 @@ void fit_normalization(Encoding& encoding, const Storage& storage, std::span<con
     fit_min_max(encoding, storage, rows);
   }
   for (double& spread : encoding.spread) {
-    // Also where the spread is too small for its inverse, which gather multiplies by, to be an f32.
+    // Also covers a spread so small that its inverse, by which gather multiplies, is infinite in f32.
     if (!std::isfinite(1 / static_cast<float>(spread))) spread = 1;
   }
 }

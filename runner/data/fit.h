@@ -1,4 +1,4 @@
-// Statistics of the training part: what stands for missing values, and what normalises features.
+// Statistics of the training part: replacements of missing values, and normalisation.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace runner::data {
 
-// Sets encoding.fill to the mean of each feature over those of `rows` (empty: all) that have it.  Throws Error(kData)
-// naming `file` for a feature that no row has.
+// Sets encoding.fill to the mean of each feature over the `rows` (empty: all) in which it is present. Throws
+// Error(kData) naming `file` if no row has the feature.
 void fit_fill(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows, const std::string& file);
-// Replaces what is missing; throws Error(kData) when something is and the encoding has no fill.
+// Replaces missing values. Throws Error(kData) if a value is missing and the encoding has no fill.
 void fill_missing(Storage& storage, const Encoding& encoding, const std::string& name);
 
-// Sets encoding.center and encoding.spread as encoding.normalize says.  Sums run over rows in order, in f64; the mean
-// is taken relative to the first row, so that a constant feature has deviation 0 exactly, which counts as 1.
+// Sets encoding.center and encoding.spread according to encoding.normalize. Sums are in f64 and in row order. The mean
+// is computed relative to the first row: the deviation of a constant feature is then exactly 0, for which spread is 1.
 void fit_normalization(Encoding& encoding, const Storage& storage, std::span<const int32_t> rows);
 
 }  // namespace runner::data

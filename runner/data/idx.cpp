@@ -1,5 +1,5 @@
-// idx, the format of MNIST: two zero bytes, type, number of axes, the axes as big-endian u32, big-endian elements.
-// Format: yann.lecun.com/exdb/mnist, "The IDX file format".
+// IDX, the format of MNIST: two zero bytes, type, number of axes, axes as big-endian u32, big-endian elements.
+// Reference: yann.lecun.com/exdb/mnist, "The IDX file format".
 #include <array>
 
 #include <fmt/format.h>

@@ -20,7 +20,7 @@ namespace {
 
 using schema::DataFormat;
 
-// shuffle_buffer: of a stream; 0: into memory.
+// `shuffle_buffer`: size of the shuffle buffer of a stream, or 0 to read into memory.
 Storage read_format(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer) {
   switch (spec.format) {
     case DataFormat::kCsv:
@@ -44,7 +44,7 @@ Storage read(const schema::DatasetSpec& spec, const ReadOptions& options, int64_
 }
 
 struct Parts {
-  std::vector<int32_t> train, eval;  // rows, ascending
+  std::vector<int32_t> train, eval;  // row numbers, ascending
 };
 
 int64_t held_out_of(int64_t samples, double fraction) {
@@ -70,7 +70,7 @@ Parts split(int64_t samples, double fraction, uint64_t seed) {
   return parts;
 }
 
-// Renumbers named classes by their place in `names`, which is sorted.
+// Replaces class numbers by the positions of their names in `names`, which is sorted.
 void use_names(Storage& storage, const std::vector<std::string>& names, const std::string& name) {
   if (storage.label_kind != LabelKind::kClass || storage.class_names == names) return;
   std::vector<int64_t> class_of;
@@ -85,7 +85,7 @@ void use_names(Storage& storage, const std::vector<std::string>& names, const st
   storage.class_names = names;
 }
 
-// A section has the features and labels that the training data has.
+// Checks that features and labels of a section match those of the training data.
 void check_alike(const Storage& storage, const Encoding& encoding, const std::string& name) {
   RUN_CHECK((storage.sequence > 0) == (encoding.sequence > 0), ErrorKind::kData,
             "{} is {}text, and the training data {}", name, storage.sequence > 0 ? "" : "no ",
@@ -105,7 +105,7 @@ void check_alike(const Storage& storage, const Encoding& encoding, const std::st
             sort(encoding.class_names));
 }
 
-// Later sections take the columns and the kind of labels of the training data.
+// Options for reading another section with the columns and the label kind of the training data.
 ReadOptions same_as(const Encoding& encoding, uint64_t seed, bool labels_required) {
   const LabelsAs classes = encoding.class_names.empty() ? LabelsAs::kClasses : LabelsAs::kNames;
   return {.labels = encoding.label_kind == LabelKind::kTarget ? LabelsAs::kTargets : classes,
@@ -129,7 +129,7 @@ Encoding encoding_of(const Storage& train) {
   return encoding;
 }
 
-// Classes that only the eval data has count too.
+// Merges the classes of both sections, so that classes found only in the eval data count.
 void join_classes(Encoding& encoding, Storage& train, Storage& eval) {
   std::vector<std::string> names;
   std::set_union(train.class_names.begin(), train.class_names.end(), eval.class_names.begin(), eval.class_names.end(),

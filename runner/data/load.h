@@ -1,7 +1,7 @@
-// From the `data:` section of a recipe to data sets.
+// Loads the data sets of a recipe's `data:` section.
 //
-// Every message of a damaged or unsuitable file names the file, the row or byte, what was found and what was expected
-// (Error(kData)).  Sizes that a header claims are checked against the file before memory is asked for.
+// Every error about a damaged or unsuitable file is an Error(kData). It names the file, the row or byte, what was found
+// and what was expected. Sizes in a header are checked against the file size before allocating.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +20,36 @@ struct Data {
   Encoding encoding;
   Dataset train;
   std::optional<Dataset> eval;
-  std::vector<std::string> warnings = {};  // of the files that were read
+  std::vector<std::string> warnings = {};  // about the files read
 };
 
 using SharedData = std::shared_ptr<const Data>;
 
-// What labels have to be; kAuto: integers and texts are classes, other numbers are targets; kNames: all are texts.
+// Required kind of labels. kAuto: integers and texts are classes, other numbers are targets. kNames: class names.
 enum class LabelsAs { kAuto, kClasses, kTargets, kNames };
 LabelsAs labels_as(schema::Loss loss);
 
-// Reads data.train and data.eval, or splits train: exactly round(N * split_eval) samples are held out, those with the
-// smallest Philox hash of (seed, index), of a text its end; both parts keep the file's order.  Statistics are of the
-// training part alone.
+// Reads data.train and data.eval, or splits data.train. The eval part of a split has exactly round(N * split_eval)
+// samples: those with the smallest Philox hash of (seed, index), or the end of a text. Both parts keep the order of the
+// file. Statistics are computed from the training part only.
 Data load(const schema::DataSpec& spec, uint64_t seed, LabelsAs labels = LabelsAs::kAuto);
 
-// How many samples the training part will have, where the recipe alone says so: of synthetic data.
+// Returns the number of training samples if the recipe determines it, which only holds for synthetic data.
 std::optional<int64_t> known_samples(const schema::DataSpec& spec);
 
-// The same as load() for a recipe, with the seed of its data and the labels that its loss wants.
+// As above, with the data seed of the recipe and the kind of labels that its loss requires.
 Data load(const schema::Recipe& recipe);
-// data.seed, by default the recipe's seed.
+// Returns data.seed, which defaults to the recipe's seed.
 uint64_t data_seed(const schema::Recipe& recipe);
 
-// Reads another file as `encoding` says (runner eval, runner predict).  Its features must have the shape of the
-// encoding (Error(kData) with both shapes) and its classes must be known.  labels_required false: a file without labels
-// gives LabelKind::kNone.  name: for messages; `seed` matters for synthetic data alone.  shuffle_buffer: 0, or that of
-// a csv file to leave where it is.
+// Reads another file with the encoding of the training data (for `runner eval` and `runner predict`).
+//
+// - `seed`: used by synthetic data only.
+// - `name`: for messages.
+// - `labels_required`: if false, a file without labels gives LabelKind::kNone.
+// - `shuffle_buffer`: 0 to read into memory, or the size of the shuffle buffer of a streamed CSV file.
+//
+// Throws Error(kData) if the feature shape differs from the encoding's, or if a class is unknown.
 Dataset load_encoded(const schema::DatasetSpec& spec, const Encoding& encoding, uint64_t seed, std::string name,
                      bool labels_required, int64_t shuffle_buffer = 0);
 

@@ -26,18 +26,19 @@ namespace {
 
 using backends::kAlignment;
 
-constexpr size_t kRingBytes = size_t{256} << 10;  // small batches are prepared ahead up to this, within a core's L2
+constexpr size_t kRingBytes = size_t{256} << 10;  // small batches are prefetched up to this size, which fits into the
+                                                  // L2 cache of a core
 constexpr int64_t kMostAhead = 63;
-constexpr int64_t kValid = 2;  // batches that the consumer has
+constexpr int64_t kValid = 2;  // number of batches that stay valid for the consumer
 
-// So many batches are made ahead; each thread has one in hand.
+// Returns the number of batches to prefetch. Each thread assembles one of them at a time.
 int64_t batches_ahead(const LoaderSpec& spec, size_t batch_bytes) {
   if (spec.prefetch == 0) return 0;
   return std::max(
       {spec.prefetch, spec.threads, std::min(kMostAhead, static_cast<int64_t>(kRingBytes / batch_bytes) - 1)});
 }
 
-// From its beginning to its end the consumer waits.
+// Adds its lifetime to the time for which the consumer has waited.
 class Wait {
  public:
   explicit Wait(InputUse* use) : use_(use), begin_(use != nullptr ? backends::monotonic_ns() : 0) {}
@@ -54,9 +55,9 @@ class Wait {
 
 }  // namespace
 
-// Slots 0 … depth − 1 are used in turn.  Batch number n is in slot n mod depth; the consumer holds the batches up to
-// taken − 1, kValid of them, until it asks for the next one.  Producers take turns to begin batches, fill them side by
-// side, and publish them in order: numbers below `produced` are there, each a batch or what went wrong with it.
+// Ring of `depth` slots: batch n is in slot n mod depth. The consumer holds the kValid batches before `taken` until its
+// next call. Producers take turns to begin batches, fill them in parallel, and publish them in order. Each batch with a
+// number below `produced` is either complete or has failed.
 struct Loader::Ring {
   Ring(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec_)
       : spec(spec_),
@@ -108,14 +109,14 @@ struct Loader::Ring {
     }
   }
 
-  // Waits for room for the next batch; false: no more are to be made.
+  // Blocks until there is a free slot. Returns false if no more batches are to be made.
   bool has_room() {
     if (begun - released.load() == depth) wait_for_room();
     return !stopping.load(std::memory_order_relaxed);
   }
 
-  // Sleeps until half of the ring is free, so that one wake-up serves many batches; but not while the consumer, which
-  // keeps kValid, has no other.
+  // Blocks until half of the ring is free, so that one wake-up serves many batches. Wakes earlier if the consumer would
+  // otherwise have no batch other than the kValid ones that it holds.
   void wait_for_room() {
     const int64_t half_free = begun - std::max(depth / 2, kValid);
     std::unique_lock lock(mutex);
@@ -144,14 +145,15 @@ struct Loader::Ring {
     }
   }
 
-  // No batch is begun behind one that failed; those before it come first.
+  // Stores the current exception. No batch is begun after a failed one; earlier ones are still delivered.
   void keep_failure(BatchSlot& slot) {
     slot.failure = std::current_exception();
     stopping.store(true);
   }
 
-  // Who makes the batch that is due passes on those that others have made behind it.  Either they see that it is due,
-  // or it sees that they are made.
+  // Publishes all complete batches in order. The producer of the next batch due also publishes later ones that other
+  // producers have completed. Sequentially consistent atomics ensure that no batch is missed: either the other producer
+  // sees that its batch is due, or this one sees that it is complete.
   void publish(BatchSlot& slot) {
     slot.made.store(slot.number + 1);
     int64_t due = produced.load();
@@ -166,7 +168,7 @@ struct Loader::Ring {
 
   bool is_there() const { return produced.load() > taken; }
 
-  // Without a thread.
+  // Makes a batch on the consumer's thread (without prefetching).
   void make() {
     const Wait counted(spec.use);
     const backends::ScopedSpan span(backends::SpanKind::kData, "make batch");
@@ -184,7 +186,7 @@ struct Loader::Ring {
     return slots[taken].failure != nullptr || !spec.transform || !give_up();
   }
 
-  // give_up: asked from time to time; empty: never does.
+  // `give_up`: polled while waiting; may be empty.
   bool wait_for_batch(const std::function<bool()>& give_up) {
     constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
     const backends::ScopedSpan span(backends::SpanKind::kData, "wait for batch");
@@ -208,13 +210,13 @@ struct Loader::Ring {
     return slot.batch;
   }
 
-  // Returns with a batch there; how many were when it was asked.
+  // Blocks until the next batch is published. Returns the number of batches that were ready on entry.
   int64_t get_ready() {
     if (spec.prefetch == 0) {
       if (!is_there()) make();
       return 0;
     }
-    const int64_t free = std::max<int64_t>(taken - (kValid - 1), 0);  // the slots of the batches before
+    const int64_t free = std::max<int64_t>(taken - (kValid - 1), 0);  // batches that the consumer no longer holds
     released.store(free);
     int64_t want = wanted.load();
     if (free >= want && wanted.compare_exchange_strong(want, kNothing)) wake(wake_producer);
@@ -226,18 +228,19 @@ struct Loader::Ring {
   void count_taken(int64_t ready) {
     if (spec.use == nullptr) return;
     ++spec.use->batches;
-    // Small batches are more in the ring than were asked for.
+    // For small batches, the ring contains more than the requested number.
     spec.use->ready += std::exchange(waited, false) ? 0 : std::min(ready, spec.prefetch);
     spec.use->ahead = spec.prefetch;
   }
 
-  // The lock orders the notification after the other side's check of its condition.
+  // Taking the lock ensures that the other thread has either not checked its condition yet, or is already waiting.
   void wake(std::condition_variable& sleeper) {
     { const std::lock_guard lock(mutex); }
     sleeper.notify_one();
   }
 
-  // Left half done, as nobody takes the batch: the loader is about to go, or who waits for it has given up.
+  // Returns whether to leave a batch incomplete, because no consumer will take it: the loader is being destroyed, or
+  // the consumer has given up.
   bool is_left() const { return stopping.load(std::memory_order_relaxed) || (given_up != nullptr && (*given_up)()); }
 
   static constexpr int64_t kNothing = INT64_MAX;
@@ -249,21 +252,21 @@ struct Loader::Ring {
   BatchSlots slots;
   const std::function<bool()> leaves = [this] { return is_left(); };
 
-  // The consumer's.
+  // Used by the consumer only.
   int64_t taken = 0;
-  bool waited = false;                              // for the batch that it takes next
-  const std::function<bool()>* given_up = nullptr;  // without a thread: what may leave a batch half done
-  // The producers', or the consumer's without them.
+  bool waited = false;                              // for the next batch
+  const std::function<bool()>* given_up = nullptr;  // callback of the current wait() without prefetching
+  // Used by the producers, or by the consumer without prefetching.
   std::mutex turns;
-  int64_t begun = 0;  // of who has the turn
+  int64_t begun = 0;  // guarded by `turns`
   alignas(kAlignment) std::atomic<int64_t> produced{0};
   alignas(kAlignment) std::atomic<int64_t> released{0};
   alignas(kAlignment) std::atomic<bool> consumer_waits{false};
-  std::atomic<int64_t> wanted{kNothing};  // of `released`, by the producer that waits
+  std::atomic<int64_t> wanted{kNothing};  // value of `released` for which a producer waits
   std::atomic<bool> stopping{false};      // no more batches are begun
-  std::mutex mutex;                       // orders wake-ups
+  std::mutex mutex;                       // orders checks and notifications of the condition variables
   std::condition_variable wake_consumer, wake_producer;
-  std::vector<std::thread> producers;  // last: they use all of the above
+  std::vector<std::thread> producers;  // last, because they use all members above
 };
 
 Batch Batch::part(int64_t first, int64_t count) const {

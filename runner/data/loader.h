@@ -1,12 +1,12 @@
-// Batches of one replica in plan order, from any position, assembled ahead of the consumer.
+// Loads the batches of one rank in plan order, starting at any position, and prefetches them.
 //
-// A thread, or several at once, gathers rows into a ring of preallocated, 64-byte aligned buffers, through epoch after
-// epoch; small batches are prepared many at a time (up to 64, or 256 KiB), and each side is woken only when the ring
-// was empty or has become half empty.  What it yields depends on the plan, the seed and the transform alone.  After the
-// constructor: no heap allocation and no page fault, but those of a transform and of an epoch of a stream.  `prefetch`
-// 0 is the plain sequential path: no thread, next() assembles.
+// One or more threads gather samples into a ring of preallocated, 64-byte aligned buffers, across epochs. Small batches
+// are prefetched in bulk (up to 64, or 256 KiB). Threads are woken only if the ring was empty or has become half empty.
+// The batches depend only on the plan, the seed and the transform. After construction there are no heap allocations and
+// no page faults, except in a transform and at the start of a streamed epoch. With `prefetch` 0 there is no thread:
+// next() assembles the batch.
 //
-// One consumer thread.  The data set must outlive the loader.
+// Thread safety: one consumer thread. The data set must outlive the loader.
 #pragma once
 
 #include <algorithm>
@@ -23,47 +23,51 @@ namespace runner::data {
 
 struct Position {
   int64_t epoch = 0;
-  int64_t step = 0;   // within the epoch, or what is left of it behind `start`
-  int64_t start = 0;  // positions of the epoch's order that had been used when its plan began anew, with another batch
+  int64_t step = 0;   // batch within the epoch, counted from `start`
+  int64_t start = 0;  // positions of the epoch's order that were consumed before the plan was restarted with another
+                      // batch size
   bool begins_epoch() const { return step == 0 && start == 0; }
   bool operator==(const Position&) const = default;
 };
 
-// B samples; repeats stand last and weigh 0.  A replica that has no batch in this step gets size 0.
+// A batch of B samples. Padding samples come last and have weight 0. The size is 0 if the rank has no batch in this
+// step.
 struct Batch {
   Position position;
-  int64_t size = 0;     // B
-  int64_t largest = 0;  // that the plan gives a replica in this step
-  int64_t samples = 0;  // of all replicas in this step, repeats not counted
-  int64_t repeats = 0;  // of all replicas in this step, and what only fills up batches that have no sample
+  int64_t size = 0;
+  int64_t largest = 0;  // largest batch of any rank in this step
+  int64_t samples = 0;  // number of samples of all ranks in this step, without padding
+  int64_t repeats = 0;  // number of padding samples of all ranks in this step, including those of otherwise empty
+                        // batches
   bool last_of_epoch = false;
   std::span<const float> features;        // (B, …)
-  std::span<const int64_t> classes = {};  // (B), LabelKind::kClass; (B, T) of a text
-  std::span<const float> targets = {};    // (B, outputs), LabelKind::kTarget
-  std::span<const float> weights;         // (B): 1, or 0 for a repeat
-  std::span<const int64_t> ids;           // (B): sample index in the data set
+  std::span<const int64_t> classes = {};  // (B) with LabelKind::kClass; (B, T) for a text
+  std::span<const float> targets = {};    // (B, outputs) with LabelKind::kTarget
+  std::span<const float> weights;         // (B): 1, or 0 for a padding sample
+  std::span<const int64_t> ids;           // (B): indices of the samples in the data set
 
-  // Samples that count; without any, what there is only fills it up.
+  // Number of samples that are not padding.
   int64_t real() const {
     return std::ranges::count_if(weights, [](float weight) { return weight != 0; });
   }
   bool weighs() const { return real() > 0; }
-  // `count` samples from `first` on; the counts of the step stay those of the whole, and `largest` is the last part's.
+  // Returns `count` samples starting at `first` as a micro-batch. The counts of the step remain those of the whole
+  // batch. `largest` is adjusted so that the last micro-batches of all ranks can be padded to the same size.
   Batch part(int64_t first, int64_t count) const;
 
-  // Where the batch after this one stands.
+  // Returns the position of the following batch.
   Position next() const {
     return last_of_epoch ? Position{position.epoch + 1, 0}
                          : Position{position.epoch, position.step + 1, position.start};
   }
 };
 
-// How the consumer of loaders has been served.
+// Statistics about how fast the loaders serve their consumer.
 struct InputUse {
-  int64_t batches = 0;  // that it has taken
-  int64_t ready = 0;    // that were ready each time when it asked, added up; no more than `ahead` of each
-  int64_t ahead = 0;    // that the recipe asks for
-  int64_t wait_ns = 0;  // for a batch; without a thread, to make it
+  int64_t batches = 0;  // batches taken
+  int64_t ready = 0;    // sum over the batches taken of how many were ready, each counted up to `ahead`
+  int64_t ahead = 0;    // number of batches to prefetch, from the recipe
+  int64_t wait_ns = 0;  // time spent waiting for batches, or assembling them without prefetching
 
   double mean_ready() const { return batches > 0 ? static_cast<double>(ready) / static_cast<double>(batches) : 0; }
   double wait_seconds() const { return static_cast<double>(wait_ns) * 1e-9; }
@@ -73,34 +77,35 @@ struct LoaderSpec {
   bool shuffle = true;
   uint64_t seed = 0;
   int64_t replica = 0;
-  Position from = {};          // the first to yield; skipping costs the epoch's permutation, or reading what a stream
-                               // has before it
-  int64_t epochs = INT64_MAX;  // next() fails after the last step of epoch `epochs` − 1
-  int64_t prefetch = 4;        // batches prepared ahead, at least
-  int64_t threads = 1;         // that prepare them at once; more than 1 with neither a transform nor a stream
-  std::shared_ptr<Transform> transform = nullptr;  // null: none; of this loader alone
-  bool without_repeats = false;  // shares are not completed: for who takes means of a batch without its mask
-  bool never_empty = false;      // a replica that has no batch gets one sample of the epoch, which weighs 0
-  InputUse* use = nullptr;       // where it is counted; null: nowhere
+  Position from = {};          // first batch; skipping costs the permutation of the epoch, or reading a stream up to it
+  int64_t epochs = INT64_MAX;  // next() throws after the last step of epoch `epochs` − 1
+  int64_t prefetch = 4;        // minimum number of batches to prefetch
+  int64_t threads = 1;         // threads that assemble batches; more than 1 requires that there is neither a transform
+                               // nor a stream
+  std::shared_ptr<Transform> transform = nullptr;  // null if there is none; not shared with other loaders
+  bool without_repeats = false;  // no padding samples, for consumers that average over a batch without its weights
+  bool never_empty = false;      // gives a rank without a batch one sample of the epoch, with weight 0
+  InputUse* use = nullptr;       // counters to update; null to count nothing
 };
 
 class Loader {
  public:
   Loader(const Dataset& dataset, const DataPlan& plan, const LoaderSpec& spec);
-  ~Loader();  // stops the threads at once
+  ~Loader();  // stops and joins the threads; a transform in progress is left incomplete
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch, valid until the call behind the following one, so that a device can be at work on it when the next
-  // is made ready.  Rethrows what went wrong while it was assembled; after that, and
-  // past the last epoch, throws Error(kRun).
+  // Returns the next batch. It is valid until the second call after this one, so that a device can use it while the
+  // next one is prepared. Rethrows an exception from assembling the batch. After that, and after the last epoch, throws
+  // Error(kRun).
   const Batch& next();
 
-  // Waits until next() has a batch, or an error, to give at once: true.  False where `give_up`, which is asked from
-  // time to time meanwhile, has said so before: the loader is of no more use then.
+  // Blocks until next() can return or throw without waiting, and returns true. `give_up` is polled meanwhile. If it
+  // returns true first, wait() returns false, and the loader must not be used further.
   bool wait(const std::function<bool()>& give_up);
 
-  // What next() will give, waited for in the same way, and valid as long; null: next() will make it, or has an error.
+  // Waits like wait() and returns the batch that next() will return, with the same validity. Returns null without
+  // prefetching, if `give_up` returned true, or if next() will throw.
   const Batch* peek(const std::function<bool()>& give_up);
 
  private:

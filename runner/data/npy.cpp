@@ -1,4 +1,4 @@
-// npy data sets: the element types that features and labels may have.
+// Reads npy data sets: the element types allowed for features and labels.
 #include "runner/formats/npy.h"
 
 #include <string_view>

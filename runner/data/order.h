@@ -1,9 +1,9 @@
-// The order of an epoch: a permutation of [0, N) that depends on (N, seed, epoch), and for a stream on the size of its
-// buffer, alone, never on the number of replicas, threads or accumulation steps.
+// Order of the samples in an epoch: a permutation of [0, N). It depends only on N, the seed and the epoch, and for a
+// stream also on the size of the shuffle buffer. The number of ranks, threads and accumulation steps has no effect.
 //
-// In memory it is Fisher-Yates over Philox 4x32-10 keyed by the seed, its counter holding the epoch: every permutation
-// is equally likely and no earlier epoch is needed.  Not thread-safe while set_epoch runs; one Order belongs to one
-// reader.
+// In memory it is a Fisher-Yates shuffle with Philox 4x32-10, keyed by the seed and with the epoch in its counter. All
+// permutations are equally likely, and no earlier epoch needs to be computed. Thread safety: none; each reader has its
+// own Order.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,14 @@ namespace runner::data {
 
 class Order {
  public:
-  // samples: 1 … 2^31 − 1.  shuffle false: the identity in every epoch, which takes no memory.  buffer: 0, or the
-  // samples that a stream draws from, which gives the order in which ShuffleBuffer gives them out.
+  // `samples`: 1 … 2^31 − 1. `shuffle`: if false, every epoch has the identity order, which takes no memory. `buffer`:
+  // 0, or the size of a stream's ShuffleBuffer, whose output order is then used.
   Order(int64_t samples, uint64_t seed, bool shuffle, int64_t buffer = 0);
 
-  // O(samples); nothing to do when the epoch is the current one.  Allocates only in the first call.
+  // Computes the order of an epoch. Cost: O(samples), nothing if it is the current epoch. Allocates on the first call
+  // only.
   void set_epoch(int64_t epoch);
-  // The sample at a position of the current epoch.
+  // Returns the sample at a position of the current epoch.
   int64_t operator[](int64_t position) const {
     return permutation_.empty() ? position : permutation_[static_cast<size_t>(position)];
   }
@@ -41,13 +42,13 @@ class Order {
   std::vector<int32_t> permutation_;
 };
 
-// Holds the next `size` items of a stream and gives them out in an order that is drawn: each time one of those held,
-// all equally likely, to whose place the stream's next moves.  A buffer of 1 keeps the order; one as large as the
-// stream makes every order equally likely.
+// Shuffle buffer of a stream, like that of tf.data: holds up to `size` items. Each take() draws one of them uniformly
+// and replaces it with the next item of the stream. Size 1 keeps the order. If the buffer holds the whole stream, all
+// orders are equally likely.
 template <class Item>
 class ShuffleBuffer {
  public:
-  // next(Item&) sets the item to the stream's next, or returns false at its end.
+  // `next(Item&)`: sets the argument to the next item of the stream, or returns false at its end.
   template <class Next>
   ShuffleBuffer(int64_t size, uint64_t seed, int64_t epoch, const Next& next)
       : random_(seed, Stream::kBuffer, static_cast<uint64_t>(epoch)) {
@@ -57,7 +58,8 @@ class ShuffleBuffer {
 
   std::span<Item> held() { return items_; }
 
-  // Swaps the next item with `out`, whose memory the stream may use again; false when there is none left.
+  // Swaps the drawn item with `out`; the stream may reuse the memory of the old `out`. Returns false if no items are
+  // left.
   template <class Next>
   bool take(Item& out, const Next& next) {
     if (items_.empty()) return false;

@@ -74,7 +74,7 @@ int64_t DataPlan::repeats_per_epoch() const {
   return repeats;
 }
 
-// Full steps are alike, and the last one may be dispatched in larger shares.
+// All full steps are equal. The shares of the last one may be larger with dispatch_batches.
 int64_t DataPlan::max_batch() const {
   return steps_ > 0 ? std::max(largest_share(0), largest_share(steps_ - 1)) : 0;
 }
@@ -88,11 +88,11 @@ int64_t DataPlan::largest_share(int64_t step) const {
 
 Slice DataPlan::slice(int64_t replica, int64_t step) const {
   const int64_t P = spec_.processes;
-  const int64_t size = consumed(step + 1) - consumed(step);  // of the step, G but for the last
+  const int64_t size = consumed(step + 1) - consumed(step);  // samples in the step: G, except in the last step
   const bool last = step + 1 == steps_;
 
-  // The share [low, high) of the step's positions, of which those from `size` on do not exist, and the repeats that
-  // stand for these: positions 0 … supply − 1 of the epoch, read cyclically through `pool`.
+  // The rank's share [low, high) of the step's positions; positions from `size` on do not exist. Padding replaces them
+  // by positions 0 … supply − 1 of the epoch, taken modulo `pool`.
   int64_t low = replica * group_ / P, high = (replica + 1) * group_ / P;
   int64_t pool = std::min(group_, spec_.samples);
   int64_t supply = spec_.even_batches && P > 1 ? group_ : 0;

@@ -1,16 +1,21 @@
-// The data plan: which positions of an epoch's order each replica reads in each step, as a pure function.
+// The data plan: which positions of an epoch's order each rank reads in each step, as a pure function. Here, a step is
+// one batch on every rank; an optimizer step consists of one or more of them.
 //
-// One rule covers every combination of the flags.  Step k takes the next G positions (G = batch_size, times P unless
-// split_batches), and replica r the share [r*G/P, (r+1)*G/P) of them, rounded down.  The flags concern the last step
-// when fewer than G positions are left: drop_last leaves them out; even_batches completes every share with repeats from
-// the start of the epoch's order, read cyclically; otherwise shares are cut short, and a replica whose share is empty
-// has no batch.  dispatch_batches divides the last step evenly instead: when P does not divide its size, one more
-// sample each, the missing ones being repeats of the epoch's first P.  P = 1 never repeats.  (reference: Accelerate's
-// BatchSamplerShard and DataLoaderDispatcher; a batch_size that P does not divide, which they refuse, gives uneven
-// shares.)
+// One rule covers all combinations of flags. Step k takes the next G positions: G = batch_size, times P unless
+// split_batches is set. Rank r gets the share [r*G/P, (r+1)*G/P) of them, rounded down. The flags only matter if fewer
+// than G positions are left for the last step:
 //
-// Repeats always stand at the end of a batch and are masked: they never count in a loss, a gradient or a metric.
-// Values only; safe to share between threads.
+// - drop_last: the positions are not used.
+// - even_batches: every share is padded with samples from the start of the epoch's order, read cyclically.
+// - dispatch_batches: the step is divided evenly. If P does not divide its size, every rank gets floor(size / P) + 1
+//   samples, and the missing ones are taken from the first P samples of the epoch.
+// - otherwise: shares are truncated, and a rank with an empty share has no batch.
+//
+// With P = 1 there is no padding. Reference: BatchSamplerShard and DataLoaderDispatcher of Accelerate, which reject a
+// batch_size that is not divisible by P; here the shares are then uneven.
+//
+// Padding samples are always at the end of a batch and are masked: they never affect a loss, a gradient or a metric.
+// Immutable, and therefore thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +37,18 @@ struct PlanSpec {
   bool drop_last = false;
   bool even_batches = true;
   bool dispatch_batches = false;
-  int64_t accumulation = 1;  // micro-batches per optimizer window
+  int64_t accumulation = 1;  // batches per optimizer step (gradient accumulation)
   bool windows_end_with_epoch = true;
-  int64_t start = 0;  // positions of the epoch that are done already (resuming with another P)
+  int64_t start = 0;  // number of positions of the epoch that are already consumed, when resuming with another P
 };
 
-// The plan of training (`samples` of data.train) and of evaluation (batch size of eval or data, nothing dropped or
-// repeated).
+// Return the plan of training on `samples` samples, and the plan of evaluation. The latter uses the batch size of
+// `eval` or `data`, and neither drops nor pads.
 PlanSpec train_plan(const schema::Recipe& recipe, int64_t samples);
 PlanSpec eval_plan(const schema::Recipe& recipe, int64_t samples);
 
-// One replica's batch: positions [begin, begin + real) of the order, then `repeats` repeated ones, the j-th being
-// position (repeat_from + j) mod pool.
+// Batch of one rank: positions [begin, begin + real) of the order, followed by `repeats` padding samples. Padding
+// sample j is at position (repeat_from + j) mod pool.
 struct Slice {
   int64_t begin = 0;
   int64_t real = 0;
@@ -55,8 +60,8 @@ struct Slice {
   int64_t position(int64_t i) const { return i < real ? begin + i : (repeat_from + i - real) % pool; }
 };
 
-// An optimizer window: steps [first_step, first_step + steps), `samples` without repeats over all replicas.  Where
-// windows go on over the end of an epoch, steps are counted on from epoch 0.
+// Batches of one optimizer step: steps [first_step, first_step + steps), with `samples` samples over all ranks, without
+// padding. If accumulation continues across epochs, steps are counted from epoch 0.
 struct Window {
   int64_t first_step = 0;
   int64_t steps = 0;
@@ -65,55 +70,56 @@ struct Window {
 
 class DataPlan {
  public:
-  // Throws Error(kRecipe) when an epoch would hold no batch.
+  // Throws Error(kRecipe) if an epoch would have no batch.
   explicit DataPlan(const PlanSpec& spec);
 
-  // The same for what an epoch has left behind its first `start` positions; it may hold no batch.
+  // Returns the plan for the rest of an epoch after its first `start` positions. It may have no batch.
   DataPlan from(int64_t start) const;
 
   const PlanSpec& spec() const { return spec_; }
   int64_t global_batch_size() const { return group_; }
   int64_t steps_per_epoch() const { return steps_; }
-  // Windows of `epochs` epochs in a row; where windows do not end with them, without the batches that fill none.
+  // Returns the number of optimizer steps in `epochs` consecutive epochs. If accumulation continues across epochs,
+  // batches that do not complete an optimizer step are not counted.
   int64_t optimizer_steps(int64_t epochs) const;
-  // The same where the first of them is what `rest` has left of it, and the window under way has had `before` batches
-  // before that; negative: so many batches of `rest` are done.
+  // As above, if `rest` covers what remains of the first epoch. `before`: batches already accumulated for the current
+  // optimizer step before `rest`; if negative, the number of batches of `rest` that are already done.
   int64_t optimizer_steps(const DataPlan& rest, int64_t epochs, int64_t before = 0) const;
-  // Samples that an epoch uses, each once; the rest is dropped.
+  // Number of distinct samples used in an epoch; the remaining ones are dropped.
   int64_t samples_per_epoch() const { return used_; }
   int64_t repeats_per_epoch() const;
-  // The largest batch of any replica and step.
+  // Largest batch size of any rank and step.
   int64_t max_batch() const;
-  // Of a step: the most samples that a replica has in it, with repeats.
+  // Largest batch size of any rank in a step, including padding.
   int64_t largest_share(int64_t step) const;
 
-  // Replica's batch of a step; size() is 0 when it has none.  O(1).
+  // Returns the batch of a rank in a step; its size() is 0 if there is none. O(1).
   Slice slice(int64_t replica, int64_t step) const;
-  // Positions of the epoch that steps before `step` use; window and resume arithmetic.  O(1).
+  // Returns the number of positions of the epoch consumed before `step`. O(1).
   int64_t consumed(int64_t step) const;
-  // Samples of the `count` steps from `step` on, into later epochs if there are not as many left.
+  // Returns the number of samples in `count` steps from `step` on, which may extend into later epochs.
   int64_t samples_ahead(int64_t step, int64_t count) const;
-  // Those of them that are one replica's.  O(count).
+  // As samples_ahead(), for one rank. O(count).
   int64_t samples_ahead_of(int64_t replica, int64_t step, int64_t count) const;
   Window window(int64_t index) const;
 
-  // What runs but deserves a word: fewer samples than replicas, more accumulation than steps.
+  // Returns warnings about valid but unusual plans: fewer samples than ranks, more accumulation than steps.
   std::vector<std::string> warnings() const;
 
  private:
   PlanSpec spec_;
-  int64_t group_ = 0;  // G
+  int64_t group_ = 0;
   int64_t used_ = 0;
   int64_t steps_ = 0;
 };
 
-// Sample indices of a slice under the current epoch of `order`, written to `ids` (at least slice.size()).
+// Writes the sample indices of a slice to `ids` (at least slice.size()), using the current epoch of `order`.
 void sample_ids(const Slice& slice, const Order& order, std::span<int64_t> ids);
 
-// The document of `runner plan --json`, for epochs 0 … epochs − 1; without `batches` its "epochs" is left out.  `order`
-// is left at the last epoch.
+// Returns the document of `runner plan --json` for epochs 0 … epochs − 1. `batches`: whether to include "epochs".
+// Leaves `order` at the last epoch.
 std::string plan_json(const DataPlan& plan, Order& order, int64_t epochs, bool batches);
-// The same for people: sizes, steps, windows, repeats.
+// Returns the plan as text for users: sizes, steps, optimizer steps, padding.
 std::string plan_text(const DataPlan& plan);
 
 }  // namespace runner::data

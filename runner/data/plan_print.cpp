@@ -1,4 +1,4 @@
-// The data plan as text: JSON for programs, a table for people.
+// Prints the data plan: as JSON, and as a table for users.
 #include <iterator>
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Text = fmt::memory_buffer;
 
-// [first, first + count) through `value`, as a JSON array.
+// Appends the JSON array of value(i) for i in [first, first + count).
 template <class Value>
 void append_array(Text& out, int64_t first, int64_t count, Value value) {
   out.push_back('[');
@@ -21,7 +21,7 @@ void append_array(Text& out, int64_t first, int64_t count, Value value) {
   out.push_back(']');
 }
 
-// [[[…], …], …]: one array for each replica's batch, written by `write(slice)`.
+// Appends [[[…], …], …]: for each rank an array of its batches, each written by `write(slice)`.
 template <class Write>
 void append_batches(Text& out, const DataPlan& plan, Write write) {
   for (int64_t r = 0; r < plan.spec().processes; ++r) {
@@ -56,7 +56,7 @@ double optimizer_steps_per_epoch(const DataPlan& plan) {
   return static_cast<double>(plan.steps_per_epoch()) / static_cast<double>(plan.spec().accumulation);
 }
 
-// "15 per epoch: 14 of 96 samples, 1 of 94 samples".
+// Example: "15 per epoch: 14 of 96 samples, 1 of 94 samples".
 std::string parts_text(int64_t count, const std::string& part, const std::string& last) {
   if (count == 1 || part == last) return fmt::format("{} per epoch, of {}{}", count, last, count == 1 ? "" : " each");
   return fmt::format("{} per epoch: {} of {}, 1 of {}", count, count - 1, part, last);
@@ -89,7 +89,7 @@ std::string steps_text(const DataPlan& plan) {
                     count_text(samples_of_step(plan, last), "sample"));
 }
 
-// How the global batch comes about.
+// Explains how the global batch size is computed.
 std::string batch_text(const DataPlan& plan) {
   const PlanSpec& spec = plan.spec();
   if (spec.processes == 1) return fmt::format("{}", spec.batch_size);
@@ -100,7 +100,6 @@ std::string batch_text(const DataPlan& plan) {
                      (spec.batch_size + spec.processes - 1) / spec.processes);
 }
 
-// {"steps": …, "samples": …}
 std::string window_json(const Window& window) {
   return fmt::format("{{\"steps\": {}, \"samples\": {}}}", window.steps, window.samples);
 }

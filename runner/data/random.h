@@ -1,6 +1,7 @@
 // Counter-based random numbers of the data path: every value is a pure function of (seed, stream, counter).
 //
-// The generator is Philox; its fourth counter word names the use, which dropout's layers never reach.
+// The generator is Philox. Its fourth counter word identifies the stream. Dropout stores its layer number in that word,
+// which never reaches these values.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace runner::data {
 
-// One value for each use, so that no two uses share numbers.  The values fix orders, splits and synthetic data for
-// good: do not change them.
+// One stream per use, so that no two uses share random numbers. The values determine orders, splits and synthetic data:
+// never change them.
 enum class Stream : uint32_t {
   kOrder = 0x64610001,
   kSplit = 0x64610002,
@@ -23,14 +24,14 @@ enum class Stream : uint32_t {
 
 using Block = backends::PhiloxCounter;
 
-// Block number `block` of the sequence that `index` names within a stream.
+// Returns block `block` of the sequence with number `index` in a stream.
 inline Block random_block(uint64_t seed, Stream stream, uint64_t index, uint32_t block) {
   return backends::philox4x32(
       {block, static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(stream)},
       {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-// Such a sequence, word by word.
+// A sequence of random_block(), word by word.
 class RandomSequence {
  public:
   RandomSequence(uint64_t seed, Stream stream, uint64_t index) : seed_(seed), stream_(stream), index_(index) {}
@@ -43,7 +44,7 @@ class RandomSequence {
     return block_[used_++];
   }
 
-  // Uniform in [0, bound), bound ≥ 1, without bias (Lemire, "Fast random integer generation in an interval", 2019).
+  // Unbiased uniform number in [0, bound), bound ≥ 1 (Lemire, "Fast Random Integer Generation in an Interval", 2019).
   uint32_t below(uint32_t bound) {
     uint64_t product = uint64_t{next()} * bound;
     if (static_cast<uint32_t>(product) < bound) {
@@ -62,7 +63,7 @@ class RandomSequence {
   Block block_{};
 };
 
-// Uniform in [-1, 1), a multiple of 2^-15: a word of random bits gives two.
+// Uniform multiple of 2^-15 in [-1, 1). A 32-bit random word yields two of them.
 constexpr float symmetric(uint16_t bits) {
   return static_cast<float>(static_cast<int16_t>(bits)) * 0x1p-15f;
 }

@@ -1,4 +1,4 @@
-// safetensors data sets: the tensors `features` and `labels` of one file.
+// Reads safetensors data sets: the tensors `features` and `labels` of one file.
 #include "runner/formats/safetensors.h"
 
 #include <cstring>

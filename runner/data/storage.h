@@ -1,5 +1,5 @@
-// What a reader makes of a file: features and labels of all its samples.  Mutable while `load` prepares it, shared and
-// constant from then on.
+// Samples as read from a file: the features and labels. load() modifies a Storage while preparing it; afterwards it is
+// shared and constant.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,30 @@ namespace runner::data {
 struct ReadOptions {
   LabelsAs labels = LabelsAs::kAuto;
   bool labels_required = true;
-  uint64_t seed = 0;  // synthetic, and which section:
+  uint64_t seed = 0;  // synthetic: seed, and which section it is
   bool eval = false;
-  // csv: what is known already of the columns, by name where there is a header; empty and 0: not known.
+  // CSV: columns of the training data, by name if there is a header; empty or 0 if unknown.
   std::vector<std::string> feature_names = {};
   std::string label_name = {};
   int64_t feature_count = 0;
 };
 
-// A csv or text file whose samples stay in it, to be read anew in every epoch (stream.h).
+// A CSV or text file whose samples are read from the file in every epoch (stream.h).
 struct StreamedFile {
   static constexpr int64_t kPlaceEvery = 1024;
 
   schema::DatasetSpec spec;
   ReadOptions options = {};
-  int64_t shuffle_buffer = 1;         // samples
-  int64_t bytes = 0, changed = 0;     // size, and time of the last change, when it was counted
-  std::string contents = {};          // SHA-256, hex: of features and labels, row by row; of a text of its tokens
-  std::vector<CsvPlace> places = {};  // of every kPlaceEvery-th sample but the first; empty: compressed
-  std::vector<float> fill = {};       // missing: mean: what stands for a missing value, of each feature
+  int64_t shuffle_buffer = 1;         // size of the buffer in samples
+  int64_t bytes = 0, changed = 0;     // size and modification time of the file when its samples were counted
+  std::string contents = {};          // SHA-256 in hex: of the features and labels row by row, or of the tokens of a
+                                      // text
+  std::vector<CsvPlace> places = {};  // position of every kPlaceEvery-th sample except the first; empty if the file is
+                                      // compressed
+  std::vector<float> fill = {};       // `missing: mean`: replacement of missing values, per feature
 };
 
-// Samples of a text in memory: that number i is the tokens from i * stride on (text.h).
+// A tokenized text in memory. Sample i consists of the tokens from i * stride on (text.h).
 struct TokenText {
   std::vector<uint32_t> ids;
   int64_t stride = 1;
@@ -50,42 +52,42 @@ struct TokenText {
 struct Storage {
   int64_t samples = 0;
   backends::Shape feature_shape;  // of one sample
-  // One of these holds the features; the others are empty.
-  LargeArray<float> values;   // (samples, …), scale applied; NaN: missing, until filled
-  LargeArray<uint8_t> bytes;  // (samples, …), scale applied when read
+  // The features are in exactly one of these members.
+  LargeArray<float> values;   // (samples, …), scaled; NaN marks a missing value until it is filled
+  LargeArray<uint8_t> bytes;  // (samples, …); scaled when read
   std::optional<Synthetic> rule;
-  std::optional<StreamedFile> stream;  // the labels as well
-  TokenText text;                      // the same
-  float scale = 1;                     // of bytes
+  std::optional<StreamedFile> stream;  // includes the labels
+  TokenText text;                      // includes the labels
+  float scale = 1;                     // factor for `bytes`
 
-  int64_t sequence = 0;  // as Encoding has it
+  int64_t sequence = 0;  // as in Encoding
   LabelKind label_kind = LabelKind::kNone;
   LargeArray<int64_t> classes;  // (samples)
   LargeArray<float> targets;    // (samples, outputs)
   int64_t outputs = 0;          // largest class + 1, or targets per sample
 
-  int64_t dropped_rows = 0;   // missing: drop
-  int64_t filled_values = 0;  // missing: mean; of a stream until it has its fill: how many are missing
+  int64_t dropped_rows = 0;   // with `missing: drop`
+  int64_t filled_values = 0;  // with `missing: mean`; for a stream, the number of missing values
 
-  std::vector<std::string> feature_names;  // csv with a header
-  std::string label_name;                  // the same
-  std::vector<std::string> class_names;    // sorted; class i of `classes` is class_names[i]
+  std::vector<std::string> feature_names;  // names in the CSV header
+  std::string label_name;                  // name in the CSV header
+  std::vector<std::string> class_names;    // sorted; class_names[i] is the name of class i
 
   int64_t width() const { return feature_shape.elements(); }
-  // Labels of a sample, where they are classes.
+  // Number of class labels per sample.
   int64_t label_width() const { return sequence > 0 ? sequence : 1; }
-  // Features of a row as floats, before normalisation; out: (width).
+  // Writes the features of a row before normalisation. `out`: (width) f32.
   void read_row(int64_t row, std::span<float> out) const;
-  // Classes of a row; out: (label_width).
+  // Writes the classes of a row. `out`: (label_width) i64.
   void read_classes(int64_t row, std::span<int64_t> out) const;
 };
 
-// Multiplies the values by the recipe's `scale`, in f32.  Throws Error(kData) naming `file` when one becomes infinite.
+// Multiplies the values by the recipe's `scale` in f32. Throws Error(kData) naming `file` if a result is infinite.
 void scale_values(Storage& storage, std::optional<double> scale, const std::string& file);
-// The same for one sample.
+// As scale_values(), for one sample.
 void scale_sample(std::span<float> features, int64_t sample, double scale, const std::string& file);
 
-// One reader per format.  Each throws Error(kData).
+// Readers of the formats. They throw Error(kData).
 Storage read_csv(const schema::DatasetSpec& spec, const ReadOptions& options);
 Storage read_safetensors(const schema::DatasetSpec& spec, const ReadOptions& options);
 Storage read_synthetic(const schema::DatasetSpec& spec, const ReadOptions& options);

@@ -12,7 +12,7 @@ namespace runner::data {
 namespace {
 
 void stamp(StreamedFile& file) {
-  std::error_code error;  // CsvRows says what is wrong with a file that cannot be read
+  std::error_code error;  // ignored: CsvRows reports a file that cannot be read
   file.bytes = static_cast<int64_t>(std::filesystem::file_size(file.spec.path, error));
   file.changed = std::filesystem::last_write_time(file.spec.path, error).time_since_epoch().count();
 }
@@ -24,7 +24,7 @@ void stamp(StreamedFile& file) {
        file.spec.path);
 }
 
-// The file as it was counted.
+// Returns `file`. Throws if the file on disk has changed since its samples were counted.
 const StreamedFile& unchanged(const StreamedFile& file) {
   StreamedFile now{.spec = file.spec};
   stamp(now);
@@ -73,7 +73,7 @@ StreamedRows::StreamedRows(const Storage& storage)
   }
 }
 
-// The next sample as it stands in the file.
+// Reads the next sample, without scaling and filling it.
 bool StreamedRows::read() {
   if (rows_ && !rows_->next()) return false;
   if (rows_) return std::copy(rows_->features().begin(), rows_->features().end(), features_.begin()), true;
@@ -159,7 +159,7 @@ void StreamReader::begin(int64_t epoch, int64_t position) {
   }
 }
 
-// From the row that rows_ is at.
+// Loads the sample from the current row of rows_.
 void StreamReader::load(Sample& sample) {
   sample.features = rows_->features();
   dataset_.normalize(sample.features);

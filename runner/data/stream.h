@@ -1,7 +1,7 @@
-// Samples that stay in their csv or text file: counted once, then read in turn, through a buffer that shuffles them.
+// Streams the samples of a CSV or text file: counts them once, then reads them in every epoch through a shuffle buffer.
 //
-// The position of every sample in an epoch is that of an Order with the same seed and buffer, so that a plan of a
-// stream is a plan like any other.  Memory: the buffer, the samples that may be repeated, and a window of the file.
+// Samples have the same positions in an epoch as in an Order with the same seed and buffer size, so a data plan applies
+// unchanged. Memory: the buffer, the samples that may be repeated as padding, and a window of the file.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,24 @@
 
 namespace runner::data {
 
-// Reads the file once and keeps what it is: how many samples, their labels' kind, what is missing, a digest.
-// Throws Error(kData) as read_csv does.
+// Reads the file once and returns its description: number of samples, kind of labels, missing values, digest. Throws
+// Error(kData) like read_csv().
 Storage count_csv(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
 
-// A file to be counted, as it is now.
+// Returns a file with its current size and modification time, before its samples are counted.
 StreamedFile stamped_file(const schema::DatasetSpec& spec, const ReadOptions& options, int64_t shuffle_buffer);
 
-// The file's samples in its order, once through.  Throws Error(kRun) when it is not the file that was counted.
+// Reads the samples of a file once, in file order. Throws Error(kRun) if the file has changed since it was counted.
 class StreamedRows {
  public:
   explicit StreamedRows(const Storage& storage);
 
-  // To the next sample, or to a later one; false at the end.
+  // Advance to the next sample, or to a later one. Return false at the end.
   bool next();
   bool go_to(int64_t sample);
-  int64_t sample() const { return sample_; }                        // from 0
+  int64_t sample() const { return sample_; }                        // number of the current sample, from 0
   const std::vector<float>& features() const { return features_; }  // scaled and filled, not normalised
-  // The labels: classes (label_width), which those of a csv file are named by, or a target.
+  // Labels of the current sample: (label_width) classes, numbered by class_names if they are names, or a target.
   void read_classes(std::vector<int64_t>& classes) const;
   float target() const;
 
@@ -48,13 +48,13 @@ class StreamedRows {
   const Storage& storage_;
   std::optional<CsvRows> rows_;
   std::optional<TokenNumbers> numbers_;
-  std::optional<TextSamples> text_;  // instead of rows
+  std::optional<TextSamples> text_;  // used instead of rows_ for a text
   int64_t sample_ = -1;
   std::vector<float> features_;
 };
 
-// Where the samples of a batch go, one after the other: ids (B), features (B, …), and one of classes (B, label_width)
-// and targets (B) where there are labels.
+// Memory for the samples of a batch: ids (B), features (B, …), and with labels either classes (B, label_width) or
+// targets (B).
 struct BatchRows {
   std::span<int64_t> ids;
   std::span<float> features;
@@ -62,15 +62,16 @@ struct BatchRows {
   std::span<float> targets = {};
 };
 
-// One reader's way through the epochs of a stream.
+// Reads the epochs of a stream for one loader.
 class StreamReader {
  public:
-  // kept: samples from the start of an epoch that are repeated at its end.  The data set must outlive the reader.
+  // `kept`: number of samples at the start of an epoch that are repeated as padding at its end. The data set must
+  // outlive the reader.
   StreamReader(const Dataset& dataset, uint64_t seed, bool shuffle, int64_t kept);
 
-  // Writes the samples of a slice of an epoch.  Behind the slice before, it reads what lies between.  Elsewhere it
-  // draws up to the slice without reading, and reads what the buffer holds there; a compressed file it reads from its
-  // start.
+  // Writes the samples of a slice of an epoch. If the slice follows the previous one, reads the samples in between.
+  // Otherwise replays the draws of the shuffle buffer up to the slice without reading, and then loads the samples that
+  // the buffer holds there. A compressed file is read from its start.
   void read(int64_t epoch, const Slice& slice, const BatchRows& out);
 
  private:
@@ -91,15 +92,15 @@ class StreamReader {
   const uint64_t seed_;
   const int64_t buffer_size_, kept_count_;
   int64_t epoch_ = -1;
-  int64_t position_ = 0;  // of the sample that advance() takes next
-  int64_t next_ = 0;      // the sample that moves into the buffer next
+  int64_t position_ = 0;  // position of the sample that advance() takes next
+  int64_t next_ = 0;      // number of the sample that enters the buffer next
   std::unique_ptr<StreamedRows> rows_;
   std::optional<ShuffleBuffer<Sample>> buffer_;
   Sample current_;
   std::vector<Sample> kept_;
 };
 
-// The samples from the start of an epoch that a replica repeats at the end of the plan's.
+// Returns how many samples from the start of an epoch the rank repeats as padding at its end.
 int64_t repeated_from_start(const DataPlan& plan, int64_t replica);
 
 }  // namespace runner::data

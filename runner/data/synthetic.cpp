@@ -11,9 +11,9 @@ namespace runner::data {
 namespace {
 
 constexpr size_t kTable = 65536;
-constexpr uint32_t kLabelBlock = UINT32_MAX;  // far behind the blocks of features
+constexpr uint32_t kLabelBlock = UINT32_MAX;  // beyond the blocks of the features
 
-// Calls value(f, uniform noise) for each feature of a sample.
+// Calls value(f, noise) for each feature f of a sample, with uniform noise.
 template <class Value>
 void each_feature(uint64_t seed, Stream section, int64_t index, size_t features, Value value) {
   for (size_t f = 0; f < features; f += 8) {

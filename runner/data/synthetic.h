@@ -1,10 +1,10 @@
-// Samples by rule: sample i is a pure function of (seed, section, i), made when read; nothing but the rule is stored.
+// Synthetic data: sample i is a pure function of (seed, section, i) and is computed when read.
 //
-// The rule is a table T of random values in [-1, 1), drawn from the seed; w_j is its window of F values at 40503 * j
-// (cyclic), F being the features of a sample, and u is uniform noise in [-1, 1).
-//   classes: the label c is drawn first; features = w_c + u.  Classes are blobs around random centres.
-//   targets: features = u; target k = 3 / sqrt(F) * <w_k, features>, of mean 0 and variance 1.
-// Immutable, thread-safe.
+// The seed determines a table T of random values in [-1, 1). w_j is the window of F values of T that starts at 40503 *
+// j (cyclic), where F is the number of features. u is uniform noise in [-1, 1).
+//   classes: the label c is drawn first; features = w_c + u. Classes are clusters around random centres.
+//   targets: features = u; target k = 3 / sqrt(F) * <w_k, features>, which has mean 0 and variance 1.
+// Immutable, and therefore thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace runner::data {
 
 class Synthetic {
  public:
-  // Exactly one of classes and targets is positive.  section: kSyntheticTrain or kSyntheticEval.
+  // Exactly one of `classes` and `targets` is positive. `section`: kSyntheticTrain or kSyntheticEval.
   Synthetic(uint64_t seed, Stream section, int64_t features, int64_t classes, int64_t targets);
 
   void features(int64_t index, std::span<float> out) const;  // out: (F)
   int64_t label(int64_t index) const;
-  void targets(int64_t index, std::span<float> out) const;  // out: (K)
+  void targets(int64_t index, std::span<float> out) const;  // out: (number of targets)
 
-  // All that the samples depend on, for fingerprints.
+  // Returns all parameters of the samples, for fingerprints.
   std::string to_string() const;
 
  private:

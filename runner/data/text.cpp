@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kWindowBytes = size_t{1} << 16;
 constexpr size_t kLongestCharacter = 4;
 
-// Of a character that utf8_length() has found whole.
+// `bytes`: a complete character, as found by utf8_length().
 uint32_t code_point(std::string_view bytes) {
   if (bytes.size() == 1) return static_cast<uint8_t>(bytes[0]);
   uint32_t code = static_cast<uint8_t>(bytes[0]) & (0xFFU >> (bytes.size() + 1));
@@ -34,7 +34,7 @@ std::string utf8_of(uint32_t code) {
   return bytes;
 }
 
-// Which characters there are.
+// Set of characters.
 class Seen {
  public:
   void add(uint32_t token) {
@@ -63,7 +63,7 @@ void check_samples(int64_t samples, int64_t tokens, const schema::DatasetSpec& s
             spec.path, samples, INT32_MAX);
 }
 
-// What a text is, apart from its tokens.
+// Returns the storage of a text without its tokens.
 Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& seen) {
   Storage storage;
   storage.samples = samples_in(tokens, spec.sequence_length, stride_of(spec));
@@ -83,7 +83,7 @@ Storage described(const schema::DatasetSpec& spec, int64_t tokens, const Seen& s
 TextTokens::TextTokens(const schema::DatasetSpec& spec)
     : bytes_(spec.tokens == schema::Tokens::kBytes), input_(spec.path) {}
 
-// Reads on, behind what is left of the window.  False at the end of the file.
+// Reads more data and drops what precedes the current position. Returns false at the end of the file.
 bool TextTokens::fill() {
   window_byte_ += static_cast<int64_t>(at_);
   window_.erase(0, std::exchange(at_, 0));

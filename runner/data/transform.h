@@ -1,4 +1,4 @@
-// What may change the samples of training as they are read, such as a hook's augmentation.
+// Interface for modifying training samples as they are read, such as data augmentation by a hook.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +8,29 @@
 
 namespace runner::data {
 
-// One sample as the data set has it; only its features may be changed.
+// A sample of the data set. Only its features may be modified.
 struct Sample {
   const backends::Shape& shape;
   std::span<float> features;  // (elements of `shape`)
-  int64_t label = 0;          // the class, where there are classes
+  int64_t label = 0;          // class, if labels are classes
   std::span<const float> targets;
-  int64_t id = 0;     // in the data set
+  int64_t id = 0;     // index in the data set
   int64_t epoch = 0;  // from 0
-  int64_t batch = 0;  // how many the loader has assembled before: for pass_on() alone
+  int64_t batch = 0;  // number of batches the loader has begun before; for pass_on() only
 };
 
-// What it makes of a sample is a function of the sample, its id and its epoch alone: batches are the same whatever was
-// read before, or by how many loaders.  Used by one Loader.
+// The result must depend only on the sample, its id and its epoch: batches are the same whatever was read before, and
+// by however many loaders. Belongs to one Loader.
 class Transform {
  public:
   virtual ~Transform() = default;
 
-  // Changes the features in place, on the thread that assembles batches.  What it throws reaches whoever takes the
-  // batch.
+  // Modifies the features in place, on the thread that assembles batches. An exception is rethrown to the consumer of
+  // the batch.
   virtual void apply(const Sample& sample) = 0;
 
-  // Called on the thread that takes batches, with the number of that taken: for what apply() had to say of its samples
-  // and of those before.
+  // Called on the consumer's thread with the number of the batch taken. Implementations forward what apply() reported
+  // for the samples up to this batch, such as messages.
   virtual void pass_on(int64_t /*batch*/) {}
 };
 
