@@ -1,4 +1,4 @@
-// Who is told that a graph is being compiled, which may take long.
+// Callback interface for graph compilations, which may take long.
 #pragma once
 
 #include <functional>
@@ -10,16 +10,16 @@ namespace runner::backends::tpu {
 class CompileListener {
  public:
   virtual ~CompileListener() = default;
-  // A graph is compiled from now on until ended(), on the thread that calls.  `what`: which, and why; it takes a search
-  // to tell, and any thread may ask until then.
+  // Called when a compilation begins, on the compiling thread. `what`: returns which graph is compiled and why; it is
+  // expensive, and any thread may call it until ended().
   virtual void begun(std::function<std::string()> what) = 0;
   virtual void ended() = 0;
 };
 
-// Tells of a compilation, also of one that fails.
+// Calls begun() and ended() of a listener for the duration of a compilation, also if it throws.
 class ToldCompilation {
  public:
-  // `listener`: null, or who is told.
+  // `listener`: null if there is none.
   ToldCompilation(CompileListener* listener, std::function<std::string()> what) : listener_(listener) {
     if (listener_ != nullptr) listener_->begun(std::move(what));
   }

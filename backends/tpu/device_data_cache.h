@@ -1,4 +1,5 @@
-// Which numbers a device has already: PyTorch/XLA uploads each as a tensor, and keeps the newest of them.
+// Cache of the scalars that are already on the device. PyTorch/XLA uploads each distinct scalar as a tensor and keeps
+// the most recently used ones.
 //
 // Not thread-safe.
 #pragma once
@@ -16,7 +17,8 @@ class DeviceDataCache {
  public:
   DeviceDataCache(const ScalarRules& rules, const DeviceTypes& types) : rules_(rules), types_(types) {}
 
-  // A number that was traced, also where no graph takes it: a parameter that is not there yet is uploaded.
+  // Records the upload of a traced scalar in `metrics`, whether or not a graph uses it. Only parameters
+  // (is_parameter()) that are not in the cache are uploaded.
   void upload(const TracedScalar& scalar, DeviceMetrics& metrics);
 
  private:
@@ -25,12 +27,12 @@ class DeviceDataCache {
     int64_t bits;
     bool operator==(const Number&) const = default;
   };
-  // Whether it is new.
+  // Returns whether the number was not in the cache.
   bool add(const Number& number);
 
   const ScalarRules rules_;
   const DeviceTypes types_;
-  std::deque<Number> numbers_;  // the one used last comes first
+  std::deque<Number> numbers_;  // most recently used first
 };
 
 }  // namespace runner::backends::tpu

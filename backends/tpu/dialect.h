@@ -1,4 +1,4 @@
-// Whose rules decide which graph an execution is.
+// Rules by which the key of a graph is computed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace runner::backends::tpu {
 enum class Dialect : uint8_t {
   kXla2,   // PyTorch/XLA 2, measured with 2.9
   kXla17,  // PyTorch/XLA 1.7
-  kClean,  // no number is part of a graph, and slots of the optimizer are inputs from the first step on
+  kClean,  // scalars are never baked, and optimizer slots are inputs from the first step on
 };
 
 inline ScalarRules scalar_rules(Dialect dialect, const DeviceTypes& types) {

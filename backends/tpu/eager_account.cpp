@@ -20,7 +20,7 @@ void EagerAccount::begin(const GraphIdentity& graph, std::span<const TracedScala
   run_ = run;
   const GraphRole role = role_of(*graph.program);
   if (role == GraphRole::kUpdate) newest_update_ = run.step;
-  // Evaluations have the number of the batch before them.
+  // Evaluations carry the number of the training batch before them.
   is_of_training_ = role == GraphRole::kUpdate || (role == GraphRole::kRead && run.step > newest_update_);
   running_.clear();
   std::map<Place, int64_t> have_run = run.reads ? have_run_ : std::exchange(have_run_, {});
@@ -40,7 +40,7 @@ void EagerAccount::begin(const GraphIdentity& graph, std::span<const TracedScala
 void EagerAccount::end(std::span<const OpTimes> host) {
   const int64_t now = monotonic_ns();
   for (const auto& [op, graph] : running_) {
-    if (!has_run(*op, host)) break;  // nor has anything behind it
+    if (!has_run(*op, host)) break;  // operations run in order: none after it has run
     graphs_.launch(*graph);
     metrics_.add(Metric::kDeviceLockWait, 0);
     metrics_.add(Metric::kEagerOpExecuteTime, ns_of(*op, host, &OpTimes::run_ns), now);
@@ -51,7 +51,7 @@ void EagerAccount::end(std::span<const OpTimes> host) {
   }
 }
 
-// What stands in an operation: an attribute as it is written, another number as 0, 1 or -1, which it is to the device.
+// Scalars that are baked into operations: attributes as written, others rounded to the 0, 1 or -1 that the device sees.
 BakedNumbers EagerAccount::baked(std::span<const TracedScalar> scalars) const {
   BakedNumbers numbers;
   for (const TracedScalar& scalar : scalars) {

@@ -1,7 +1,7 @@
-// The account of an eager TPU: operations that are looked up, compiled and counted one by one.
+// Statistics of an eager TPU: operations are looked up, compiled and counted one by one.
 //
-// PyTorch/XLA counts each as a graph of its own, with times under names of their own.  What a hook reads has run when
-// the rest of its step comes, and is not run again.  Not thread-safe.
+// PyTorch/XLA counts each operation as a graph of its own, with separate metric names for its times. Operations that
+// already ran because a hook read a value are not run again with the rest of their step. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -21,32 +21,33 @@ namespace runner::backends::tpu {
 
 class EagerAccount {
  public:
-  // All but `rules` must outlive it.
+  // All references must outlive the object.
   EagerAccount(const Hardware& hardware, const ScalarRules& rules, GraphAccount& graphs, DeviceMetrics& metrics)
       : hardware_(hardware), rules_(rules), graphs_(graphs), metrics_(metrics) {}
 
-  // What a graph has been run as, by what decides it beside the graph.
+  // The eager steps of one graph, keyed by everything else that determines them.
   class Seen;
 
-  // The user's code begins anew: nothing of what it will have the device do has run.
+  // The user's code starts a new recording, of which no operation has run yet.
   void begin_recording() { have_run_.clear(); }
 
   struct Run {
     int64_t step = 0;       // training batch
-    bool reads = false;     // for a value that the hook waits for; the rest of the step is to come
-    double traced_seconds;  // that the graph is predicted to take at least
+    bool reads = false;     // runs what a hook's read needs; the rest of the step follows later
+    double traced_seconds;  // predicted minimum time of the graph when traced
   };
-  // Finds or compiles the operations that the run of a graph has the device do.  `scalars`: by kScalar input of the
-  // graph, NaN where no value is known; `host`: of the executable.  Throws Error(kRun) beyond the budget.
+  // Finds or compiles the operations that one execution of a graph runs. `scalars`: one per kScalar input of the graph,
+  // NaN if the value is unknown. `host`: operations of the executable. Throws Error(kRun) if the graph budget is
+  // exceeded.
   void begin(const GraphIdentity& graph, std::span<const TracedScalar> scalars, const StateTensors& state_tensors,
              Seen& seen, std::span<const OpTimes> host, const Run& run);
-  // The host has run it, up to an operation that may have failed: counts those that it has run.
+  // Counts the operations that the host has run since begin(): all, or those before one that failed.
   void end(std::span<const OpTimes> host);
 
   const EagerFigures& figures() const { return figures_; }
 
  private:
-  // An operation of a recording: of equal ones one may have run, and another is to come.
+  // Identifies equal operations of a recording, some of which may have run while others are still to run.
   using Place = std::tuple<Origin, uint64_t, uint64_t>;
   static Place place_of(const EagerOp& op) { return {op.origin, op.key.hi, op.key.lo}; }
 
@@ -63,25 +64,25 @@ class EagerAccount {
   const ScalarRules rules_;
   GraphAccount& graphs_;
   DeviceMetrics& metrics_;
-  // Since begin().
+  // Set by begin().
   Run run_{};
   bool is_of_training_ = false;
   std::vector<Running> running_;
-  std::map<Place, int64_t> have_run_;  // for values that were read of the recording under way, how often
+  std::map<Place, int64_t> have_run_;  // how many equal operations of the current recording ran for reads
   int64_t newest_update_ = 0;          // training batch
   EagerFigures figures_;
 };
 
 class EagerAccount::Seen {
  public:
-  // Numbers are in it as the device has them.
+  // Numbers are stored as the device represents them.
   struct Key {
     BakedNumbers numbers;
     ScalarSignature signature;
     std::vector<int32_t> absent;
     bool operator==(const Key&) const = default;
   };
-  // The step, made where there is none; it stays where it is until the next call.
+  // Returns the step for `key`, calling `make` if there is none. The reference is valid until the next call.
   template <class Make>
   EagerStep& find_or_make(const Key& key, const Make& make) {
     const auto known = std::ranges::find(steps_, key, &std::pair<Key, EagerStep>::first);
@@ -95,9 +96,9 @@ class EagerAccount::Seen {
   }
 
  private:
-  static constexpr size_t kMostKept = 16;  // an exponent that never comes back makes a step each time
+  static constexpr size_t kMostKept = 16;  // a power whose exponent never repeats adds an entry each time
 
-  std::list<std::pair<Key, EagerStep>> steps_;  // the newest first
+  std::list<std::pair<Key, EagerStep>> steps_;  // most recently used first
 };
 
 }  // namespace runner::backends::tpu

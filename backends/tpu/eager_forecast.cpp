@@ -16,13 +16,13 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Every number is an input.
+// Builds the eager step with every scalar as an input.
 EagerStep step_of(const GraphIdentity& graph, const StateTensors& state_tensors, const Hardware& hardware) {
   const auto scalars = std::ranges::count(graph.program->inputs(), InputKind::kScalar, &Input::kind);
   return eager_step(graph, BakedNumbers(static_cast<size_t>(scalars)), state_tensors, hardware);
 }
 
-// The operation at which most is used.
+// Index of the operation with the highest memory use.
 size_t fullest_of(const EagerMemory& memory) {
   size_t fullest = 0;
   for (size_t i = 1; i < memory.moments.size(); ++i)
@@ -36,7 +36,7 @@ int64_t used_in_bf16(const GraphIdentity& graph, const StateTensors& state_tenso
   return memory.used(fullest_of(memory));
 }
 
-// Of the tensors that a hook makes of neither the batch nor the weights.
+// Describes the largest tensor that a hook creates from neither the batch nor the weights; empty if there is none.
 std::string largest_own(const Program& tensors, const DeviceTypes& types) {
   const std::vector<bool> own = own_of_hook(tensors);
   ValueId largest = kNoValue;
@@ -46,7 +46,8 @@ std::string largest_own(const Program& tensors, const DeviceTypes& types) {
   return largest == kNoValue ? "" : tensor_text(tensors.mark_of(largest), types.of(tensors.type(largest)));
 }
 
-// As one graph it may fit, which another graph of the window need not.
+// Advice if the operations do not fit. Traced as one graph this step may fit, even if another graph of the same
+// optimizer step does not.
 std::string advice_for(const EagerStep& step, const GraphForecast& traced, const GraphIdentity& graph,
                        const StateTensors& state_tensors, const Hardware& hardware) {
   const EagerMemory& memory = step.memory;
@@ -68,7 +69,7 @@ std::string advice_for(const EagerStep& step, const GraphForecast& traced, const
                      xla_size_text(advice.saving));
 }
 
-// The words of PyTorch/XLA where a buffer cannot be had as the program runs.
+// Error text of PyTorch/XLA for a buffer that cannot be allocated at run time.
 std::string exhausted_text(const EagerStep& step, size_t op, const std::string& advice) {
   const EagerMemory& memory = step.memory;
   const ValueId node = step.cuts[op].node;
@@ -118,7 +119,7 @@ GraphForecast check_eager_memory(const GraphIdentity& graph, const StateTensors&
                                  const Hardware& hardware) {
   const LoweredGraph lowered(graph, state_tensors);
   const EagerStep step = step_of(graph, state_tensors, hardware);
-  if (step.cuts.empty()) lowered.check_memory(hardware);  // there are its arguments alone
+  if (step.cuts.empty()) lowered.check_memory(hardware);  // only the arguments use memory
   GraphForecast traced = lowered.forecast(hardware);
   const std::optional<size_t> beyond = first_beyond_memory(step);
   if (!beyond) return traced;

@@ -17,31 +17,31 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Where a value is.
+// Where a value is stored.
 struct Home {
   enum Kind : uint8_t { kState, kBatch, kScalar, kBlock } kind = kBlock;
-  size_t index = 0;  // among those of the kind
+  size_t index = 0;  // within its kind
   bool operator==(const Home&) const = default;
 };
 
-// What one operation is run with.
+// An operation with the values it reads and writes.
 struct Operation {
   std::shared_ptr<Executable> executable;
-  std::vector<Home> states;  // kState and kBlock
+  std::vector<Home> states;  // homes of kind kState and kBlock
   std::vector<size_t> batch, scalars;
-  bool meets = false;  // the other replicas
+  bool meets = false;  // a collective: takes part in an exchange with the other ranks
   bool writes_state = false;
 };
 
 class EagerExecutable : public Executable {
  public:
-  std::vector<Operation> operations;  // those of `times`, then copies to states
+  std::vector<Operation> operations;  // one per entry of `times`, followed by copies to states
   std::vector<OpTimes> times;
-  std::vector<ArenaBlock> blocks;  // of results
+  std::vector<ArenaBlock> blocks;  // memory of results
   size_t block_bytes = 0;
   std::vector<Home> outputs;  // by output of the Program
   SourceLines lines;
-  std::vector<std::shared_ptr<Buffer>> bound;  // to memory: by block
+  std::vector<std::shared_ptr<Buffer>> bound;  // buffers over the memory of `blocks`, by block
   const std::byte* bound_to = nullptr;
 
   size_t arena_bytes() const override {
@@ -60,14 +60,15 @@ class EagerExecutable : public Executable {
   }
 };
 
-// Executables of operations, by what they are.
+// Executables of operations, by their Program.
 struct CompiledOperation {
   std::shared_ptr<Executable> executable;
   int64_t compile_ns;
 };
 using OperationCache = PlanCache<CompiledOperation>;
 
-// Views, and what stands for its operand, are read where they are, unless they are results.
+// By value: whether its readers read it in place. True for views, detached values, constants and broadcasts that are
+// not outputs.
 std::vector<char> read_in_place(const Program& program) {
   std::vector<char> is_part = parts_of_readers(program);
   for (ValueId id = 0; id < program.size(); ++id)
@@ -78,7 +79,7 @@ std::vector<char> read_in_place(const Program& program) {
 
 class Maker {
  public:
-  // `program`: legal and without dead nodes.
+  // `program`: legalised and without dead nodes.
   Maker(const Program& program, Device& host, OperationCache& cache)
       : program_(program),
         host_(host),
@@ -124,7 +125,8 @@ class Maker {
     }
   }
 
-  // A new value is written over the old one where nothing reads that later, and nobody else asks for it.
+  // Lets a new value overwrite the old contents of its state, if nothing reads the old contents later and the value is
+  // no other output.
   void place_in_states() {
     const auto is_asked_for_once = [&](ValueId id) {
       return std::ranges::count(program_.outputs(), id, &Output::value) == 1;
@@ -161,10 +163,11 @@ class Maker {
     add_operation(program, {output.value}, from, home(state_of(output)));
   }
 
-  // `result` of `program` goes to `target`, which may be that of an operand.  Returns what its kind took to compile.
+  // Adds an operation that writes `result` of `program` to `target`, which may be the home of an operand. Returns the
+  // compile time of its kind.
   int64_t add_operation(Program& program, const std::vector<ValueId>& operands, ValueId result, const Home& target) {
     Operation operation;
-    int32_t to = -1;  // which of its inputs
+    int32_t to = -1;  // index of the input that receives the result
     for (size_t i = 0; i < operands.size(); ++i) {
       const Home& from = home(operands[i]);
       bind(operation, from);
@@ -201,7 +204,7 @@ class Maker {
   Device& host_;
   OperationCache& cache_;
   std::vector<CutOp> ops_;
-  const int end_;  // behind the last operation
+  const int end_;  // index after the last operation
   std::vector<Home> homes_;
   std::vector<int> op_of_, last_read_;
   std::shared_ptr<EagerExecutable> made_ = std::make_shared<EagerExecutable>();
@@ -272,7 +275,7 @@ class EagerHost : public Device {
   }
 
  private:
-  // One memory serves all executables, since one runs at a time.
+  // All executables share one arena, since one runs at a time.
   void bind(EagerExecutable& ready) {
     if (ready.block_bytes > blocks_.bytes()) {
       blocks_ = {};
@@ -306,17 +309,17 @@ class EagerHost : public Device {
     try {
       host_->submit(*operation.executable, own);
     } catch (Error& error) {
-      if (!operation.meets) error.relocate(line);  // which another recording may have compiled
+      if (!operation.meets) error.relocate(line);  // the cached executable may have the line of another recording
       throw;
     }
   }
 
   const std::unique_ptr<Device> host_;
   OperationCache cache_;
-  Arena blocks_;  // of results
+  Arena blocks_;  // memory of results
   Ticket ticket_ = 0;
   bool has_written_states_ = false;
-  // Of the operation that runs.
+  // Arguments of the running operation.
   std::vector<Buffer*> states_;
   std::vector<const std::byte*> batch_;
   std::vector<double> scalars_;

@@ -1,9 +1,9 @@
-// A host that runs Programs op by op, as an eager TPU does: each operation is a Program of its own, which is compiled
-// once and runs alone.
+// Host device that runs Programs op by op, as an eager TPU does: each operation is a Program of its own that is
+// compiled once and runs alone.
 //
-// Nothing is fused.  A result has memory of its own until the last operation that reads it has run; parts of arrays and
-// broadcasts are read where they are.  What is computed is the same, bit for bit.  submit() works inside itself.
-// Thread safety: one thread at a time calls a device.
+// Nothing is fused. A result keeps its own memory until its last reader has run; views and broadcasts are read in
+// place. Results are bit-identical to those of the wrapped device. submit() is synchronous. Thread safety: one thread
+// at a time calls a device.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,19 @@
 
 namespace runner::backends::tpu {
 
-// An operation of an executable, in the order in which they run.
+// An operation of an executable, in execution order.
 struct OpTimes {
   Op op;
   Origin origin;
-  int64_t compile_ns = 0;  // that the first of its kind took
-  // In the newest submission.
+  int64_t compile_ns = 0;  // compile time of the first of its kind
+  // Of the newest submission.
   int64_t run_ns = 0;
   bool has_run = false;
 };
 
 std::unique_ptr<Device> make_eager_host(std::unique_ptr<Device> host);
 
-// Of an executable of such a device.
+// Operations of an executable that such a device compiled.
 std::span<const OpTimes> op_times(const Executable& executable);
 
 }  // namespace runner::backends::tpu

@@ -47,7 +47,7 @@ class Walk {
     moment.unpadded += sign * static_cast<int64_t>(types_.of(tensors_.type(id)).bytes());
   }
 
-  // Inputs stay, but for states that are replaced; results stay where they are wanted behind the last operation.
+  // Finds where values die. Inputs stay, except replaced states; results stay if they are outputs.
   void find_ends() {
     std::vector<char> stays(dies_at_.size(), 0);
     for (const Input& input : tensors_.inputs()) stays[static_cast<size_t>(input.value)] = 1;
@@ -69,7 +69,7 @@ class Walk {
     const ValueId old = tensors_.inputs()[static_cast<size_t>(output.state)].value;
     if (old == output.value) return;
     const auto made = std::ranges::find(ops_, output.value, &CutOp::node);
-    if (made == ops_.end()) return;  // another argument, which stays
+    if (made == ops_.end()) return;  // the new value is another argument, which stays
     stays[static_cast<size_t>(old)] = 0;
     int& end = dies_at_[static_cast<size_t>(old)];
     end = std::max(end, static_cast<int>(made - ops_.begin()));
@@ -78,10 +78,10 @@ class Walk {
   const Program& tensors_;
   const std::vector<CutOp>& ops_;
   const DeviceTypes types_;
-  const std::vector<char> grows_;            // by value: with the batch
-  const std::vector<bool> own_;              // by value: of a hook's, and growing with neither batch nor model
-  std::vector<int> dies_at_;                 // by value: the last operation that reads or makes it
-  std::vector<std::vector<ValueId>> dying_;  // by operation
+  const std::vector<char> grows_;            // by value: grows with the batch
+  const std::vector<bool> own_;              // by value: created by a hook, grows with neither batch nor model
+  std::vector<int> dies_at_;                 // by value: last operation that reads or computes it
+  std::vector<std::vector<ValueId>> dying_;  // values that die after the operation, by operation
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// The graph with baked numbers in it, and with all of its states.
+// Returns the graph with baked scalars as constants and without absent states.
 GraphIdentity with_numbers(const GraphIdentity& graph, const BakedNumbers& numbers) {
   const Program& from = *graph.program;
   Rewriter rewriter(from);
@@ -29,7 +29,7 @@ GraphIdentity with_numbers(const GraphIdentity& graph, const BakedNumbers& numbe
   return {std::make_shared<const Program>(rewriter.finish()), graph.scalars, graph.signature, {}};
 }
 
-// What is said of the first baked number that an operation takes.
+// Descriptions of baked scalars, looked up for the first one that an operation reads.
 class NumberTexts {
  public:
   NumberTexts(const Program& graph, const BakedNumbers& numbers) {
@@ -58,7 +58,8 @@ class NumberTexts {
   std::map<Origin, BakedText> texts_;
 };
 
-// Of an operation with doubles, by node.  One of floats alone may be the user's as well, and is shown as that.
+// By node of `op`: whether it is engine bookkeeping. Empty unless the operation has f64 values: an operation on f32
+// alone may equally be a user operation and is shown as one.
 std::vector<bool> accounts_in(const Program& op, const CutOp& cut, const std::vector<bool>& accounts) {
   std::vector<bool> by_node(static_cast<size_t>(op.size()), accounts[static_cast<size_t>(cut.node)]);
   size_t input = 0;
@@ -134,12 +135,12 @@ EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, co
 
 void match(EagerStep& step, std::span<const OpTimes> host) {
   using Kind = std::pair<Origin, Op>;
-  std::map<Kind, std::vector<size_t>> wanted;  // operations of the step
+  std::map<Kind, std::vector<size_t>> wanted;  // indices into step.ops
   for (size_t i = 0; i < step.ops.size(); ++i) {
     const Program& program = *step.ops[i].graph.program;
     wanted[{step.ops[i].origin, program.node(program.size() - 1).op}].push_back(i);
   }
-  std::map<Kind, std::vector<std::vector<size_t>>> found;  // the host's, each with what comes before it
+  std::map<Kind, std::vector<std::vector<size_t>>> found;  // host operations, each with the unmatched ones before it
   std::vector<size_t> before;
   for (size_t h = 0; h < host.size(); ++h) {
     before.push_back(h);

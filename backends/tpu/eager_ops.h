@@ -1,9 +1,8 @@
-// What user's code has an eager TPU do in place of running a graph: its operations, each a graph of its own, one by
-// one.
+// Operations that an eager TPU runs for a graph, one by one, each as a graph of its own.
 //
-// They are those of the graph by tensors (tensor_graph.h), in the order in which they were traced.  A number that the
-// dialect bakes into graphs is part of the operation that takes it, another is an input of it.  Slots of an optimizer
-// that do not exist yet are made first, of zeros.  tests/golden/xla/eager.py measures what PyTorch/XLA does.
+// They are the nodes of the tensor graph (tensor_graph.h) in trace order. A scalar that the dialect bakes into graphs
+// is part of the operation that reads it; any other scalar is an input of it. Optimizer slots that do not exist yet are
+// first created with zeros. tests/golden/xla/eager.py measures what PyTorch/XLA does.
 #pragma once
 
 #include <optional>
@@ -23,26 +22,26 @@ struct EagerOp {
   GraphIdentity graph;
   GraphKey key;
   Origin origin = kNoOrigin;
-  BakedText number;                              // of the first that is part of it
-  std::vector<bool> accounts;                    // Graph::accounts
-  int64_t hbm_bytes = 0;                         // of the device while it runs, everything included
-  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors then
-  std::vector<size_t> hosts;                     // which of the host's operations stand for it
-  size_t shared_by = 1;                          // and for so many in all
+  BakedText number;                              // describes the first baked scalar
+  std::vector<bool> accounts;                    // see Graph::accounts
+  int64_t hbm_bytes = 0;                         // HBM in use while it runs, everything included
+  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors in it
+  std::vector<size_t> hosts;                     // indices of the host operations that implement it
+  size_t shared_by = 1;                          // number of operations that share these host operations
 };
 
 struct EagerStep {
-  Program tensors;  // that it is cut from; without slots that are made first
+  Program tensors;  // the graph it is cut from, without slots created first
   std::vector<CutOp> cuts;
   EagerMemory memory;
   std::vector<EagerOp> ops;
-  std::vector<int64_t> uploads;  // bytes of each tensor of the batch, as the device has it
+  std::vector<int64_t> uploads;  // bytes of each batch tensor, in device types
 };
 
-// By kScalar input of a graph its value where it is part of the graph.
+// A scalar that is part of the graph. BakedNumbers has one entry per kScalar input, empty if the scalar is an input.
 struct BakedNumber {
   double value;
-  bool is_attribute;  // and is so whatever it is
+  bool is_attribute;  // is part of the graph whatever its value
   bool operator==(const BakedNumber&) const = default;
 };
 using BakedNumbers = std::vector<std::optional<BakedNumber>>;
@@ -50,15 +49,16 @@ using BakedNumbers = std::vector<std::optional<BakedNumber>>;
 EagerStep eager_step(const GraphIdentity& graph, const BakedNumbers& numbers, const StateTensors& state_tensors,
                      const Hardware& hardware);
 
-// Finds for each operation those of the host that stand for it: of one place and kind, one for one where there are as
-// many, else shared evenly.  What only the host has, as casts and joins, goes with what comes behind it.
+// Assigns host operations to the operations that they implement: those of equal origin and op, one to one if there are
+// equally many, else shared evenly. Operations that only the host runs, such as casts and joins, count towards the next
+// matching operation.
 void match(EagerStep& step, std::span<const OpTimes> host);
-// A sum over those; `figure`: of each.
+// Returns the sum of `figure` over the host operations of `op`, divided among the operations that share them.
 int64_t ns_of(const EagerOp& op, std::span<const OpTimes> host, int64_t OpTimes::*figure);
-// Whether the newest submission came to what stands for it, and was done with it.
+// Returns whether the newest submission has completed all host operations of `op`.
 bool has_run(const EagerOp& op, std::span<const OpTimes> host);
 
-// Where an operation does not fit, as of a device that allocates when it runs: the first that does not.
+// Returns the first operation that does not fit into memory when its result is allocated, or nullopt.
 std::optional<size_t> first_beyond_memory(const EagerStep& step);
 
 }  // namespace runner::backends::tpu

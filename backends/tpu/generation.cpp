@@ -9,24 +9,30 @@ namespace {
 
 constexpr double kTera = 1e12, kGiga = 1e9;
 
-// BERT-large, masked language modelling, fp32, 64 sequences of 512 a step on a v3-8 with torch_xla 1.7: 178.4 minutes
-// for 10,719 steps are 0.9986 s a step, where a roofline of that workload, worked out by hand, is 0.35 s.  This
-// model's, which fuses less and has no dropout, is 0.42 s for it: so much above η that both ways of counting lie in the
-// interval.
+// BERT-large, masked language modelling, fp32, 64 sequences of 512 tokens per step on a v3-8 with torch_xla 1.7: 178.4
+// minutes for 10,719 steps are 0.9986 s per step. A roofline of that workload, worked out by hand, is 0.35 s. This
+// model predicts 0.42 s for it, since it fuses less and has no dropout. With either value the measurement lies in the
+// interval [t, t / η].
 constexpr double kMeasured = 0.35;
 constexpr std::string_view kMeasuredOn = "measured: BERT-large, fp32, v3-8, torch_xla 1.7";
 constexpr std::string_view kCarriedOver = "that of v3; not measured on this generation";
 
-// matrix_flops, hbm_bytes, hbm_rate: cloud.google.com/tpu/docs, a page for each generation, halved for v2 and v3, which
-// have two devices a chip.  The peaks are 2 · 128² · matrix units · clock, but v6e's, which its two units of 256² reach
-// at no credible clock: the published peak stands.  v5p is sold with 95 GB, but messages give its programs 95.74 GiB:
-// it has six stacks of 16 GiB. clock_hz: jax/_src/tpu_info.py; v6e publishes none and is taken to run at v5p's.
-// vector_alus: two of each lane on v2 and v3 (Norrie et al., IEEE Micro 2021), four on v5p (jax-ml/scaling-book), which
-// the others are taken to have, too.
+// Sources. matrix_flops, hbm_bytes, hbm_rate: cloud.google.com/tpu/docs, one page per generation, halved for v2 and v3,
+// which have two devices per chip. The peaks are 2 · 128² · matrix units · clock, except for v6e: its two units of 256²
+// would need an implausible clock, so the published peak is used. v5p is sold with 95 GB, but messages report 95.74 GiB
+// for programs: it has six stacks of 16 GiB.
+//
+// clock_hz: jax/_src/tpu_info.py; v6e publishes none and is assumed to run at v5p's.
+//
+// vector_alus: two per lane on v2 and v3 (Norrie et al., IEEE Micro 2021), four on v5p (jax-ml/scaling-book), assumed
+// for the others too.
+//
 // reserved_bytes: the breakdowns and limits in RESOURCE_EXHAUSTED messages: v2 "of 7.48G", "reserved 530.00M"; v3 "of
 // 15.48G", "reserved 530.00M"; v4 "of 30.75G", "reserved 1.25G"; v5e "of 15.75G"; v5p "of 95.74G"; v6e "of 31.25G".
+//
 // link_rate: v2 and v3 496 and 656 Gbit/s (Jouppi et al., CACM 2020), the others jax-ml/scaling-book.
-// host_rate: PCIe of about 15 GB/s a chip, 32 GB/s on v6e (jax-ml/scaling-book).
+//
+// host_rate: PCIe of about 15 GB/s per chip, 32 GB/s on v6e (jax-ml/scaling-book).
 constexpr std::array<GenerationRow, kGenerationCount> kRows{{
     {.name = "v2",
      .matrix_flops = 23 * kTera,

@@ -1,4 +1,4 @@
-// A graph as the emulated TPU has compiled it: what `runner graphs` shows a row of.
+// A graph that the emulated TPU has compiled: one row of `runner graphs`.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace runner::backends::tpu {
 
 using GraphKey = ProgramHash;
 
-// What decides which graph an execution is.
+// Everything that determines which graph an execution is.
 struct GraphIdentity {
-  std::shared_ptr<const Program> program;  // as the user's code has traced it
-  std::vector<TracedScalar> scalars;       // numbers that it was handed
-  ScalarSignature signature;               // of these
-  std::vector<int32_t> absent;             // states, by index among them, that it reads and that do not exist yet
-  int64_t batches = 1;                     // of training, that it holds: no part of the key
+  std::shared_ptr<const Program> program;  // as traced by the user's code
+  std::vector<TracedScalar> scalars;       // host scalars passed while tracing
+  ScalarSignature signature;               // of `scalars`
+  std::vector<int32_t> absent;             // indices of the states that it reads and that do not exist yet
+  int64_t batches = 1;                     // training batches it contains; not part of the key
 };
 
 // A tensor of a state, as the user's code has it.
@@ -29,53 +29,53 @@ struct StateTensor {
   std::string name;
   TensorType type;
 };
-// By state: a flat buffer of parameters has one for each of them.
+// By state. A flat parameter buffer has one entry per parameter.
 using StateTensors = std::vector<std::vector<StateTensor>>;
 
-// How many tensors a graph takes, gives, and updates in place; nodes as traced.
+// Nodes as traced; tensors that are inputs, outputs, and updated in place.
 struct GraphSize {
   int64_t nodes = 0, inputs = 0, outputs = 0, donated = 0;
 };
 
-// What the hardware model says of it.
+// Prediction of the hardware model.
 struct GraphPrediction {
-  int64_t hbm_bytes = 0;                         // at its peak, everything included
-  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors then
+  int64_t hbm_bytes = 0;                         // peak use, everything included
+  int64_t unpadded_bytes = 0, padded_bytes = 0;  // of the tensors live at the peak
   int64_t flops = 0, bytes = 0;
   double least_seconds = 0, most_seconds = 0;
   std::string formula;
 };
 
-// In what a graph differs from the nearest one before it.
+// How a missed graph differs from the nearest earlier graph.
 enum class MissKind : uint8_t {
   kFirst,
-  kBatchSize,  // an input of the batch has another shape, and ops are the same
+  kBatchSize,  // a batch input has another shape; the ops are the same
   kState,      // states exist now, or do not exist yet
-  kNumber,     // which numbers are part of it, or equal
-  kAttribute,  // a number that is part of it whatever it is
-  kStructure,  // operations, attributes, results
-  kForgotten,  // it was compiled before
-  kStored,     // no miss: a store had it
+  kNumber,     // other scalars are baked, or equal to each other
+  kAttribute,  // a scalar attribute, baked whatever its value
+  kStructure,  // operations, attributes, outputs
+  kForgotten,  // compiled before, but evicted from the cache
+  kStored,     // no miss: loaded from a store
 };
 
 struct Graph {
   GraphKey key;
-  GraphIdentity identity;                  // empty where the cache has forgotten it
-  std::shared_ptr<const Program> tensors;  // the same by tensors (tensor_graph.h): what is shown of it
-  DeviceTypes types;                       // of its floats on the device,
-  std::vector<bool> accounts;              // but for these of its nodes; empty: of none
-  GraphSize size;                          // of that
-  TracedWork work;                         // of each execution
+  GraphIdentity identity;                  // empty after eviction from the cache
+  std::shared_ptr<const Program> tensors;  // tensor graph (tensor_graph.h), for printing; null if not kept
+  DeviceTypes types;                       // types of its floats on the device
+  std::vector<bool> accounts;              // by node: bookkeeping that keeps its type; empty: no node is
+  GraphSize size;                          // of the tensor graph
+  TracedWork work;                         // per execution
   GraphPrediction prediction;
   MissKind kind = MissKind::kFirst;
-  std::string cause;       // why no cache had it
-  SourceMark line;         // of the hook, where the cause has one
-  int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before any
+  std::string cause;       // why it was not in a cache
+  SourceMark line;         // line of the hook, if the cause has one
+  int64_t first_step = 0;  // training batch at which it first ran, from 1; 0: before the first
   int64_t compile_ns = 0;
   int64_t executions = 0;
 };
 
-// Not taken from a store.
+// Whether the graph was compiled rather than loaded from a store.
 inline bool was_compiled(const Graph& graph) {
   return graph.kind != MissKind::kStored;
 }

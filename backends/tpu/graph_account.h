@@ -1,7 +1,7 @@
-// What an emulated TPU has compiled and launched, counted as PyTorch/XLA counts it.
+// Graphs that an emulated TPU has compiled and launched, counted as PyTorch/XLA counts them.
 //
-// A graph is found, or compiled, or taken from a store of compiled graphs; whoever adds one has described it, and says
-// what it is predicted to cost.  Not thread-safe.
+// A graph is found, compiled, or loaded from a store of compiled graphs. The caller that adds a graph supplies its
+// description and prediction. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,26 @@ namespace runner::backends::tpu {
 
 class GraphAccount {
  public:
-  // `hardware` and `metrics` must outlive it; no `max_graphs`: any number may be compiled.
+  // `hardware` and `metrics` must outlive the object. `max_graphs`: number of graphs that may be compiled; none for no
+  // limit.
   GraphAccount(const Hardware& hardware, const ScalarRules& rules, DeviceMetrics& metrics,
                std::optional<int64_t> max_graphs)
       : hardware_(hardware), metrics_(metrics), max_graphs_(max_graphs), cache_(rules) {}
 
   const GraphCache& cache() const { return cache_; }
 
-  // Null: it is none of these.  A hit is counted.
+  // Returns the graph and counts a cache hit, or null if it is not in the cache.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
-  // All but the prediction, and why it is compiled.  `tensors`: what it is by tensors; `step`: at which it first runs.
+  // Returns a graph without prediction and cause of compilation. `tensors`: its tensor graph; `step`: training batch at
+  // which it first runs.
   Graph described(const GraphKey& key, GraphIdentity identity, std::shared_ptr<const Program> tensors,
                   int64_t step) const;
-  // Throws Error(kRun) where no further graph may be compiled, with why this one is, what it has taken since `begin_ns`
-  // and what to do.  Nothing of it is counted.
+  // Throws Error(kRun) if no further graph may be compiled; the message has the cause, the time since `begin_ns` and
+  // advice. Counts nothing.
   void check_budget(Graph& graph, int64_t begin_ns) const;
-  // One that was compiled since `begin_ns`, whose time goes to `time`.  Checks the budget.
+  // Adds a graph compiled since `begin_ns`; its compile time is added to metric `time`. Checks the budget.
   Graph& add_compiled(Graph graph, Metric time, int64_t begin_ns);
-  // One that a store had, after `ns`.
+  // Adds a graph that was loaded from a store in `ns`.
   Graph& add_stored(Graph graph, int64_t ns);
   void launch(Graph& graph);
 

@@ -7,7 +7,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr size_t kCompared = 64;  // a cause is sought among so many: to compare takes longer than to compile
+constexpr size_t kCompared = 64;  // graphs compared to explain a miss: comparing takes longer than compiling
 
 bool same(const GraphIdentity& a, const GraphIdentity& b) {
   return a.absent == b.absent && a.signature == b.signature &&
@@ -32,7 +32,7 @@ Graph* GraphCache::find(const GraphKey& key, const GraphIdentity& identity) {
   used_.splice(used_.begin(), used_, entry->second);
   Graph* const found = *entry->second;
   for (size_t i = 0; i < identity.scalars.size(); ++i)
-    found->identity.scalars[i].value = identity.scalars[i].value;  // what a cause says that they were
+    found->identity.scalars[i].value = identity.scalars[i].value;  // previous values, quoted when a miss is explained
   return found;
 }
 
@@ -65,7 +65,7 @@ Graph& GraphCache::add(Graph graph) {
   return kept;
 }
 
-// The first graphs have their tensors for good, the others until there are enough newer ones.
+// The first graphs keep their tensor graphs for good, later ones until enough newer ones exist.
 void GraphCache::limit_shown(Graph& newest) {
   const auto is_full = [this](const Shown& shown) {
     return shown.graphs.size() > capacity_.shown_graphs || shown.nodes > capacity_.shown_nodes;

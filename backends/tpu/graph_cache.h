@@ -1,10 +1,10 @@
-// The compile cache of an emulated TPU: graphs by a key of 128 bits, as PyTorch/XLA finds them.
+// Compile cache of an emulated TPU: graphs by a 128-bit key, as in PyTorch/XLA.
 //
-// The key covers the traced Program, roots included, which numbers are baked into it or equal (scalar_signature.h), and
-// which states it makes itself because they do not exist yet.  What is found is compared, never trusted to the key.
-// Beyond its capacity, in graphs or in nodes, the graph that was used longest ago is forgotten, and compiled again when
-// it comes back.  What a table says of a graph stays; its tensors, which its texts are made of, stay with the first and
-// the newest graphs.  Not thread-safe.
+// The key covers the traced Program with its outputs, the scalars that are baked into it or equal to each other
+// (scalar_signature.h), and the absent states that it creates itself. A hit is verified by comparison, never by the key
+// alone. Beyond the capacity in graphs or nodes, the least recently used graph is evicted and compiled again when it
+// returns. The figures shown for a graph are kept; the tensor graphs, which its texts are printed from, are kept only
+// for the first and the newest graphs. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -22,28 +22,28 @@ GraphKey key_of(const GraphIdentity& identity);
 
 class GraphCache {
  public:
-  // `rules`: by which the signatures of the graphs were made, for causes.
+  // `rules`: rules that the graphs' signatures were made by; used to explain misses.
   struct Capacity {
     size_t graphs = 2048;
     int64_t nodes = 500'000;
-    size_t shown_graphs = 64;       // of the first, and of the newest
-    int64_t shown_nodes = 100'000;  // of either
+    size_t shown_graphs = 64;       // kept tensor graphs: this many of the first and of the newest graphs
+    int64_t shown_nodes = 100'000;  // limit for each of the two
   };
   explicit GraphCache(const ScalarRules& rules = {}) : GraphCache(rules, Capacity()) {}
   GraphCache(const ScalarRules& rules, const Capacity& capacity) : rules_(rules), capacity_(capacity) {}
 
-  // Null: it must be compiled.
+  // Returns null if the graph must be compiled.
   Graph* find(const GraphKey& key, const GraphIdentity& identity);
-  // Why there is no such graph: in what it differs from the nearest of those that were used last.
+  // Explains a miss: how the graph differs from the nearest of the recently used graphs.
   MissCause cause_of(const GraphIdentity& identity) const;
-  // Whether it had been there.
+  // Whether the graph was evicted.
   bool has_forgotten(const GraphKey& key) const { return forgotten_.contains(key); }
-  // Gives a graph its cause unless it has one, which is found before it is among the others.
+  // Sets the cause of a graph that has none. Call it before the graph is added, since it is compared with the others.
   void explain(Graph& graph) const;
-  // Keeps a graph, and explains it.
+  // Adds a graph and explains it.
   Graph& add(Graph graph);
 
-  // All that have ever been compiled, in order; they stay where they are.
+  // All graphs ever compiled, in order. References stay valid.
   const std::deque<Graph>& compiled() const { return compiled_; }
 
  private:
@@ -56,13 +56,13 @@ class GraphCache {
 
   const ScalarRules rules_;
   const Capacity capacity_;
-  int64_t nodes_ = 0;  // of those that are found
+  int64_t nodes_ = 0;  // nodes of graphs in the cache
   std::deque<Graph> compiled_;
   struct Shown {
     std::deque<Graph*> graphs;
     int64_t nodes = 0;
-  } first_, newest_;        // that have tensors; in order
-  std::list<Graph*> used_;  // the newest first
+  } first_, newest_;        // graphs that have a tensor graph, in order
+  std::list<Graph*> used_;  // most recently used first
   std::unordered_multimap<GraphKey, std::list<Graph*>::iterator, KeyHash> entries_;
   std::unordered_set<GraphKey, KeyHash> forgotten_;
 };

@@ -7,7 +7,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Changes whenever entries are written otherwise.
+// Must change whenever the format of entries changes.
 constexpr std::string_view kExecutableFormat = "runner executable 1", kGraphFormat = "runner graph 1";
 
 void write_hardware(ByteWriter& to, const Hardware& hardware) {

@@ -1,9 +1,9 @@
-// Entries of a persistent cache: what was compiled, behind all that it was made from.
+// Serialised entries of a persistent cache: a compilation result, preceded by everything it was made from.
 //
-// There are two kinds.  An executable entry has the host's plan of a step (plan/plan.h, PlanImage): the Program as the
-// passes have made it and the memory plan.  A graph entry has what the hardware model says of one graph of it.  An
-// entry begins with what it was made from, which is compared in full; the rest is read by a strict reader, and a plan's
-// lifetimes are computed anew and checked against its offsets.  Thread-safe.
+// There are two kinds. An executable entry contains the host's plan of a step (PlanImage in plan/plan.h): the Program
+// after the passes and the memory plan. A graph entry contains the hardware model's prediction of one graph. An entry
+// begins with its inputs, which are compared in full. The rest is parsed strictly; the lifetimes of a plan are computed
+// again and checked against its offsets. Thread-safe.
 #pragma once
 
 #include "backends/ir/byte_stream.h"
@@ -14,19 +14,19 @@
 
 namespace runner::backends::tpu {
 
-// What the host's executable of `program` is made from, where the user's code would have compiled `graph`.
+// Inputs of the host's executable of `program`. `graph`: the graph that the user's code would compile.
 std::vector<std::byte> made_from(const Program& program, const Program& graph, const Hardware& hardware,
                                  const StateTensors& state_tensors);
-// What a graph is made from.
+// Inputs of a graph's prediction.
 std::vector<std::byte> made_from(const GraphIdentity& graph, const Hardware& hardware,
                                  const StateTensors& state_tensors);
 
 struct ExecutableEntry {
   PlanImage image;
-  std::vector<std::string> warnings;  // of the graph: what padding wastes
+  std::vector<std::string> warnings;  // padding warnings of the graph
 };
 
-// Each read function throws Error(kData) for an entry of something else, and for a damaged one.
+// The read functions throw Error(kData) if the entry is damaged or was made from something else.
 std::vector<std::byte> entry_of(EntryBytes made_from, const ExecutableEntry& executable);
 ExecutableEntry read_executable(EntryBytes entry, EntryBytes made_from, const Program& program);
 std::vector<std::byte> entry_of(EntryBytes made_from, const GraphPrediction& prediction);

@@ -6,7 +6,7 @@
 
 namespace runner::backends::tpu {
 
-// States of f64 are the engine's accounts (owners.h), which evaluations have as well.
+// f64 states are engine bookkeeping (owners.h), which evaluations update as well.
 GraphRole role_of(const Program& graph) {
   const auto outputs = graph.outputs();
   if (outputs.size() == 1 && outputs[0].name == kReadOutput) return GraphRole::kRead;

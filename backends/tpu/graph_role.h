@@ -1,4 +1,4 @@
-// What a graph is there for, as its results tell: graphs are compared with others of their role alone.
+// Role of a graph, derived from its outputs. Graphs are only compared with graphs of the same role.
 //
 // Thread-safe.
 #pragma once
@@ -10,9 +10,9 @@
 namespace runner::backends::tpu {
 
 enum class GraphRole : uint8_t {
-  kUpdate,   // it leaves parameters, gradients or moments behind: a step of training, or a part of one
-  kForward,  // it does not: an evaluation
-  kRead,     // a value that the host reads is all that it computes
+  kUpdate,   // leaves new parameters, gradients or moments: a training step or a part of one
+  kForward,  // does not: an evaluation
+  kRead,     // computes only a value that the host reads
 };
 
 GraphRole role_of(const Program& graph);

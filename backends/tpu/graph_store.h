@@ -1,4 +1,4 @@
-// Where an emulated TPU finds what another process, or an earlier run, has compiled.
+// Storage for what an emulated TPU has compiled, shared with other processes and later runs.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,11 @@ using EntryBytes = std::span<const std::byte>;
 class GraphStore {
  public:
   virtual ~GraphStore() = default;
-  // The entry of what was compiled from exactly these bytes; none: there is none.  Throws Error(kData) where it is not
-  // as it was put.
+  // Returns the entry compiled from exactly these bytes, or nullopt. Throws Error(kData) if it is damaged.
   virtual std::optional<std::vector<std::byte>> find(EntryBytes made_from) = 0;
-  // Of the entry, as messages name it: "entry 3f2a… of runner.db".
+  // Name of the entry in messages: "entry 3f2a… of runner.db".
   virtual std::string name_of(EntryBytes made_from) const = 0;
-  // Keeps an entry, in place of the one that there was.
+  // Stores an entry, replacing a previous one.
   virtual void put(EntryBytes made_from, EntryBytes entry) = 0;
 };
 

@@ -33,8 +33,8 @@ class HbmPlanner {
   // A group reads a tensor as a piece of a value.
   struct Read {
     int group;
-    int place;         // in the value's list
-    int64_t elements;  // of the value; kPartOfTensor: where it has only a part of a tensor
+    int place;         // index in the value's list of pieces
+    int64_t elements;  // elements of the value; kPartOfTensor if the value has only a part of a tensor
   };
   static constexpr int64_t kPartOfTensor = -1;
 
@@ -53,7 +53,7 @@ class HbmPlanner {
     in_argument_.assign(buffers_.size(), 0);
   }
 
-  // Idle groups read nothing: who reads what they name does.
+  // Records the reads of each tensor. Idle groups read nothing; the readers of their results do.
   void find_reads() {
     reads_.resize(buffers_.size());
     for (int g = 0; g < end_; ++g)
@@ -91,8 +91,8 @@ class HbmPlanner {
     return a.elements == b.elements && buffer(a).tensor.type == buffer(b).tensor.type;
   }
 
-  // A tensor is computed into the output's memory, unless another output has it, or an argument is handed on: then the
-  // output is a copy.
+  // Computes a tensor directly into the output's memory. The output is a copy if another output already has the tensor
+  // or if it is an argument.
   void return_tensor(const Piece& piece) {
     HbmBuffer& own = buffer(piece);
     plan_.outputs += own.padded();
@@ -106,8 +106,8 @@ class HbmPlanner {
     return buffer(piece).allocation == Allocation::kTemporary && !in_argument_[static_cast<size_t>(piece.tensor)];
   }
 
-  // Computes the new value of a state into the memory of the old one, or, where that is not given away, of the output.
-  // It has the layout of the old one also where it must wait.
+  // Computes the new value of a state into the memory of the old one or, without donation, into the output. It gets the
+  // layout of the old value, even if it must be a temporary first.
   void replace(const Piece& now, const Piece& old) {
     HbmBuffer& own = buffer(now);
     if (!is_free_temporary(now)) return;
@@ -126,13 +126,13 @@ class HbmPlanner {
     return group.kind == GroupKind::kEltwise || is_collective(program_.node(group.nodes[0]).op);
   }
 
-  // The place of a computed tensor in the list of the value that it was computed for.
+  // Index of a computed tensor in the piece list of its value.
   int place_of(int tensor) const {
     const ValueId value = buffers_[static_cast<size_t>(tensor)].tensor.value;
     return tensor - pieces(value).front().tensor;
   }
 
-  // Does the group that computes `result` read `operand` only at the element that it writes?
+  // Whether the group that computes `result` reads `operand` only at the element that it writes.
   bool element_by_element(int result, int operand) const {
     const HbmBuffer &to = buffers_[static_cast<size_t>(result)], &from = buffers_[static_cast<size_t>(operand)];
     if (!works_in_place(groups_[static_cast<size_t>(to.first)]) || to.tensor.unpadded() != from.tensor.unpadded())
@@ -144,7 +144,7 @@ class HbmPlanner {
     });
   }
 
-  // Results of element-wise groups and collectives in the memory of operands that die there.
+  // Lets results of element-wise groups and collectives reuse the memory of operands that die there.
   void take_over_operands() {
     for (size_t t = 0; t < buffers_.size(); ++t)
       if (is_free_temporary({static_cast<int>(t), 0})) buffers_[t].block = static_cast<int>(t);
@@ -204,11 +204,11 @@ class HbmPlanner {
   const std::vector<Group>& groups_;
   const HbmOptions options_;
   const DeviceTensors traced_;
-  const int end_;  // behind the last group
+  const int end_;  // index after the last group
   HbmPlan plan_;
   std::vector<HbmBuffer> buffers_;        // by tensor
-  std::vector<std::vector<Read>> reads_;  // by tensor, in the order of the groups
-  std::vector<char> in_argument_;         // by tensor: it is computed into the memory of a state
+  std::vector<std::vector<Read>> reads_;  // by tensor, in group order
+  std::vector<char> in_argument_;         // by tensor: is computed into the memory of a state
 };
 
 bool lives_at_peak(const HbmPlan& plan, const HbmBuffer& buffer) {

@@ -14,7 +14,7 @@ constexpr int64_t kNarrowAxis = 4, kLeastBytes = int64_t{1} << 20;
 constexpr double kLeastExpansion = 8;
 constexpr size_t kMostTexts = 3;
 
-// The axes in the order in which the tensor is smallest, the last one most minor: "f32[4,100]" of (100, 4).
+// Type with the axes in the order of `layout`, most minor last: "f32[4,100]" for (100, 4).
 std::string reordered_text(const TensorType& type, const Layout& layout) {
   std::vector<int64_t> dims;
   for (int place = type.shape.rank(); place-- > 0;)
@@ -44,7 +44,7 @@ Advice halve_batch(const Shortage& shortage) {
   return {fmt::format("halve the batch size, {} to {}", batch, batch / 2), shortage.with_batch / 2};
 }
 
-// Halved as often as it needs.
+// Halves the batch size until the saving suffices.
 Advice shrink_batch(const Shortage& shortage) {
   const int64_t batch = shortage.batch.value_or(1);
   int64_t now = batch;
@@ -53,7 +53,7 @@ Advice shrink_batch(const Shortage& shortage) {
   return {fmt::format("a batch size of {} for {}", now, batch), saving()};
 }
 
-// Of something that takes `bytes`: the hundredths that may stay, one at least.
+// Percentage of `bytes` that may remain, at least 1.
 int64_t percent_left(int64_t bytes, int64_t excess) {
   return std::max<int64_t>(100 * std::max<int64_t>(bytes - excess, 0) / bytes, 1);
 }

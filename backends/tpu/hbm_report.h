@@ -1,4 +1,4 @@
-// Memory plans as texts, with XLA's words and figures.
+// Prints memory plans in XLA's format.
 #pragma once
 
 #include <string>
@@ -7,11 +7,12 @@
 
 namespace runner::backends::tpu {
 
-// Bytes as XLA prints them: "0B", "812B", "420.0K", "530.00M", "9.08G".
+// Formats a size as XLA does: "0B", "812B", "420.0K", "530.00M", "9.08G".
 std::string xla_size_text(int64_t bytes);
 
-// The error of a Program that does not fit: XLA's RESOURCE_EXHAUSTED with the sums, the ten largest allocations with
-// operator, source line, shape and padding, and the first thing to change.  `options`: those the plan was made with.
+// Error text for a Program that does not fit: XLA's RESOURCE_EXHAUSTED with the totals, the ten largest allocations
+// with operator, source line, shape and padding, and the first thing to change. `options`: those that `plan` was made
+// with.
 std::string resource_exhausted_text(const DeviceProgram& device, const HbmOptions& options, const HbmPlan& plan);
 
 }  // namespace runner::backends::tpu

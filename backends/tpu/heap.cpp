@@ -12,8 +12,8 @@ bool live_together(const HeapBlock& a, const HeapBlock& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// Where `block` fits into the smallest gap between those of `placed`, which stand by offset, that live beside it;
-// behind them all if in none.
+// Returns the offset of the smallest gap that fits `block` between the placed blocks that are live with it, or the end
+// of these if no gap fits. `placed`: sorted by offset.
 int64_t smallest_gap(std::span<const HeapBlock* const> placed, const HeapBlock& block) {
   int64_t end = 0, best = -1, smallest = std::numeric_limits<int64_t>::max();
   for (const HeapBlock* other : placed) {
@@ -36,10 +36,10 @@ int64_t pack_best_fit(std::span<HeapBlock> blocks) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
 
   int64_t total = 0;
-  std::vector<const HeapBlock*> placed;  // by offset
+  std::vector<const HeapBlock*> placed;  // sorted by offset
   for (const size_t i : order) {
     HeapBlock& block = blocks[i];
-    if (block.bytes == 0) break;  // as are those behind it
+    if (block.bytes == 0) break;  // all remaining blocks are empty too
     block.offset = smallest_gap(placed, block);
     total = std::max(total, block.offset + block.bytes);
     const auto before = [](const HeapBlock* a, const HeapBlock* b) { return a->offset < b->offset; };

@@ -1,7 +1,6 @@
-// Packing of what lives for a while into one heap, as XLA does it: largest first, each into the smallest gap that
-// holds it.
+// Packs blocks with lifetimes into one heap, like XLA: largest first, each into the smallest gap that fits.
 //
-// Invariant: blocks whose lives overlap do not overlap in the heap.
+// Invariant: blocks whose lifetimes overlap do not overlap in the heap.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ struct HeapBlock {
   int64_t offset = 0;
 };
 
-// Sets the offsets.  Returns the bytes of the heap.
+// Sets the offsets. Returns the size of the heap in bytes.
 int64_t pack_best_fit(std::span<HeapBlock> blocks);
 
 struct Fullest {
@@ -23,7 +22,7 @@ struct Fullest {
   int64_t bytes = 0;
 };
 
-// The step at which most bytes live, the first of them; `steps` in all.  No heap can be smaller.
+// Returns the first step at which most bytes are live, out of `steps` steps. It is a lower bound of any heap.
 Fullest fullest_step(std::span<const HeapBlock> blocks, int steps);
 
 }  // namespace runner::backends::tpu

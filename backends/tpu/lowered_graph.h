@@ -1,6 +1,6 @@
-// A traced graph as the device would run it: specialised, optimised, cut into fusions.
+// A traced graph lowered for the device: specialised, optimised and grouped into fusions.
 //
-// States that do not exist yet are made in the graph, of zeros; passes and fusions are those of the engine.
+// Absent states are created in the graph as zeros. Passes and fusions are those of the engine.
 #pragma once
 
 #include <vector>
@@ -13,30 +13,31 @@
 
 namespace runner::backends::tpu {
 
-// The emulated machine.
+// The emulated hardware.
 struct Hardware {
   Machine machine;
-  DeviceTypes types = {};                // by mixed_precision
-  Rounding rounding = Rounding::kPerOp;  // to these types
-  int64_t prefetched_batches = 0;        // that wait on the device
+  DeviceTypes types = {};                // depends on mixed_precision
+  Rounding rounding = Rounding::kPerOp;  // to `types`
+  int64_t prefetched_batches = 0;        // waiting on the device
 };
 
-// What a graph would be on the device, whether it fits or not.
+// Prediction for a graph, whether or not it fits into memory.
 struct GraphForecast {
   GraphPrediction prediction;
-  std::string exhausted;             // the error where the memory is too small; empty: it fits
-  std::vector<std::string> padding;  // what padding wastes
+  std::string exhausted;             // error text if memory is exhausted; empty: it fits
+  std::vector<std::string> padding;  // padding warnings
 };
 
 class LoweredGraph {
  public:
   LoweredGraph(const GraphIdentity& graph, const StateTensors& state_tensors);
-  LoweredGraph(const LoweredGraph&) = delete;  // what it gives refers to it
+  LoweredGraph(const LoweredGraph&) = delete;  // results refer to it
   LoweredGraph& operator=(const LoweredGraph&) = delete;
 
-  // `donate`: at a step marker, not where a value is read.
+  // `donate`: true at a step marker, false for a read.
   GraphPrediction predict(const Hardware& hardware, bool donate) const;
-  // Throws Error(kRun) with XLA's words where the memory of the device is too small; says what padding wastes.
+  // Returns padding warnings. Throws OutOfMemory, an Error(kRun), with XLA's text if the graph does not fit into
+  // memory.
   std::vector<std::string> check_memory(const Hardware& hardware) const;
   GraphForecast forecast(const Hardware& hardware) const;
 

@@ -9,7 +9,7 @@ namespace {
 using enum MetricKind;
 using enum MetricGroup;
 
-// In the order of the enumerations.  The group is that of torch_xla 2.9, as its report prints them.
+// In enumeration order. Groups are those in the report of torch_xla 2.9.
 constexpr std::array<MetricRow, kMetricCount> kMetrics{{
     {"CompileTime", kTime, kRuntime},
     {"ExecuteTime", kTime, kRuntime},

@@ -1,10 +1,10 @@
-// What a device counts and times, under PyTorch/XLA's names.
+// Metrics and counters of a device, under PyTorch/XLA's names.
 //
-// The names are the rows of two tables; to count is to index one, never to look a name up.  A counter is an atomic
-// number, and a metric (all-time count and sum, and a ring of its last samples) has a lock of its own, which is free
-// but for the rare moment at which two threads move the same metric. Thread safety: any thread may count, add and take
-// a snapshot at any time.  Each entry of a snapshot is consistent in itself; entries agree with each other where
-// nothing is in flight (behind a step marker that waited).
+// The names are rows of two tables; counting indexes an array and never looks up a name. A counter is an atomic
+// integer. A metric keeps the total count and sum and a ring of the latest samples under a lock of its own, which is
+// uncontended unless two threads add to the same metric. Thread safety: any thread may count, add and take a snapshot
+// at any time. Each entry of a snapshot is consistent in itself; entries are consistent with each other if nothing is
+// in flight (after a step marker that waited).
 #pragma once
 
 #include <array>
@@ -22,41 +22,41 @@
 namespace runner::backends::tpu {
 
 enum class Metric : uint8_t {
-  kCompileTime,            // passes, plan and executable of a graph that no cache has
-  kExecuteTime,            // from launch to the device's completion
-  kDeviceLockWait,         // at a sync: until the execution before it has freed the device
+  kCompileTime,            // passes, plan and executable of a graph that is in no cache
+  kExecuteTime,            // from launch to completion on the device
+  kDeviceLockWait,         // at a sync: until the previous execution has released the device
   kTensorsGraphSize,       // nodes of a synced graph
-  kInputOutputAliasCount,  // per compile: donated inputs
+  kInputOutputAliasCount,  // donated inputs, per compilation
   kTransferToDeviceTime,
   kTransferFromDeviceTime,
-  kOutboundData,  // host -> device, as the device stores it
-  kInboundData,   // device -> host, likewise
-  kTensorToData,  // host tensor -> device data
+  kOutboundData,  // host to device, bytes as the device stores them
+  kInboundData,   // device to host, likewise
+  kTensorToData,  // host tensor to device data
   kLazyTracing,
   kPersistentCacheLoad,
-  kEagerOpCompileTime,  // of an operation that runs alone, as kCompileTime
+  kEagerOpCompileTime,  // kCompileTime of an operation that runs alone
   kEagerOpExecuteTime,
 };
 inline constexpr size_t kMetricCount = static_cast<size_t>(Metric::kEagerOpExecuteTime) + 1;
 
 enum class Counter : uint8_t {
-  kUncachedCompile,       // per sync of a graph: it was not in the cache
-  kCachedCompile,         // it was
+  kUncachedCompile,       // cache misses, per sync of a graph
+  kCachedCompile,         // cache hits
   kCreateCompileHandles,  // compiled programs
   kMarkStep,
   kExecuteComputation,   // launches
   kDeviceDataCacheMiss,  // scalars that were uploaded
   kPersistentCacheHit,
   kPersistentCacheMiss,
-  kPersistentCacheDeserializeFailure,  // what it had was damaged
-  kLocalScalarDense,                   // scalars that were read, as tensor:item() does
+  kPersistentCacheDeserializeFailure,  // entries that were damaged
+  kLocalScalarDense,                   // scalars read by the host, as by tensor.item()
 };
 inline constexpr size_t kCounterCount = static_cast<size_t>(Counter::kLocalScalarDense) + 1;
 
-// PyTorch/XLA keeps two registries, and its report prints one behind the other.
+// PyTorch/XLA keeps two registries and prints one after the other in its report.
 enum class MetricGroup : uint8_t {
-  kTracing,  // of the tensors that are traced (torch.lazy)
-  kRuntime,  // of the client that compiles, executes and transfers
+  kTracing,  // traced tensors (torch.lazy)
+  kRuntime,  // the client that compiles, executes and transfers
 };
 
 struct MetricRow {
@@ -72,19 +72,19 @@ struct CounterRow {
 };
 const CounterRow& row_of(Counter counter);
 
-// Of a metric or a counter; names that are in no table are of tracing, as the counters of ops are.
+// Group of a metric or counter. Names in neither table, such as op counters, are kTracing.
 MetricGroup group_of(std::string_view name);
 
 class DeviceMetrics {
  public:
-  // op_counters: the names that count_op() counts under, such as "xla::add", by index.
+  // `op_counters`: names of the counters of count_op(), by index, such as "xla::add".
   explicit DeviceMetrics(std::vector<std::string> op_counters = {});
 
   void count(Counter counter, int64_t times = 1) {
     counters_[static_cast<size_t>(counter)].fetch_add(times, std::memory_order_relaxed);
   }
   void count_op(size_t op, int64_t times = 1) { op_counters_[op].fetch_add(times, std::memory_order_relaxed); }
-  // value: in the unit of the metric's kind.
+  // `value`: in the unit of the metric's kind.
   void add(Metric metric, int64_t value, int64_t at_ns = monotonic_ns());
 
   int64_t value(Counter counter) const {
@@ -94,9 +94,9 @@ class DeviceMetrics {
 
  private:
   struct Series {
-    mutable std::mutex mutex;  // guards what follows
+    mutable std::mutex mutex;  // guards the members below
     int64_t count = 0, sum = 0;
-    std::vector<MetricSample> ring;  // the oldest is at count % kMetricRing once it is full
+    std::vector<MetricSample> ring;  // once full, the oldest sample is at count % kMetricRing
 
     void add(MetricSample sample);
     void copy_to(MetricSnapshot& snapshot) const;
@@ -108,7 +108,7 @@ class DeviceMetrics {
   std::vector<std::atomic<int64_t>> op_counters_;
 };
 
-// Adds to a metric of times how long it lived.
+// Adds the lifetime of the object to a time metric.
 class TimedSection {
  public:
   TimedSection(DeviceMetrics& metrics, Metric metric) : metrics_(metrics), metric_(metric) {}

@@ -1,6 +1,6 @@
-// The metrics and counters of a device at one moment: what a report is made of, and what is stored of a run.
+// Metrics and counters of a device at one moment: the source of reports, and what is stored with a run.
 //
-// A plain value.  Entries that never moved are in it, with zeros: who prints decides what to leave out.
+// A plain value. It includes entries that were never used, with zeros; printers decide what to omit.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace runner::backends::tpu {
 
-// What the values of a metric are: they are kept as integers, and only texts differ.
+// Unit of a metric's values. All are stored as integers; only their texts differ.
 enum class MetricKind : uint8_t {
-  kValue,  // a plain number
+  kValue,  // dimensionless
   kBytes,
   kTime,  // nanoseconds
 };
 
 struct MetricSample {
-  int64_t at_ns = 0;  // of CLOCK_MONOTONIC
+  int64_t at_ns = 0;  // CLOCK_MONOTONIC
   int64_t value = 0;
 
   bool operator==(const MetricSample&) const = default;
@@ -26,11 +26,11 @@ struct MetricSample {
 struct MetricSnapshot {
   std::string name;
   MetricKind kind = MetricKind::kValue;
-  int64_t count = 0;  // of all samples
+  int64_t count = 0;  // all samples, not only those in `ring`
   int64_t sum = 0;
-  std::vector<MetricSample> ring;  // the last ones, oldest first: no more than kMetricRing of them
+  std::vector<MetricSample> ring;  // latest samples, oldest first, at most kMetricRing
 
-  // Between the oldest and the newest sample of the ring.
+  // Time between the oldest and the newest sample of the ring.
   int64_t window_ns() const { return ring.empty() ? 0 : ring.back().at_ns - ring.front().at_ns; }
   bool operator==(const MetricSnapshot&) const = default;
 };

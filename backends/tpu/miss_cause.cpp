@@ -14,7 +14,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// The same ops on the same values, whatever their shapes and attributes.
+// Whether both have the same ops on the same values, whatever their shapes and attributes.
 bool same_ops(const Program& a, const Program& b) {
   if (a.size() != b.size()) return false;
   for (ValueId id = 0; id < a.size(); ++id)
@@ -22,7 +22,7 @@ bool same_ops(const Program& a, const Program& b) {
   return true;
 }
 
-// How much a graph has in common with another.
+// How much two graphs have in common, most important member first.
 struct Nearness {
   bool structure, ops;
   ValueId beginning;
@@ -77,7 +77,7 @@ const TracedScalar* number_at(const GraphIdentity& graph, ValueId id) {
   return found == graph.scalars.end() ? nullptr : &*found;
 }
 
-// A number that is baked is another node than one that is an input.
+// Difference between two scalars of which one may be baked: that is a different kind of node.
 Difference number_difference(const TracedScalar* before, const TracedScalar* now, const ScalarRules& rules) {
   if (before == nullptr || now == nullptr) return {};
   return difference(std::span(before, 1), std::span(now, 1), rules);
@@ -99,7 +99,7 @@ std::string batches_text(int64_t batches) {
   return fmt::format("{} batch{}", batches, batches == 1 ? "" : "es");
 }
 
-// `same`: the ops are.
+// `same`: whether the ops are the same.
 MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now, bool same, const ScalarRules& rules) {
   if (before.batches != now.batches)
     return {fmt::format("it holds {}, and the nearest graph {}", batches_text(now.batches), before.batches), {}};
@@ -118,7 +118,7 @@ MissCause structure_cause(const GraphIdentity& before, const GraphIdentity& now,
           {}};
 }
 
-// Of a role that no other has.
+// Cause for the first graph of its role.
 MissCause first_cause(const Program& graph) {
   switch (role_of(graph)) {
     case GraphRole::kUpdate: return {"the first graph that updates parameters or gradients", {}, MissKind::kFirst};

@@ -1,4 +1,4 @@
-// Why a graph had to be compiled: how it differs from the nearest one that had been.
+// Explains why a graph had to be compiled: how it differs from the nearest graph compiled before.
 #pragma once
 
 #include <span>
@@ -11,20 +11,20 @@ namespace runner::backends::tpu {
 
 struct MissCause {
   std::string text;
-  SourceMark line;  // of the hook, where a node of it is what differs
+  SourceMark line;  // line of the hook, if a node is what differs
   MissKind kind = MissKind::kStructure;
 };
 
-// What makes fewer graphs of a kind, in words that end a sentence; empty: nothing that holds for all of them.
+// Advice on how to compile fewer graphs of a kind, as the end of a sentence; empty if none holds in general.
 std::string_view advice_for(MissKind kind);
 
 inline MissCause cause_of_forgotten() {
   return {"it had been forgotten: the cache is full", {}, MissKind::kForgotten};
 }
 
-// The nearest of `others` is of the same role, of reads one of the same line of the hook, and shares most with it:
-// everything but numbers, then everything but states that did not exist, then the order of ops, and else the longest
-// beginning; of two equally near ones it is the first.  None is the same.
+// The nearest graph has the same role and, for reads, the same hook line, and has most in common with `graph`: all but
+// scalars; else all but absent states; else the sequence of ops; else the longest common prefix. The first of equally
+// near graphs is used. No graph in `others` equals `graph`.
 MissCause cause_of_miss(const GraphIdentity& graph, std::span<const GraphIdentity* const> others,
                         const ScalarRules& rules);
 

@@ -12,7 +12,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-constexpr size_t kCompared = 64;  // of its kind, as of graphs
+constexpr size_t kCompared = 64;  // graphs of the same op to compare with
 
 ValueId last(const Program& op) {
   return op.size() - 1;
@@ -32,7 +32,7 @@ bool has_same_types(const Program& op, const Program& other) {
   return types_taken(op) == types_taken(other) && op.type(last(op)) == other.type(last(other));
 }
 
-// What one takes, or else gives, in another type or number than the other does; empty: nothing.
+// Describes an operand or result that has another type than before; empty if all types are equal.
 std::string type_cause(std::string_view name, const Program& before, const Program& now) {
   const std::vector<TensorType> were = types_taken(before), are = types_taken(now);
   if (were.size() != are.size()) return fmt::format("{} takes {} tensors, and took {}", name, are.size(), were.size());
@@ -42,7 +42,7 @@ std::string type_cause(std::string_view name, const Program& before, const Progr
   return gives == gave ? "" : fmt::format("{} gives {}, and gave {}", name, gives, gave);
 }
 
-// An operand of the operation: a number that is part of it, one that is an input, a tensor, or one that is repeated.
+// Describes an operand: a constant, a scalar input, a tensor, or one of these expanded.
 std::string operand_text(const Program& op, ValueId id) {
   const bool is_expanded = op.node(id).op == Op::kExpand;
   const ValueId from = is_expanded ? op.operands(id)[0] : id;
@@ -52,7 +52,7 @@ std::string operand_text(const Program& op, ValueId id) {
   return is_expanded ? fmt::format("a tensor of {} repeated", op.type(from)) : "a tensor";
 }
 
-// An operation may take one twice.
+// Counts the distinct tensors, since an operation may read one twice.
 std::string inputs_text(const Program& op) {
   return op.inputs().size() == 1 ? "1 tensor" : fmt::format("{} tensors", op.inputs().size());
 }
@@ -76,7 +76,7 @@ MissCause cause_of_op(const Program& op, const BakedText& number, const std::deq
   const Program* nearest = nullptr;
   size_t compared = 0;
   for (auto graph = compiled.rbegin(); graph != compiled.rend() && compared < kCompared; ++graph) {
-    if (graph->identity.program == nullptr) continue;  // forgotten
+    if (graph->identity.program == nullptr) continue;  // evicted from the cache
     const Program& other = *graph->identity.program;
     if (!is_of_kind(op, other)) continue;
     ++compared;

@@ -1,4 +1,4 @@
-// Why an operation that runs alone had to be compiled: how it differs from the newest of its kind.
+// Explains why an operation that runs alone had to be compiled: how it differs from the newest of its kind.
 #pragma once
 
 #include <deque>
@@ -8,11 +8,11 @@
 
 namespace runner::backends::tpu {
 
-// What is said of a number that is part of an operation: "lr 0 is 0, which is part of the graph (0, 1 and -1 are)";
-// empty: there is none.
+// Describes a scalar that is part of an operation: "lr 0 is 0, which is part of the graph (0, 1 and -1 are)". Empty if
+// there is none.
 struct BakedText {
   std::string text = {};
-  bool is_attribute = false;  // it is so whatever its value
+  bool is_attribute = false;  // is part of it whatever its value
 };
 
 MissCause cause_of_op(const Program& op, const BakedText& number, const std::deque<Graph>& compiled);

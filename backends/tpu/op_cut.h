@@ -1,4 +1,4 @@
-// A Program cut into operations, each a Program of its own: what runs alone where nothing is traced (tpu.eager).
+// Splits a Program into operations, each a Program of its own that runs alone without tracing (tpu.eager).
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,22 @@
 namespace runner::backends::tpu {
 
 struct CutOp {
-  ValueId node;                   // of the Program
-  std::vector<ValueId> operands;  // values of it that the operation takes, each once: the inputs of `program`, in order
-  Program program;  // these, what it reads that is no operation, and the node, which is its last; no outputs
+  ValueId node;                   // node of the original Program
+  std::vector<ValueId> operands;  // distinct original values that it reads: the inputs of `program`, in order
+  Program program;                // inputs, inlined constants and broadcasts, and the node as the last; no outputs
 };
 
-// By node: constants, and broadcasts that element-wise operations alone read.  They are part of what reads them.
+// By node: whether the node is inlined into the operations that read it. True for constants, and for broadcasts that
+// only element-wise operations read.
 std::vector<char> parts_of_readers(const Program& program);
 
-// How an operation takes a tensor that is an input of the Program.
+// How an operation declares a tensor that is an input of the original Program.
 enum class TensorInputs : uint8_t {
-  kAsDeclared,  // of the batch or a state, as it is handed over
-  kAlike,       // as a state, which a result of another operation is as well: it is on the device
+  kAsDeclared,  // as the original Program does: batch or state
+  kAlike,       // as a state, like results of other operations: it is on the device
 };
 
-// All but inputs and what is part of readers, in the order of the nodes.
+// Returns one operation per node that is neither an input nor inlined (`is_part`), in node order.
 std::vector<CutOp> cut_into_ops(const Program& program, const std::vector<char>& is_part, TensorInputs tensors);
 
 }  // namespace runner::backends::tpu

@@ -12,7 +12,7 @@ Owner owner_of_input(const Program& program, ValueId id) {
   return state && dtype == DType::kF64 ? Owner::kEngine : Owner::kUser;
 }
 
-// Whether a node takes or makes floats, and takes anything: a cast of integers, or what follows it.
+// Whether a node with operands reads or produces floats: a cast of integers, or anything computed from one.
 bool computes_floats(const Program& program, ValueId id) {
   const auto operands = program.operands(id);
   return !operands.empty() && (is_float(program.type(id).dtype) || std::ranges::any_of(operands, [&](ValueId each) {
@@ -20,8 +20,8 @@ bool computes_floats(const Program& program, ValueId id) {
                                }));
 }
 
-// Of what is nobody's by what it is computed from: it is the user's unless an account takes it.  By node: whether one
-// does.
+// Assigns kNobody values that compute floats to the user unless bookkeeping reads them. Returns by node whether
+// bookkeeping reads it.
 std::vector<bool> give_to_user(const Program& program, std::vector<Owner>& owners) {
   std::vector<bool> into_account(owners.size());
   for (const Output& output : program.outputs())
@@ -52,7 +52,7 @@ std::vector<Owner> owners_by_operands(const Program& program) {
   return owners;
 }
 
-// By node: whether something reads it, and only marks do.
+// By node: whether it is read, and only by on_host() marks.
 std::vector<bool> read_by_marks(const Program& program) {
   std::vector<bool> marked(static_cast<size_t>(program.size())), otherwise(marked.size());
   for (ValueId id = 0; id < program.size(); ++id)

@@ -1,4 +1,4 @@
-// Whose numbers a Program computes with: the user's tensors, which are on the device, or the engine's accounts of them.
+// Classifies nodes of a Program as user computation, which runs on the device, or engine bookkeeping.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,22 @@
 
 namespace runner::backends::tpu {
 
-// Whose floats an op takes, or has where it takes none.  What is computed of constants and integers alone is the
-// engine's where an account takes it, and the user's elsewhere.
+// Owner of the floats that an op reads or, if it reads none, produces. Values computed only from constants and integers
+// belong to the engine if bookkeeping reads them, else to the user.
 enum class Owner : uint8_t {
-  kNobody,  // no floats, a constant, or of those alone and on its way into an account
-  kEngine,  // states of f64, what ops::on_host() marks, and what is computed of these alone
+  kNobody,  // no floats, a constant, or computed only from these and read by bookkeeping
+  kEngine,  // f64 states, values marked by ops::on_host(), and values computed only from these
   kUser,
 };
 
 // By node.
 std::vector<Owner> owners_of(const Program& program);
 
-// By node: whether its floats are the engine's, as the engine has them.  So are inputs that only marks read, and what
-// is nobody's.
+// By node: whether it is bookkeeping, which keeps its logical type. Includes inputs that only on_host() marks read, and
+// kNobody values that bookkeeping reads.
 std::vector<bool> accounts_of(const Program& program);
 
-// Whether a node is what ops::on_host() records.
+// Whether the node was recorded by ops::on_host().
 bool marks_host(const Program& program, ValueId id);
 
 }  // namespace runner::backends::tpu

@@ -10,8 +10,8 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Writes the nodes of `part` behind those of `to`; `states`: what its states are, those that are missing are inputs.
-// Where each of its values stands.
+// Appends the nodes of `part` to `to`. `states`: current values of the states; missing ones become inputs. Returns the
+// new value of each value of `part`.
 std::vector<ValueId> append(Program& to, const Program& part, std::vector<ValueId>& states) {
   std::vector<ValueId> places(static_cast<size_t>(part.size()), kNoValue);
   size_t input = 0, state = 0;

@@ -1,7 +1,7 @@
-// What has been traced since the last cut, where a cut comes more seldom than a batch: one graph of all of it.
+// The trace since the last step marker, if step markers are less frequent than batches: one graph of several parts.
 //
-// Each part is a graph on the same states.  In the whole a part goes on from the states that the parts before it have
-// left; every part has batch inputs and numbers of its own.  Not thread-safe.
+// Each part is a graph over the same states. In the combined graph a part continues from the states that the previous
+// parts have left. Every part has its own batch inputs and scalars. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace runner::backends::tpu {
 
 class PendingTrace {
  public:
-  // `rules`: by which the signatures of its parts were made.
+  // `rules`: rules that the parts' signatures were made by.
   explicit PendingTrace(const ScalarRules& rules = {}) : rules_(rules) {}
 
   bool empty() const { return empty_; }
@@ -21,10 +21,11 @@ class PendingTrace {
 
   void add(const GraphIdentity& part);
 
-  // All of it; what follows begins anew.
+  // Returns the whole trace and starts an empty one.
   GraphIdentity take();
 
-  // A graph that is traced behind it and run at once, with what it needs of it; this one goes on.
+  // Returns the graph of a read that runs at once: `read` with the part of the trace that it needs. The trace is
+  // unchanged.
   GraphIdentity read(GraphIdentity read) const;
 
  private:
@@ -32,8 +33,8 @@ class PendingTrace {
 
   ScalarRules rules_;
   bool empty_ = true;
-  Program program_;              // without those of its outputs that are states
-  std::vector<ValueId> states_;  // as the parts have left them
+  Program program_;              // without outputs for states
+  std::vector<ValueId> states_;  // values of the states after the last part
   std::vector<char> written_;    // by state
   std::vector<TracedScalar> scalars_;
   std::vector<int32_t> absent_;

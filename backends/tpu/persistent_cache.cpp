@@ -6,7 +6,7 @@
 
 namespace runner::backends::tpu {
 
-// What the store itself fails with is no damage of an entry.
+// Errors of the store itself do not count as damage of an entry.
 template <class Entry, class Read>
 PersistentCache::Found<Entry> PersistentCache::look_up(EntryBytes made_from, const Read& read) const {
   try {

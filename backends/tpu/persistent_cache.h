@@ -1,4 +1,4 @@
-// What an emulated TPU keeps beyond a process, and what it does with damage: tells of it, and compiles anew.
+// What an emulated TPU keeps across processes. Damaged entries are reported and compiled again.
 //
 // Not thread-safe.
 #pragma once
@@ -14,18 +14,18 @@ namespace runner::backends::tpu {
 
 class PersistentCache {
  public:
-  // Without a store there is nothing to find, and nothing is kept.
+  // Without a store, nothing is found and nothing is kept.
   explicit PersistentCache(const Hardware& hardware) : hardware_(hardware) {}
 
-  // It must outlive the cache.
+  // `store` must outlive the cache.
   void use(GraphStore& store) { store_ = &store; }
   bool is_on() const { return store_ != nullptr; }
 
-  // At most one of both.
+  // At most one of the members is set.
   template <class Entry>
   struct Found {
     std::optional<Entry> entry;
-    std::string damage;  // "entry 3f2a… of runner.db is damaged: …"; empty: it is not, or there is none
+    std::string damage;  // "entry 3f2a… of runner.db is damaged: …"; empty: not damaged, or no entry
   };
 
   struct LoadedExecutable {

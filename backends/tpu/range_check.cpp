@@ -23,7 +23,7 @@ std::optional<std::string> overflow(std::string_view what, double value, DType d
                      name_of(types.of(dtype)), std::copysign(1e30, value));
 }
 
-// A number that a hook writes as another than 1, -1 or 0, and that is one of these in bf16.
+// Warns about a hook number other than 1, -1 and 0 that becomes one of these in bf16.
 std::optional<std::string> collapse(const TracedScalar& number, const DeviceTypes& types) {
   if (number.name != kHookNumber || number.is_integer || !is_float(number.beside)) return std::nullopt;
   if (types.of(number.beside) != DType::kBf16) return std::nullopt;

@@ -1,4 +1,4 @@
-// What a traced graph has that the number types of a device cannot hold, or compute only slowly.
+// Warns about values that the device's number types cannot represent or compute only slowly.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,21 @@
 
 namespace runner::backends::tpu {
 
-// Texts with the line of the op, each once: constants that overflow, such as masks, and tensors of f64 that stay so.
+// Returns distinct warnings with the line of the op: constants that overflow, such as masks, and f64 tensors that stay
+// f64.
 std::vector<std::string> range_warnings(const Program& graph, const DeviceTypes& types);
-// The same of the numbers that a graph is handed as it is compiled.
+// The same for the host scalars passed to a graph when it is compiled.
 std::vector<std::string> range_warnings_of_numbers(const GraphIdentity& graph, const DeviceTypes& types);
 
-// A tensor that a line of a hook gives with each run of a Program, as nn.tensor{…}: which of the batch it is.
+// A tensor literal of a hook (nn.tensor{…}), which is passed as a batch input with each run. `batch`: index of the
+// input.
 struct GivenTensor {
   size_t batch;
   TensorType type;
   Origin origin;
 };
 std::vector<GivenTensor> given_tensors(const Program& program);
-// The same of the first number of each that overflows.
+// Returns a warning for the first element of each tensor literal that overflows.
 std::vector<std::string> range_warnings_of_given(std::span<const GivenTensor> tensors,
                                                  std::span<const std::byte* const> batch, const SourceLines& lines,
                                                  const DeviceTypes& types);

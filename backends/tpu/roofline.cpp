@@ -10,8 +10,8 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Assumed, for want of published figures: a launch is 1 to 2 us, a transcendental 4 to 10 operations of the vector
-// units, a random number some tens.
+// Assumed, since no figures are published: a launch takes 1 to 2 us, a transcendental 4 to 10 vector operations, a
+// random number some tens.
 constexpr double kLaunchSeconds = 1.5e-6;
 constexpr double kOperationsOfTranscendental = 7, kOperationsOfRandom = 40;
 constexpr double kHopSeconds = 1e-6;
@@ -49,7 +49,7 @@ class Predictor {
     time_.launching = ++time_.launches * kLaunchSeconds;
   }
 
-  // As the device stores it, without padding, which is made there.
+  // Batches are uploaded in device types, without padding, which the device adds.
   void add_upload(const DeviceTensors& tensors) {
     for (const Input& input : program_.inputs())
       if (input.kind == InputKind::kBatch)
@@ -63,7 +63,7 @@ class Predictor {
  private:
   DType operand_type(ValueId id) const { return types_.of(program_.type(program_.operands(id)[0]).dtype); }
 
-  // Products with a vector are exact on the vector units; so are those of f64, in software.
+  // Products with a vector run on the vector units and are exact; f64 products are emulated there.
   bool runs_on_matrix_units(ValueId id) const {
     return is_matrix_product(program_, id) && operand_type(id) != DType::kF64;
   }
@@ -104,7 +104,7 @@ double all_reduce_seconds(int64_t bytes, int replicas, Generation generation) {
   const GenerationRow& row = row_of(generation);
   const auto size = static_cast<double>(bytes);
   const int chips = ceil_div(replicas, row.devices_per_chip);
-  // Two devices of a chip: each reads both and writes the sum.
+  // Two devices per chip: each reads both operands and writes the sum.
   const double on_chip = row.devices_per_chip > 1 ? 3 * size / row.hbm_rate : 0;
   return on_chip + ring_all_reduce_seconds(size, chips, 2 * row.link_rate, kHopSeconds);
 }

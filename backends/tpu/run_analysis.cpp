@@ -10,7 +10,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// As PyTorch/XLA has it: before so many steps nothing is said, and then of what happens in more than half of them.
+// As in PyTorch/XLA: no warnings before this many batches, then for what happens in more than half of them.
 constexpr int64_t kFewBatches = 10;
 constexpr double kOften = 0.5;
 
@@ -45,7 +45,7 @@ class Analysis {
     return found;
   }
 
-  // "12 graphs, which took 0.31 s to compile".
+  // Example: "12 graphs, which took 0.31 s to compile".
   static std::string text_of(const std::vector<const Graph*>& graphs) {
     int64_t ns = 0;
     for (const Graph* graph : graphs) ns += graph->compile_ns;
@@ -61,7 +61,7 @@ class Analysis {
                     newest.first_step, figures_.batches, text_of(compiled_), newest.cause, place_of(newest.line)));
   }
 
-  // `who` has made graphs of a kind, where there are such.
+  // Adds a text if graphs of a kind were compiled. `who`: the subject of the sentence, what caused them.
   void tell_of(MissKind kind, std::string_view who, bool names_line = false) {
     const std::vector<const Graph*> found = of_kind(kind);
     if (found.empty()) return;
@@ -80,7 +80,7 @@ class Analysis {
         times, read_place()));
   }
 
-  // Of the tensor that is read most.
+  // Line of the tensor that is read most often.
   std::string read_place() const {
     const Graph* most = nullptr;
     for (const Graph& graph : graphs_) {

@@ -11,7 +11,7 @@
 namespace runner::backends::tpu {
 namespace {
 
-// The fewest that tell the number from others of its type, f32 standing in for bf16.
+// Shortest text that distinguishes the number from others of its type; bf16 is printed as f32.
 std::string digits(double value, DType dtype) {
   const bool is_double = dtype == DType::kF64 || dtype == DType::kI64;
   return is_double ? fmt::format("{}", value + 0.0) : fmt::format("{}", static_cast<float>(value) + 0.0f);
@@ -21,7 +21,7 @@ std::string digits(double value, DType dtype) {
 
 enum Kind : int64_t { kConstant, kIntegerConstant, kAttribute, kIntegerAttribute, kParameter };
 
-// What a number by itself contributes: its kind, of a parameter with the type; and the bits of what is no parameter.
+// Contribution of a single scalar: its kind (for parameters including the dtype), and the bits of a baked value.
 using Words = std::pair<int64_t, int64_t>;
 
 class Scalar {
@@ -29,7 +29,7 @@ class Scalar {
   Scalar(const TracedScalar& scalar, const ScalarRules& rules) : scalar_(scalar), rules_(rules) {}
 
   std::string_view name() const { return scalar_.name; }
-  // Where another has the same name: whose it is.
+  // The name; if `other` has the same name, with optimizer, group or batch to distinguish them.
   std::string name_beside(const Scalar& other) const {
     std::string text(name());
     if (other.name() != name()) return text;
@@ -46,11 +46,11 @@ class Scalar {
   }
   bool is_attribute() const { return scalar_.use == ScalarUse::kAttribute; }
 
-  // As it is uploaded.
+  // Dtype and value as uploaded.
   DType dtype() const { return as_uploaded(scalar_, rules_).dtype; }
   double value() const { return as_uploaded(scalar_, rules_).value; }
 
-  // 1 and 1.0 are two constants, where they are not made tensors of the other's type first.
+  // 1 and 1.0 are different constants unless they are first converted to tensors of the other operand's type.
   Words words() const {
     if (!is_baked()) return {kParameter + (rules_.bakes ? static_cast<int64_t>(dtype()) : 0), 0};
     if (is_attribute()) return {scalar_.is_integer ? kIntegerAttribute : kAttribute, pack_f64(scalar_.value + 0.0)};
@@ -59,14 +59,14 @@ class Scalar {
     return {scalar_.is_integer && has_type ? kIntegerConstant : kConstant, pack_f64(value)};
   }
 
-  // What is part of the graph as the code has written it, and as what it is seen there; an input as it is uploaded.
+  // A baked scalar as written, with the value the graph sees if that differs; a parameter as uploaded.
   std::string text() const {
     if (!is_baked()) return digits(value(), dtype());
     const double seen = is_attribute() ? scalar_.value : held_in(DType::kF32, scalar_.value);
     const std::string written = digits(scalar_.value, DType::kF64);
     return seen == scalar_.value ? written : fmt::format("{} ({} as f32)", written, digits(seen, DType::kF32));
   }
-  // As an input, or as the code has written what is part of the graph.
+  // The same with the type: of the source text for baked scalars, else as uploaded.
   std::string text_with_type() const {
     const DType written = scalar_.is_integer ? DType::kI64 : DType::kF64;
     return fmt::format("{} {}", text(), backends::name_of(is_baked() ? written : dtype()));
@@ -88,11 +88,11 @@ class Scalars {
 
   size_t size() const { return scalars_.size(); }
   const Scalar& operator[](size_t i) const { return scalars_[i]; }
-  // The first that shares a parameter with number `i`; itself, where there is none.
+  // The first scalar that shares a parameter with scalar `i`; `i` itself if there is none.
   size_t first_of_class(size_t i) const { return first_[i]; }
 
  private:
-  // Equal numbers are one parameter where they are uploaded in one dtype.
+  // Equal scalars share a parameter if they are uploaded in the same dtype.
   void find_classes(const ScalarRules& rules) {
     std::vector<std::tuple<DType, int64_t, size_t>> parameters;
     for (size_t i = 0; i < size(); ++i) {

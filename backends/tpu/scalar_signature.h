@@ -1,8 +1,8 @@
-// What the numbers of the host contribute to the key of a graph.
+// Contribution of host scalars to the key of a graph.
 //
-// PyTorch/XLA bakes 0, 1 and −1 into a graph, and attributes of ops; any other number is a parameter of it, and numbers
-// of equal value are one parameter.  So the key holds which numbers are baked and which are equal, and no other value.
-// The rules of 2.9 are measured (tests/golden/xla/scalars.py), those of 1.7 are what its sources say.
+// PyTorch/XLA bakes 0, 1, −1 and scalar attributes of ops into a graph. Any other scalar is a parameter, and equal
+// scalars share one parameter. The key therefore contains which scalars are baked and which are equal, and no other
+// value. The rules of 2.9 are measured (tests/golden/xla/scalars.py), those of 1.7 are taken from its sources.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,23 @@
 
 namespace runner::backends::tpu {
 
-// Two words for each scalar.
+// Two words per scalar.
 using ScalarSignature = std::vector<int64_t>;
 
-// Of PyTorch/XLA 2.9: operands are f32 when they are looked at, values stay doubles and are apart from the others.
+// Defaults: PyTorch/XLA 2.9. Operands are compared as f32; values stay doubles and are kept apart from operands.
 struct ScalarRules {
-  bool bakes = true;   // 0, 1 and −1, and attributes
-  bool shares = true;  // a parameter among equal numbers
-  // Of 1.7: a number is looked at as it was written, and uploaded in the type that the device has for f32, whatever it
-  // is for.
+  bool bakes = true;   // 0, 1, −1, and attributes
+  bool shares = true;  // equal scalars share a parameter
+  // Set for 1.7: a scalar is compared as written and uploaded in the device type of f32, whatever it is used for.
   std::optional<DType> one_type = {};
 };
 
 ScalarSignature signature_of(std::span<const TracedScalar> scalars, const ScalarRules& rules = {});
 
-// The parameter that a scalar is, named by the first scalar that shares it; none: it is part of the graph.
+// Returns the parameter of a scalar, named by the first scalar that shares it, or nullopt if the scalar is baked.
 std::optional<size_t> parameter_of(const ScalarSignature& signature, size_t scalar);
 
-// A number that is a parameter, as the device has it.
+// Whether the scalar is a parameter of the graph, and its value on the device.
 bool is_parameter(const TracedScalar& scalar, const ScalarRules& rules);
 struct UploadedNumber {
   DType dtype;
@@ -40,8 +39,8 @@ struct UploadedNumber {
 };
 UploadedNumber as_uploaded(const TracedScalar& scalar, const ScalarRules& rules);
 
-// Why the numbers of `now` make another graph than those of `before`: "-lr was -0.1 and is 0 now, which is part of the
-// graph (0, 1 and -1 are)", and which of them does.  Empty where they do not.
+// Why the scalars of `now` require another graph than those of `before`: "-lr was -0.1 and is 0 now, which is part of
+// the graph (0, 1 and -1 are)", and which scalar it is. Empty if they do not.
 struct Difference {
   std::string text;
   size_t scalar = 0;

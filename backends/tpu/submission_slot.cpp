@@ -28,7 +28,7 @@ void SubmissionSlot::begin(std::shared_ptr<Executable> executable, const Argumen
   if (!waits) begun_ns_ = monotonic_ns();
 }
 
-// Where the thread was late it is left alone for a while, each time for longer.
+// After the thread has started late, a number of submissions are not handed over, doubled each time in a row.
 bool SubmissionSlot::hands_over() {
   if (!thread_ || host_work_ns_ < kWorthAHandOver) return false;
   if (kept_ == 0) return true;
@@ -80,7 +80,7 @@ void SubmissionSlot::copy(const Arguments& arguments) {
   arguments_.states = states_;
   arguments_.batch = batch_;
   arguments_.scalars = scalars_;
-  arguments_.traced = {};  // which the host does not look at
+  arguments_.traced = {};  // not used by the host device
   arguments_.absent = {};
 }
 

@@ -1,10 +1,10 @@
-// What a device computes while its host traces on: one submission at a time, with a copy of its arguments.
+// Runs submissions concurrently with the host, one at a time, each with a copy of its arguments.
 //
-// PyTorch/XLA holds a lock for each device while a graph runs on it, and who launches the next one waits for the lock.
-// Here the slot is the lock.  A submission runs on a thread of the slot's or, where that would gain nothing, on the one
-// that submits: where the process has no core for it, where the host waits for it at once, where the host has had
-// little to do between the last submissions, and where cores were too busy to begin the last ones.  What is computed
-// does not depend on it.  Thread safety: one thread at a time calls it.
+// PyTorch/XLA holds a lock per device while a graph runs on it, and the next launch waits for the lock. Here the slot
+// is the lock. A submission runs on the slot's thread, or on the submitting thread where a hand-over would gain
+// nothing: if the process has no core for the thread, if the host waits for the result at once, if the host has had
+// little work between recent submissions, or if cores were too busy to start recent ones. Results do not depend on the
+// thread. Thread safety: one thread at a time calls it.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +21,33 @@ namespace runner::backends::tpu {
 
 class SubmissionSlot {
  public:
-  // Both must outlive it.  `own_thread`: there is one.
+  // `host` and `metrics` must outlive the slot. `own_thread`: whether the slot has a thread.
   SubmissionSlot(Device& host, DeviceMetrics& metrics, bool own_thread);
   ~SubmissionSlot();
 
   bool has_thread() const { return thread_.has_value(); }
 
-  // Whose time an execution of a graph is.
+  // How the run time of a submission counts as kExecuteTime: not at all, by itself, or as a part (see end_parts()).
   enum class Counts { kNothing, kWhole, kPart };
-  // Waits for the submission before, and begins one.  `waits`: returns when it is done.  Throws what either has thrown.
+  // Waits for the previous submission and starts one. `waits`: return when it is complete. Throws what either
+  // submission has thrown.
   void begin(std::shared_ptr<Executable> executable, const Arguments& arguments, Counts counts, bool waits);
-  // The parts so far, the one under way included, are one execution.
+  // Counts the parts so far, including the submission in flight, as one execution.
   void end_parts();
 
-  // Returns when nothing is under way.
+  // Waits until no submission is in flight.
   void finish();
-  // The same; throws, once, what the submission has thrown.
+  // Like finish(), but rethrows what the submission has thrown, once.
   void wait();
-  // The same; what it took is part of the next wait for the lock that is counted.
+  // Like wait(); the time waited is added to the next count_lock_wait().
   void lock();
   void count_lock_wait();
 
  private:
-  static constexpr int64_t kMostWork = 1'000'000;  // ns; more is no reason to expect more
+  static constexpr int64_t kMostWork = 1'000'000;  // ns; longer host work is capped
   static constexpr int64_t kMostKept = 255;
-  static constexpr int64_t kWorthAHandOver = 15'000;  // ns: what it costs, and what memory costs another core
+  // Cost of handing over in ns, including memory traffic between cores.
+  static constexpr int64_t kWorthAHandOver = 15'000;
 
   bool hands_over();
   void note_host_work();
@@ -56,23 +58,24 @@ class SubmissionSlot {
 
   Device& host_;
   DeviceMetrics& metrics_;
-  // Of what is under way.
+  // The submission in flight.
   std::shared_ptr<Executable> executable_;
   Counts counts_ = Counts::kNothing;
-  Arguments arguments_;  // which refer to these
+  Arguments arguments_;  // refer to the following vectors
   std::vector<Buffer*> states_;
   std::vector<const std::byte*> batch_;
   std::vector<double> scalars_;
   std::exception_ptr error_;
 
-  bool handed_over_ = false;          // what is under way
-  int64_t begun_ns_ = 0;              // when the host could go on behind the newest; 0: it has been seen to wait since
-  int64_t host_work_ns_ = kMostWork;  // between two submissions, a mean of the last ones
-  int64_t late_ = 0, kept_ = 0;       // as often was the thread late, in a row; submissions that it is still not given
+  bool handed_over_ = false;          // whether the submission in flight runs on the thread
+  int64_t begun_ns_ = 0;              // when the newest submission returned to the host; 0: the host has waited since
+  int64_t host_work_ns_ = kMostWork;  // host work between two submissions, moving average
+  int64_t late_ = 0, kept_ = 0;       // late_: backoff after the thread started late, doubled each time in a row;
+                                      // kept_: submissions that are still not handed over
   int64_t parts_ns_ = 0;
   bool parts_end_ = false;
   int64_t lock_wait_ns_ = 0;
-  std::optional<ExecutionThread> thread_;  // last: it uses all of the above
+  std::optional<ExecutionThread> thread_;  // last, since it uses all of the above
 };
 
 }  // namespace runner::backends::tpu

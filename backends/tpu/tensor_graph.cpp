@@ -16,10 +16,10 @@
 namespace runner::backends::tpu {
 namespace {
 
-// What a value is in the new Program.
+// A value in the new Program.
 struct Form {
-  ValueId whole = kNoValue;      // of the old type; none: it is made when it is asked for
-  std::vector<ValueId> tensors;  // that a flat array holds; empty: it is no such array
+  ValueId whole = kNoValue;      // with the old type; kNoValue: created on demand
+  std::vector<ValueId> tensors;  // tensors of a flat array; empty: not a flat array
 };
 
 class Splitter {
@@ -71,7 +71,7 @@ class Splitter {
     return shape_of(now) == shape ? now : ops::reshape(value(now), shape).id;
   }
 
-  // A value in another shape, without the detour by a flat one where there is a way around it.
+  // Returns a value in another shape, without going through a flat array where possible.
   ValueId in_shape(ValueId id, const Shape& shape) {
     const Op op = op_of(id);
     if (op == Op::kConstant) return expanded(scalar_of(id), shape);
@@ -81,7 +81,7 @@ class Splitter {
     return reshaped(whole(id), shape);
   }
 
-  // A flat array as tensors of these shapes.
+  // Splits a flat array into tensors of these shapes.
   std::vector<ValueId> tensors_of(ValueId id, std::span<const Shape> shapes) {
     std::vector<ValueId> tensors;
     if (shapes.size() == 1) return {in_shape(id, shapes[0])};
@@ -101,7 +101,7 @@ class Splitter {
     return tensors;
   }
 
-  // Has a value one number everywhere?
+  // Whether all elements of a value are the same number.
   bool is_even(ValueId id) const {
     return op_of(id) == Op::kConstant || (op_of(id) == Op::kExpand && from_.type(operand(id)).shape.elements() == 1);
   }
@@ -112,7 +112,7 @@ class Splitter {
     });
   }
 
-  // Is a value made by joining vectors of these sizes?
+  // Whether the value concatenates vectors of these sizes.
   bool joins(ValueId id, std::span<const Shape> shapes) const {
     return op_of(id) == Op::kConcat && from_.type(id).shape.rank() == 1 &&
            std::ranges::equal(from_.operands(id), shapes, [&](ValueId part, const Shape& shape) {
@@ -149,14 +149,14 @@ class Splitter {
   ValueId expanded(ValueId scalar, const Shape& shape) {
     return shape.rank() == 0 ? scalar : ops::expand(value(scalar), shape).id;
   }
-  // Of a constant, which may be a number of the user's that its code hands over.
+  // Scalar of a constant; it may be a number of the user's code that shares an input.
   ValueId scalar_of(ValueId id) {
     const TensorType type{from_.type(id).dtype, {}};
     return shared_.contains(from_.node(id).origin) ? number(id, "number", type)
                                                    : rewriter_.to().constant(from_.constant_value(id), type);
   }
 
-  // An input, or the one that is there for an equal number.
+  // Returns the input of a scalar; equal scalars share one.
   ValueId number(ValueId id, const std::string& name, const TensorType& type) {
     const auto parameter = shared_.find(from_.node(id).origin);
     if (parameter == shared_.end()) return rewriter_.to().input(InputKind::kScalar, name, type);
@@ -192,7 +192,7 @@ class Splitter {
     if (tensors.size() == 1 && tensors[0].type == from_.type(id)) set(id, std::exchange(form(id).tensors, {})[0]);
   }
 
-  // A part of a flat array that is one of its tensors.
+  // If the view selects exactly one tensor of a flat array, writes that tensor and returns true.
   bool write_part(ValueId id) {
     const int64_t start = view_start(from_, id), elements = from_.type(id).shape.elements();
     int64_t at = 0;
@@ -207,7 +207,7 @@ class Splitter {
     return false;
   }
 
-  // Those of a state, where a value joins tensors of their sizes to an array of its size; else null.
+  // Returns the shapes of a state's tensors if the value concatenates tensors of these sizes, else null.
   const std::vector<Shape>* shapes_joined_by(ValueId id) const {
     const bool is_flattened = op_of(id) == Op::kReshape && from_.type(id).shape.rank() == 1;
     for (const std::vector<Shape>& shapes : shapes_) {
@@ -218,7 +218,7 @@ class Splitter {
     return nullptr;
   }
 
-  // Of flat arrays, by tensor; false: it takes none.
+  // Writes an element-wise node by tensor if an operand is a flat array. Returns whether one is.
   bool write_each(ValueId id) {
     const auto operands = from_.operands(id);
     const auto flat = std::ranges::find_if(operands, [&](ValueId each) { return is_flat(each); });
@@ -256,7 +256,7 @@ class Splitter {
     set(id, all->id);
   }
 
-  // A transposed operand is a node, as it is in the user's code.
+  // Transposed operands become nodes, as in the user's code.
   void write_product(ValueId id) {
     std::vector<int64_t> attrs(from_.attrs(id).begin(), from_.attrs(id).end());
     std::vector<ValueId> operands;
@@ -280,7 +280,7 @@ class Splitter {
     }
   }
 
-  // Equal numbers are one input: by the place of each, the first that is equal to it.
+  // Maps the origin of each shared scalar to the first scalar that is equal to it.
   void find_shared_numbers() {
     for (size_t i = 0; i < graph_.scalars.size(); ++i) {
       const std::optional<size_t> first = parameter_of(graph_.signature, i);
@@ -295,12 +295,12 @@ class Splitter {
   std::vector<Form> forms_;                                    // by old value
   std::vector<std::vector<Shape>> shapes_;                     // of the tensors of each state
   std::map<size_t, std::vector<StateTensor>> state_of_input_;  // by old input
-  std::map<size_t, std::vector<ValueId>> inputs_of_;           // likewise: the new ones
-  std::map<Origin, size_t> shared_;                            // by the place of a number: its parameter
-  std::map<size_t, ValueId> numbers_;                          // by parameter
+  std::map<size_t, std::vector<ValueId>> inputs_of_;           // new inputs, by old input
+  std::map<Origin, size_t> shared_;                            // parameter by origin of the scalar
+  std::map<size_t, ValueId> numbers_;                          // input by parameter
 };
 
-// Marks say whose a value is, and are no nodes of the user's code.
+// Removes on_host() marks: they only mark bookkeeping and are not nodes of the user's code.
 ShownGraph without_marks(const Program& marked) {
   const std::vector<bool> accounts = accounts_of(marked);
   ShownGraph shown;

@@ -1,10 +1,10 @@
-// A traced graph as the user's code has it: a node for each tensor, none for the arrays that the engine keeps.
+// A traced graph at tensor level: one node per tensor of the user's code, none for the engine's flat arrays.
 //
-// Our Programs keep parameters, gradients and moments in flat arrays, so that an update is one loop; under PyTorch/XLA
-// each tensor stands by itself, and so it does in dumps and counts.  A state becomes an input for each tensor that it
-// holds, what is computed of it element by element a node for each; states that do not exist yet are zeros, numbers
-// that share an input are one, and products take their operands as they are.  What flat arrays are used for otherwise
-// sees them joined.
+// Our Programs keep parameters, gradients and moments in flat arrays, so that an optimizer update is one loop. Under
+// PyTorch/XLA each tensor is separate, and dumps and counts show it so. A state becomes one input per tensor that it
+// contains, and element-wise results of it one node per tensor. Absent states become zeros, scalars that share a
+// parameter become one input, and matrix products read their operands without transposition flags. Other uses of flat
+// arrays read the concatenated tensors.
 #pragma once
 
 #include <vector>
@@ -13,20 +13,21 @@
 
 namespace runner::backends::tpu {
 
-// A tensor graph, and by node whether it is an account of the engine's (owners.h), which has types of its own.
+// A tensor graph, and by node whether it is engine bookkeeping (owners.h), which has types of its own.
 struct ShownGraph {
   Program program;
   std::vector<bool> accounts;
 };
 
-// Computes what `graph.program` does.  Its nodes are those that outputs need, in post-order; its inputs, those of them.
-// An output that replaces a state is one for each of its tensors; one whose former value nothing reads has no state.
+// Returns a graph that computes the same as `graph.program`. It contains the nodes that outputs need, in post-order,
+// and the inputs among them. An output that replaces a state is split by tensor; one whose former value is not read has
+// no state.
 ShownGraph shown_graph(const GraphIdentity& graph, const StateTensors& state_tensors);
 Program tensor_graph(const GraphIdentity& graph, const StateTensors& state_tensors);
-// The same in the order in which it was traced, with all inputs; an output that replaces a state always has it.
+// The same in trace order with all inputs. An output that replaces a state always has it.
 ShownGraph shown_graph_as_traced(const GraphIdentity& graph, const StateTensors& state_tensors);
 
-// How many tensors it takes, gives, and updates in place, and its nodes.
+// Counts nodes, inputs, outputs, and tensors updated in place.
 GraphSize size_of(const Program& tensor_graph);
 
 }  // namespace runner::backends::tpu

@@ -79,7 +79,7 @@ class Tracer {
     return pieces;
   }
 
-  // A concat of vectors, none of which is there twice.
+  // Whether the value concatenates vectors without using a tensor twice.
   bool is_join(ValueId id) {
     if (program_.node(id).op != Op::kConcat || program_.type(id).shape.rank() != 1) return false;
     std::vector<int> seen;
@@ -89,8 +89,8 @@ class Tracer {
     return std::adjacent_find(seen.begin(), seen.end()) == seen.end();
   }
 
-  // A cast between types that the device does not tell apart, or a detach, of something in memory.  A cast to the type
-  // itself is a copy.
+  // Whether the value is a detach or a cast between types that are equal on the device. A cast to the same type is a
+  // copy.
   bool is_same_on_device(ValueId id) {
     const Node& node = program_.node(id);
     if (node.op == Op::kDetach) return true;
@@ -99,8 +99,8 @@ class Tracer {
     return from != node.type.dtype && device_.types.of(from) == device_.types.of(node.type.dtype);
   }
 
-  // The tensors that a value is, were it computed: one, but for flat arrays.  What comes from an input has the shapes
-  // that the caller gave, and they go before those of gradients, which may be reshaped: new values fit their states.
+  // Finds the shapes of the tensors that a value consists of: one, except for flat arrays. Shapes that come from an
+  // input take precedence over those of gradients, which may be reshaped, so that new values match their states.
   void find_parts(ValueId id) {
     const Shape& shape = program_.type(id).shape;
     parts(id) = {shape};

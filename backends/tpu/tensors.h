@@ -1,9 +1,8 @@
-// Which tensors the values of a Program are on a device.
+// Maps the values of a Program to the tensors that a device stores.
 //
-// Our Programs keep parameters, gradients and moments in flat arrays, a TPU under PyTorch/XLA keeps each tensor by
-// itself, padded by itself.  So every value in memory is a list of pieces of tensors: a view has those of its operand,
-// a joined array (a concat of vectors) those of its parts, an element-wise result of flat arrays a tensor for each of
-// theirs.
+// Our Programs keep parameters, gradients and moments in flat arrays; a TPU under PyTorch/XLA keeps each tensor
+// separate and padded. So every value in memory is a list of pieces of tensors. A view has the pieces of its operand, a
+// concat of vectors those of its parts, and an element-wise result of flat arrays one tensor for each of their tensors.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +14,44 @@
 
 namespace runner::backends::tpu {
 
-// What is asked about.  Refers to its program and groups.
+// A Program to analyse. Refers to `program` and `groups`, which must outlive it.
 struct DeviceProgram {
   const Program& program;            // as compiled: optimise(), then legalise()
   const std::vector<Group>& groups;  // make_groups(program)
-  // By input, the tensors that it holds, one behind the other, with logical dtypes: the parameters of a flat buffer and
-  // likewise for its gradients and slots.  An empty list, and inputs beyond the end: the input is one tensor.
+  // By input: the tensors stored in it, in order, with logical dtypes; flat buffers of parameters, gradients and slots
+  // have several. If the list is empty or missing, the input is one tensor.
   std::vector<std::vector<TensorType>> inputs;
-  DeviceTypes types;  // by mixed_precision
+  DeviceTypes types;  // depends on mixed_precision
 };
 
-// The order of axes of what is computed; arguments, and what takes their place, always have argument_layout().
+// Axis order of computed tensors. Arguments, and results stored in their place, always have argument_layout().
 enum class Ordering : uint8_t {
-  kRowMajor,  // as our Programs have it, and as XLA's messages show the tensors that blow up
-  kTightest,  // as if the compiler always found the better one: what a prediction is bounded by from below
+  kRowMajor,  // as in our Programs, and as in XLA's messages about excessive padding
+  kTightest,  // the tighter of both orders: a lower bound of what the compiler achieves
 };
 
 struct DeviceTensor {
   TensorType type;  // on the device
   Layout layout;
-  ValueId value;  // the first that it is a piece of: an input, or a result of `group`; its tensors are in a row
-  int group;      // that writes it; −1: an argument
+  // First value it is a piece of: an input or a result of `group`. Tensors of a value have consecutive indices.
+  ValueId value;
+  int group;  // group that writes it; −1: an argument
 
   int64_t unpadded() const { return static_cast<int64_t>(type.bytes()); }
 };
 
 struct Piece {
-  int tensor;        // index of DeviceTensors::tensors
-  int64_t elements;  // of it that the value has
+  int tensor;        // index into DeviceTensors::tensors
+  int64_t elements;  // elements of the tensor that belong to the value
   bool operator==(const Piece&) const = default;
 };
 
 struct DeviceTensors {
   std::vector<DeviceTensor> tensors;
-  std::vector<std::vector<Piece>> pieces;  // by value; none where a value is in no memory
-  std::vector<char> idle;                  // by group: it writes no tensor, but gives others another name
+  std::vector<std::vector<Piece>> pieces;  // by value; empty if the value is not in memory
+  std::vector<char> idle;                  // by group: writes no tensor, only renames others
 
-  // Are the pieces of a value these tensors, each whole?
+  // Whether all pieces of a value are whole tensors.
   bool whole(ValueId value) const;
 };
 

@@ -12,19 +12,19 @@ namespace runner::backends::tpu {
 namespace {
 
 constexpr int64_t kColumns = 128, kRows = 8;
-// Elements of the tiles of vectors: the least that holds the vector, else the greatest.
+// Vector tiles have at most this many elements; shorter vectors get the smallest tile that holds them.
 constexpr int64_t kMostVectorTile = 1024;
 // XLA_MAX_PADDING_FACTOR.
 constexpr double kMaxPadding = 1.25;
 
-// Bytes of an element of one array; types of 64 bits take two arrays.
+// Bytes per element of one array; a 64-bit type has two arrays.
 int64_t lane_bytes(DType dtype) {
   return static_cast<int64_t>(std::min(size_of(dtype), size_t{4}));
 }
 int64_t arrays_of(DType dtype) {
   return static_cast<int64_t>(size_of(dtype)) / lane_bytes(dtype);
 }
-// Elements that share the 32 bits of a lane.
+// Elements packed into the 32 bits of a lane.
 int64_t packing(DType dtype) {
   return 4 / lane_bytes(dtype);
 }

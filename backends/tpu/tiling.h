@@ -1,7 +1,7 @@
-// How tensors lie in a TPU's memory: dtype on the device, order of axes, tiles, and the bytes with padding.
+// Layout of tensors in a TPU's memory: dtype on the device, order of axes, tiles, and size with padding.
 //
-// The two most minor axes are cut into tiles of 8 × 128 elements, fewer rows where the tensor has fewer; a tensor takes
-// whole tiles, so a last axis of 4 takes 32 times its bytes.  Types of 64 bits are two arrays of 32 bits.
+// The two most minor axes are tiled by 8 × 128 elements, with fewer rows if the tensor has fewer. A tensor takes whole
+// tiles, so a last axis of 4 takes 32 times its bytes. A 64-bit type is stored as two arrays of 32 bits.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace runner::backends::tpu {
 
-// What the floats of a Program are on the device.  Programs keep their logical types.
+// Device types of a Program's floats. Programs keep their logical types.
 struct DeviceTypes {
   DType f32 = DType::kF32;
   DType f64 = DType::kF64;
@@ -28,27 +28,27 @@ inline constexpr DeviceTypes kBf16Types{DType::kBf16, DType::kBf16};         // 
 inline constexpr DeviceTypes kDowncastBf16Types{DType::kBf16, DType::kF32};  // with downcast_bf16 (XLA_DOWNCAST_BF16)
 
 struct Layout {
-  std::array<int8_t, Shape::kMaxRank> minor_to_major{};  // axes, the most minor first
+  std::array<int8_t, Shape::kMaxRank> minor_to_major{};  // most minor axis first
   int64_t tile_rows = 1;                                 // 1 for tensors of rank 0 and 1
   int64_t tile_columns = 128;
-  int64_t bytes = 0;  // with padding
+  int64_t bytes = 0;  // including padding
 };
 
-// `type` is the type on the device.
+// Layouts take the type on the device.
 Layout row_major_layout(const TensorType& type);
-// Axes by size, the largest most minor, equal ones as in row-major order.
+// Sorts axes by size, the largest most minor, equal ones as in row-major order.
 Layout largest_minor_layout(const TensorType& type);
-// The smaller of the two; row-major where they are equal.
+// Returns the smaller of the two layouts; row-major if they are equal.
 Layout tightest_layout(const TensorType& type);
-// What PyTorch/XLA gives an argument of a graph: row-major unless padding to 8 × 128 costs a quarter or more.
+// Layout that PyTorch/XLA gives a graph argument: row-major unless padding to 8 × 128 costs 25% or more.
 Layout argument_layout(const TensorType& type);
 
-// Padded over unpadded bytes; 1 for a tensor without elements.
+// Padded size divided by unpadded size; 1 for a tensor without elements.
 double expansion(const TensorType& type, const Layout& layout);
 
-// "bf16[6291456,4]".
+// Example: "bf16[6291456,4]".
 std::string hlo_text(const TensorType& type);
-// "{1,0:T(8,128)(2,1)}".
+// Example: "{1,0:T(8,128)(2,1)}".
 std::string hlo_text(const TensorType& type, const Layout& layout);
 
 }  // namespace runner::backends::tpu

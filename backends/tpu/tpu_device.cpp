@@ -25,15 +25,15 @@
 namespace runner::backends::tpu {
 namespace {
 
-// Beyond these a trace that is not cut deserves a word, and is cut.
+// A trace without step marker gives a warning after kLongTrace batches, and is cut beyond kMostNodes nodes.
 constexpr int64_t kLongTrace = 100;  // batches
 constexpr std::string_view kHowToCut =
     "call acc:mark_step() behind each optimizer step, or leave out tpu.auto_mark_step: false";
 constexpr int64_t kMostNodes = 100000;  // as PyTorch/XLA 1.7 trims its graphs
 
-// What the host has done of a trace since the last cut.
+// The trace since the last step marker.
 struct Uncut {
-  int64_t batch = 0, batches = 0;  // of training: the first, and how many
+  int64_t batch = 0, batches = 0;  // first training batch, and number of training batches
   Making making;
 };
 
@@ -116,7 +116,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
     return begin(ready, arguments, SubmissionSlot::Counts::kWhole);
   }
 
-  // A graph that is refused has not begun.
+  // A submission that was refused has not started.
   bool has_written_states() const override {
     slot_->finish();
     return has_begun_ && host_->has_written_states();
@@ -171,7 +171,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
   std::vector<std::string> take_warnings() override { return warnings_.take(); }
 
  private:
-  // What the host computes, so that it has the device's numbers.
+  // Rewrites the Program so that the host computes with the device's numeric types.
   Program in_numbers_of_device(const Program& program) const {
     const Program typed = with_device_types(program, options_.hardware.types, options_.hardware.rounding);
     return with_matmul_precision(typed, options_.hardware.machine.precision);
@@ -179,7 +179,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
 
   void count_download(size_t bytes) { metrics_.add(Metric::kInboundData, static_cast<int64_t>(bytes)); }
 
-  // `damage`: of the entry that the store has of it; empty: of none.
+  // `damage`: describes the damaged store entry of the graph; empty: no entry is damaged.
   std::shared_ptr<Executable> compiled_graph(const Program& program, const Program& graph, const std::string& damage) {
     const int64_t begin = monotonic_ns();
     const GraphIdentity identity{std::make_shared<const Program>(graph), {}, {}, {}};
@@ -254,7 +254,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
     return ++ticket_;
   }
 
-  // It begins now, and is counted with what else comes before the next cut.
+  // The submission starts now; it is counted with everything else before the next step marker.
   Ticket submit_pending(TpuExecutable& executable, const Arguments& arguments) {
     if (uncut_.batch == 0) uncut_.batch = arguments.step;
     GraphIdentity part = identity_of(executable, arguments);
@@ -268,7 +268,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
     return ticket;
   }
 
-  // Of the trace that is not cut.
+  // Batches of the trace since the last step marker.
   int64_t batches_until(int64_t step) const { return step - uncut_.batch + 1; }
 
   void cut_what_is_too_long() {
@@ -278,7 +278,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
           uncut_.batch, uncut_.batch + uncut_.batches - 1, pending_.nodes(), kMostNodes,
           options_.batches_between_cuts > 0 ? "lower tpu.batches_per_execution" : kHowToCut));
     }
-    warned_of_growth_ = true;  // which asks for the same
+    warned_of_growth_ = true;  // the warning above gives the same advice
     cut();
   }
 
@@ -318,7 +318,7 @@ class EmulatedTpu final : public TpuDevice, private Account {
     return compiled;
   }
 
-  // Takes the prediction from there.  Counts as PyTorch/XLA does: what is damaged is no miss.
+  // Takes the prediction from the store. Counts like PyTorch/XLA: a damaged entry is not a miss.
   bool is_in_store(Graph& graph, const Making& making, int64_t begin_ns) {
     PersistentCache::Found<GraphPrediction> found;
     if (!making.compiled) found = stored_.find(graph.identity, state_tensors_);
@@ -338,15 +338,15 @@ class EmulatedTpu final : public TpuDevice, private Account {
   DeviceMetrics metrics_{op_counter_names()};
   const std::unique_ptr<SubmissionSlot> slot_;
   Ticket ticket_ = 0;
-  bool has_begun_ = false;  // the newest submission
+  bool has_begun_ = false;  // whether the newest submission has started
   const ScalarRules rules_ = scalar_rules(options_.dialect, options_.hardware.types);
   GraphAccount graphs_{options_.hardware, rules_, metrics_, options_.max_graphs};
   EagerAccount operations_{options_.hardware, rules_, graphs_, metrics_};
   DeviceDataCache numbers_{rules_, options_.hardware.types};
   PersistentCache stored_;
   CompileListener* listener_ = nullptr;
-  int64_t batches_ = 0, newest_step_ = 0;  // of training
-  int64_t scalar_reads_ = 0;               // of values out of what is under way
+  int64_t batches_ = 0, newest_step_ = 0;  // training batches
+  int64_t scalar_reads_ = 0;               // values that a hook has read
   PendingTrace pending_{rules_};
   Uncut uncut_;
   bool warned_of_growth_ = false, warned_of_length_ = false;

@@ -1,8 +1,8 @@
-// The emulated TPU: graphs that are compiled when they are first asked for, and an account of all of them.
+// The emulated TPU: compiles graphs on first use and keeps statistics of all of them.
 //
-// Programs are computed by the host's kernels; what a TPU does differently happens around that: the compile cache and
-// its key, the metrics and counters of PyTorch/XLA, the reasons of every compilation.  docs/decisions/002-lazy-tpu.md
-// says how it fits the contract of backend.h.  Thread safety: one thread at a time calls a device.
+// The host's kernels compute the Programs. The differences of a TPU are modelled around that: the compile cache and its
+// key, PyTorch/XLA's metrics and counters, the cause of every compilation. docs/decisions/002-lazy-tpu.md explains how
+// this fits the contract of backend.h. Thread safety: one thread at a time calls a device.
 #pragma once
 
 #include <deque>
@@ -22,33 +22,32 @@
 namespace runner::backends::tpu {
 
 struct TpuOptions {
-  int threads = 1;  // of the host, that compute
+  int threads = 1;  // host threads that compute
   Hardware hardware = {};
-  // 1: a graph ends where a Program does.  Else it ends at a step marker, which comes each so many batches, or where
-  // the user's code has it (0).
+  // Batches between step markers. 1: a graph ends with each Program. 0: it ends at step markers of the user's code.
   int64_t batches_between_cuts = 1;
-  bool keeps_account = true;   // of graphs: one replica does, as all have the same
-  bool own_thread = false;     // executes beside the one that submits: the process has a core for it
+  bool keeps_account = true;   // of graphs; one rank does, since all ranks have the same
+  bool own_thread = false;     // executes concurrently with the submitting thread: the process has a core for it
   bool waits_at_cuts = false;  // until the graph has run
-  bool eager = false;          // operations are compiled and run one by one, and submit() works inside itself
+  bool eager = false;          // operations are compiled and run one by one, and submit() is synchronous
   Dialect dialect = Dialect::kXla2;
-  std::optional<int64_t> max_graphs = {};  // that may be compiled; none: any number
+  std::optional<int64_t> max_graphs = {};  // graphs that may be compiled; none: no limit
 };
 
 class TpuDevice : public Device {
  public:
-  // The tensors that each state of every graph holds from now on.  Returns what they were.
+  // Sets the tensors that each state of every graph contains from now on. Returns the previous ones.
   virtual StateTensors set_state_tensors(StateTensors tensors) = 0;
-  // From now on what is there is not compiled, and what is compiled is kept there; it must outlive the device.
+  // Loads compiled graphs from `store` and adds new ones to it from now on. `store` must outlive the device.
   virtual void keep_graphs_in(GraphStore& store) = 0;
-  // Of a graph whose states all exist; compiles nothing.
+  // Predicts a graph whose states all exist; compiles nothing.
   virtual GraphForecast forecast(const Program& graph) const = 0;
-  // All graphs that have been compiled, or taken from the store, in order.
+  // All graphs that were compiled or loaded from the store, in order.
   virtual const std::deque<Graph>& graphs() const = 0;
   virtual MetricsSnapshot metrics() const = 0;
-  // What of them is worth a word at the end of a run (run_analysis.h).
+  // Warnings about them at the end of a run (run_analysis.h).
   virtual std::vector<std::string> analysis() const = 0;
-  // Is told of every compilation; it must outlive the device.
+  // Sets the listener for compilations, which must outlive the device.
   virtual void set_listener(CompileListener& listener) = 0;
 };
 

@@ -66,7 +66,7 @@ std::vector<TpuExecutable::ScalarInput> TpuExecutable::scalar_inputs(const Progr
   return inputs;
 }
 
-// A number that stands in a node which a result is computed from, or in no Program.
+// Whether the graph uses the scalar: an output depends on its node, or it belongs to no Program.
 bool TpuExecutable::takes(const TracedScalar& scalar) const {
   return scalar.origin == kNoOrigin || std::ranges::binary_search(origins_, scalar.origin);
 }
@@ -84,7 +84,7 @@ GraphIdentity TpuExecutable::identity(const Arguments& arguments, const ScalarRu
   return identity;
 }
 
-// What the user's code does not hand over itself, as the rate of a declared optimizer, is an operand.
+// Scalars that the user's code does not pass itself, such as a declared optimizer's learning rate, count as operands.
 std::vector<TracedScalar> TpuExecutable::scalars(const Arguments& arguments) const {
   std::vector<TracedScalar> taken;
   for (const ScalarInput& input : scalars_) {

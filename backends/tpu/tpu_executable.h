@@ -1,4 +1,4 @@
-// What the host computes for an emulated TPU, and the graph that it counts as.
+// What the host runs for an emulated TPU, and the graph that it is counted as.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@
 
 namespace runner::backends::tpu {
 
-// What it took to have something that the host runs.
+// How an executable was obtained.
 struct Making {
   int64_t ns = 0;
-  bool compiled = false;             // not all of it was in the store
-  std::vector<std::string> damages;  // since the store had these damaged
+  bool compiled = false;             // false: everything was loaded from the store
+  std::vector<std::string> damages;  // descriptions of damaged store entries
 
   void add(const Making& other);
 };
 
 class TpuExecutable : public Executable {
  public:
-  // The engine's own affair, of which there is no account.
+  // For engine-internal work that is not counted.
   explicit TpuExecutable(std::shared_ptr<Executable> host) : host_(std::move(host)) {}
-  // `program`: that the host runs; `graph`: as the user's code has traced it.
+  // `program`: what the host runs; `graph`: what the user's code has traced.
   TpuExecutable(std::shared_ptr<Executable> host, Making making, const Program& program, const Program& graph);
 
   size_t arena_bytes() const override { return host_->arena_bytes(); }
@@ -37,26 +37,26 @@ class TpuExecutable : public Executable {
 
   const std::shared_ptr<Executable>& host() const { return host_; }
   bool is_graph() const { return graph_ != nullptr; }
-  // Asked once, when it first runs.
+  // Returns the making once, when the executable first runs.
   Making take_making() { return std::exchange(making_, {}); }
 
   const std::shared_ptr<const Program>& graph() const { return graph_; }
   const std::vector<GivenTensor>& given() const { return given_; }
-  // The graph with the numbers of a submission that it takes, and those absent states that it reads.
+  // Returns the graph with the scalars of a submission that it uses and the absent states that it reads.
   GraphIdentity identity(const Arguments& arguments, const ScalarRules& rules) const;
-  // Whether the user's code hands a number over: a rule of a hook may leave the rate alone.
+  // Whether the user's code passes the scalar: the update rule of a hook may not use the learning rate.
   bool hands_over(const TracedScalar& scalar) const;
-  // By kScalar input of the graph what it is handed; NaN: the value is not known.
+  // Returns the scalars passed, by kScalar input of the graph; NaN if the value is unknown.
   std::vector<TracedScalar> scalars(const Arguments& arguments) const;
 
-  // Of a device that runs operations one by one.
+  // For devices that run operations one by one.
   EagerAccount::Seen seen;
-  double traced_seconds = 0;  // that the graph is predicted to take at least
+  double traced_seconds = 0;  // predicted minimum time of the traced graph
 
  private:
   bool takes(const TracedScalar& scalar) const;
 
-  // A kScalar input of the graph, and which of the Program's it is; none: it is not among these.
+  // A kScalar input of the graph. `index`: the matching scalar of the host's Program; none: it has no such input.
   struct ScalarInput {
     Origin origin;
     std::optional<size_t> index;
@@ -66,9 +66,9 @@ class TpuExecutable : public Executable {
   const std::shared_ptr<Executable> host_;
   Making making_;
   const std::shared_ptr<const Program> graph_;
-  const std::vector<int32_t> states_;  // that the graph reads
-  const std::vector<Origin> origins_;  // of nodes that outputs are computed from, in order
-  const std::vector<Origin> idle_;     // of inputs that no node takes
+  const std::vector<int32_t> states_;  // states that the graph reads
+  const std::vector<Origin> origins_;  // origins of the nodes that outputs depend on, sorted
+  const std::vector<Origin> idle_;     // origins of inputs without readers
   const std::vector<ScalarInput> scalars_;
   const std::vector<GivenTensor> given_;
 };

@@ -14,7 +14,7 @@ std::string counter_name(std::string_view ir) {
   return std::string(kPrefix).append(ir.substr(ir.find("::") + 2));
 }
 
-// Leaves are no calls of operations.
+// Inputs and constants are not calls.
 bool is_call(Op op) {
   return row_of(op).cls != OpClass::kLeaf;
 }

@@ -1,6 +1,6 @@
-// What the user's code does to have a graph run: the operations that it traces, and the batch that it uploads.
+// Work of the user's code per graph execution: the operations that it traces and the batch that it uploads.
 //
-// PyTorch/XLA traces a step anew each time, so each execution counts.  A Program is by tensors (tensor_graph.h).
+// PyTorch/XLA traces a step again each time, so every execution counts. Programs are tensor graphs (tensor_graph.h).
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace runner::backends::tpu {
 
-// "xla::add", …: what op counters are called, by index.
+// Names of the op counters, by index: "xla::add", ….
 std::vector<std::string> op_counter_names();
 
 struct TracedWork {
-  std::vector<std::pair<size_t, int64_t>> ops;  // index of the counter, how many
-  std::vector<int64_t> uploads;                 // bytes of each tensor of the batch, as the device has it
+  std::vector<std::pair<size_t, int64_t>> ops;  // index of the counter, number of calls
+  std::vector<int64_t> uploads;                 // bytes of each batch tensor, in device types
 };
 TracedWork traced_work(const Program& tensor_graph, const DeviceTypes& types);
 
-// One execution of it.
+// Adds the counts of one execution to `metrics`.
 void count(const TracedWork& work, DeviceMetrics& metrics);
 
 }  // namespace runner::backends::tpu

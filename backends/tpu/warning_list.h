@@ -1,4 +1,4 @@
-// What a device has to say that nobody has been told yet; each text is told once.
+// Pending warnings of a device. Each text is reported once.
 #pragma once
 
 #include <set>
@@ -19,7 +19,7 @@ class WarningList {
   std::vector<std::string> take() { return std::exchange(texts_, {}); }
 
  private:
-  std::set<std::string> told_;  // or are to be
+  std::set<std::string> told_;  // reported or pending
   std::vector<std::string> texts_;
 };
 
