@@ -11,7 +11,7 @@ constexpr double kTera = 1e12, kGiga = 1e9;
 
 // BERT-large, masked language modelling, fp32, 64 sequences of 512 tokens per step on a v3-8 with torch_xla 1.7: 178.4
 // minutes for 10,719 steps are 0.9986 s per step. A roofline of that workload, worked out by hand, is 0.35 s. This
-// model predicts 0.42 s for it, since it fuses less and has no dropout. With either value the measurement lies in the
+// model predicts 0.42 s for it, since it fuses less and has no dropout. With either value the measurement is in the
 // interval [t, t / η].
 constexpr double kMeasured = 0.35;
 constexpr std::string_view kMeasuredOn = "measured: BERT-large, fp32, v3-8, torch_xla 1.7";
