@@ -10,7 +10,7 @@
 namespace runner::formats {
 namespace {
 
-// Every digit of a nanosecond.
+// Formats nanoseconds exactly.
 std::string microseconds(int64_t ns) {
   return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
 }
@@ -19,7 +19,7 @@ std::string json_text(std::string_view text) {
   return json::compact(std::string(text));
 }
 
-// Names a process, or one of its threads, for readers.
+// Returns the metadata event that names a process or one of its threads.
 std::string name_event(std::string_view kind, int process, int thread, const std::string& name) {
   return fmt::format(R"({{"name": "{}", "ph": "M", "pid": {}, "tid": {}, "args": {{"name": {}}}}})", kind, process,
                      thread, json_text(name));

@@ -1,4 +1,4 @@
-// Comma-separated values, RFC 4180 with newlines for line ends.  Thread-safe.
+// Writes comma-separated values: RFC 4180, but with LF line ends. Thread-safe.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 
 namespace runner::formats {
 
-// One line; fields that need quotes get them.
+// Returns one line, quoting fields where necessary.
 std::string csv_line(std::span<const std::string> fields);
 
 }  // namespace runner::formats

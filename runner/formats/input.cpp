@@ -17,7 +17,7 @@ namespace runner::formats {
 
 struct Input::Gzip {
   Gzip() {
-    constexpr int kGzipOnly = 15 + 16;  // window bits, see zlib.h inflateInit2
+    constexpr int kGzipOnly = 15 + 16;  // argument windowBits of inflateInit2(), see zlib.h
     if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw std::bad_alloc();
   }
   ~Gzip() { inflateEnd(&stream); }
@@ -37,7 +37,7 @@ const char* kind_of(mode_t mode) {
 }  // namespace
 
 Input::Input(std::string path) : path_(std::move(path)) {
-  // Without O_NONBLOCK a pipe that nobody writes to would be waited for here.
+  // O_NONBLOCK: opening a pipe without a writer would block.
   file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file_ < 0) fail(ErrorKind::kData, "cannot open {}: {}", path_, std::strerror(errno));
   try {
@@ -102,7 +102,7 @@ size_t Input::read_file(std::span<std::byte> out) {
   }
 }
 
-// Inflates until something came out or the data ended.
+// Inflates until there is output or the data ends. Returns the number of bytes.
 size_t Input::inflate(std::span<std::byte> out) {
   z_stream& stream = gzip_->stream;
   stream.next_out = reinterpret_cast<Bytef*>(out.data());

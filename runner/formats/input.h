@@ -1,6 +1,6 @@
-// A file as a stream of bytes, inflated on the way when it is gzip (several members too).
+// A file as a stream of bytes. Gzip files are decompressed, including those with several members.
 //
-// Every failure is an Error(kData) that names the file and the byte.  One thread.
+// Every failure throws Error(kData) naming the file and the byte. Thread safety: none.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,26 @@ namespace runner::formats {
 
 class Input {
  public:
-  // A name that ends in .gz must be gzip; other files are inflated when they start as gzip does.
+  // A file named *.gz must be gzip. Other files are decompressed if they start with the gzip magic bytes.
   explicit Input(std::string path);
   ~Input();
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;
 
   const std::string& path() const { return path_; }
-  // No more than this many bytes can follow: what is left of the file; for gzip, by deflate's limit of 1032 : 1.
+  // Upper bound for the number of bytes left. Exact for uncompressed files; for gzip it follows from deflate's maximum
+  // ratio of 1032:1.
   int64_t most_left() const;
 
-  // Goes on with this byte of the data, which must not be compressed.
+  // Continues at byte `offset` of the data, which must not be compressed.
   bool compressed() const { return gzip_ != nullptr; }
   void seek(int64_t offset);
-  // Fills `out`; fewer bytes only at the end of the data.  Returns their number.
+  // Fills `out` and returns the number of bytes read, which is smaller only at the end of the data.
   size_t read(std::span<std::byte> out);
-  // Fills `out`, or fails: "x.idx: ends at byte 20, inside the header of 24 bytes"; `part` = "the header of 24 bytes".
+  // Fills `out` or throws, for example "x.idx: ends at byte 20, inside the header of 24 bytes". `part`: what is being
+  // read, here "the header of 24 bytes".
   void read_exactly(std::span<std::byte> out, const std::string& part);
-  // Fails when anything follows.
+  // Throws if more data follows.
   void expect_end();
 
  private:
@@ -43,11 +45,11 @@ class Input {
   int file_ = -1;
   int64_t file_size_ = 0;
   int64_t file_offset_ = 0;     // bytes read from the file
-  int64_t offset_ = 0;          // bytes delivered
-  std::unique_ptr<Gzip> gzip_;  // null: not compressed
+  int64_t offset_ = 0;          // bytes returned to callers
+  std::unique_ptr<Gzip> gzip_;  // null if the file is not compressed
 };
 
-// `text` for a message: in quotes, cut after 40 bytes, other than printable ASCII as \xNN.
+// Quotes `text` for a message: truncated after 40 bytes, with non-printable and non-ASCII bytes as \xNN.
 std::string in_quotes(std::string_view text);
 
 }  // namespace runner::formats

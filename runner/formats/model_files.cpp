@@ -36,7 +36,7 @@ int64_t bytes_of(const std::vector<NamedTensor>& tensors) {
   return bytes;
 }
 
-// Greedy, in order, as huggingface_hub's split_state_dict_into_shards_factory.
+// Splits greedily in order, like split_state_dict_into_shards_factory of huggingface_hub.
 std::vector<std::vector<NamedTensor>> split(std::vector<NamedTensor> tensors, int64_t most) {
   std::vector<std::vector<NamedTensor>> parts(1);
   int64_t size = 0;
@@ -73,7 +73,7 @@ bool is_shard_ending(std::string_view text) {
   });
 }
 
-// Whether a file of this name is one that a model called `name` may have, but none of `files`.
+// Returns whether `file` may belong to an earlier model called `name`, and is not one of `files`.
 bool is_left_over(const std::string& file, const std::string& name, const std::vector<ModelFile>& files) {
   if (!name.ends_with(kEnding) || std::ranges::find(files, file, &ModelFile::name) != files.end()) return false;
   const std::string_view stem = stem_of(name);
@@ -82,7 +82,7 @@ bool is_left_over(const std::string& file, const std::string& name, const std::v
 }
 
 void remove_left_over(const fs::path& folder, const std::string& name, const std::vector<ModelFile>& files) {
-  std::error_code ignored;  // what cannot be listed or removed stays
+  std::error_code ignored;  // files that cannot be listed or removed are kept
   std::vector<fs::path> gone;
   for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
     if (entry.is_regular_file(ignored) && is_left_over(entry.path().filename(), name, files))

@@ -13,9 +13,9 @@ namespace runner::formats {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kPrefix = 10, kAlign = 64;  // bytes before the dict of version 1.0; what the elements are aligned to
+constexpr size_t kPrefix = 10, kAlign = 64;  // bytes before the dict in version 1.0, and alignment of the elements
 
-// Reads the dict of the header, which is written as Python's repr of {str: str | bool | tuple of ints}.
+// Parses the header's dict: a Python literal of type {str: str | bool | tuple of ints}.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
@@ -132,7 +132,7 @@ NpyHeader read_npy_header(Input& input) {
 }
 
 std::string npy_header(std::string_view descr, std::span<const int64_t> shape) {
-  // Python writes a tuple of one with a comma.
+  // A Python tuple with one element is written with a comma.
   const std::string dims = fmt::format("{}{}", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", descr, dims);
   dict.resize((kPrefix + dict.size() + kAlign) / kAlign * kAlign - kPrefix - 1, ' ');

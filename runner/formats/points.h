@@ -1,4 +1,4 @@
-// Metric points as lines of text: what `runner export` writes of a run that is there, and logs of one that trains.
+// Metric points as lines of text, for `runner export` and for the log files of a run in training.
 //
 // Thread-safe: pure functions.
 #pragma once
@@ -11,17 +11,18 @@
 
 namespace runner::formats {
 
-// Which attempt of which run a point is of, for files that have points of several.
+// Run and attempt that recorded a point, for files with points of several runs.
 struct PointOrigin {
   std::string_view run;
   int64_t attempt = 1;
 };
 
-// "metric,step,time,value", with an origin "run,attempt" before it; a value is the shortest text that reads back as it.
+// CSV with columns metric, step, time and value; with an origin, run and attempt come first. A value is the shortest
+// text that parses to the same double.
 std::string csv_header(bool origins);
 std::string csv_line(const Scalar& point, const PointOrigin* origin = nullptr);
 
-// A JSON object with the same members; what is not finite is null.
+// A JSON object with the same members. Values that are not finite become null.
 std::string json_line(const Scalar& point, const PointOrigin* origin = nullptr);
 
 }  // namespace runner::formats

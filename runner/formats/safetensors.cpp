@@ -32,9 +32,9 @@ size_t size_of(std::optional<DType> dtype) {
 }
 
 constexpr size_t kLengthBytes = 8;
-constexpr uint64_t kMostHeader = 100'000'000;  // the format's own limit
+constexpr uint64_t kMostHeader = 100'000'000;  // limit of the format
 
-// Checks what the length claims before memory is asked for.
+// Validates the header length before memory is allocated.
 size_t read_length(Input& input) {
   uint64_t length = 0;
   const size_t got = input.read(std::as_writable_bytes(std::span(&length, 1)));
@@ -51,7 +51,7 @@ size_t read_length(Input& input) {
 std::vector<std::byte> read_rest(Input& input) {
   std::vector<std::byte> contents;
   constexpr size_t kChunk = 1 << 20;
-  for (size_t got = kChunk; got == kChunk;) {  // grows with what is really there
+  for (size_t got = kChunk; got == kChunk;) {  // allocates only as much as the file contains
     const size_t size = contents.size();
     contents.resize(size + kChunk);
     got = input.read(std::span(contents).subspan(size));
@@ -60,7 +60,7 @@ std::vector<std::byte> read_rest(Input& input) {
   return contents;
 }
 
-// The entry of one tensor in the header, read part by part.
+// Header entry of one tensor, whose fields are validated when read.
 class TensorEntry {
  public:
   TensorEntry(const std::string& path, const std::string& name, const json& entry)
@@ -87,7 +87,7 @@ class TensorEntry {
     return shape;
   }
 
-  // Where its bytes begin and end in `size` bytes of data.
+  // Returns begin and end of its bytes. `size`: number of bytes of data.
   std::pair<int64_t, int64_t> offsets(size_t size) const {
     const std::vector<int64_t> offsets = integers("data_offsets");
     if (offsets.size() != 2) damaged("data_offsets is not a pair");
@@ -128,7 +128,7 @@ class TensorEntry {
   const json& entry_;
 };
 
-// Checked against the `data` that follows the header.
+// Parses a tensor and checks it against the `data` after the header.
 NamedTensor parse_tensor(const std::string& path, const std::string& name, const json& entry,
                          std::span<const std::byte> data) {
   const TensorEntry checked(path, name, entry);
@@ -140,7 +140,7 @@ NamedTensor parse_tensor(const std::string& path, const std::string& name, const
           data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))};
 }
 
-// Every byte of the data belongs to exactly one tensor.
+// Checks that every byte of the data belongs to exactly one tensor.
 void check_cover(const std::string& path, std::span<const NamedTensor> tensors, std::span<const std::byte> data) {
   std::vector<std::span<const std::byte>> parts;
   for (const NamedTensor& tensor : tensors) parts.push_back(tensor.bytes);
@@ -190,7 +190,7 @@ const NamedTensor* SafetensorsFile::find(std::string_view name) const {
 
 namespace {
 
-// Length and header of a file with these tensors, which become sorted.
+// Returns length and header of a file with these tensors. Sorts `tensors` by name.
 std::string head_of(std::vector<NamedTensor>& tensors) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   json header = json::object();
@@ -205,7 +205,7 @@ std::string head_of(std::vector<NamedTensor>& tensors) {
     offset += tensor.bytes.size();
   }
   std::string text = header.dump();
-  text.resize(backends::round_up(text.size(), kLengthBytes), ' ');  // the data starts aligned
+  text.resize(backends::round_up(text.size(), kLengthBytes), ' ');  // aligns the data to 8 bytes
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + text;
 }

@@ -1,7 +1,8 @@
 // The safetensors format: named tensors in one file (8-byte header length, JSON header, raw little-endian data).
 //
-// Used for data sets, model.init_from and export.  The writer's bytes depend on names, types, shapes and values alone:
-// tensors are sorted by name and lie without gaps.  Format: github.com/huggingface/safetensors, README "Format".
+// Used for data sets, model.init_from and export. Written files are deterministic: they depend only on names, types,
+// shapes and values; tensors are sorted by name and stored without gaps. Reference: github.com/huggingface/safetensors,
+// README "Format".
 #pragma once
 
 #include <cstddef>
@@ -17,25 +18,25 @@
 
 namespace runner::formats {
 
-// A tensor's name, type, shape and bytes.  dtype is empty for U8, which the engine lacks.
+// A tensor's name, type, shape and bytes. `dtype` is empty for U8, which the engine does not support.
 struct NamedTensor {
   std::string name;
   std::optional<backends::DType> dtype;
   backends::Shape shape;
-  std::span<const std::byte> bytes;  // not aligned when it points into a file: copy it out
+  std::span<const std::byte> bytes;  // unaligned if it points into a file
 };
 
-// "F32", "F64", "BF16", "F16", "I32", "I64", "BOOL"; "U8" for an empty one.
+// Returns "F32", "F64", "BF16", "F16", "I32", "I64" or "BOOL"; "U8" for an empty dtype.
 std::string_view safetensors_type(std::optional<backends::DType> dtype);
 
-// A file in memory (.gz too).  Tensors are sorted by name and point into it.
+// A file read into memory, possibly gzipped. Its tensors are sorted by name and point into it.
 class SafetensorsFile {
  public:
   // Throws Error(kData) naming the file, the tensor, what was found and what was expected.
   explicit SafetensorsFile(const std::string& path);
 
   std::span<const NamedTensor> tensors() const { return tensors_; }
-  // Null when there is none of that name.
+  // Returns null if there is no such tensor.
   const NamedTensor* find(std::string_view name) const;
 
  private:
@@ -43,10 +44,10 @@ class SafetensorsFile {
   std::vector<NamedTensor> tensors_;
 };
 
-// The bytes of such a file.  Names must be unique.
+// Returns the contents of a file. Names must be unique.
 std::vector<std::byte> safetensors_bytes(std::vector<NamedTensor> tensors);
 
-// Replaces `path` as write_file does (runner/formats/write.h).  Names must be unique.  Throws Error(kRun) when the file
+// Replaces `path` with write_file() (runner/formats/write.h). Names must be unique. Throws Error(kRun) if the file
 // cannot be written.
 void write_safetensors(const std::string& path, std::vector<NamedTensor> tensors);
 

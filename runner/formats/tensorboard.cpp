@@ -73,7 +73,8 @@ constexpr std::array<uint32_t, 256> crc_table() {
   return table;
 }
 
-// A checksum that itself goes through checksums is rotated and shifted, so that they do not cancel out.
+// Masked CRC of the TFRecord format. The rotation and offset avoid problems when a CRC is computed over data that
+// contains CRCs.
 uint32_t masked_crc(std::string_view bytes) {
   const uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
@@ -107,7 +108,7 @@ std::string scalar_record(const Scalar& scalar) {
   return as_record(scalar_event(scalar));
 }
 
-// SessionLog: status = 1, of which 1 is START.
+// SessionLog: status = 1; START = 1.
 std::string restart_record(int64_t time_ms, int64_t step) {
   std::string message = event(time_ms), session;
   append_number(message, 2, step);

@@ -17,16 +17,16 @@ namespace {
 namespace fs = std::filesystem;
 using Parts = std::span<const std::string_view>;
 
-constexpr mode_t kMode = 0666;  // less the umask
+constexpr mode_t kMode = 0666;  // modified by the umask
 
-// Returns 0, or errno.
+// Returns 0 or errno.
 int write_parts(int fd, Parts parts) {
   int error = 0;
   for (size_t i = 0; i < parts.size() && error == 0; ++i) error = write_all(fd, parts[i]);
   return error;
 }
 
-// Opens `path` with `flags` and writes `parts`.  Returns 0, or errno.
+// Opens `path` with `flags` and writes `parts`. Returns 0 or errno.
 int write_parts(const char* path, int flags, Parts parts) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC | flags, kMode);
   if (fd < 0) return errno;
@@ -35,16 +35,16 @@ int write_parts(const char* path, int flags, Parts parts) {
   return error;
 }
 
-// Makes a file that does not exist yet, as readable as `like` unless that is null, on the disk when it returns.
-// Returns 0, or errno; what could not be written whole is removed.
+// Creates a file that must not exist, with the permissions of `like` unless null, and syncs it. Returns 0 or errno. An
+// incomplete file is removed.
 int create(const char* path, Parts parts, const struct stat* like = nullptr) {
   const mode_t mode = like != nullptr ? like->st_mode & 0777 : kMode;
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
   if (fd < 0) return errno;
-  // What the umask has taken; a file system without modes has none to lose.
+  // Restores bits cleared by the umask. Failure is ignored: some file systems have no permissions.
   if (like != nullptr) static_cast<void>(!::fchmod(fd, mode));
   int error = write_parts(fd, parts);
-  // Before it gets its name, or after a power cut the name could be there without the bytes.
+  // Sync before the rename: otherwise a power failure could leave the final name with missing contents.
   if (error == 0 && ::fsync(fd) != 0) error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;
   if (error != 0) ::unlink(path);
@@ -55,7 +55,7 @@ void check(int error, const fs::path& path) {
   RUN_CHECK(error == 0, ErrorKind::kRun, "cannot write {}: {}", path.string(), system_reason(error));
 }
 
-// Writes a new file beside `path`, under a name that no other file has.
+// Writes a temporary file next to `path` under an unused name. Returns its name.
 std::string write_beside(const fs::path& path, Parts parts) {
   constexpr int kMostNames = 1000;
   std::string beside;
@@ -85,11 +85,11 @@ int write_all(int fd, std::string_view text) {
 }
 
 void write_file(const fs::path& path, Parts parts) {
-  // By its descriptor: what the shell appends to is no file to replace.
+  // Writes to the descriptor, because a file to which the shell appends must not be replaced.
   if (path == "-" || path == "/dev/stdout") return check(write_parts(STDOUT_FILENO, parts), path);
-  std::error_code ignored;  // of a path that leads nowhere: writing says why
+  std::error_code ignored;  // for a broken path; writing reports the error
   const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path, ignored) : path;
-  // What is there but no file to replace, a link to nothing too, is written through.
+  // Anything other than a regular file is written to in place, including a dangling link.
   if (fs::exists(fs::symlink_status(target, ignored)) && !fs::is_regular_file(target, ignored)) {
     return check(write_parts(target.c_str(), O_CREAT, parts), path);
   }

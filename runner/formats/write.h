@@ -1,4 +1,4 @@
-// Bytes to descriptors and files.  Thread-safe for different targets.
+// Writes bytes to descriptors and files. Thread-safe for different targets.
 #pragma once
 
 #include <filesystem>
@@ -7,19 +7,19 @@
 
 namespace runner::formats {
 
-// Writes all of `text`, however the system cuts it.  Returns 0, or errno.
+// Writes all of `text`, repeating partial writes. Returns 0 or errno.
 int write_all(int fd, std::string_view text);
 
-// Replaces `path` as a whole by `parts`, one after the other: it is the old or the new file, never half of one, also
-// after a power cut, with the permissions that it had, and no other file is touched.  A link keeps pointing to what is
-// replaced; what is no regular file (a pipe) is written to, and "-" is standard output.  Throws Error(kRun) with the
-// system's reason.
+// Replaces `path` atomically by the concatenation of `parts`: even after a power failure, the file is either the old or
+// the new one. Its permissions are kept, and no other file is modified. If `path` is a symbolic link, its target is
+// replaced. A file that is not regular, such as a pipe, is written to in place; "-" is standard output. Throws
+// Error(kRun) with the system's error text.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
 inline void write_file(const std::filesystem::path& path, std::string_view contents) {
   write_file(path, std::span(&contents, 1));
 }
 
-// Writes a file that must not exist yet; throws Error(kUsage) if it does.
+// Writes a new file. Throws Error(kUsage) if `path` exists.
 void write_new_file(const std::filesystem::path& path, std::string_view contents);
 
 }  // namespace runner::formats
