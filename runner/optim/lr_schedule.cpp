@@ -28,7 +28,7 @@ bool moves_momentum(const SchedulerSpec& spec) {
 }
 
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const SchedulerSpec& spec) {
-  // Above 0 if that of any step is.
+  // greater than 0 if the momentum of any step is
   if (moves_momentum(spec)) hyper.momentum = std::max(spec.max_momentum, spec.base_momentum);
   return hyper;
 }
@@ -44,9 +44,9 @@ LrSchedule::LrSchedule(const SchedulerSpec& spec, double lr, const RunScale& sca
   steps_per_update_ = spec.compat_accelerate ? scale.num_processes : 1;
 }
 
-// A cycle that has ended stays where it is.
+// Clamps `step` to the cycle, so that the factor stays constant after its end.
 int64_t LrSchedule::in_cycle(int64_t step) const {
-  // AcceleratedScheduler goes on until its count exceeds the total: one step beyond the cycle's last.
+  // AcceleratedScheduler stops only when its count exceeds the total, one step after the last one of the cycle.
   return std::min(step, spec_.compat_accelerate ? length_ : length_ - 1);
 }
 
@@ -61,13 +61,13 @@ struct CyclePhase {
   CyclePoint from, to;
 };
 
-// From start to end as `part` goes from 0 to 1.
+// Interpolates from `start` to `end` as `part` goes from 0 to 1.
 double anneal(double start, double end, double part, bool cosine) {
   if (!cosine) return (end - start) * part + start;
   return end + (start - end) / 2.0 * (std::cos(std::numbers::pi * part) + 1.0);
 }
 
-// torch.optim.lr_scheduler.OneCycleLR; `top` is the factor at the peak.  A phase without length is at its end.
+// torch.optim.lr_scheduler.OneCycleLR. `top`: factor at the peak. A phase of length 0 is at its end.
 CyclePoint one_cycle(const SchedulerSpec& spec, double top, int64_t length, int64_t position) {
   const double initial = top / spec.div_factor;
   const CyclePoint start{initial, spec.max_momentum};
@@ -110,7 +110,7 @@ double LrSchedule::decay(int64_t step) const {
     case SchedulerType::kHook:
     case SchedulerType::kPlateau: return 1.0;
     case SchedulerType::kLinear: return std::max(0.0, static_cast<double>(length_ - step) / decay_steps);
-    case SchedulerType::kCosine: return half_wave(2.0 * spec_.cycles * progress);  // beyond its length it rises again
+    case SchedulerType::kCosine: return half_wave(2.0 * spec_.cycles * progress);  // rises again beyond the length
     case SchedulerType::kCosineRestarts:
       return progress < 1.0 ? half_wave(std::fmod(spec_.cycles * progress, 1.0)) : 0.0;
     case SchedulerType::kPolynomial: {
@@ -163,7 +163,7 @@ bool LrSchedule::observe_once(double metric) {
 }
 
 bool LrSchedule::improves(double metric) const {
-  const double sign = spec_.maximize ? 1.0 : -1.0;  // of an improvement
+  const double sign = spec_.maximize ? 1.0 : -1.0;  // sign of an improvement
   const double best = plateau_.best.value_or(-sign * std::numeric_limits<double>::infinity());
   const double bar = spec_.threshold_relative ? best * (1.0 + sign * spec_.threshold) : best + sign * spec_.threshold;
   return spec_.maximize ? metric > bar : metric < bar;

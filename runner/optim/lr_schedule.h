@@ -1,9 +1,10 @@
-// The learning rate over a run: the factor by which each step multiplies the optimizer's rate.
+// Learning rate schedules: the factor by which the optimizer's learning rate is multiplied in each step.
 //
-// 1. A factor is a function of the step alone, in f64.  Any step may be asked for, in any order, without allocation.
-// 2. Lengths in epochs and samples mean the same part of a run whatever the replicas and the accumulation.
-// 3. Only `plateau` has state, which observe() and restore() alone change.
-// Const functions may be called from several threads; observe() and restore() need exclusive access.
+// - A factor is a function of the step only, computed in f64. Steps may be queried in any order; no allocation.
+// - Lengths in epochs and samples denote the same part of a run for any number of ranks and accumulation steps.
+// - Only `plateau` has state. Only observe() and restore() change it.
+//
+// Thread safety: const functions may be called concurrently; observe() and restore() require exclusive access.
 #pragma once
 
 #include <cstdint>
@@ -15,71 +16,72 @@
 
 namespace runner::optim {
 
-// So many steps in so many epochs: where windows go on over the end of an epoch, an epoch need not have a whole number.
+// Optimizer steps per `epochs` epochs. If accumulation continues across epochs, an epoch need not have a whole number
+// of steps.
 struct StepsPerEpoch {
   int64_t steps = 0, epochs = 1;
   StepsPerEpoch() = default;
   StepsPerEpoch(int64_t steps_, int64_t epochs_ = 1) : steps(steps_), epochs(epochs_) {}
 };
 
-// The size of a run in optimizer steps (windows).
+// Size of a run in optimizer steps.
 struct RunScale {
   int64_t total_steps = 0;  // of the whole run
   StepsPerEpoch steps_per_epoch;
-  int64_t samples_per_epoch = 0;  // that an epoch trains on: no padding, nothing that drop_last drops
-  int64_t samples_per_step = 0;   // of every step but the last of an epoch
-  int64_t num_processes = 1;      // of interest to `compat: accelerate` alone; 1 where split_batches is on
+  int64_t samples_per_epoch = 0;  // samples used per epoch, without padding and dropped samples
+  int64_t samples_per_step = 0;   // of every step except the last of an epoch
+  int64_t num_processes = 1;      // used with `compat: accelerate` only; 1 if split_batches is set
 };
 
-// The number of steps in a length.  N epochs and N samples end with the first step by whose end they have been seen,
-// counting each epoch's short last step.
+// Converts a length to optimizer steps. N epochs or N samples end with the first step after which they have all been
+// used; the short last step of each epoch counts as a step.
 int64_t to_steps(const schema::Length& length, const RunScale& scale);
 
-// What a state has to keep of `plateau`.
+// State of `plateau` to store in checkpoints.
 struct PlateauState {
-  std::optional<double> best;  // none before the first figure that is better than the worst possible
+  std::optional<double> best;  // none until a metric value is better than the worst possible one
   int64_t bad_evaluations = 0;
-  int64_t cooldown = 0;  // evaluations that still count as good
+  int64_t cooldown = 0;  // evaluations left that do not count as bad
   double factor = 1.0;
   bool operator==(const PlateauState&) const = default;
 };
 
-// Whether a schedule moves the momentum (LrSchedule::momentum) as well.
+// Returns whether a schedule also changes the momentum (LrSchedule::momentum).
 bool moves_momentum(const schema::SchedulerSpec& spec);
 
-// The hyperparameters that an optimizer starts with under a schedule.  one_cycle puts its own momentum in the place of
-// the recipe's, so that an optimizer with momentum 0 has one from then on (as torch's OneCycleLR when it is made).
+// Returns the hyperparameters with which an optimizer is created under a schedule. one_cycle replaces the momentum of
+// the recipe, so that an optimizer with momentum 0 gets one, as with torch's OneCycleLR.
 schema::OptimizerHyper under_schedule(schema::OptimizerHyper hyper, const schema::SchedulerSpec& spec);
 
 class LrSchedule {
  public:
-  // `spec`: as the reader checked it.  `lr`: the optimizer's own rate, from which `end`, `max_lr` and `min_lr` are
-  // reached; groups with another rate get the same factor.  Throws Error(kRecipe) where no factor gets there.
+  // `spec`: validated. `lr`: the optimizer's learning rate, relative to which `end`, `max_lr` and `min_lr` are reached;
+  // groups with another rate get the same factor. Throws Error(kRecipe) if no factor reaches them.
   LrSchedule(const schema::SchedulerSpec& spec, double lr, const RunScale& scale);
 
-  // Of type hook: what gives the factor; a function of the step as any other.
+  // Sets the factor of a schedule of type hook. It must be a function of the step only.
   void set_function(std::function<double(int64_t step)> function) { function_ = std::move(function); }
 
-  // How far an optimizer step moves the schedule: 1; with `compat: accelerate`, num_processes (AcceleratedScheduler).
+  // Schedule steps per optimizer step: 1, or num_processes with `compat: accelerate` (as AcceleratedScheduler).
   int64_t steps_per_update() const { return steps_per_update_; }
 
-  // The factor of a step of the schedule, counted from 0: the number of its steps before that.
-  // Formulas: the functions of the same names in transformers.optimization; OneCycleLR, StepLR and ExponentialLR in
-  // torch.optim.lr_scheduler.
+  // Returns the factor of schedule step `step`, counted from 0. Formulas: the functions of the same names in
+  // transformers.optimization; OneCycleLR, StepLR and ExponentialLR in torch.optim.lr_scheduler.
   double factor(int64_t step) const;
 
-  // The momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step; none where the schedule leaves it alone.
+  // Returns the momentum (sgd, rmsprop) or β1 (adam, adamw, lion) of a step, or none if the schedule does not change
+  // it.
   std::optional<double> momentum(int64_t step) const;
 
-  // plateau: takes the figure of one evaluation (NaN is no improvement) and lowers the factor after too many bad ones,
-  // as ReduceLROnPlateau; true if it did.  Does nothing for other types.
+  // plateau: records the metric of an evaluation and lowers the factor after too many bad ones, like ReduceLROnPlateau.
+  // NaN is no improvement. Returns whether the factor was lowered. Does nothing for other types.
   bool observe(double metric);
   const PlateauState& plateau() const { return plateau_; }
   void restore(const PlateauState& state) { plateau_ = state; }
 
  private:
   int64_t in_cycle(int64_t step) const;
-  double decay(int64_t step) const;  // the factor after the warm-up
+  double decay(int64_t step) const;  // factor after the warm-up
   bool observe_once(double metric);
   bool improves(double metric) const;
 

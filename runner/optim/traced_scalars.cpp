@@ -78,7 +78,7 @@ void adagrad(const Update& update) {
   update.value("-lr", -(update.rates.lr / (1 + (update.step - 1) * update.hyper.lr_decay)));
 }
 
-// As its authors' code for PyTorch has it.
+// As in the PyTorch code of its authors.
 void lion(const Update& update) {
   const double beta1 = update.rates.momentum, beta2 = update.hyper.beta2;
   if (update.hyper.weight_decay != 0)

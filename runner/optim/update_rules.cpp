@@ -13,11 +13,12 @@ using schema::OptimizerHyper;
 using schema::OptimizerType;
 using Values = std::span<const Value>;
 
-// A rule names what would else be recorded in the order in which a compiler evaluates arguments: the kernels of updates
-// are found by what is recorded (docs/decisions/009-compiled-loops.md).
+// Rules store subexpressions in variables where otherwise the compiler's order of evaluating arguments would decide the
+// order of recorded ops. Compiled kernels are looked up by the recorded ops (docs/decisions/009-compiled-loops.md).
 
-// ---- numbers -------------------------------------------------------------------------------------------------------
-// Formulas of scalars are written once, for numbers of the host, double, and for those that a Program computes.
+// ---- scalars -------------------------------------------------------------------------------------------------------
+// The formula of each scalar is written once as a template: for doubles on the host, and for values recorded in a
+// Program.
 
 struct Recorded {
   Value value;  // () f64
@@ -57,7 +58,7 @@ Recorded root(Recorded x) {
   return {ops::sqrt(x.value)};
 }
 
-// `first` in update number 1, `later` in those behind it.
+// Returns `first` in update number 1, and `later` afterwards.
 double in_first(double step, double first, double later) {
   return step == 1 ? first : later;
 }
@@ -74,8 +75,8 @@ struct Rates {
   Number lr, momentum;
 };
 
-// ---- sgd: scalars lr, momentum, fresh ------------------------------------------------------------------------------
-// b ← μ b + (1 − dampening) g, in the first step b ← g: μ is 0 and fresh is 1 then.
+// ---- sgd: scalars lr, momentum, fresh, nesterov_momentum -----------------------------------------------------------
+// b ← μ b + (1 − dampening) g; in the first step b ← g, for which momentum is 0 and fresh is 1.
 
 constexpr std::string_view kSgdScalars[] = {"lr", "momentum", "fresh", "nesterov_momentum"};
 
@@ -226,7 +227,7 @@ Updated lion(const OptimizerHyper& hyper, Value p, Value g, Values slots, Values
   return {ops::sub(p, ops::mul(direction, s[0])), {m}};
 }
 
-// ---- of a hook: scalars lr, step -----------------------------------------------------------------------------------
+// ---- custom rule of a hook: scalars lr, step -----------------------------------------------------------------------
 
 constexpr std::string_view kCustomScalars[] = {"lr", "step"};
 

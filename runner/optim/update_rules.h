@@ -1,9 +1,9 @@
-// The optimizers: how parameters, gradients and slots become new parameters and slots.
+// Optimizers: compute new parameters and slots from parameters, gradients and slots.
 //
-// A rule records element-wise ops over whole flat buffers, so one fused kernel updates a parameter group.  Rules follow
-// torch.optim's single-tensor code, sgd to adagrad, and arXiv 2302.06675 algorithm 2 for lion; slots carry torch's
-// names. What changes from step to step (rates, bias corrections) enters as scalars: computed on the host in double,
-// or, where the device alone counts the updates, recorded in f64, by the same formulas.
+// A rule records element-wise ops over whole flat buffers, so that one fused kernel updates a parameter group. The
+// rules sgd to adagrad follow torch.optim's single-tensor code; lion follows arXiv 2302.06675, algorithm 2. Slots have
+// the names of torch's optimizer state. Values that change per step (rates, bias corrections) are scalar inputs. The
+// host computes them in double. If only the device counts the updates, the same formulas are recorded in f64 instead.
 #pragma once
 
 #include <cstdint>
@@ -20,62 +20,63 @@ namespace runner::optim {
 
 using backends::Value;
 
-// A buffer that the optimizer keeps beside each parameter, of the parameter's shape.
+// An optimizer state buffer with the shape of its parameter.
 struct Slot {
-  std::string_view name;  // "exp_avg"
+  std::string_view name;  // such as "exp_avg"
   double initial = 0;
-  bool from_start = false;  // torch's optimizer makes it when it is made itself, not in its first update
+  bool from_start = false;  // torch creates it with the optimizer, not in the first update
 };
 
 struct Updated {
   Value parameters;
   std::vector<Value> slots;
-  std::vector<backends::TracedScalar> numbers = {};  // of a rule written elsewhere: what a device is told of beside
+  std::vector<backends::TracedScalar> numbers = {};  // of a custom rule: scalars that the device model traces
 };
 
-// A rule of type kHook, written elsewhere.
+// An update rule of type kHook, implemented elsewhere.
 class CustomRule {
  public:
   virtual ~CustomRule() = default;
   virtual std::vector<Slot> slots() const = 0;
-  // lr, step: () of the parameters' dtype, the rate and the number of the update from 1; otherwise as update() below.
+  // As update() below. `lr`, `step`: () of the parameters' dtype; the learning rate, and the number of the update from
+  // 1.
   virtual Updated update(Value parameters, Value gradient, std::span<const Value> slots, Value lr,
                          Value step) const = 0;
 };
 
-// How a group of parameters is updated.
+// Update rule of a parameter group.
 struct Rule {
   schema::OptimizerType type = schema::OptimizerType::kSgd;
   schema::OptimizerHyper hyper;
-  std::shared_ptr<const CustomRule> custom = nullptr;  // kHook
+  std::shared_ptr<const CustomRule> custom = nullptr;  // for kHook
 };
 
-// The slots of a rule, in the order in which update() takes and gives them.
+// Returns the slots of a rule, in the order of update()'s argument and result.
 std::vector<Slot> slots(const Rule& rule);
 
-// The names of the step's scalars, in order, for dumps.
+// Returns the names of the scalars, in order, for dumps.
 std::span<const std::string_view> scalar_names(schema::OptimizerType type);
 
-// The hyperparameters in force at a step.
+// Hyperparameters of a step.
 struct StepRates {
   double lr = 0;
-  double momentum = 0;  // momentum, or beta1 for the adam family: one_cycle moves them
+  double momentum = 0;  // momentum, or β1 for the adam family and lion; changed by one_cycle
 };
 
-// Values of the scalars for update number `step` (from 1), written to `scalars` (as many as scalar_names).
+// Writes the scalars of update number `step` (from 1). `scalars`: as many as scalar_names().
 void step_scalars(const Rule& rule, const StepRates& rates, int64_t step, std::span<double> scalars);
 
-// The same as values of a Program, where lr, momentum and the number of the update are: () f64, as the results.
+// As step_scalars(), recorded in a Program. All arguments and results: () f64.
 struct RecordedRates {
   Value lr, momentum;
 };
 std::vector<Value> record_scalars(const Rule& rule, const RecordedRates& rates, Value step);
 
-// parameters, gradient, each slot: (n) of one float dtype; scalars: () of that dtype.
+// Records the update. parameters, gradient, each slot: (n) of the same float dtype; scalars: () of that dtype.
 Updated update(const Rule& rule, Value parameters, Value gradient, std::span<const Value> slots,
                std::span<const Value> scalars);
 
-// momentum for sgd and rmsprop, beta1 for the adam family: what StepRates::momentum is without a schedule.
+// Returns StepRates::momentum without a schedule: the momentum of sgd and rmsprop, β1 of the adam family and lion.
 double base_momentum(const Rule& rule);
 
 }  // namespace runner::optim
