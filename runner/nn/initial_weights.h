@@ -1,4 +1,4 @@
-// model.init_from: parameters read from a safetensors file.
+// Initial parameter values from a safetensors file (model.init_from).
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace runner::nn {
 
 class InitialWeights {
  public:
-  // An empty path: none.  Throws Error(kData) naming the file and the first parameter that it lacks or has in another
-  // shape, or a tensor that the model does not have.
+  // `path`: empty for none. Throws Error(kData) naming the file if a parameter is missing or has another shape, or if a
+  // tensor does not belong to the model.
   InitialWeights(const std::string& path, const ParameterSet& parameters);
   ~InitialWeights();
 
-  // Writes the file's values, converted to f32, of the elements from number `begin` on; false without a file.
+  // Writes the values of the elements from `begin` on, converted to f32. Returns false if there is no file.
   bool read(const Parameter& parameter, std::span<float> values, int64_t begin = 0) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace runner::nn {
 namespace {
 
-// Flattens samples without taking a place in the parameter names.
+// Flattens the samples before the inner module without adding a level to the parameter names.
 class OverFlatSamples : public Module {
  public:
   explicit OverFlatSamples(ModulePtr inner) : inner_(std::move(inner)), flatten_(flatten()) {}

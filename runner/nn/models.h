@@ -8,11 +8,11 @@ namespace runner::nn {
 
 struct Model {
   ModulePtr module;         // features (B, …) f32 -> outputs (B, outputs)
-  ParameterSet parameters;  // declared, not yet laid out
+  ParameterSet parameters;  // declared, but lay_out() has not been called
 };
 
-// mlp: Sequential(Linear, [LayerNorm,] activation, [Dropout,] …, Linear) over flattened features; linear: one Linear.
-// `outputs`: classes, or targets.  Throws Error(kRecipe) for a type that does not exist yet.
+// Builds a model. mlp: Sequential(Linear, [LayerNorm,] activation, [Dropout,] …, Linear) over flattened features;
+// linear: one Linear. `outputs`: number of classes or targets. Throws Error(kRecipe) for an unsupported type.
 Model build_model(const schema::ModelSpec& spec, const backends::Shape& features, int64_t outputs);
 
 }  // namespace runner::nn

@@ -203,7 +203,9 @@ Value Module::forward(Forward& context, Value x) const {
     return record(context, x);
   } catch (const Error& error) {
     Error placed(error.kind(), fmt::format("in {}: {}", place(), error.message()), error.where());
-    if (!context.program.mark().known()) placed.locate(made_at_);  // else whoever calls from there says so
+    if (!context.program.mark().known())
+      placed.locate(made_at_);  // otherwise the caller that set the mark adds its
+                                // location
     throw placed;
   }
 }

@@ -14,19 +14,19 @@ bool matches_any(std::span<const std::string> patterns, const std::string& name)
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& p) { return matches(p, name); });
 }
 
-// FNV-1a: a stable name of the random stream of one parameter.
+// FNV-1a hash of the parameter name, which selects its random stream.
 uint64_t stream_of(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
 }
 
-// In [0, 1), 24 bits.
+// Maps 24 random bits to [0, 1).
 float unit(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
 
-// Box-Muller: two uniforms to one normal; 1 − u keeps the logarithm finite.
+// Box-Muller transform of two uniform numbers to a normal one; 1 − u keeps the logarithm finite.
 float normal(uint32_t a, uint32_t b) {
   const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(unit(a))));
   return static_cast<float>(radius * std::cos(2.0 * std::numbers::pi * static_cast<double>(unit(b))));
@@ -41,7 +41,7 @@ ParameterId ParameterSet::add(std::string name, const backends::Shape& shape, In
   return static_cast<ParameterId>(parameters_.size() - 1);
 }
 
-// A group whose every parameter belongs to groups before it would be ignored.
+// Throws if a group is ignored because all its parameters belong to earlier groups.
 void ParameterSet::check_none_idle(std::span<const std::string> freeze,
                                    std::span<const std::vector<std::string>> groups) const {
   for (size_t later = 1; later < groups.size(); ++later) {
@@ -82,7 +82,7 @@ void ParameterSet::lay_out(std::span<const std::string> freeze, std::span<const 
   };
   check_none_idle(freeze, groups);
   buffers_.clear();
-  // Groups in their order, the frozen parameters last; empty ones have no buffer.
+  // Groups in order, then the frozen parameters. Empty groups have no buffer.
   for (int32_t step = 0; step <= static_cast<int32_t>(groups.size()) + 1; ++step) {
     const int32_t group = step <= static_cast<int32_t>(groups.size()) ? step : -1;
     FlatBuffer buffer{.elements = 0, .group = group};
@@ -135,7 +135,7 @@ void initialise(const Parameter& parameter, uint64_t seed, std::span<float> valu
   }
 }
 
-// Greedy with one fallback: on a mismatch the last * takes one more character.
+// Greedy matching; on a mismatch, the last * matches one more character.
 bool matches(const std::string& pattern, const std::string& name) {
   size_t p = 0, n = 0, star = std::string::npos, taken = 0;
   while (n < name.size()) {

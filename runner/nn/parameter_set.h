@@ -1,8 +1,8 @@
-// The parameters of a model and how they lie in memory: names, shapes, initialisers, one flat buffer per group.
+// Parameters of a model and their memory layout: names, shapes, initialisers, one flat buffer per optimizer group.
 //
-// Invariants: 1. parameters keep the order in which modules declare them; 2. every parameter is a range of exactly one
-// flat buffer; trainable ones are grouped by optimizer group, frozen ones lie in a buffer of their own; 3. ranges of a
-// buffer follow each other without gaps, so clip, all-reduce and optimizer are each one loop over one array.
+// Invariants: 1. Parameters are in the order in which modules declare them. 2. Every parameter is a range of exactly
+// one flat buffer: trainable parameters of their group's buffer, frozen ones of a separate buffer. 3. The ranges of a
+// buffer are contiguous, so clipping, all-reduce and optimizer each process one array.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace runner::nn {
 
-// Distribution of a parameter before training; bounds and moments as PyTorch's modules.
+// Initial distribution of a parameter; bounds and moments as in PyTorch's modules.
 struct Initialiser {
   enum class Kind { kZeros, kOnes, kUniform, kNormal } kind = Kind::kZeros;
-  double scale = 0;  // uniform: in [−scale, scale); normal: the standard deviation
+  double scale = 0;  // uniform: range [−scale, scale); normal: standard deviation
 };
 
 struct Parameter {
-  std::string name;  // as in a PyTorch state dict: "0.weight"
+  std::string name;  // as in a PyTorch state dict, such as "0.weight"
   backends::Shape shape;
   Initialiser init;
-  int32_t buffer = 0;  // index into ParameterSet::buffers
+  int32_t buffer = 0;  // index into ParameterSet::buffers()
   int64_t offset = 0;  // in elements
   bool trainable = true;
 
@@ -33,20 +33,20 @@ struct Parameter {
 
 struct FlatBuffer {
   int64_t elements = 0;
-  int32_t group = 0;  // of the optimizer; −1: frozen
+  int32_t group = 0;  // optimizer group; −1: frozen
 };
 
 using ParameterId = int32_t;
 
 class ParameterSet {
  public:
-  // Declares a parameter.  Names must be unique.
+  // Declares a parameter. Throws Error(kRun) if the name is already in use.
   ParameterId add(std::string name, const backends::Shape& shape, Initialiser init);
 
-  // Freezes the parameters that a pattern of `freeze` matches and lays all others out by group: a parameter belongs to
-  // the first entry of `groups` with a matching pattern, else to the last group, number groups.size().  Throws
-  // Error(kRecipe) naming a pattern that matches nothing or a group that others before it leave nothing, or when
-  // nothing is left to train.
+  // Freezes the parameters that match a pattern of `freeze` and arranges the others by group. A parameter belongs to
+  // the first entry of `groups` with a matching pattern, or to the default group, whose index is groups.size(). Throws
+  // Error(kRecipe) if a pattern matches no parameter, if earlier groups leave no parameter to a group, or if no
+  // parameter is trainable.
   void lay_out(std::span<const std::string> freeze, std::span<const std::vector<std::string>> groups);
 
   std::span<const Parameter> parameters() const { return parameters_; }
@@ -55,7 +55,7 @@ class ParameterSet {
   int64_t elements() const;
   int64_t trainable_elements() const;
 
-  // The parameters of a buffer, by offset.
+  // Returns the parameters of a buffer in order of their offsets.
   std::vector<ParameterId> in_buffer(int32_t buffer) const;
 
  private:
@@ -65,11 +65,11 @@ class ParameterSet {
   std::vector<FlatBuffer> buffers_;
 };
 
-// Writes the initial values of `parameter`, of its elements from number `begin` on: a pure function of (seed, its name,
-// the element), whatever else the model holds.
+// Writes the initial values of the elements of `parameter` from `begin` on. They depend only on the seed, the
+// parameter's name and the element index, not on other parameters.
 void initialise(const Parameter& parameter, uint64_t seed, std::span<float> values, int64_t begin = 0);
 
-// Shell-style match of a whole name: * any run of characters, ? one.
+// Matches a shell-style pattern against a whole name: * matches any characters, ? matches one.
 bool matches(const std::string& pattern, const std::string& name);
 
 }  // namespace runner::nn
