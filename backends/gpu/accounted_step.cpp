@@ -13,7 +13,7 @@ AccountedStep::AccountedStep(const Plan& plan, DeviceMemory& memory, const GpuMa
       memory_(trace_, memory.owners()),
       launches_(launches_of(plan, machine)) {}
 
-// Windows ask for the same again and again.  Copies of states come last.
+// Optimizer steps repeat the same request, so the result is cached. State copies come after all steps.
 std::span<const AccountedStep::Reduction> AccountedStep::due(std::span<const ReducedBytes> reduced) {
   if (std::ranges::equal(reduced, reduced_)) return due_;
   reduced_.assign(reduced.begin(), reduced.end());

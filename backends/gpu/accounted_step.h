@@ -1,7 +1,7 @@
-// What the submissions of an Executable come to on a real GPU: memory, and predicted time.
+// Memory and predicted time of an Executable's submissions on a real GPU.
 //
-// The graph that is accounted for may be another than the one that runs: where replicas share their weights in the
-// host's memory, each runs a share of what a GPU of its own would do.  Thread safety: one thread at a time, the host's.
+// The modelled graph may differ from the one that runs: if ranks share their weights in host memory, each computes only
+// a part of what it would do on a GPU of its own. Thread safety: one thread at a time, the host's.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@ namespace runner::backends::gpu {
 
 class AccountedStep {
  public:
-  // The Plan must outlive it.  Throws OutOfMemory where a device with the limit of `memory` has too little for it
-  // alone.
+  // `plan` must outlive the object. Throws OutOfMemory if a device with the memory limit of `memory` cannot run the
+  // step even by itself.
   AccountedStep(const Plan& plan, DeviceMemory& memory, const GpuMachine& machine);
   AccountedStep(const AccountedStep&) = delete;
   AccountedStep& operator=(const AccountedStep&) = delete;
@@ -28,11 +28,11 @@ class AccountedStep {
   StepAccount& memory() { return memory_; }
   const StepAccount& memory() const { return memory_; }
   const MemoryForecast& memory_forecast() const { return forecast_; }
-  // Of each step of the Plan, then of its copies of states.
+  // One per step of the Plan, followed by its state copies.
   std::span<const Launch> launches() const { return launches_; }
-  // What has to be copied of a batch.
+  // Batch inputs that are copied to the device.
   std::span<const TraceInput> batch() const { return trace_.batch; }
-  // All-reduces, by the launch behind which they are due, in their order.  Valid until the next call.
+  // All-reduces in launch order, each with the launch after which it can start. Valid until the next call.
   struct Reduction {
     int32_t launch;
     int64_t bytes;
@@ -45,7 +45,7 @@ class AccountedStep {
   const MemoryForecast forecast_;
   StepAccount memory_;
   const std::vector<Launch> launches_;
-  std::vector<ReducedBytes> reduced_;  // that due_ are of
+  std::vector<ReducedBytes> reduced_;  // argument that due_ was computed for
   std::vector<Reduction> due_;
 };
 

@@ -1,4 +1,4 @@
-// What a Program reads of a batch.  Values.
+// Which inputs of a batch a Program reads.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace runner::backends::gpu {
 
-// A few bytes, as those of a seed, go with the launches; a GPU copies the rest.
+// Inputs of at most this many bytes, such as a seed, are passed as kernel arguments; larger ones are copied.
 inline constexpr int64_t kMostOfLaunch = 16;
 
 struct BatchRead {
-  size_t input = 0;     // of the batch
-  size_t declared = 0;  // of Program::inputs()
+  size_t input = 0;     // index among the batch inputs
+  size_t declared = 0;  // index into Program::inputs()
   int64_t bytes = 0;
 
   bool is_copied() const { return bytes > kMostOfLaunch; }

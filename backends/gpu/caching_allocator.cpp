@@ -50,7 +50,7 @@ CachingAllocator::CachingAllocator(int64_t limit) : limit_(limit) {
 
 BlockId CachingAllocator::allocate(int64_t requested, PoolId pool, OwnerId owner) {
   RUN_ASSERT(requested > 0 && pool >= 0);
-  const int64_t bytes = block_bytes(std::min(requested, limit_ + 1));  // more is refused, too
+  const int64_t bytes = block_bytes(std::min(requested, limit_ + 1));  // larger requests fail too
   const size_t list = list_number(pool, is_small_request(bytes));
   if (list >= free_.size()) free_.resize(list + 1);
   BlockId id = best_fit(pool, bytes);
@@ -75,7 +75,7 @@ BlockId CachingAllocator::best_fit(PoolId pool, int64_t bytes) const {
   return too_small == free.begin() ? kNoBlock : std::prev(too_small)->id;
 }
 
-// A free block that is a new segment.
+// Allocates a segment and returns it as a free block.
 BlockId CachingAllocator::take_segment(PoolId pool, int64_t bytes) {
   const int64_t size = segment_bytes(bytes);
   if (size > limit_ - statistics_.all.reserved_bytes.current) return kNoBlock;
@@ -179,7 +179,7 @@ BlockId CachingAllocator::new_block(const Block& block) {
   return id;
 }
 
-// Cuts what is behind the first `bytes` off, as a block of its own.
+// Splits off everything after the first `bytes` bytes as a block of its own.
 BlockId CachingAllocator::split(BlockId id, int64_t bytes) {
   const Block whole = at(id);
   const BlockId rest = new_block({.address = whole.address + bytes,
@@ -194,7 +194,7 @@ BlockId CachingAllocator::split(BlockId id, int64_t bytes) {
   return rest;
 }
 
-// Makes the block behind `id` part of it.
+// Merges the following block into `id`.
 void CachingAllocator::merge(BlockId id, BlockId next) {
   at(id).bytes += at(next).bytes;
   at(id).next = at(next).next;
@@ -216,7 +216,7 @@ void CachingAllocator::remove(const FreeBlock& free) {
   list.erase(std::lower_bound(list.begin(), list.end(), free));
 }
 
-// Moves only what lies between the two places.
+// Moves only the entries between the two positions.
 void CachingAllocator::replace(const FreeBlock& old, const FreeBlock& now) {
   FreeList& list = list_of(old);
   const auto from = std::lower_bound(list.begin(), list.end(), old);

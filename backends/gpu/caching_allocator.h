@@ -1,21 +1,21 @@
-// The allocator of an emulated GPU: PyTorch's caching allocator over virtual addresses.  No memory is touched.
+// Allocator of an emulated GPU: PyTorch's caching allocator over virtual addresses. It touches no memory.
 //
-// Rules, those of c10/cuda/CUDACachingAllocator.cpp (PyTorch, commit 001074d2) with its default settings:
-// 1. a request is rounded up to 512 bytes; up to 1 MiB it is small, else large, and of either a pool keeps the blocks
-//    apart;
-// 2. it gets the smallest free block of its pool and kind that holds it, of equal ones that with the lowest address;
-// 3. what is left of that block becomes a free block where it has 512 bytes or more (of a small one), or more than
-//    1 MiB (of a large one); else it stays with the block;
-// 4. where no block holds it, a segment is taken from the device: of 2 MiB for small ones, of 20 MiB for less than
-//    10 MiB, else of the request rounded up to 2 MiB;
-// 5. where the device has not so much left, it is given back every segment that is free as a whole, and asked again;
-// 6. a block that is freed merges with free neighbours; its segment is kept;
-// 7. segments of a pool that is pinned stay until the end: a captured graph has their addresses.
-// A segment has the lowest address at which it fits; on a real device that is the driver's affair.
+// The rules are those of c10/cuda/CUDACachingAllocator.cpp (PyTorch, commit 001074d2) with default settings:
+// 1. A request is rounded up to 512 bytes. Requests of up to 1 MiB are small, others large; each pool keeps small and
+//    large blocks separate.
+// 2. A request gets the smallest free block of its pool and size class that fits; among equal ones the lowest address.
+// 3. The rest of the block becomes a free block if it has at least 512 bytes (small) or more than 1 MiB (large).
+//    Otherwise it stays part of the allocated block.
+// 4. If no block fits, a segment is allocated from the device: 2 MiB for small requests, 20 MiB for requests under
+//    10 MiB, else the request rounded up to 2 MiB.
+// 5. If the device has too little memory left, all completely free segments are released and the request is retried.
+// 6. A freed block merges with free neighbours. Its segment is kept.
+// 7. Segments of a pinned pool are never released: captured graphs contain their addresses.
+// A segment gets the lowest address at which it fits; on a real device the driver chooses.
 //
-// Invariants: blocks of a segment lie behind each other and fill it, and no two neighbours among them are free.
-// Allocating and freeing take no memory of the host once as many blocks have been there.  Thread safety: one thread at
-// a time; it is the host that allocates, when it launches.
+// Invariants: the blocks of a segment are contiguous and fill it, and no two neighbours are both free. Allocating and
+// freeing do not allocate host memory once the number of blocks has reached its maximum. Thread safety: one thread at a
+// time, the host's, which allocates when it launches.
 #pragma once
 
 #include <cstdint>
@@ -29,31 +29,31 @@
 namespace runner::backends::gpu {
 
 inline constexpr int64_t kLeastBlock = 512;
-inline constexpr int64_t kLargestSmall = kMiB;      // request
-inline constexpr int64_t kSmallSegment = 2 * kMiB;  // the least that a device gives
+inline constexpr int64_t kLargestSmall = kMiB;      // of a request
+inline constexpr int64_t kSmallSegment = 2 * kMiB;  // smallest allocation from the device
 inline constexpr int64_t kMediumSegment = 20 * kMiB;
-inline constexpr int64_t kLeastWhole = 10 * kMiB;  // request that has a segment of its own size
+inline constexpr int64_t kLeastWhole = 10 * kMiB;  // smallest request with a segment of its own size
 inline constexpr int64_t kSegmentStep = 2 * kMiB;
 
-using PoolId = int32_t;    // memory that is apart from all other: a stream's, or that of captured graphs
-using OwnerId = uint32_t;  // whose memory it is: the caller knows
+using PoolId = int32_t;    // pool of a stream, or of captured graphs; pools share no memory
+using OwnerId = uint32_t;  // identifies who uses a block; assigned by the caller
 using BlockId = int32_t;
 inline constexpr BlockId kNoBlock = -1;
 
 struct Block {
   int64_t address = 0;
   int64_t bytes = 0;
-  int64_t requested = 0;  // of an allocated block
-  OwnerId owner = 0;      // likewise
+  int64_t requested = 0;  // size of the request, if allocated
+  OwnerId owner = 0;      // owner, if allocated
   PoolId pool = 0;
   bool is_small = false;
-  BlockId previous = kNoBlock, next = kNoBlock;  // in the segment
+  BlockId previous = kNoBlock, next = kNoBlock;  // neighbours in the segment
   bool allocated = false;
 
   bool is_split() const { return previous != kNoBlock || next != kNoBlock; }
 };
 
-// A block as whoever compares states sees it: all that decides where later requests go.
+// The part of a block's state that determines where later requests go; used to compare allocator states.
 struct Extent {
   int64_t address = 0, bytes = 0;
   PoolId pool = 0;
@@ -61,7 +61,7 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// What one owner has.
+// Total of an owner's blocks.
 struct OwnerUse {
   OwnerId owner = 0;
   int64_t bytes = 0, blocks = 0;
@@ -69,40 +69,41 @@ struct OwnerUse {
 
 class CachingAllocator {
  public:
-  // Of a device with so many bytes.  Throws Error(kRecipe) where that is less than one segment.
+  // `limit`: memory of the device in bytes. Throws Error(kRecipe) if it is less than one segment.
   explicit CachingAllocator(int64_t limit);
 
-  // bytes: 1 to 2^62.  kNoBlock: the device has not so much; blocks are as they were then, cached segments are gone.
+  // `bytes`: 1 to 2^62. Returns kNoBlock if the device has too little memory; then blocks are unchanged, but free
+  // segments have been released.
   BlockId allocate(int64_t bytes, PoolId pool, OwnerId owner);
-  // Gives a block to its pool.  Whoever uses it on another stream than the pool's frees it when that has come behind.
+  // Returns a block to its pool. If another stream uses it, free it when that stream has passed the last use.
   void free(BlockId id);
-  // Gives segments that are free as a whole back to the device.
+  // Releases completely free segments to the device.
   void empty_cache();
   void pin(PoolId pool) { pinned_ = pool; }
-  int64_t pinned_bytes() const;  // of the segments that stay
+  int64_t pinned_bytes() const;  // of segments that are never released
 
   void set_owner(BlockId id, OwnerId owner) { blocks_[static_cast<size_t>(id)].owner = owner; }
 
   int64_t limit() const { return limit_; }
   const Block& block(BlockId id) const { return blocks_[static_cast<size_t>(id)]; }
-  // The largest free block that may become one of so many bytes; 0: there is none.
+  // Size of the largest free block in the list that serves such a request; 0 if there is none.
   int64_t largest_free(int64_t bytes, PoolId pool) const;
-  // What is allocated, by address.
+  // Allocated blocks by address.
   std::vector<BlockId> allocated() const;
-  // Most bytes first, then by number.
+  // Sorted by bytes, descending, then by owner id.
   std::vector<OwnerUse> uses() const;
 
   const MemoryStatistics& statistics() const { return statistics_; }
   void reset_peaks();
 
-  // For whoever knows what a sequence of requests comes to (memory_account.h).  All blocks, by address.
+  // For callers that replay a known sequence of requests (memory_account.h). Returns all blocks by address.
   void copy_layout(std::vector<Extent>& to) const;
   bool has_layout(std::span<const Extent> layout) const;
-  // Allocates what lies at `address`, in the middle of a free block, and counts nothing.
+  // Allocates a range in the middle of a free block without counting it.
   BlockId place(int64_t address, int64_t bytes, int64_t requested, OwnerId owner);
-  // `change`: what currents and totals grow by, and how far peaks lie above the currents that were.
+  // Adds to the statistics. `change`: increments of currents and totals, and peaks relative to the currents before.
   void count(const MemoryStatistics& change);
-  // Of a request that is known to fail, whatever goes back before.
+  // Counts a request that is known to fail even after free segments were released.
   void count_refusal() {
     ++statistics_.retries;
     ++statistics_.ooms;
@@ -117,12 +118,13 @@ class CachingAllocator {
       return bytes != other.bytes ? bytes > other.bytes : address > other.address;
     }
   };
-  // The best fit is the last that holds a request.  Small blocks come and go most, so they stand at the end.
+  // Sorted by size, descending: the best fit is the last block that fits. Small blocks, which change most, are at the
+  // end.
   using FreeList = std::vector<FreeBlock>;
 
   struct Segment {
     int64_t address, bytes;
-    BlockId first;  // as long as it is there
+    BlockId first;  // constant while the segment exists
   };
 
   Block& at(BlockId id) { return blocks_[static_cast<size_t>(id)]; }
@@ -143,13 +145,13 @@ class CachingAllocator {
   const int64_t limit_;
   std::optional<PoolId> pinned_;
   std::vector<Block> blocks_;
-  std::vector<BlockId> unused_;    // of blocks_
+  std::vector<BlockId> unused_;    // unused indices of blocks_
   std::vector<FreeList> free_;     // by pool, small blocks before large ones
   std::vector<Segment> segments_;  // by address
   MemoryStatistics statistics_;
 };
 
-// What a request takes of a free block, and of the device where there is none.
+// Sizes of the block and of the segment that serve a request of `bytes` bytes.
 int64_t block_bytes(int64_t bytes);
 int64_t segment_bytes(int64_t bytes);
 

@@ -1,4 +1,4 @@
-// How often an emulated GPU has replayed captured graphs (captured_graphs.h).
+// Counters of captured graphs on an emulated GPU (captured_graphs.h).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@ namespace runner::backends::gpu {
 
 struct CaptureCounters {
   int64_t graphs = 0;     // captured so far
-  int64_t replays = 0;    // of them
-  int64_t fallbacks = 0;  // of steps that have changed, launched operation by operation
+  int64_t replays = 0;    // of these graphs
+  int64_t fallbacks = 0;  // launches of a changed step, run eagerly
 };
 
 }  // namespace runner::backends::gpu

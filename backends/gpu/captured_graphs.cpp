@@ -9,8 +9,8 @@
 namespace runner::backends::gpu {
 namespace {
 
-// Launches of one name, of several batches, after which one should have come again: batches of a window and at the end
-// of an epoch are of six kinds (first, between, last; of full size and smaller).
+// Launches of one name, spread over several batches, after which one should have repeated. An epoch has up to six kinds
+// of micro-batches: first, middle and last of an optimizer step, each in full and in reduced size.
 constexpr int64_t kPatience = 12;
 
 }  // namespace
@@ -26,7 +26,7 @@ StepPools CapturedGraphs::pools(const GpuExecutable& executable) const {
 void CapturedGraphs::count(GpuExecutable& executable, const Arguments& arguments) {
   if (!captures_) return;
   const int64_t runs_before = executable.account().memory().runs() - 1;
-  if (runs_before > kRunsBeforeCapture) {  // the steady state, which looks nothing up
+  if (runs_before > kRunsBeforeCapture) {  // steady state, without a lookup
     ++counters_.replays;
     return;
   }

@@ -1,9 +1,9 @@
-// Which submissions to an emulated GPU are captured graphs, which it launches as one, as CUDA graphs are replayed.
+// Decides which submissions to an emulated GPU are replays of captured graphs (CUDA graphs).
 //
-// An Executable is captured where it is submitted for the third time; the first two are launched operation by
-// operation.  One that comes when another of its name has been captured is a step that has changed, and so is each of a
-// name of which many were launched and none came three times.  Since Executables are found by the hash of what was
-// recorded, nothing else is ever replayed in the place of one: another graph is another Executable.  Not thread-safe.
+// An Executable runs eagerly twice and is captured at its third submission. A step has changed, and falls back to eager
+// launches, in two cases: another Executable of the same name was captured before it, or many Executables of its name
+// ran and none came three times. Executables are found by the hash of their recording, so a changed graph is another
+// Executable and a stale capture is never replayed. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -24,32 +24,32 @@ namespace runner::backends::gpu {
 
 class CapturedGraphs {
  public:
-  // device: "gpu 0"; captures: with gpu.capture; else nothing is ever captured.
+  // `device`: for messages, "gpu 0". `captures`: gpu.capture; if false, nothing is captured.
   CapturedGraphs(std::string device, bool captures) : device_(std::move(device)), captures_(captures) {}
 
-  // Whether the next submission is a replay, and which pools its memory is of.
+  // Whether the next submission is a replay, and which memory pools it uses.
   bool replays(const GpuExecutable& executable) const;
   StepPools pools(const GpuExecutable& executable) const;
-  // Of a submission, when it has its memory.
+  // Counts a submission whose memory has been allocated.
   void count(GpuExecutable& executable, const Arguments& arguments);
 
-  // None: nothing is captured.
+  // Returns nullopt if capture is off.
   std::optional<CaptureCounters> counters() const { return captures_ ? std::make_optional(counters_) : std::nullopt; }
-  // Of the first fallback of each name and line.
+  // One warning per name and line, at the first fallback.
   std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
  private:
   struct Named {
-    std::shared_ptr<GpuExecutable> captured;  // the newest; null: there is none yet
+    std::shared_ptr<GpuExecutable> captured;  // the newest; null: none yet
     std::shared_ptr<GpuExecutable> launched;  // the newest, until one is captured
-    int64_t launches = 0;                     // until one is captured,
-    int64_t first_step = 0;                   // and the batch of the first of them
+    int64_t launches = 0;                     // until one is captured
+    int64_t first_step = 0;                   // training batch of the first of them
     bool warned = false;
   };
-  // What is recorded elsewhere is another graph for another purpose: a read of a hook's, on another line.
+  // Graphs recorded at another line serve another purpose, such as another read of a hook, and do not compete.
   struct Key {
     std::string_view name;  // Arguments::name
-    std::string file;       // and line of what is computed
+    std::string file;       // file and line of the first output
     int line = 0;
     bool operator<(const Key& other) const {
       return std::tie(name, file, line) < std::tie(other.name, other.file, other.line);
@@ -64,8 +64,8 @@ class CapturedGraphs {
   const bool captures_;
   CaptureCounters counters_;
   std::map<Key, Named> by_name_;
-  // That have come when another of their name had been captured.  One that is gone says nothing of who has its address
-  // next: the first submission of each decides.
+  // Executables first submitted after another of their name was captured. A freed Executable's address may be reused;
+  // the first submission of an Executable sets or clears its entry.
   std::set<const GpuExecutable*> changed_;
   std::vector<std::string> warnings_;
 };

@@ -1,6 +1,7 @@
-// The commands of one stream, from the host that launches them to whoever does them.
+// Command queue of one stream, from the host that launches to the thread that executes.
 //
-// Thread safety: one thread pushes, one at a time pops; what the first has written before a push, the second sees.
+// Thread safety: one thread pushes, and one thread at a time pops. Writes before a push are visible to the popping
+// thread.
 #pragma once
 
 #include <atomic>
@@ -19,34 +20,33 @@ class Launchable;
 struct Command {
   enum class Kind : uint8_t { kLaunch, kRecord, kWait };
   Kind kind;
-  int32_t index = 0, end = 0;  // of the launches: the next one, and the first that is none of them
+  int32_t index = 0, end = 0;  // launch indices: next one, and end of the range
   Launchable* launched = nullptr;
-  std::shared_ptr<Event> event = {};  // that is recorded, or waited for
-  uint64_t count = 0;                 // that it has reached then
+  std::shared_ptr<Event> event = {};  // to record or to wait for
+  uint64_t count = 0;                 // of the event, after recording or to wait for
 };
 
 class CommandRing {
  public:
-  static constexpr size_t kCapacity = 4096;  // a power of two
+  static constexpr size_t kCapacity = 4096;  // must be a power of two
   CommandRing() : commands_(kCapacity) {}
 
   bool is_full() const {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) == kCapacity;
   }
-  // It must not be full.
+  // The ring must not be full.
   void push(Command command) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
     commands_[tail % kCapacity] = std::move(command);
     tail_.store(tail + 1, std::memory_order_release);
   }
 
-  // The command that is next, which whoever does a part of it writes down there; null: there is none.
+  // Returns the next command, or null if there is none. Executing a part of it updates it in place.
   Command* front() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     return head == tail_.load(std::memory_order_acquire) ? nullptr : &commands_[head % kCapacity];
   }
-  // True once for each half of the ring: there is room again for who has found it full, and for more than a command or
-  // two.
+  // Returns true once per half of the ring: a host that found it full is then woken with room for many commands.
   bool pop() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     commands_[head % kCapacity].event.reset();
@@ -58,8 +58,8 @@ class CommandRing {
 
  private:
   std::vector<Command> commands_;
-  alignas(64) std::atomic<uint64_t> head_{0};  // popped so far
-  alignas(64) std::atomic<uint64_t> tail_{0};  // pushed so far
+  alignas(64) std::atomic<uint64_t> head_{0};  // number popped
+  alignas(64) std::atomic<uint64_t> tail_{0};  // number pushed
 };
 
 }  // namespace runner::backends::gpu

@@ -14,7 +14,7 @@ void BatchCopy::set(std::span<const std::span<const std::byte>> inputs) {
     total += aligned(inputs_[input].size());
   }
   if (total > memory_.bytes()) {
-    memory_ = {};  // before more is taken
+    memory_ = {};  // freed before the larger one is allocated
     memory_ = Arena(total);
   }
   copies_.assign(inputs_.size(), nullptr);

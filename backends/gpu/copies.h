@@ -1,4 +1,4 @@
-// Copies between the host and a device, as launches.
+// Copies between host and device, as launches.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace runner::backends::gpu {
 
-// One copy, the same that is launched each time until it is set anew.
+// A copy that can be launched repeatedly and set again.
 class Copy : public Launchable {
  public:
   explicit Copy(std::string_view name) : name_(name) {}
@@ -35,12 +35,12 @@ class Copy : public Launchable {
   std::span<std::byte> to_;
 };
 
-// Inputs of a batch on their way into the memory of the device, and there.
+// Copies the inputs of a batch into device memory and holds them there.
 class BatchCopy : public Launchable {
  public:
-  // What launches copy from now on; inputs of no bytes are left out.  What was there is lost.
+  // Sets the inputs to copy; empty inputs are skipped. Discards earlier copies.
   void set(std::span<const std::span<const std::byte>> inputs);
-  // Where the device has an input of so many bytes then; null: none such is copied.
+  // Device address of an input of this size, or null if no such input is copied.
   const std::byte* copy_of(size_t input, size_t bytes) const {
     return input < inputs_.size() && inputs_[input].size() == bytes ? copies_[input] : nullptr;
   }
@@ -51,9 +51,9 @@ class BatchCopy : public Launchable {
 
  private:
   Arena memory_;
-  std::vector<std::span<const std::byte>> inputs_;  // in the host's memory
+  std::vector<std::span<const std::byte>> inputs_;  // in host memory
   std::vector<const std::byte*> copies_;
-  std::vector<size_t> copied_;  // inputs that are not left out
+  std::vector<size_t> copied_;  // inputs that are not skipped
 };
 
 }  // namespace runner::backends::gpu

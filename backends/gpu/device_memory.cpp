@@ -33,7 +33,7 @@ void DeviceMemory::stage(uint64_t number, const StepAccount& like, std::span<con
   throw error;
 }
 
-// The blocks at hand are those of the lines at hand.
+// Blocks in use now get the source lines of this submission.
 OutOfMemory DeviceMemory::error_of(const StepAccount& step, const Refusal& refusal, const SourceLines* lines) {
   const MemoryTrace& trace = step.trace();
   const auto owner_of = [&](size_t b) {

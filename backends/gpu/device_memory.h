@@ -1,6 +1,6 @@
-// The memory of an emulated GPU, whose errors say what it is short of, and why (memory_shortage.h).
+// Memory of an emulated GPU. Errors tell what memory is used for and what to change (memory_shortage.h).
 //
-// A MemoryAccount that knows whose it is.  Thread safety: one thread at a time, the host's.
+// A MemoryAccount with names of the owners. Thread safety: one thread at a time, the host's.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@ namespace runner::backends::gpu {
 
 class DeviceMemory {
  public:
-  // Throws as CachingAllocator.
+  // Throws like CachingAllocator's constructor.
   explicit DeviceMemory(MemorySpec spec) : spec_(std::move(spec)), account_(spec_.limit) {}
 
   const MemorySpec& spec() const { return spec_; }
-  // What errors advise counts these from now on, as MemorySpec has them.
+  // Sets the arrays that the advice in errors counts (MemorySpec).
   void expect_arrays(std::vector<int64_t> arrays, std::vector<int64_t> for_parts);
   const CachingAllocator& allocator() const { return account_.allocator(); }
   CachingAllocator& allocator() { return account_.allocator(); }
   OwnerTable& owners() { return account_.owners(); }
 
-  // An array of one byte and more, that stays until it is freed.  Throws OutOfMemory.
+  // Allocates an array that is kept until it is freed. `bytes`: at least 1. Throws OutOfMemory.
   BlockId allocate(int64_t bytes, PoolId pool, OwnerId owner);
   void free(BlockId id) { allocator().free(id); }
 
-  // As MemoryAccount's.  `lines`: those of the submission, which errors name; null: those of the Plan.  Throw
-  // OutOfMemory; the submission has no memory then, and those before it no outputs, or the batch is not staged.
+  // Like the functions of MemoryAccount, but throw OutOfMemory. Then the submission has no memory, earlier submissions
+  // have lost their outputs, and a batch being staged is not staged. `lines`: source lines of the submission for
+  // errors, or null for those of the Plan.
   void run(StepAccount& step, const MemoryAccount::Submission& submission, const SourceLines* lines = nullptr);
   void stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes);
   void drop_staged() { account_.drop_staged(); }

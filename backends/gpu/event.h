@@ -1,7 +1,7 @@
-// A mark in a stream, counted each time that it is recorded: it reaches a count when that recording, or a later one, is
-// behind all that its stream did before, and tells who is kept waiting: other devices, and its own host.
+// An event in a stream, counted each time it is recorded.
 //
-// Thread safety: the host of its device records it; any thread may ask whether it has been reached.
+// The event reaches a count when all work before that recording, or a later one, is complete; it then wakes the waiting
+// devices and its own host. Thread safety: only the host of its device records it; any thread may query it.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace runner::backends::gpu {
 
 class Event : public backends::Event, public std::enable_shared_from_this<Event> {
  public:
-  // Of the device of that name, whose streams alone record it.
+  // `device`: name of the device whose streams may record the event.
   explicit Event(std::string device) : device_(std::move(device)) {}
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -27,18 +27,18 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
   const std::string& device() const { return device_; }
   bool has_reached(uint64_t count) const { return reached_.load(std::memory_order_acquire) >= count; }
 
-  // How often it has been recorded; for the device's host.
+  // Number of recordings. Only for the device's host.
   uint64_t recorded() const { return recorded_; }
   uint64_t count_recording() { return ++recorded_; }
 
-  // The device comes by it, and tells those that it keeps waiting.
+  // Called by the device when it passes the event; wakes the waiting threads.
   void reach(uint64_t count) {
     const std::lock_guard lock(mutex_);
     if (!has_reached(count)) reached_.store(count, std::memory_order_release);
     for (const std::shared_ptr<Bell>& listener : listeners_) listener->ring();
     listeners_.clear();
   }
-  // Whether it has reached the count; where it has not, the bell rings at the next one.
+  // Returns whether the event has reached `count`. If not, `bell` rings when it next advances.
   bool has_reached_or_rings(uint64_t count, const std::shared_ptr<Bell>& bell) {
     const std::lock_guard lock(mutex_);
     if (has_reached(count)) return true;
@@ -50,7 +50,7 @@ class Event : public backends::Event, public std::enable_shared_from_this<Event>
   const std::string device_;
   uint64_t recorded_ = 0;
   std::atomic<uint64_t> reached_{0};
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::vector<std::shared_ptr<Bell>> listeners_;
 };
 

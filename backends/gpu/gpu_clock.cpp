@@ -59,7 +59,7 @@ void GpuClock::compute(AccountedStep& step, const Submission& submission) {
   end_call();
 }
 
-// The batch comes to the device beside what it computes.
+// The batch is copied concurrently with earlier work of the compute stream.
 void GpuClock::copy_batch(const AccountedStep& step, const StagedInputs* staged) {
   bool copies = false;
   for (const TraceInput& read : step.batch()) {
@@ -93,13 +93,13 @@ void GpuClock::launch_all(const AccountedStep& step, std::span<const AccountedSt
   if (!due.empty()) wait_for_reductions();
 }
 
-// What the launches before have made.
+// The collective starts after the launches so far.
 void GpuClock::reduce(const Launch& collective) {
   timeline_.wait(StreamKind::kCommunication, timeline_.record(StreamKind::kCompute));
   launch(StreamKind::kCommunication, collective);
 }
 
-// The launches behind read what has been reduced.
+// Later launches read the reduced values.
 void GpuClock::wait_for_reductions() {
   timeline_.wait(StreamKind::kCompute, timeline_.record(StreamKind::kCommunication));
 }
@@ -117,7 +117,7 @@ void GpuClock::copy(StreamKind stream, int64_t bytes) {
   end_call();
 }
 
-// A round of the recorder begins at once on both clocks.
+// A recording round begins at the same moment on both clocks.
 void GpuClock::begin_call() {
   if (recorder_ == nullptr || !recorder_->is_recording()) return;
   timeline_.record_spans(&spans_);

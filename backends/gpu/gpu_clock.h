@@ -1,8 +1,8 @@
-// The predicted time of one emulated GPU and its host: what the calls of the host come to on a Timeline.
+// Predicted time of one emulated GPU and its host: replays the host's calls on a Timeline.
 //
-// The host is predicted to wait where it reads, and with launch_blocking for each launch; that the emulation waits
-// elsewhere, for the weights that replicas have together, is its own affair.  Replicas are taken to be alike: what this
-// one has is there at the others, too.  Thread safety: one thread at a time, the host's.
+// The host is predicted to wait where it reads and, with launch_blocking, after each launch. Waits that only the
+// emulation needs, such as those for weights that ranks share, do not count. All ranks are assumed to be alike: what
+// this one has computed is available on the others at the same time. Thread safety: one thread at a time, the host's.
 #pragma once
 
 #include <array>
@@ -25,32 +25,33 @@ class GpuClock {
     GpuMachine machine = {};
     bool launch_blocking = false;
   };
-  // In traces of the calling thread it has tracks.
+  // Adds tracks to the trace of the calling thread, if it is recorded.
   explicit GpuClock(const Options& options);
 
-  // Inputs of a batch that are copied before a submission asks for them.
+  // Batch inputs copied before the submission that reads them.
   struct StagedInputs {
     PredictedEvent done;
-    std::vector<int64_t> bytes;  // by input; 0: it is not copied
+    std::vector<int64_t> bytes;  // size of each input; 0: not copied
   };
-  // Of these, as many bytes by input, those that a step of this kind reads.
+  // Stages those inputs that a step like `like` reads. `bytes`: size of each input.
   StagedInputs stage(const AccountedStep& like, std::vector<int64_t> bytes);
 
   struct Submission {
-    // Added up over all replicas, bucket by bucket, each behind the launch that has made the last of it; behind the
-    // launches computing waits for that, as DistributedDataParallel has it wait at the end of backward.
+    // Gradients to all-reduce, bucket by bucket, each after the launch that computes its last part. After the launches
+    // the compute stream waits for all of them, as DistributedDataParallel does at the end of backward.
     std::span<const ReducedBytes> reduced = {};
     bool replays = false;                  // the launches are one captured graph
-    const StagedInputs* staged = nullptr;  // null: nothing
+    const StagedInputs* staged = nullptr;  // null: nothing is staged
   };
   // A submission to the compute stream.
   void compute(AccountedStep& step, const Submission& submission);
 
-  // Behind all that is computed; the host waits for it.  A number that is read right behind another comes with it.
+  // Transfers after all computed work, for which the host waits. A small number read directly after another is free,
+  // since both arrive together.
   void upload(int64_t bytes);
   void download(int64_t bytes);
 
-  // Since the last call.
+  // Returns the time since the last call.
   PredictedTime take() { return timeline_.take(); }
 
  private:
@@ -65,13 +66,13 @@ class GpuClock {
 
   const Options options_;
   Timeline timeline_;
-  SpanRecorder* const recorder_;  // null: nobody traces
+  SpanRecorder* const recorder_;  // null: no trace is recorded
   std::array<int, kStreamCount> tracks_{};
-  uint64_t round_ = 0;        // of the recorder
-  int64_t began_ns_ = 0;      // in it, on the real clock,
-  Picoseconds began_at_ = 0;  // and on this one
+  uint64_t round_ = 0;        // recording round of recorder_
+  int64_t began_ns_ = 0;      // start of the round on the real clock
+  Picoseconds began_at_ = 0;  // start of the round on this clock
   std::vector<PredictedSpan> spans_;
-  bool has_numbers_ = false;  // the host, of what is done so far
+  bool has_numbers_ = false;  // whether the host has current numbers from a small download
 };
 
 }  // namespace runner::backends::gpu

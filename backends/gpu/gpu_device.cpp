@@ -26,12 +26,12 @@
 namespace runner::backends::gpu {
 namespace {
 
-// What the launches of a submission use, which lives until they are done.
+// Resources of a submission, kept alive until its launches are complete.
 struct InFlight {
   BatchCopy batch;
   std::shared_ptr<GpuExecutable> executable;
   std::vector<std::shared_ptr<std::byte>> states;
-  uint64_t end = 0;  // that Lane::done reaches then
+  uint64_t end = 0;  // count of Lane::done when it is complete
 
   void let_go() {
     executable.reset();
@@ -39,7 +39,7 @@ struct InFlight {
   }
 };
 
-// An array that the account counts as long as it lives.
+// An array that counts as allocated in the modelled memory while it exists.
 class CountedBuffer final : public HostBuffer {
  public:
   CountedBuffer(std::shared_ptr<std::byte> memory, size_t bytes, std::shared_ptr<DeviceMemory> account, BlockId block)
@@ -53,14 +53,14 @@ class CountedBuffer final : public HostBuffer {
   const BlockId block_;
 };
 
-// A stream that takes submissions.  The temporary memory of all executables is one arena, since it does one after the
-// other.
+// A stream that accepts submissions. All executables share one arena as temporary memory, since the stream runs one
+// submission at a time.
 struct Lane {
   Lane(const std::string& device, StreamKind kind_, size_t most_in_flight)
       : kind(kind_), done(std::make_shared<Event>(device)), in_flight(most_in_flight) {}
 
   InFlight& next() { return in_flight[done->recorded() % in_flight.size()]; }
-  // What `done` reaches when no submission of this Executable is under way.
+  // Count of `done` at which no submission of this Executable is in flight.
   uint64_t end_of(const GpuExecutable& executable) const {
     uint64_t end = 0;
     for (const InFlight& slot : in_flight)
@@ -126,7 +126,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   }
 
   std::shared_ptr<Executable> compile(const Program& program) override { return compile_graph(program, program); }
-  // That operands are rounded is no work of its own on a GPU.
+  // Rounding operands to TF32 costs no time on a GPU, so `graph` is not rewritten.
   std::shared_ptr<Executable> compile_graph(const Program& program, const Program& graph) override {
     const Program nothing;
     const Program& accounted = accounts() ? graph : nothing;
@@ -134,7 +134,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
       if (options_.allow_tf32 && model().product_flops.tf32 > 0)
         return std::make_shared<GpuExecutable>(with_tf32_products(program), accounted, *memory_, machine());
       return std::make_shared<GpuExecutable>(program, accounted, *memory_, machine());
-    } catch (const OutOfMemory&) {  // a GPU would refuse it when it runs
+    } catch (const OutOfMemory&) {  // a real GPU would fail when it runs the step
       memory_->allocator().count_refusal();
       throw;
     }
@@ -164,7 +164,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
     const bool accounted = computes && accounts() && !ready.account().launches().empty();
     const bool replays = accounted && captured_.replays(ready);
     StagedBatches::Staged* const staged = batches_.find(arguments.staged);
-    // Reductions are accounted for with what computes the gradients.
+    // All-reduces are modelled together with the step that computes the gradients.
     if (accounted) {
       memory_->run(ready.account().memory(),
                    {.pools = captured_.pools(ready), .staged = staged != nullptr ? arguments.staged : 0},
@@ -212,7 +212,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
     streams_.synchronize();
   }
 
-  // Copies of batches are not among it, as batches on the host are not.
+  // Copies of batches do not count as temporary, just as batches on the host do not.
   size_t temporary_bytes() const override { return compute_.arena.bytes() + communication_.arena.bytes(); }
   void release_temporary() override {
     finish();
@@ -236,7 +236,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
             .captures = options_.capture};
   }
 
-  // Counted before the host has given its memory.
+  // Counts the array before the host allocates it.
   template <class Take>
   std::shared_ptr<Buffer> counted(size_t bytes, std::string_view name, const Take& take) {
     if (bytes == 0) return wrap(take(), bytes);
@@ -253,7 +253,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   void reserve(Lane& lane, size_t bytes) {
     if (bytes <= lane.arena.bytes()) return;
     streams_.finish(*lane.done, lane.done->recorded());
-    lane.arena = {};  // before another is taken: the system may not have room for both
+    lane.arena = {};  // freed first: the system may not have room for both
     lane.arena = Arena(bytes);
   }
 
@@ -264,7 +264,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
       slot.states.push_back(static_cast<const HostBuffer*>(state)->memory());
   }
 
-  // The batch goes to the device beside what it computes; the kernels wait for it.
+  // The batch is copied concurrently with earlier work of the compute stream; the kernels wait for it.
   void bind(Lane& lane, InFlight& slot, GpuExecutable& ready, const Arguments& arguments,
             const StagedBatches::Staged* staged) {
     Arguments bound = arguments;
@@ -272,7 +272,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
     ready.bind(lane.arena.data(), bound, pool_);
   }
 
-  // Events are recorded between launches, those of a captured graph, too.
+  // Events are recorded between launches, also those of a captured graph.
   void launch(Lane& lane, GpuExecutable& ready, std::span<const Signal> signals, bool replays) {
     const std::span<const GpuExecutable::DueSignal> due = ready.due(signals);
     size_t next = 0;
@@ -291,7 +291,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
     }
   }
 
-  // Behind all that is computed; returns what `copied` reaches then.
+  // Copies after all computed work. Returns the count of `copied` when the copy is complete.
   uint64_t copy(StreamKind stream, Copy& copy, Event& copied) {
     streams_.wait(stream, *compute_.done, compute_.done->recorded());
     streams_.launch(stream, copy, 0);
@@ -306,7 +306,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
 
   const GpuOptions options_;
   const std::string name_;
-  const std::shared_ptr<DeviceMemory> memory_;  // arrays outlive the device
+  const std::shared_ptr<DeviceMemory> memory_;  // shared, since arrays outlive the device
   int unaccounted_ = 0;
   GpuClock clock_;
   CapturedGraphs captured_;
@@ -317,7 +317,7 @@ class EmulatedGpu final : public GpuDevice, private DeviceStreams, private Accou
   const std::shared_ptr<Event> copied_in_ = std::make_shared<Event>(name_),
                                copied_out_ = std::make_shared<Event>(name_);
   StagedBatches batches_{name_, streams_, *memory_, clock_, *compute_.done};
-  Streams streams_;  // last: its thread uses all of the above
+  Streams streams_;  // last, since its thread uses all of the above
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
-// An emulated GPU: a device with streams of its own, to which the host launches kernels and goes on.
+// An emulated GPU: a device with streams, to which the host launches kernels asynchronously.
 //
-// A Program becomes launches, one for each operation as it was recorded; what optimizers, clipping and casts do to
-// whole flat buffers is one launch each.  Kernels are those of the cpu device, and so are the bits.
-// docs/decisions/054-gpu-streams.md says how it fits the contract of backend.h.  Thread safety: one thread at a time
-// calls a device.
+// A Program becomes one launch per recorded operation; operations of optimizers, clipping and casts on whole flat
+// buffers are one launch each. Kernels are those of the CPU device, so results are bit-identical.
+// docs/decisions/054-gpu-streams.md explains how this fits the contract of backend.h. Thread safety: one thread at a
+// time calls a device.
 #pragma once
 
 #include <chrono>
@@ -21,29 +21,29 @@
 namespace runner::backends::gpu {
 
 struct GpuOptions {
-  int index = 0;    // among the devices of a run
-  int threads = 1;  // of the host, that compute
-  // The device computes beside the host: the process has a core for it.
+  int index = 0;    // index among the devices of a run
+  int threads = 1;  // host threads that compute
+  // Whether the device computes concurrently with the host: the process has a core for it.
   bool own_thread = true;
-  bool spins = true;             // before it sleeps; false where devices are more than cores
+  bool spins = true;             // spin before sleeping; false if there are more devices than cores
   bool launch_blocking = false;  // the host waits for each launch
   GpuModel model = GpuModel::kA100With40g;
-  std::optional<int64_t> memory = {};  // bytes; none: the model's
-  int gpus = 1;                        // of the box, that train together
-  bool capture = false;                // what has run twice is launched as one, as a CUDA graph is replayed
-  bool allow_tf32 = false;             // products of f32 read operands in tf32, where the model has units for it
+  std::optional<int64_t> memory = {};  // bytes; none: the memory of the model
+  int gpus = 1;                        // GPUs of the machine that train together
+  bool capture = false;                // capture steps as CUDA graphs after two eager runs
+  bool allow_tf32 = false;             // f32 products read TF32 operands if the model supports TF32
   std::chrono::milliseconds patience = std::chrono::minutes(10);
-  std::function<void()> check_others = {};  // Streams::Options::check_others
+  std::function<void()> check_others = {};  // see Streams::Options::check_others
 };
 
 class GpuDevice : public Device {
  public:
   virtual const GpuModelRow& model() const = 0;
-  // Of what it has by its account (device_memory.h), as it is whenever that is looked at.
+  // Statistics of the modelled memory (device_memory.h). The reference stays up to date.
   virtual const MemoryStatistics& memory_statistics() const = 0;
-  // What has come to pass on its predicted clock since the last call.
+  // Returns the predicted time since the last call.
   virtual PredictedTime take_predicted_time() = 0;
-  // None: it does not capture.
+  // Returns nullopt if capture is off.
   virtual std::optional<CaptureCounters> captures() const = 0;
 };
 

@@ -40,11 +40,11 @@ void GpuExecutable::launch(int32_t index) {
 }
 
 void GpuExecutable::begin_span() {
-  span_.reset();  // where an error has ended the one before
+  span_.reset();  // left open if an error ended the previous run
   if (!name_.empty()) span_.emplace(kind_, name_, SpanWork{.bytes = bytes(), .flops = flops()});
 }
 
-// Windows ask for the same again and again.
+// Optimizer steps repeat the same request, so the result is cached.
 std::span<const GpuExecutable::DueSignal> GpuExecutable::due(std::span<const Signal> signals) {
   if (std::ranges::equal(signals, signalled_, {}, &Signal::bytes)) return due_;
   signalled_.clear();

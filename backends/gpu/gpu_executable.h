@@ -20,30 +20,31 @@ namespace runner::backends::gpu {
 
 class GpuExecutable : public Executable, public Launchable, public std::enable_shared_from_this<GpuExecutable> {
  public:
-  // `graph`: what a replica that shares nothing would compute in its place, which is what is accounted for.  Throws
-  // OutOfMemory where the device, of that memory, has too little for it.
+  // `graph`: what a rank would compute if it shared nothing with others; memory and time are modelled for it. Throws
+  // OutOfMemory if a device with the limit of `memory` cannot run it.
   GpuExecutable(const Program& program, const Program& graph, DeviceMemory& memory, const GpuMachine& machine);
 
-  // That of a GPU; the arena is the Plan's.
+  // Temporary memory of a real GPU, not that of the Plan's arena.
   size_t arena_bytes() const override { return static_cast<size_t>(account_.memory_forecast().temporary()); }
   int64_t flops() const override { return plan_.flops; }
   int64_t bytes() const override { return plan_.bytes; }
   const Plan& plan() const { return plan_; }
   AccountedStep& account() { return account_; }
   const AccountedStep& account() const { return account_; }
-  // What the launches read of a batch.
+  // Batch inputs that the launches read.
   std::span<const BatchRead> batch_reads() const { return batch_reads_; }
 
-  // What the launches work on from now on, with the batch where the device has it.  None must be under way.
+  // Sets the arguments of the following launches; the batch is read from where the device has it. No launch may be in
+  // flight.
   void bind(std::byte* arena, const Arguments& arguments, WorkerPool& pool);
-  // Kernels, in order; behind them, where there is something to copy, one for the states.
+  // One launch per kernel, followed by one that copies states if there is something to copy.
   int32_t launches() const { return static_cast<int32_t>(plan_.steps.size() + !plan_.copies.empty()); }
   void launch(int32_t index) override;
   std::string describe(int32_t index) const override;
-  // Events are to be recorded behind launches (last_write.h): in the order of the launches.  Valid until the next call.
+  // Events to record after launches (last_write.h), in launch order. Valid until the next call.
   struct DueSignal {
     int32_t launch;
-    size_t signal;  // of those asked for
+    size_t signal;  // index into the given signals
   };
   std::span<const DueSignal> due(std::span<const Signal> signals);
 
@@ -51,7 +52,7 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   void begin_span();
 
   const Plan plan_;
-  const std::optional<Plan> graph_;  // that is accounted for, where it is another
+  const std::optional<Plan> graph_;  // the modelled graph, if different
   AccountedStep account_;
   const std::vector<BatchRead> batch_reads_;
   ArgumentSlots slots_;
@@ -59,8 +60,8 @@ class GpuExecutable : public Executable, public Launchable, public std::enable_s
   const SourceLines* lines_ = nullptr;
   std::string_view name_;
   SpanKind kind_{};
-  std::optional<ScopedSpan> span_;     // from the first launch to the last
-  std::vector<StateBytes> signalled_;  // that due_ are of
+  std::optional<ScopedSpan> span_;     // open from the first launch to the last
+  std::vector<StateBytes> signalled_;  // argument that due_ was computed for
   std::vector<DueSignal> due_;
 };
 

@@ -10,15 +10,15 @@ namespace {
 constexpr double kTera = 1e12, kGiga = 1e9;
 
 // Sources.
-// 1. memory_rate, product_flops: NVIDIA's datasheets and architecture papers: A100 (SXM4; GA100), H100 and H200 (SXM5;
-//    GH100), L4 and RTX 4090 (Ada), T4 (TU104), V100 (SXM2; GV100), RTX 3090 (GA102).  Where they print tensor rates
-//    with sparsity, half of that stands here.  GeForce cards multiply f16 at half their rate when they add in f32, as
-//    PyTorch has them do.  f64 is that of the tensor cores where there are any for it.
-// 2. capacity_bytes: "GPU 0 has a total capacity of 39.49 GiB" in PyTorch's messages on such cards; drivers differ by
-//    some hundred MiB.
-// 3. link_rate, host_rate: what NCCL counts on (topo.h, tuning.cc), not what vendors print, which no transfer reaches:
-//    20 GB/s for each of 6 NVLinks of V100 and of 12 of A100 (at most 235), 20.6 for each of 18 of H100; 12 GB/s for 16
-//    lanes of PCIe 3, twice that for each generation since.
+// 1. memory_rate, product_flops: NVIDIA's data sheets and architecture papers: A100 (SXM4; GA100), H100 and H200 (SXM5;
+//    GH100), L4 and RTX 4090 (Ada), T4 (TU104), V100 (SXM2; GV100), RTX 3090 (GA102). If they give tensor rates with
+//    sparsity, this table has half. GeForce cards multiply f16 at half rate with f32 accumulation, which PyTorch uses.
+//    f64 is the rate of tensor cores if they support f64.
+// 2. capacity_bytes: "GPU 0 has a total capacity of 39.49 GiB" in PyTorch's messages on such cards; drivers differ by a
+//    few hundred MiB.
+// 3. link_rate, host_rate: the rates that NCCL assumes (topo.h, tuning.cc), not the published ones, which no transfer
+//    reaches: 20 GB/s for each of V100's 6 and A100's 12 NVLinks (at most 235), 20.6 for each of H100's 18; 12 GB/s for
+//    16 lanes of PCIe 3, doubled for each later generation.
 constexpr FlopRates kGa100{
     .f64 = 19.5 * kTera, .f32 = 19.5 * kTera, .tf32 = 156 * kTera, .f16 = 312 * kTera, .bf16 = 312 * kTera};
 constexpr FlopRates kGh100{

@@ -3,7 +3,7 @@
 namespace runner::backends::gpu {
 namespace {
 
-// Slot 0 is the arena.
+// Slot 0 is the arena; inputs follow.
 int32_t slot_of(const Plan& plan, int32_t state) {
   int32_t slot = 0;
   for (int32_t before = -1; before < state;)
@@ -11,7 +11,7 @@ int32_t slot_of(const Plan& plan, int32_t state) {
   return slot;
 }
 
-// Bytes of a slot.
+// A byte range of a slot.
 struct Range {
   int32_t slot;
   size_t begin, end;

@@ -1,4 +1,4 @@
-// When the bytes of a state are as a Plan leaves them.
+// Finds when the bytes of a state have their final contents in a Plan.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace runner::backends::gpu {
 
-// The launch - a step, or behind them the copies of states - that touches any of these bytes last; kBeforeAll: none.
+// Returns the last launch that writes any of these bytes: a step, the number of steps for the state copies after them,
+// or kBeforeAll if there is none.
 inline constexpr int32_t kBeforeAll = -1;
 int32_t last_write(const Plan& plan, const StateBytes& bytes);
 

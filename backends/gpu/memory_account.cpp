@@ -7,10 +7,10 @@
 namespace runner::backends::gpu {
 namespace {
 
-// States of the allocator that an account remembers: batches take turns in two places, and evaluations come between.
+// Allocator states remembered per step: batches alternate between two places, and evaluations come in between.
 constexpr size_t kMostKnown = 4;
 
-// What has happened since `before`, if peaks have been reset then.
+// Difference of two statistics if peaks were reset at `before`.
 MemoryStatistics change_since(const MemoryStatistics& before, const MemoryStatistics& now) {
   MemoryStatistics change = now;
   for_each_statistic(change, before, [](Statistic& ours, const Statistic& then) {
@@ -62,7 +62,7 @@ std::optional<Refusal> MemoryAccount::run(StepAccount& step, const Submission& s
   return std::nullopt;
 }
 
-// Who copies nothing leaves the batch before where it is.
+// A step that copies no inputs leaves the previous batch allocated.
 std::optional<Refusal> MemoryAccount::take_batch(StepAccount& step, const Submission& submission) {
   const std::vector<TraceInput>& inputs = step.trace_.batch;
   if (inputs.empty()) return std::nullopt;
@@ -100,7 +100,7 @@ std::optional<Refusal> MemoryAccount::stage(uint64_t number, const StepAccount& 
   return std::nullopt;
 }
 
-// True where it is known what the launches come to.
+// Returns true if the outcome of the launches was known and has been applied.
 bool MemoryAccount::repeat(StepAccount& step, PoolId pool) {
   const auto found = std::ranges::find_if(step.known_, [&](const StepAccount::Outcome& outcome) {
     return outcome.pool == pool && allocator_.has_layout(outcome.before);
@@ -140,7 +140,7 @@ std::optional<Refusal> MemoryAccount::launch(StepAccount& step, PoolId pool) {
   return std::nullopt;
 }
 
-// Where segments have come or gone, the state is no other's: it is not worth remembering.
+// If segments were allocated or released, the same state will not recur, so it is not remembered.
 void MemoryAccount::remember(StepAccount& step, StepAccount::Outcome outcome, const MemoryStatistics& before) {
   outcome.change = change_since(before, allocator_.statistics());
   if (outcome.change.all.segments.total > 0 || allocator_.statistics().retries > before.retries) return;

@@ -1,15 +1,14 @@
-// The memory of an emulated GPU as its host accounts for it: arrays, and what submissions take as they are launched.
+// Models the memory of an emulated GPU: arrays, and what submissions allocate when they are launched.
 //
-// The device calls run() where it submits an Executable, before anything is launched: that is where a GPU's host learns
-// that memory is short.  In order: what the submission before left behind is freed, its outputs and then, when the new
-// batch has memory (copies run ahead), its batch; then launches allocate and free as their trace says.  A batch that is
-// staged is beside all this until a submission names it.
+// The device calls run() when it submits an Executable, before any launch, as the host of a real GPU learns of a memory
+// shortage when it launches. First the previous submission is freed: its outputs and, once the new batch is allocated
+// (copies run ahead), its batch. Then the launches allocate and free as their trace says. A staged batch is kept in
+// addition until a submission names it.
 //
-// Replays are cheap: an account remembers from which state of the allocator a replay led where, and where the very same
-// state is found again, block by block, only the outputs are put where they were and what was counted is counted again.
-// So figures, peaks included, are those of a replay.
-// Nothing throws for want of memory: who asks decides what a refusal is.  Thread safety: one thread at a time, the
-// host's.
+// Replays are cheap. A StepAccount remembers for some allocator states what a replay does. If exactly the same state
+// recurs, block by block, only the outputs are placed again and the recorded statistics are added. Figures, peaks
+// included, equal those of a full replay. A shortage is returned as a Refusal, not thrown. Thread safety: one thread at
+// a time, the host's.
 #pragma once
 
 #include <optional>
@@ -23,15 +22,15 @@
 
 namespace runner::backends::gpu {
 
-// What one device knows of one Executable's submissions.  The trace must outlive it.
+// What one device has recorded about the submissions of one Executable. The trace must outlive it.
 class StepAccount {
  public:
   StepAccount(const MemoryTrace& trace, OwnerTable& owners);
 
   const MemoryTrace& trace() const { return trace_; }
-  // Submissions so far that had their memory.
+  // Number of submissions that got their memory.
   int64_t runs() const { return runs_; }
-  // How many of them were known, for tests.
+  // Number of submissions answered from a remembered outcome; for tests.
   int64_t known_runs() const { return known_runs_; }
 
  private:
@@ -42,31 +41,31 @@ class StepAccount {
     int64_t address, bytes;
   };
   struct Outcome {
-    PoolId pool = 0;                  // of what it computes
-    std::vector<Extent> before = {};  // the state that it began with
+    PoolId pool = 0;                  // pool of the results
+    std::vector<Extent> before = {};  // allocator state at the start
     std::vector<Placed> outputs = {};
     MemoryStatistics change = {};
   };
 
   const MemoryTrace& trace_;
-  std::vector<OwnerId> owners_, batch_owners_;  // by buffer, by input of MemoryTrace::batch
-  std::vector<BlockId> blocks_;                 // by buffer; kNoBlock: there is none now
+  std::vector<OwnerId> owners_, batch_owners_;  // by buffer, and by entry of MemoryTrace::batch
+  std::vector<BlockId> blocks_;                 // by buffer; kNoBlock: not allocated
   std::vector<Outcome> known_;
-  size_t oldest_ = 0;  // of these, once they are full
+  size_t oldest_ = 0;  // entry of known_ to replace once it is full
   int64_t runs_ = 0, known_runs_ = 0;
 };
 
-// A request for which the device has not the memory.
+// A request that does not fit into the device's memory.
 struct Refusal {
   int64_t bytes = 0;
   PoolId pool = 0;
   OwnerId owner = 0;
-  std::optional<size_t> buffer = {};  // of the step's trace; none: of a batch
+  std::optional<size_t> buffer = {};  // buffer of the step's trace; none: a batch input
 };
 
 class MemoryAccount {
  public:
-  // Throws as CachingAllocator.
+  // Throws like CachingAllocator's constructor.
   explicit MemoryAccount(int64_t limit) : allocator_(limit) { allocator_.pin(kCapturePools.compute); }
 
   const CachingAllocator& allocator() const { return allocator_; }
@@ -75,24 +74,24 @@ class MemoryAccount {
 
   struct Submission {
     StepPools pools = kStreamPools;
-    uint64_t staged = 0;  // the number of the batch that it reads; 0: it brings its own
+    uint64_t staged = 0;  // number of the staged batch that it reads; 0: it copies its own
   };
-  // Behind a refusal there is what the step and its batch had until then: give_up() frees it.
+  // After a refusal, the blocks allocated for the step and its batch remain; give_up() frees them.
   std::optional<Refusal> run(StepAccount& step, const Submission& submission);
-  // Makes room for a batch of this number, of so many bytes by input, of which `like` reads some: the only one that no
-  // submission has named.
+  // Allocates a staged batch, the only one that no submission has named yet. `bytes`: size of each input, of which
+  // `like` reads some.
   std::optional<Refusal> stage(uint64_t number, const StepAccount& like, std::span<const int64_t> bytes,
                                PoolId copy_in);
   void give_up(StepAccount& step);
   void drop_staged() { free_all(staged_); }
-  // Frees what the newest submission has left: its outputs, and its batch.
+  // Frees outputs and batch of the newest submission.
   void release_step();
 
-  // In bytes, by input, of a batch that no submission has named.
+  // Sizes of the inputs of the staged batch that no submission has named.
   std::vector<int64_t> staged_bytes() const;
-  // What is neither of a step nor of a batch.
+  // Sizes of the blocks that belong to neither a step nor a batch.
   std::vector<int64_t> arrays_beside(const StepAccount& step) const;
-  // Gives the blocks of a step other owners, by buffer.
+  // Changes the owners of a step's blocks. `owner_of`: called with the buffer index.
   template <class OwnerOf>
   void set_owners(const StepAccount& step, const OwnerOf& owner_of) {
     for (size_t b = 0; b < step.blocks_.size(); ++b)
@@ -106,7 +105,7 @@ class MemoryAccount {
     BlockId block;
   };
   struct Batch {
-    uint64_t number = 0;  // 0: it was not staged
+    uint64_t number = 0;  // 0: not staged
     std::vector<CopiedInput> inputs = {};
 
     bool has(size_t input, int64_t bytes) const;
@@ -124,7 +123,7 @@ class MemoryAccount {
 
   CachingAllocator allocator_;
   OwnerTable owners_;
-  Batch batch_, staged_, coming_;  // of the newest submission; of none yet; of the one at hand
+  Batch batch_, staged_, coming_;  // of the newest submission; not named by a submission yet; of the submission at hand
   std::vector<BlockId> outputs_;   // of the newest submission
 };
 

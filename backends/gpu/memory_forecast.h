@@ -1,6 +1,6 @@
-// What steps will take of a GPU's memory, before any of them runs.
+// Predicts the GPU memory of steps before any of them runs.
 //
-// They are run on a DeviceMemory of their own, one behind the other: that is what the device will do.
+// The steps run one after the other on a DeviceMemory of their own, exactly as on the device.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace runner::backends::gpu {
 
-// What a step takes of a device that has nothing but the arrays it works on.
+// Memory of a step on a device that contains only the arrays it uses.
 struct MemoryForecast {
   int64_t resident = 0;  // reserved for its states
   int64_t peak_reserved = 0;
@@ -21,18 +21,18 @@ struct MemoryForecast {
   int64_t temporary() const { return peak_reserved - resident; }
 };
 
-// Throws OutOfMemory where the limit is less.
+// Throws OutOfMemory if the limit is exceeded.
 MemoryForecast forecast_memory(const MemoryTrace& trace, const MemorySpec& spec);
 
-// A training as memory sees it: its arrays, and the steps of an epoch, in their order; behind it those of an
+// Memory requests of a training run: its arrays, and the steps of an epoch in order, followed by those of an
 // evaluation.
 struct TrainingTraces {
   std::span<const ArrayBytes> arrays;
   std::vector<const MemoryTrace*> training, evaluation;
 };
 
-// The most that is reserved while epochs follow each other, and batches of training are staged.  Throws OutOfMemory
-// where the limit is less.
+// Returns the peak of reserved bytes over consecutive epochs with staged training batches. Throws OutOfMemory if the
+// limit is exceeded.
 int64_t forecast_training(const TrainingTraces& traces, const MemorySpec& spec);
 
 }  // namespace runner::backends::gpu

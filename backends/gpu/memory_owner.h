@@ -1,6 +1,6 @@
-// Whose memory a block is: a name and the line of the recipe or hook that it comes from.
+// Owner of a memory block: a name and the line of the recipe or hook that it comes from.
 //
-// Blocks keep numbers; names are written down once.  Thread safety: one thread at a time.
+// Blocks store the OwnerId; the table stores each name once. Thread safety: one thread at a time.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@ struct MemoryOwner {
   std::string name;  // "parameters", "matmul"
   SourceMark line;
 
-  // "matmul (hook.lua:12)"
+  // Example: "matmul (hook.lua:12)".
   std::string to_string() const;
 };
 
 class OwnerTable {
  public:
-  // The same number for the same name and line.
+  // Returns the same id for the same name and line.
   OwnerId intern(std::string_view name, const SourceMark& line = {});
   const MemoryOwner& at(OwnerId id) const { return owners_[id]; }
 

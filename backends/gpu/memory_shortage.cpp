@@ -23,12 +23,12 @@ int64_t block_bytes_of(const std::vector<int64_t>& arrays) {
   return bytes;
 }
 
-// Whether a training's batch would come in parts.
+// Whether a smaller batch would keep gradients between micro-batches, as in training.
 bool keeps_gradients(const MemoryShortage& shortage, const TraceScale& scale) {
   return scale.samples > 0 && shortage.trace->writes_states;
 }
 
-// What the device would have to hold at once, if all of it lay side by side.
+// Bytes that must be allocated at once, ignoring fragmentation.
 int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& allocator, const TraceScale& scale = {}) {
   if (shortage.trace == nullptr)
     return allocator.statistics().all.allocated_bytes.current + block_bytes(shortage.requested);
@@ -37,8 +37,7 @@ int64_t needed_bytes(const MemoryShortage& shortage, const CachingAllocator& all
          (keeps_gradients(shortage, scale) ? block_bytes_of(shortage.spec->for_parts) : 0);
 }
 
-// Whether the arrays and the step fit into memory that has never held anything else, with the next batch of a training
-// beside it.
+// Whether the arrays and the step fit into an empty allocator, together with the next batch if it is a training step.
 bool fits(const MemoryShortage& shortage, int64_t limit, bool captures, const TraceScale& scale = {}) {
   MemoryAccount account(limit);
   const auto holds = [&account](const std::vector<int64_t>& blocks, PoolId pool) {
@@ -67,7 +66,7 @@ Advice advice_of(const MemoryShortage& shortage, const CachingAllocator& allocat
           needed_bytes(shortage, allocator) - needed_bytes(shortage, allocator, scale), suffices};
 }
 
-// How a training has a batch of so many samples without another result.
+// Text on how training reaches the same batch size with micro-batches of `samples` samples.
 std::string parts_text(const MemoryShortage& shortage, int64_t samples) {
   const std::vector<int64_t>& gradients = shortage.spec->for_parts;
   return fmt::format(
@@ -79,7 +78,7 @@ std::string parts_text(const MemoryShortage& shortage, int64_t samples) {
           : fmt::format(", {} of gradients are kept between batches", torch_size_text(block_bytes_of(gradients))));
 }
 
-// Of the halves of this batch the largest with which all fits, if not captured; one sample if none does.
+// Halves the batch until everything fits without capture, down to one sample.
 Advice smaller_batch(const MemoryShortage& shortage, const CachingAllocator& allocator) {
   const auto with = [&](int64_t samples, bool captures) {
     return fits(shortage, shortage.spec->limit, captures, {.samples = samples});

@@ -1,4 +1,4 @@
-// The error of a GPU that has not the memory for a request.
+// Out-of-memory error of an emulated GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ struct MemoryShortage {
   const MemorySpec* spec;  // not null
   int64_t requested = 0;
   PoolId pool = 0;
-  OwnerId owner = 0;                   // of what was to be allocated
-  const MemoryTrace* trace = nullptr;  // the step whose request it is; null: an array's
-  std::vector<int64_t> arrays = {};    // the bytes of each that is there beside the step, or that is to be made
-  std::vector<int64_t> staged = {};    // those of a batch of training that is there, too, while something else runs
+  OwnerId owner = 0;                   // owner of the failed request
+  const MemoryTrace* trace = nullptr;  // the step that made the request; null: an array did
+  std::vector<int64_t> arrays = {};    // sizes of the arrays allocated in addition to the step, or to be made
+  std::vector<int64_t> staged = {};    // sizes of a staged training batch that stays while something else runs
 };
 
-// Device, request, what is allocated, reserved and free, the five largest owners, the first thing to change, and how
-// much memory would do; at the line of the owner.  For use right behind the refusal.
+// Returns an error with device, request, allocated, reserved and free bytes, the five largest owners, advice on what to
+// change first, and the memory that would suffice. Its location is the line of the owner. Call it directly after the
+// refusal.
 OutOfMemory out_of_memory(const MemoryShortage& shortage, const CachingAllocator& allocator, const OwnerTable& owners);
 
-// Where the step would fit into an allocator that had never done anything else: no captured graphs, where there are
-// such, and else steps of one size.  Otherwise the change that costs least of those after which it would, the one that
-// saves most if none does: a smaller batch, whose gradients are kept until the next one, mixed_precision bf16, a
-// smaller model.
+// Advice on what to change. If the step would fit into an empty allocator, the advice is to turn off capture if it is
+// on, else to use steps of one size. Otherwise it is the least costly change that suffices or, if none does, the one
+// that saves most. In order of cost: a smaller batch with gradient accumulation, mixed_precision bf16, a smaller model.
 Advice first_thing_to_change(const MemoryShortage& shortage, const CachingAllocator& allocator);
 
-// The least memory, in segments of 2 MiB, into which the arrays and the step would fit as they are; none: not known, or
-// they would fit into what there is.
+// Returns the smallest memory, in segments of 2 MiB, that holds the arrays and the step unchanged. Returns nullopt if
+// it is unknown or if they fit into the present limit.
 std::optional<int64_t> memory_that_suffices(const MemoryShortage& shortage);
 
 }  // namespace runner::backends::gpu

@@ -1,4 +1,4 @@
-// What is known of an emulated GPU's memory before anything is in it.  A value.
+// Properties of an emulated GPU's memory that are known before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace runner::backends::gpu {
 struct MemorySpec {
   std::string device;                   // "gpu 0"
   int64_t limit = 0;                    // bytes
-  bool captures = false;                // steps become captured graphs, which take more
-  std::vector<int64_t> arrays = {};     // that are to be made, in bytes; empty: nobody has said
-  std::vector<int64_t> for_parts = {};  // those beside them if batches came in parts: gradients that are kept
+  bool captures = false;                // steps become captured graphs, which need more memory
+  std::vector<int64_t> arrays = {};     // bytes of the arrays to be made; empty: unknown
+  std::vector<int64_t> for_parts = {};  // further arrays with gradient accumulation: kept gradients
 };
 
 }  // namespace runner::backends::gpu

@@ -1,4 +1,4 @@
-// What the allocator of a GPU counts, as torch.cuda.memory_stats has it.  Values.
+// Statistics of the GPU allocator, following torch.cuda.memory_stats.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace runner::backends::gpu {
 struct Statistic {
   int64_t current = 0;
   int64_t peak = 0;
-  int64_t total = 0;  // of all increases: torch's "allocated"
+  int64_t total = 0;  // sum of all increases; "allocated" in PyTorch
 
   void add(int64_t change) {
     current += change;
@@ -18,15 +18,15 @@ struct Statistic {
   }
 };
 
-// Of small blocks, of large ones, or of both; torch calls either a pool.  Its name stands behind each.
+// Statistics of small blocks, large blocks, or all (PyTorch calls these pools). The comments have PyTorch's names.
 struct PoolStatistics {
-  Statistic blocks;           // that somebody has: allocation
-  Statistic allocated_bytes;  // of these blocks: allocated_bytes
-  Statistic requested_bytes;  // that were asked for, without rounding: requested_bytes
-  Statistic segments;         // total, and total - current: num_device_alloc and num_device_free
-  Statistic reserved_bytes;   // of the segments
-  Statistic split_blocks;     // free parts of segments that are in use: inactive_split
-  Statistic split_bytes;      // of these, so what is fragmented: inactive_split_bytes
+  Statistic blocks;           // in use: allocation
+  Statistic allocated_bytes;  // in use: allocated_bytes
+  Statistic requested_bytes;  // in use, before rounding: requested_bytes
+  Statistic segments;         // total is num_device_alloc, total - current is num_device_free
+  Statistic reserved_bytes;   // of the segments: reserved_bytes
+  Statistic split_blocks;     // free parts of segments in use: inactive_split
+  Statistic split_bytes;      // of these, that is fragmentation: inactive_split_bytes
 };
 
 inline constexpr Statistic PoolStatistics::*kStatistics[] = {
@@ -36,17 +36,17 @@ inline constexpr Statistic PoolStatistics::*kStatistics[] = {
 
 struct MemoryStatistics {
   PoolStatistics all, small, large;
-  int64_t retries = 0;  // requests for which cached segments were given back: num_alloc_retries
-  int64_t ooms = 0;     // of these, refused: num_ooms
+  int64_t retries = 0;  // requests for which cached segments were released: num_alloc_retries
+  int64_t ooms = 0;     // of these, failed: num_ooms
 
-  // Reserved, and nobody has it.
+  // Reserved, but not in use.
   int64_t unallocated_bytes() const { return all.reserved_bytes.current - all.allocated_bytes.current; }
 };
 
 inline constexpr PoolStatistics MemoryStatistics::*kPools[] = {&MemoryStatistics::all, &MemoryStatistics::small,
                                                                &MemoryStatistics::large};
 
-// change(ours, theirs) for each Statistic of both.
+// Calls change(ours, theirs) for each Statistic.
 template <class Change>
 void for_each_statistic(MemoryStatistics& ours, const MemoryStatistics& theirs, const Change& change) {
   for (const auto pool : kPools)

@@ -10,7 +10,7 @@
 namespace runner::backends::gpu {
 namespace {
 
-constexpr int32_t kNowhere = -1;  // in a state, in a batch, or of no bytes
+constexpr int32_t kNowhere = -1;  // in a state, in a batch, or empty
 
 class Tracer {
  public:
@@ -39,7 +39,7 @@ class Tracer {
   int32_t& buffer(ValueId id) { return buffer_[static_cast<size_t>(id)]; }
   ValueId& part_of(ValueId id) { return part_of_[static_cast<size_t>(id)]; }
 
-  // A concat without a step is written part by part.
+  // A concat without a step of its own is written part by part.
   void find_parts() {
     std::vector<char> launched(part_of_.size(), 0);
     for (const PlanStep& step : plan_.steps) launched[static_cast<size_t>(step.node)] = 1;
@@ -52,7 +52,7 @@ class Tracer {
     }
   }
 
-  // The value whose memory a value is in.
+  // The value that owns the memory of `id`.
   ValueId root_of(ValueId id) {
     while (true) {
       if (part_of(id) != kNoValue) {
@@ -88,7 +88,8 @@ class Tracer {
             .is_f32 = node.type.dtype == DType::kF32};
   }
 
-  // The buffer of an operand that dies here and that the Plan lets a result take, where a GPU would do so, too.
+  // Returns the buffer of an operand that dies here and whose place the Plan gives to the result, if a GPU would reuse
+  // it too.
   int32_t written_over(const PlanStep& step, ValueId root, const Place& place) {
     if (!is_collective(program_.node(step.node).op) && !is_flat(root)) return kNowhere;
     for (size_t i = 0; i < step.operands.size(); ++i) {
@@ -99,7 +100,7 @@ class Tracer {
     return kNowhere;
   }
 
-  // A vector with as many elements as a state that is one.
+  // Whether the value is a vector with the shape of a state, that is, a whole flat buffer.
   bool is_flat(ValueId id) const {
     const Shape& shape = program_.type(id).shape;
     return std::ranges::any_of(program_.inputs(), [&](const Input& input) {
@@ -153,10 +154,10 @@ class Tracer {
 
   const Plan& plan_;
   const Program& program_;
-  const int copies_;  // behind the last step
+  const int copies_;  // pseudo-step of the state copies, after the last step
   const std::vector<char> grows_;
   std::vector<ValueId> part_of_;  // by value: the concat that it is written into
-  std::vector<int32_t> buffer_;   // by value that is a root
+  std::vector<int32_t> buffer_;   // by root value
   MemoryTrace trace_;
 };
 

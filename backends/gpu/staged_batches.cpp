@@ -8,7 +8,7 @@ uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::sp
   Staged& staged = staged_[++count_ % staged_.size()];
   staged.number = 0;
   streams_.finish(computed_, staged.last_use);
-  streams_.finish(*copied_, staged.copied);  // where nobody has named it
+  streams_.finish(*copied_, staged.copied);  // in case no submission has read it
   std::vector<int64_t> bytes;
   for (const std::span<const std::byte> input : inputs) bytes.push_back(static_cast<int64_t>(input.size()));
   memory_.stage(count_, like.account().memory(), bytes);
@@ -23,7 +23,7 @@ uint64_t StagedBatches::stage(const GpuExecutable& like, std::span<const std::sp
   return count_;
 }
 
-// A device that is lost copies nothing any more.
+// A lost device copies nothing any more.
 void StagedBatches::drop() noexcept {
   for (Staged& staged : staged_) staged.number = 0;
   memory_.drop_staged();
@@ -62,7 +62,7 @@ std::span<const std::byte* const> StagedBatches::bring(const GpuExecutable& step
   return brought_;
 }
 
-// Returns the count behind it.
+// Returns the count of `copied_` after the copy.
 uint64_t StagedBatches::launch(BatchCopy& copy) {
   for (int32_t i = 0; i < copy.launches(); ++i) streams_.launch(StreamKind::kCopyIn, copy, i);
   return copy.launches() > 0 ? streams_.record(StreamKind::kCopyIn, *copied_) : copied_->recorded();

@@ -1,7 +1,7 @@
-// Batches on the device: what submissions copy there, and what has been copied before they ask for it.
+// Batches in device memory: inputs that submissions copy, and batches staged ahead of them.
 //
-// Copies are launched to the copy stream, beside what is under way.  Two batches are staged at a time: one that
-// submissions name, and the next.  Not thread-safe; the host's.
+// Copies run on the copy stream, concurrently with other work. Two batches can be staged: the one that submissions
+// read, and the next. Not thread-safe; for the host's thread.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ class StagedBatches {
   struct Staged {
     BatchCopy copy;
     GpuClock::StagedInputs predicted;
-    uint64_t number = 0;    // that stage() returned; 0: there is none
-    uint64_t copied = 0;    // that the mark behind copies reaches then
-    uint64_t failures = 0;  // of the streams before it was launched: behind another one it may have been left out
-    uint64_t last_use = 0;  // that `computed` reaches when all submissions that read it are done
+    uint64_t number = 0;    // ticket returned by stage(); 0: not staged
+    uint64_t copied = 0;    // count of `copied_` when the copies are complete
+    uint64_t failures = 0;  // failures of the streams before the copy; after another failure it may have been skipped
+    uint64_t last_use = 0;  // count of `computed` when all submissions that read it are complete
   };
 
-  // All must outlive it.  `computed`: the mark behind all submissions to the compute stream.
+  // All references must outlive the object. `computed`: event recorded after each submission to the compute stream.
   StagedBatches(const std::string& device, Streams& streams, DeviceMemory& memory, GpuClock& clock, Event& computed)
       : streams_(streams),
         memory_(memory),
@@ -38,14 +38,14 @@ class StagedBatches {
         computed_(computed),
         copied_(std::make_shared<Event>(device)) {}
 
-  // DeviceStreams::stage().  Throws OutOfMemory.
+  // Implements DeviceStreams::stage(). Throws OutOfMemory.
   uint64_t stage(const GpuExecutable& like, std::span<const std::span<const std::byte>> inputs);
   void drop() noexcept;
-  // Null: there is none of that number any more.
+  // Returns null if the batch is no longer staged.
   Staged* find(uint64_t number);
 
-  // Copies what `step` reads of a batch and is not staged, and lets `stream` wait for the whole.  Returns where each
-  // input is then, until the next call.  `copy` must not be under way.
+  // Copies the inputs that `step` reads and that are not staged, and makes `stream` wait for all copies. Returns the
+  // address of each input, valid until the next call. `copy` must not be in flight.
   std::span<const std::byte* const> bring(const GpuExecutable& step, std::span<const std::byte* const> batch,
                                           const Staged* staged, BatchCopy& copy, StreamKind stream);
 
@@ -58,9 +58,9 @@ class StagedBatches {
   Event& computed_;
   const std::shared_ptr<Event> copied_;
   std::array<Staged, 2> staged_;
-  uint64_t count_ = 0;                              // so far
+  uint64_t count_ = 0;                              // number staged so far
   std::vector<const std::byte*> brought_;           // by input
-  std::vector<std::span<const std::byte>> wanted_;  // of the host's memory
+  std::vector<std::span<const std::byte>> wanted_;  // inputs to copy, in host memory
 };
 
 }  // namespace runner::backends::gpu

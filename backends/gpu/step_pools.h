@@ -1,4 +1,4 @@
-// Which pools of the allocator a submission's memory is of.  Values.
+// Allocator pools that a submission uses.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace runner::backends::gpu {
 
 struct StepPools {
   PoolId compute = 0;
-  PoolId copy_in = 0;  // whose blocks batches are
+  PoolId copy_in = 0;  // pool of batches
 };
-// Of each stream its own.
+// Each stream has a pool of its own.
 inline constexpr StepPools kStreamPools{.compute = 0, .copy_in = 1};
-// Captured graphs have memory of their own, all together, which stays with them.
+// Captured graphs share a separate pool, which is never released.
 inline constexpr StepPools kCapturePools{.compute = 2, .copy_in = 1};
 
-// With gpu.capture, how often a step is launched operation by operation before its graph is captured.
+// With gpu.capture, number of eager runs before a step is captured.
 inline constexpr int64_t kRunsBeforeCapture = 2;
 
 inline bool is_captured(int64_t runs_before, bool captures) {
@@ -25,7 +25,7 @@ inline bool is_captured(int64_t runs_before, bool captures) {
 inline StepPools pools_of_run(int64_t runs_before, bool captures) {
   return is_captured(runs_before, captures) ? kCapturePools : kStreamPools;
 }
-// Behind so many runs a step takes no more: in the second the batch of the first is still there.
+// Number of runs after which a step allocates no more: during the second run the batch of the first still exists.
 inline int64_t runs_until_steady(bool captures) {
   return captures ? kRunsBeforeCapture + 1 : 2;
 }

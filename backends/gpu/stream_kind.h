@@ -1,4 +1,4 @@
-// The streams that every emulated GPU has.
+// Streams of an emulated GPU.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace runner::backends::gpu {
 
-// In the order in which the device looks at them: what others wait for comes first.
+// In order of priority: work that others wait for comes first.
 enum class StreamKind : uint8_t { kCommunication, kCopyIn, kCopyOut, kCompute };
 inline constexpr size_t kStreamCount = 4;
 

@@ -15,14 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer than what lies between two small steps.
+// Longer than the gap between two small steps.
 constexpr auto kLinger = std::chrono::microseconds(50);
-// What a lost device is at may be short: then nothing touches the host's memory any more.
+// Time allowed for the launch of a lost device to end; afterwards nothing accesses host memory.
 constexpr auto kLastLaunch = std::chrono::seconds(1);
 
 }  // namespace
 
-// A stream has a track in traces, whoever does what is in it.
+// Each stream has a track in traces, whichever thread executes it.
 Streams::Streams(const Options& options) : options_(options), recorder_(RecordingThread::recorder()) {
   for (size_t i = 0; i < kStreamCount && recorder_ != nullptr; ++i)
     tracks_[i] = recorder_->add_thread(fmt::format("{} {}", name(), name_of(static_cast<StreamKind>(i))));
@@ -55,7 +55,7 @@ void Streams::wait(StreamKind stream, Event& event, uint64_t count) {
   push(stream, {.kind = Command::Kind::kWait, .event = event.shared_from_this(), .count = count});
 }
 
-// Whether the bell rings within a short while.
+// Whether the bell rings within kLinger.
 bool Streams::rings_soon(uint32_t heard) const {
   const auto has_rung = [&] { return bell_->has_rung_since(heard); };
   return options_.spins ? spin_until(has_rung, kLinger) : has_rung();
@@ -91,8 +91,8 @@ bool Streams::are_empty() const {
   return std::ranges::all_of(rings_, &CommandRing::is_empty);
 }
 
-// Whoever finds nobody at work does it.  `done_or_rings`: the same as `done`; where it is false, the bell rings no
-// later than that may have changed.
+// A waiting thread executes commands if no other thread does. `done_or_rings`: like `done`, but if it returns false,
+// the bell rings as soon as the result may change.
 template <class Done, class Rings>
 void Streams::wait_until(const Done& done, const Rings& done_or_rings) {
   uint64_t seen = progress_.load();
@@ -112,7 +112,7 @@ void Streams::wait_until(const Done& done, const Rings& done_or_rings) {
   }
 }
 
-// `since`: the device has done nothing.
+// `since`: time of the last progress.
 void Streams::look_around(Clock::time_point since) {
   try {
     if (options_.check_others) options_.check_others();
@@ -127,7 +127,7 @@ void Streams::give_up() {
   fail(ErrorKind::kRun, "{} has not answered for {} ms; {}", name(), options_.patience.count(), what_it_is_at());
 }
 
-// What is next in a stream only who drives may look at.
+// Takes the right to execute, since only the executing thread may look at queued commands.
 std::string Streams::what_it_is_at() {
   while (is_driven_.exchange(true, std::memory_order_acquire)) {
     Launchable* const at = at_.load(std::memory_order_acquire);
@@ -139,7 +139,7 @@ std::string Streams::what_it_is_at() {
   return wait;
 }
 
-// That of another device is why its own streams wait for each other.
+// A wait for another device takes precedence: it is the reason why this device's streams wait for each other.
 std::string Streams::what_it_waits_for() {
   std::string own;
   for (size_t stream = 0; stream < kStreamCount; ++stream) {
@@ -153,7 +153,7 @@ std::string Streams::what_it_waits_for() {
   return own.empty() ? "nothing is left in its streams" : own;
 }
 
-// Who has the right to drive for good lets nobody else launch.
+// Keeps the right to execute forever, so that nothing is launched any more.
 void Streams::lose(std::exception_ptr error) {
   loss_ = std::move(error);
   is_lost_.store(true);
@@ -162,7 +162,7 @@ void Streams::lose(std::exception_ptr error) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// What stands behind the failed launch is left out before the device is ready again.
+// Skips the commands after the failed launch before the device is usable again.
 void Streams::throw_error() {
   if (!is_poisoned_.load(std::memory_order_acquire)) return;
   finish();
@@ -176,7 +176,7 @@ void Streams::throw_error() {
   } catch (Error& of_launch) {
     of_launch.note(fmt::format("on {}", name()));
     throw;
-  } catch (const std::exception& other) {  // one of the device
+  } catch (const std::exception& other) {  // not an Error of this project
     fail(ErrorKind::kRun, "{} has failed: {}", name(), other.what());
   } catch (...) {
     fail(ErrorKind::kRun, "{} has failed", name());
@@ -185,8 +185,8 @@ void Streams::throw_error() {
 
 // ---- the device's side ----
 
-// Whoever has found nothing to do, or somebody at it, looks again if the bell has rung since before that.  So who stops
-// for another reason rings it: what a ring before was for may still be to do.
+// A thread that finds nothing to do, or another thread executing, looks again after the bell has rung. So a thread that
+// stops for any other reason rings it: work announced by an earlier ring may still be pending.
 template <class Done>
 bool Streams::drive(const Done& done) {
   if (is_driven_.exchange(true, std::memory_order_acquire)) return false;
@@ -201,7 +201,7 @@ bool Streams::drive(const Done& done) {
   return true;
 }
 
-// False: no stream can go on.  What fails poisons the device.
+// Returns false if no stream can continue. An exception poisons the device.
 bool Streams::do_next() {
   try {
     for (size_t stream = 0; stream < kStreamCount; ++stream)
@@ -226,7 +226,7 @@ bool Streams::do_next(StreamKind stream) {
   return true;
 }
 
-// Who is kept waiting by another device is told when to look again, and not before.
+// If the event belongs to another device, that device rings the bell when it advances.
 bool Streams::is_over(const Command& wait) const {
   if (wait.event->has_reached(wait.count)) return true;
   return wait.event->device() != name() && wait.event->has_reached_or_rings(wait.count, bell_);

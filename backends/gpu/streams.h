@@ -1,14 +1,14 @@
-// The streams of one emulated GPU, and who does what is in them.
+// Streams of one emulated GPU and the threads that execute them.
 //
-// A stream is a queue of commands: launches, events to record, events to wait for.  Each begins when the one before it
-// has ended; between two launches the device looks at its other streams, so that copies and reductions go on beside
-// kernels.  A thread of the device's own does all that; a host that waits, and finds nobody at work, does it itself,
-// since handing over costs more than most kernels.
+// A stream is a queue of commands: launches, events to record, events to wait for. A command begins when the previous
+// one of its stream has ended. Between two launches the device serves its other streams, so copies and reductions run
+// concurrently with kernels. The device's own thread executes the streams. A waiting host that finds the streams idle
+// executes them itself, since a thread switch costs more than most kernels.
 //
-// Errors: a launch that throws poisons the device.  What stands behind it, in every stream, is left out, while events
-// fire, so that nobody hangs; the next call that waits throws the error, once, and the device is ready again.  A device
-// that the host has given up waiting for is lost: it does nothing more, and every later call that would wait throws.
-// Thread safety: one thread at a time, the host, calls it.  Streams of other devices may wait for its events.
+// Errors: a launch that throws poisons the device. Commands after it, in all streams, are skipped, but events are still
+// recorded so that no thread hangs. The next call that waits throws the error once, and the device is usable again. A
+// device that the host has stopped waiting for is lost: it does nothing more, and every later call that would wait
+// throws. Thread safety: one thread at a time, the host, calls it. Streams of other devices may wait for its events.
 #pragma once
 
 #include <array>
@@ -28,12 +28,12 @@
 
 namespace runner::backends::gpu {
 
-// What can be launched, by the number of a part of it.
+// Work that can be launched in parts, by index.
 class Launchable {
  public:
   virtual ~Launchable() = default;
   virtual void launch(int32_t index) = 0;
-  // For who asks what a device is at: "matmul at hook.lua:12".
+  // Describes the launch in messages: "matmul at hook.lua:12".
   virtual std::string describe(int32_t index) const = 0;
 };
 
@@ -41,51 +41,51 @@ class Streams {
  public:
   struct Options {
     std::string name = "gpu 0";  // of the device, for messages and traces
-    // Its thread works while the host goes on; else who waits does all.
+    // Whether a thread of its own executes the streams; else the waiting host does.
     bool own_thread = true;
-    bool spins = true;  // before it sleeps; false where devices are more than cores
-    // The host gives up where the device has done nothing for so long.
+    bool spins = true;  // spin before sleeping; false if there are more devices than cores
+    // The host gives up if the device makes no progress for this long.
     std::chrono::milliseconds patience = std::chrono::minutes(10);
-    // A host that waits looks this often whether the device does anything at all.
+    // Interval at which a waiting host checks for progress.
     std::chrono::milliseconds nap = std::chrono::milliseconds(50);
-    // Throws where devices that this one may wait for will not go on; asked from time to time.  Empty: there are none.
+    // Called regularly while waiting. Throws if devices that this one may wait for have failed. Empty: there are none.
     std::function<void()> check_others = {};
   };
   explicit Streams(const Options& options);
-  // What has not begun is dropped; a launch under way is waited for, whose operands others are about to free.
+  // Drops commands that have not begun. Waits for a running launch, whose operands may be freed afterwards.
   ~Streams();
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
   const std::string& name() const { return options_.name; }
 
-  // Each returns at once, but where the stream is full.  What they name must live until the command is done.  The
-  // device begins with them when an event is recorded behind them, or the host waits.
+  // Enqueue a command; they block only if the stream is full. Referenced objects must live until the command is
+  // complete. The device starts when an event is recorded after the command, or when the host waits.
   void launch(StreamKind stream, Launchable& what, int32_t index) { launch_all(stream, what, index, index + 1); }
-  // Several in a row, from `first` up to `end`, as one.
+  // Launches parts `first` to `end` - 1 as one command.
   void launch_all(StreamKind stream, Launchable& what, int32_t first, int32_t end);
-  // Returns the count that the event has then.  Throws Error(kRun) for an event of another device.
+  // Returns the event's count after this recording. Throws Error(kRun) if the event belongs to another device.
   uint64_t record(StreamKind stream, Event& event);
-  // The stream goes on when the event, of any device, has reached `count`.
+  // Makes the stream wait until the event, of any device, has reached `count`.
   void wait(StreamKind stream, Event& event, uint64_t count);
 
-  // Returns when the event, of this device, has reached `count`, or all streams are empty.  Throws Error(kRun) where
-  // the device does not answer.
+  // Wait until the event, of this device, has reached `count`, or until all streams are empty. Throw Error(kRun) if the
+  // device makes no progress.
   void finish(Event& event, uint64_t count);
   void finish();
-  // The same, and throws the error of a launch.
+  // Like finish(), but throw the error of a failed launch.
   void synchronize(Event& event, uint64_t count);
   void synchronize();
 
-  uint64_t failures() const { return failures_; }  // that have been thrown so far
-  // Whether nobody is at a launch.
+  uint64_t failures() const { return failures_; }  // number of errors thrown
+  // Whether no launch is running.
   bool is_idle() const { return at_.load() == nullptr; }
 
  private:
   void push(StreamKind stream, Command command);
   bool are_empty() const;
 
-  // Does commands until `done`, or none can begin.  False: somebody else is at it.
+  // Executes commands until `done` or until none can begin. Returns false if another thread is executing.
   template <class Done>
   bool drive(const Done& done);
   bool do_next();
@@ -113,20 +113,20 @@ class Streams {
   std::array<CommandRing, kStreamCount> rings_;
   uint64_t failures_ = 0;
   std::exception_ptr loss_;       // why the device is lost
-  SpanRecorder* const recorder_;  // null: nobody traces
+  SpanRecorder* const recorder_;  // null: no trace is recorded
   std::array<int, kStreamCount> tracks_{};
 
   std::atomic<bool> is_driven_{false};
   std::atomic<bool> is_poisoned_{false};
   std::atomic<bool> is_lost_{false};
-  std::exception_ptr error_;              // written by who drives, before is_poisoned_
-  std::atomic<uint64_t> progress_{0};     // commands done
-  std::atomic<Launchable*> at_{nullptr};  // what is under way
+  std::exception_ptr error_;              // written by the executing thread before is_poisoned_
+  std::atomic<uint64_t> progress_{0};     // commands executed
+  std::atomic<Launchable*> at_{nullptr};  // the running launch
   std::atomic<int32_t> at_index_{0};
 
-  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();  // events of others keep it
+  const std::shared_ptr<Bell> bell_ = std::make_shared<Bell>();  // shared, since events of other devices keep it
   std::atomic<bool> stops_{false};
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, since it uses all of the above
 };
 
 }  // namespace runner::backends::gpu

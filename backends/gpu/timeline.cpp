@@ -36,7 +36,7 @@ double PredictedTime::share(Picoseconds part) const {
   return elapsed == 0 ? 0 : static_cast<double>(part) / static_cast<double>(elapsed);
 }
 
-// The stream idles until the host's command is there.
+// The stream is idle until the host's command arrives.
 void Timeline::feed(StreamKind stream) {
   Picoseconds& clock = clocks_[static_cast<size_t>(stream)];
   if (arrival() <= clock) return;
@@ -89,7 +89,7 @@ Picoseconds Timeline::done() const {
   return std::max(host_, *std::max_element(clocks_.begin(), clocks_.end()));
 }
 
-// A stream that has been idle until now has been so in what is over.
+// Idle time up to now belongs to the period that ends here.
 PredictedTime Timeline::take() {
   for (size_t stream = 0; stream < kStreamCount; ++stream) {
     const Picoseconds idle = std::max<Picoseconds>(host_ - clocks_[stream], 0);

@@ -1,11 +1,13 @@
-// The virtual clock of one emulated GPU and of the host that feeds it: predicted time, which nothing measures.
+// Virtual clock of one emulated GPU and its host: predicted, not measured, time.
 //
-// A stream works off what the host issued into it, in order; a launch begins when the stream has done what stands
-// before it, the launch has arrived from the host, and the events are there that the stream waits for.  Invariants:
-// 1. clocks never go back; 2. since the beginning a stream's clock is its busy time + the time it was unfed + what it
-// waited for each stream: every picosecond has one cause; 3. shifting all clocks changes no difference: equal steps
-// that begin alike take equally long, to the picosecond. A few nanoseconds a call.  Not thread-safe: one per device,
-// used in the order of the host's calls.
+// A stream executes the host's commands in order. A launch begins when the stream has finished earlier commands, the
+// launch has arrived from the host, and the events that the stream waits for are reached. Invariants:
+// 1. Clocks never go back.
+// 2. A stream's clock is the sum of its busy time, its unfed time, and its waits for each stream: every picosecond has
+//    one cause.
+// 3. Shifting all clocks changes no difference: equal steps that begin in equal situations take equal time, to the
+//    picosecond.
+// A call takes a few nanoseconds. Not thread-safe: one per device, called in the order of the host's calls.
 #pragma once
 
 #include <array>
@@ -18,14 +20,14 @@
 
 namespace runner::backends::gpu {
 
-// How long the host takes to launch, and a launch to arrive; alike for all models.  Sources: docs/gpu-model.md.
+// Host time per launch, and delay until a launch arrives; equal for all models. Sources: docs/gpu-model.md.
 struct LaunchTimes {
-  Picoseconds eager = to_picoseconds(6e-6);    // of the host, for each launch that is no part of a graph
-  Picoseconds replay = to_picoseconds(5e-6);   // of the host, for a captured graph as a whole
-  Picoseconds arrival = to_picoseconds(4e-6);  // from the host's launch to the device's, where the stream is idle
+  Picoseconds eager = to_picoseconds(6e-6);    // host time per eager launch
+  Picoseconds replay = to_picoseconds(5e-6);   // host time per captured graph
+  Picoseconds arrival = to_picoseconds(4e-6);  // delay from the host to an idle stream
 };
 
-// What stood in a stream when it was recorded is done at this time.
+// Time at which all earlier commands of the stream are complete.
 struct PredictedEvent {
   StreamKind stream = StreamKind::kCompute;
   Picoseconds at = 0;
@@ -34,31 +36,31 @@ struct PredictedEvent {
 template <class Of>
 using PerStream = std::array<Of, kStreamCount>;
 
-// Where the time of a stream went.
+// How a stream spent its time.
 struct StreamTime {
   Picoseconds busy = 0;
-  Picoseconds unfed = 0;            // idle: the host had issued nothing that was not done
-  PerStream<Picoseconds> waited{};  // idle: for events of each stream
+  Picoseconds unfed = 0;            // idle: no pending command from the host
+  PerStream<Picoseconds> waited{};  // idle: waiting for events of each stream
 
   StreamTime& operator+=(const StreamTime& other);
 };
 
 struct PredictedTime {
-  Picoseconds elapsed = 0;  // of the step, or of several
+  Picoseconds elapsed = 0;  // of one or several steps
   PerStream<StreamTime> streams{};
-  std::array<Picoseconds, kLaunchClassCount> classes{};  // busy time, all streams
-  Picoseconds at_peak = 0;                               // what the flops would take at their peak rates
+  std::array<Picoseconds, kLaunchClassCount> classes{};  // busy time over all streams
+  Picoseconds at_peak = 0;                               // time of the flops at their peak rates
   int64_t launches = 0;                                  // on the device
-  int64_t host_launches = 0;                             // a captured graph is one
+  int64_t host_launches = 0;                             // a captured graph counts as one
 
   PredictedTime& operator+=(const PredictedTime& other);
 
   const StreamTime& of(StreamKind stream) const { return streams[static_cast<size_t>(stream)]; }
   Picoseconds of(LaunchClass cls) const { return classes[static_cast<size_t>(cls)]; }
-  // Computing stood still for an all-reduce, or for a copy to the device.
+  // Time the compute stream waited for an all-reduce, and for a copy to the device.
   Picoseconds exposed_communication() const { return waited_by_compute(StreamKind::kCommunication); }
   Picoseconds exposed_copies() const { return waited_by_compute(StreamKind::kCopyIn); }
-  // Of the elapsed time, from 0 to 1: computing stood still for want of launches; the flops at their peak rates.
+  // Fractions of the elapsed time: compute idle because the host was late; flops at their peak rates.
   double host_bound_share() const { return share(of(StreamKind::kCompute).unfed); }
   double peak_share() const { return share(at_peak); }
 
@@ -69,7 +71,7 @@ struct PredictedTime {
   double share(Picoseconds part) const;
 };
 
-// One launch on the predicted clock, for traces.
+// A launch on the predicted clock, for traces.
 struct PredictedSpan {
   StreamKind stream;
   LaunchClass cls;
@@ -82,28 +84,29 @@ class Timeline {
  public:
   explicit Timeline(const LaunchTimes& times = {}) : times_(times) {}
 
-  // Issues to a stream.
+  // Enqueues a launch.
   void launch(StreamKind stream, const Launch& launch);
   PredictedEvent record(StreamKind stream) const { return {stream, clocks_[static_cast<size_t>(stream)]}; }
   void wait(StreamKind stream, const PredictedEvent& event);
 
-  // What is issued in between is one captured graph, which the host launches once.  No host call may stand in it.
+  // Launches in between form one captured graph, which the host launches once. The host must not synchronize in
+  // between.
   void begin_replay();
   void end_replay();
   bool is_replaying() const { return replaying_; }
 
-  // The host waits for an event; for all of a stream.
+  // The host waits for an event, or for everything in a stream.
   void synchronize(const PredictedEvent& event);
   void synchronize(StreamKind stream) { synchronize(record(stream)); }
 
   Picoseconds host() const { return host_; }
-  // When all is done that has been issued.
+  // Time at which everything enqueued is complete.
   Picoseconds done() const;
 
-  // What came to pass since the last call; the clocks go on.
+  // Returns the time since the last call; the clocks continue.
   PredictedTime take();
 
-  // Writes each launch behind what is in there; null: no longer.  It must outlive the recording.
+  // Appends every launch to `spans`, which must outlive the recording; null stops recording.
   void record_spans(std::vector<PredictedSpan>* spans) { spans_ = spans; }
 
  private:

@@ -1,4 +1,4 @@
-// Bytes as PyTorch's memory errors print them.
+// Formats sizes like PyTorch's memory errors.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace runner::backends::gpu {
 
-// "512 bytes", "1.50 KiB", "20.00 MiB", "16.00 GiB".
+// Examples: "512 bytes", "1.50 KiB", "20.00 MiB", "16.00 GiB".
 std::string torch_size_text(int64_t bytes);
 
 }  // namespace runner::backends::gpu
