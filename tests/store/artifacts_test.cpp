@@ -40,8 +40,8 @@ class Artifacts : public StoreTest {
   RunHandle run = create_run(store, sample_run());
 };
 
-TEST_F(Artifacts, ComeBackAsTheyWereSaved) {
-  const auto bytes = random_bytes(2'500'000, 1);  // three pieces
+TEST_F(Artifacts, RoundTrip) {
+  const auto bytes = random_bytes(2'500'000, 1);  // three chunks
   const ArtifactInfo saved = save("plots/big.bin", bytes, 7);
   EXPECT_EQ(saved.bytes, 2'500'000);
   EXPECT_EQ(saved.new_bytes, 2'500'000);
@@ -58,20 +58,20 @@ TEST_F(Artifacts, ComeBackAsTheyWereSaved) {
   EXPECT_EQ(all[0].header.step, 7);
   EXPECT_EQ(all[0].attempt, 1);
   EXPECT_EQ(all[0].digest, sha256(bytes));
-  // SHA-256 of nothing, FIPS 180-4.
+  // SHA-256 of the empty string, FIPS 180-4.
   EXPECT_EQ(hex(all[1].digest), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST_F(Artifacts, AFileIsReadPieceByPiece) {
-  const auto bytes = random_bytes(3 * (size_t{1} << 20), 2);  // ends with a whole piece
+TEST_F(Artifacts, ReadsAFileInChunks) {
+  const auto bytes = random_bytes(3 * (size_t{1} << 20), 2);  // a multiple of the chunk size
   write_file(folder / "file", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   EXPECT_EQ(save("a", folder / "file").bytes, 3 << 20);
-  EXPECT_EQ(save("b", bytes).new_bytes, 0);  // the same pieces
+  EXPECT_EQ(save("b", bytes).new_bytes, 0);  // equal chunks
   EXPECT_EQ(read("a"), bytes);
   EXPECT_EQ(count("content"), 3);
 }
 
-TEST_F(Artifacts, ANameMeansTheNewestThatIsNotTakenBack) {
+TEST_F(Artifacts, NameRefersToTheNewestNotSuperseded) {
   save("loss.csv", bytes_from("one"), 1);
   save("loss.csv", bytes_from("two"), 2);
   save("late.csv", bytes_from("three"), 3);
@@ -92,7 +92,7 @@ TEST_F(Artifacts, ANameMeansTheNewestThatIsNotTakenBack) {
   EXPECT_EQ(superseded(), "1+ 1- 1- 2+ ");
 }
 
-TEST_F(Artifacts, SayWhichThereAre) {
+TEST_F(Artifacts, ErrorSuggestsNames) {
   const auto error = [&](const std::string& name) { return error_of([&] { find_artifact(store, run.id, name); }); };
   EXPECT_EQ(error("x"), fmt::format("not found: run {} has no artifact x; it has none at all", run.uid));
   save("loss.csv", bytes_from("1"));
@@ -104,7 +104,7 @@ TEST_F(Artifacts, SayWhichThereAre) {
             fmt::format("not found: run {} has no artifact histogram; it has loss.csv, vocabulary.txt", run.uid));
 }
 
-TEST_F(Artifacts, RefuseNamesThatAreNoRelativePaths) {
+TEST_F(Artifacts, RejectsInvalidNames) {
   for (const std::string name : {"", "/etc/passwd", "a//b", "a/", ".", "..", "../up", "a/../b", "a\nb", "a\x7f"}) {
     EXPECT_EQ(error_of([&] { save(name, bytes_from("x")); }),
               fmt::format("run: '{}' cannot name an artifact: a name is a relative path without "
@@ -117,22 +117,22 @@ TEST_F(Artifacts, RefuseNamesThatAreNoRelativePaths) {
   EXPECT_EQ(error_of([&] { save("...", bytes_from("x")); }), "no error");
 }
 
-TEST_F(Artifacts, SayWhyAFileIsNotRead) {
+TEST_F(Artifacts, ReportsWhyAFileCannotBeRead) {
   const auto error = [&](const fs::path& file) { return error_of([&] { save("a", file); }); };
   EXPECT_EQ(error(folder / "none"), fmt::format("run: the artifact a cannot be read from {}: No such file or directory",
                                                 (folder / "none").string()));
   EXPECT_EQ(error(folder.path()),
             fmt::format("run: the artifact a cannot be read from {}: it is no regular file", folder.path().string()));
-  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // reading it would wait for ever
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // opening it for reading would block forever
   EXPECT_EQ(error(folder / "pipe"), fmt::format("run: the artifact a cannot be read from {}: it is no regular file",
                                                 (folder / "pipe").string()));
   EXPECT_TRUE(list_artifacts(store, run.id).empty());
   EXPECT_EQ(count("content"), 0);
 }
 
-TEST_F(Artifacts, ThatAreTooLargeLeaveNothing) {
+TEST_F(Artifacts, TooLargeArtifactLeavesNothing) {
   write_file(folder / "huge", "");
-  fs::resize_file(folder / "huge", static_cast<uintmax_t>(kLargestArtifact) + 1);  // a hole: no disk is used
+  fs::resize_file(folder / "huge", static_cast<uintmax_t>(kLargestArtifact) + 1);  // a sparse file takes no disk space
   EXPECT_EQ(error_of([&] { save("huge", folder / "huge"); }),
             "run: the artifact huge has more than 1073741824 bytes, the most that a store keeps of one; keep the file "
             "elsewhere and save its name");
@@ -140,8 +140,8 @@ TEST_F(Artifacts, ThatAreTooLargeLeaveNothing) {
   EXPECT_EQ(count("content"), 0);
 }
 
-// Bytes are shared with states, and go with their last user, whichever that is.
-TEST_F(Artifacts, ShareTheirBytesWithStates) {
+// Content is shared with checkpoints and deleted with its last user, whichever that is.
+TEST_F(Artifacts, ShareContentWithCheckpoints) {
   const auto bytes = random_bytes(5000, 3);
   save_state(store, run, {1, 0, "", false, {}}, std::vector<SectionView>{{"w", "", bytes}});
   EXPECT_EQ(save("w.bin", bytes).new_bytes, 0);
@@ -149,7 +149,7 @@ TEST_F(Artifacts, ShareTheirBytesWithStates) {
   save_artifact(store, other, {"copy", "", "", 0}, bytes);
   EXPECT_EQ(count("content"), 1);
   save_state(store, run, {2, 0, "", false, {}}, std::vector<SectionView>{{"w", "", as_bytes("other")}});
-  prune_states(store, run.id, {.keep_last = 1});  // takes the state of step 1
+  prune_states(store, run.id, {.keep_last = 1});  // removes the checkpoint of step 1
   EXPECT_EQ(read("w.bin"), bytes);
   remove_run(store, run.id);
   EXPECT_EQ(count("content"), 1);
@@ -160,7 +160,7 @@ TEST_F(Artifacts, ShareTheirBytesWithStates) {
   for (const char* table : {"content", "artifact", "artifact_content"}) EXPECT_EQ(count(table), 0) << table;
 }
 
-TEST_F(Artifacts, NameWhatIsDamaged) {
+TEST_F(Artifacts, ErrorNamesTheDamagedChunk) {
   save("big.bin", random_bytes(2'500'000, 4));
   const std::string place = fmt::format("store: artifact big.bin in {} is damaged: ", path.string());
   const std::string advice = "; use a copy of the store, or make the artifact again";
@@ -180,7 +180,7 @@ TEST_F(Artifacts, NameWhatIsDamaged) {
   EXPECT_EQ(error_of([&] { read("big.bin"); }), "no error");
 }
 
-TEST_F(Artifacts, AreAView) {
+TEST_F(Artifacts, AreListedInAView) {
   save("loss.csv", bytes_from("abc"), 5);
   const SqlResult result =
       sql_query(path,
@@ -189,12 +189,12 @@ TEST_F(Artifacts, AreAView) {
   ASSERT_EQ(result.rows.size(), 1u);
   EXPECT_EQ(result.rows[0],
             (std::vector<SqlValue>{"digits", "loss.csv", int64_t{5}, "table", R"({"rows":3})", int64_t{3}, int64_t{3},
-                                   // of "abc", FIPS 180-4
+                                   // SHA-256 of "abc", FIPS 180-4
                                    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", int64_t{0},
                                    int64_t{1}}));
 }
 
-// ---- from the training thread --------------------------------------------------------------------------------------
+// ---- RunWriter -----------------------------------------------------------------------------------------------------
 
 class ArtifactWriting : public StoreTest {
  protected:
@@ -202,7 +202,7 @@ class ArtifactWriting : public StoreTest {
   RunInfo info = sample_run();
 };
 
-TEST_F(ArtifactWriting, KeepsTheOrderOfWhatIsGiven) {
+TEST_F(ArtifactWriting, CommitsEarlierPointsFirst) {
   RunWriter writer(open_to_write(), info, {.flush_every = std::chrono::hours(1)});
   writer.push(writer.series("loss"), 1, 0.5);
   const ArtifactInfo saved = writer.save_artifact({"a.txt", "", "", 1}, bytes_from("a")).get();
@@ -211,7 +211,7 @@ TEST_F(ArtifactWriting, KeepsTheOrderOfWhatIsGiven) {
   EXPECT_EQ(find_artifact(reader, saved.run_id, "a.txt").bytes, 1);
 }
 
-TEST_F(ArtifactWriting, AFailureIsAWarningAndTheRunGoesOn) {
+TEST_F(ArtifactWriting, FailureIsAWarningAndTheRunContinues) {
   RunWriter writer(open_to_write(), info);
   const auto lost = writer.save_artifact({"a.txt", "", "", 1}, folder / "none");
   const std::string what =

@@ -30,7 +30,7 @@ void expect_round_trip(const std::vector<Point>& points) {
   expect_same(points, *decoded);
 }
 
-// A training loss: falls, with noise, computed in f32.
+// A training loss that falls, with noise. `f32`: values are computed in f32.
 std::vector<Point> noisy_loss(size_t count, bool f32) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> noise(0, 0.05);
@@ -44,7 +44,7 @@ std::vector<Point> noisy_loss(size_t count, bool f32) {
   return points;
 }
 
-TEST(Codec, ReturnsEveryBit) {
+TEST(Codec, RoundTripIsBitExact) {
   expect_round_trip({{1, 1'700'000'000'000, 0.5}});
   expect_round_trip({{0, 0, 0.0}, {0, 0, -0.0}, {0, 0, 0.0}});
   expect_round_trip({{1, 5, kNan}, {2, 5, -kNan}, {3, 4, kInf}, {4, 3, -kInf}, {5, 2, 5e-324}});
@@ -55,11 +55,11 @@ TEST(Codec, ReturnsEveryBit) {
   expect_round_trip(noisy_loss(kChunkPoints, false));
 }
 
-TEST(Codec, ReturnsRandomPoints) {
+TEST(Codec, RoundTripOfRandomPoints) {
   std::mt19937_64 random(2);
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<Point> points(1 + random() % kChunkPoints);
-    // From tame to wild: how many bits vary differs from trial to trial.
+    // The number of varying bits differs between trials.
     const int step_bits = random() % 64, value_bits = random() % 64;
     int64_t step = 0;
     for (Point& point : points) {
@@ -70,7 +70,7 @@ TEST(Codec, ReturnsRandomPoints) {
   }
 }
 
-TEST(Codec, IsSmall) {
+TEST(Codec, CompressesWell) {
   EXPECT_LE(static_cast<double>(encode_points(noisy_loss(512, true)).size()) / 512, 7.0);
   EXPECT_LE(static_cast<double>(encode_points(noisy_loss(512, false)).size()) / 512, 9.2);
   std::vector<Point> constant;
@@ -78,7 +78,7 @@ TEST(Codec, IsSmall) {
   EXPECT_LE(static_cast<double>(encode_points(constant).size()) / 512, 3.2);
 }
 
-// No value has more than eight bytes, whatever the values are.
+// A value never takes more than nine bytes, whatever it is.
 TEST(Codec, FallsBackToRawValues) {
   std::mt19937_64 random(3);
   std::vector<Point> points(512);
@@ -87,7 +87,7 @@ TEST(Codec, FallsBackToRawValues) {
   expect_round_trip(points);
 }
 
-TEST(Codec, FindsEveryChangedByte) {
+TEST(Codec, DetectsEveryChangedByte) {
   const auto bytes = encode_points(noisy_loss(100, true));
   for (size_t i = 0; i < bytes.size(); ++i) {
     for (const int flip : {0x01, 0x80, 0xff}) {
@@ -98,12 +98,12 @@ TEST(Codec, FindsEveryChangedByte) {
   }
 }
 
-TEST(Codec, FindsEveryTruncation) {
+TEST(Codec, DetectsEveryTruncation) {
   const auto bytes = encode_points(noisy_loss(100, true));
   for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode_points(std::span(bytes).first(size))) << size;
 }
 
-// CRC-32 (IEEE 802.3), bit by bit: lets a test forge a chunk whose checksum is right.
+// Bitwise CRC-32 (IEEE 802.3), to forge a chunk with a valid checksum.
 uint32_t crc32_of(std::span<const std::byte> bytes) {
   uint32_t crc = ~0u;
   for (const std::byte byte : bytes) {
@@ -113,7 +113,7 @@ uint32_t crc32_of(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-// A wrong body under a right checksum must not be believed either: no crash, no read past the end, no endless loop.
+// A damaged body with a valid checksum must cause no crash, no out-of-bounds read and no endless loop.
 TEST(Codec, SurvivesForgedBodies) {
   std::mt19937_64 random(4);
   const auto good = encode_points(noisy_loss(50, true));
@@ -129,7 +129,7 @@ TEST(Codec, SurvivesForgedBodies) {
       EXPECT_LE(points->size(), kChunkPoints);
     }
   }
-  EXPECT_GT(accepted, 0);  // changed values are points too
+  EXPECT_GT(accepted, 0);  // a changed value is still a valid point
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Entries of the persistent cache in the store: found by key, checked, and trimmed.
+// Entries of the persistent compilation cache: lookup by key, checksums, eviction.
 #include "store/compiled_graphs.h"
 
 #include "store/sqlite.h"
@@ -31,7 +31,7 @@ class CompiledGraphsTest : public StoreTest {
   Store store = open_to_write();
 };
 
-TEST_F(CompiledGraphsTest, AreFoundByTheirKeysAndReplaced) {
+TEST_F(CompiledGraphsTest, FoundByKeyAndReplaced) {
   EXPECT_EQ(find("a"), "none");
   put({.made = {graph("a", "one"), graph("b", "two")}, .used = {}});
   EXPECT_EQ(find("a"), "one");
@@ -40,7 +40,7 @@ TEST_F(CompiledGraphsTest, AreFoundByTheirKeysAndReplaced) {
   EXPECT_EQ(find("a"), "three");
 }
 
-TEST_F(CompiledGraphsTest, DamageIsNoticed) {
+TEST_F(CompiledGraphsTest, DetectsDamage) {
   put({.made = {graph("a", "one")}, .used = {}});
   store.database().exec("UPDATE compiled_graph SET entry = x'6f6e66'");
   try {
@@ -52,7 +52,7 @@ TEST_F(CompiledGraphsTest, DamageIsNoticed) {
   }
 }
 
-TEST_F(CompiledGraphsTest, GoWhenNoRunHasUsedThemForLong) {
+TEST_F(CompiledGraphsTest, RemovedWhenUnusedForLong) {
   put({.made = {graph("a", "one"), graph("b", "two"), graph("c", "three")}, .used = {}});
   for (const char* name : {"a", "b"}) make_older(name, 2'000);
   put({.made = {}, .used = {sha256("b"), sha256("unknown")}});
@@ -63,7 +63,7 @@ TEST_F(CompiledGraphsTest, GoWhenNoRunHasUsedThemForLong) {
   EXPECT_EQ(trim_compiled_graphs(store), 0);
 }
 
-TEST_F(CompiledGraphsTest, TheOnesUsedLastStayWithinTheirBytes) {
+TEST_F(CompiledGraphsTest, EvictsLeastRecentlyUsed) {
   put({.made = {graph("a", "12345"), graph("b", "12345"), graph("c", "12345")}, .used = {}});
   make_older("b", 2'000);
   make_older("c", 1'000);

@@ -1,4 +1,4 @@
-// Several threads and processes on one store at the same time.
+// Several threads and processes use one store at the same time.
 
 #include <atomic>
 #include <thread>
@@ -17,12 +17,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Commits and checkpoints as often as it can, so that they meet.
+// Commits and checkpoints the log as often as possible, so that they collide.
 constexpr WriterOptions kBusy{.flush_every = 1ms, .heartbeat_every = 1ms, .checkpoint_pages = 1};
 
 using Concurrency = StoreTest;
 
-// A reader sees a prefix of what is written, longer each time, and never waits for the writer.
+// A reader always sees a prefix of the points written, which grows, and it never waits for the writer.
 TEST_F(Concurrency, ReadersSeeAGrowingPrefix) {
   const RunInfo info = sample_run();
   constexpr int64_t kPoints = 20'000;
@@ -53,8 +53,8 @@ TEST_F(Concurrency, ReadersSeeAGrowingPrefix) {
   EXPECT_EQ(writer.counters().failures, 0);
 }
 
-// The checkpoint protocol under fire: every process commits and folds the log at once, and nothing may be lost or
-// damaged.
+// Stress test of the WAL checkpoint protocol: all processes commit and checkpoint the log concurrently. No data may be
+// lost or damaged.
 TEST_F(Concurrency, WritersOfSeveralProcessesShareAStore) {
   constexpr int64_t kWriters = 3, kBlocks = 25, kBlock = 50;
   { open_to_write(); }

@@ -1,4 +1,4 @@
-// A store in which bytes are lost: whoever reads it gets what was there, or hears that it is damaged.
+// Zeroed bytes in a store: every query returns the original data or reports damage.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 class Damage : public StoreTest {
  protected:
-  // Three runs with points, states and long summaries.
+  // Three runs with points, checkpoints and long summaries.
   Damage() {
     for (int i = 0; i < 3; ++i) {
       RunInfo info = sample_run("run" + std::to_string(i));
@@ -30,7 +30,7 @@ class Damage : public StoreTest {
     }
   }
 
-  // What readers ask, each as a text that is empty where nothing was found.
+  // Queries by name. Each returns its result as text, which is empty if nothing was found.
   static std::map<std::string, std::function<std::string(const fs::path&)>> questions() {
     using S = Store&;
     const auto with = [](auto ask) {
@@ -78,7 +78,7 @@ class Damage : public StoreTest {
   }
 };
 
-TEST_F(Damage, IsToldWhereverItIs) {
+TEST_F(Damage, ReportedWhereverItIs) {
   constexpr size_t kLost = 8192, kStep = 1024;
   const std::string whole = read_file(path);
   const fs::path file = folder / "damaged.db";
@@ -107,9 +107,9 @@ TEST_F(Damage, IsToldWhereverItIs) {
   EXPECT_GT(told, 50);
 }
 
-// A page that has one row less than it had is still a page: what it lost is missed by nobody who reads it.
-TEST_F(Damage, OfSqlIsToldWhereRowsAreMissing) {
-  constexpr size_t kPage = 4096, kCellsAt = 3;  // sqlite.org/fileformat2.html, 1.6
+// A page whose cell count was reduced by one is still a valid page, so the missing row is not obvious to a reader.
+TEST_F(Damage, SqlReportsMissingRows) {
+  constexpr size_t kPage = 4096, kCellsAt = 3;  // number of cells at offset 3, sqlite.org/fileformat2.html, section 1.6
   const std::string whole = read_file(path);
   const fs::path file = folder / "damaged.db";
   const char* const queries[] = {"SELECT run, name FROM runs",      "SELECT run, key FROM params",
@@ -121,7 +121,7 @@ TEST_F(Damage, OfSqlIsToldWhereRowsAreMissing) {
   for (size_t at = kPage; at < whole.size(); at += kPage) {
     const auto kind = static_cast<unsigned char>(whole[at]);
     const auto cells = static_cast<unsigned char>(whole[at + kCellsAt + 1]);
-    if ((kind != 0x0D && kind != 0x0A) || cells < 2) continue;  // no leaf of a table or an index
+    if ((kind != 0x0D && kind != 0x0A) || cells < 2) continue;  // not a leaf of a table or index
     std::string bytes = whole;
     bytes[at + kCellsAt + 1] = static_cast<char>(cells - 1);
     write_file(file, bytes);
@@ -139,7 +139,7 @@ TEST_F(Damage, OfSqlIsToldWhereRowsAreMissing) {
   EXPECT_GT(fewer, 5);
 }
 
-TEST_F(Damage, OfTheBeginningIsNoForeignFile) {
+TEST_F(Damage, ZeroedHeaderIsNotAForeignFile) {
   std::string bytes = read_file(path);
   bytes.replace(0, 8192, 8192, '\0');
   write_file(path, bytes);

@@ -45,7 +45,7 @@ class DeviceAccounts : public StoreTest {
   RunHandle run = create_run(store, sample_run());
 };
 
-TEST_F(DeviceAccounts, ComeBackAsTheyWerePut) {
+TEST_F(DeviceAccounts, RoundTrip) {
   EXPECT_TRUE(read_device_accounts(store, run.id).empty());
   put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = R"({"counters":{"MarkStep":3}})"});
   const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id, /*texts=*/true);
@@ -66,11 +66,11 @@ TEST_F(DeviceAccounts, ComeBackAsTheyWerePut) {
   EXPECT_EQ(read_device_accounts(store, run.id)[0].graphs[1].texts, nullptr) << "they are long";
 }
 
-TEST_F(DeviceAccounts, OfAnAttemptGrow) {
+TEST_F(DeviceAccounts, GraphsAreOnlyAdded) {
   put(run, {.graphs = {sample_graph("a"), sample_graph("b")}, .metrics_json = "{}"});
   GraphRow again = sample_graph("a");
   again.executions = 9;
-  again.texts = nullptr;  // what is there is not written again
+  again.texts = nullptr;  // texts already stored are not needed again
   put(run, {.graphs = {again, sample_graph("b"), sample_graph("c")}, .metrics_json = "[]"});
   const std::vector<DeviceAccount> accounts = read_device_accounts(store, run.id, /*texts=*/true);
   ASSERT_EQ(accounts.size(), 1u);
@@ -81,7 +81,7 @@ TEST_F(DeviceAccounts, OfAnAttemptGrow) {
   EXPECT_EQ(graphs, "a 9 HloModule x\nb 3 HloModule x\nc 3 HloModule x\n");
 }
 
-TEST_F(DeviceAccounts, AreWrittenByTheWriterAndGoWithTheRun) {
+TEST_F(DeviceAccounts, WrittenByRunWriterAndRemovedWithTheRun) {
   RunWriter writer(open_to_write(), sample_run("other"));
   const RunHandle handle = writer.wait_until_recorded();
   writer.device_account({.graphs = {sample_graph("a")}, .metrics_json = "{}"});

@@ -1,5 +1,4 @@
-// What is committed stays, whatever the disk does: a recording run is repeated with its 1st, 2nd, … file operation
-// failing.
+// Committed data survives any disk failure. Recording a run is repeated with the 1st, 2nd, … file operation failing.
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -16,16 +15,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a caller was told to be in the store.
+// Data that calls have reported as committed.
 struct Promised {
   bool run = false, finished = false;
   int64_t points = 0;
-  int64_t state = 0, state_step = 0, artifact_step = 0;  // newest
+  int64_t state = 0, state_step = 0, artifact_step = 0;  // the newest ones
 };
 
 class Faults : public ::testing::Test {
  protected:
-  // Does `action`, again if that is allowed.  Returns whether it was done; every failure must be a proper Error.
+  // Calls `action`. If it fails and `again` is set, calls it once more, which must succeed. Returns whether it
+  // succeeded. Every failure must be an Error(kStore) naming the store.
   template <class Action>
   bool attempt(bool again, Action action) {
     for (int tries = 0; tries < (again ? 2 : 1); ++tries) {
@@ -41,7 +41,7 @@ class Faults : public ::testing::Test {
     return false;
   }
 
-  // Records a run with so many blocks of points and states.  `again`: what fails is tried once more and must work then.
+  // Records a run with `blocks` blocks of points and checkpoints. `again`: passed to attempt().
   Promised record(bool again, int64_t blocks = 3) {
     Promised promised;
     std::optional<Store> store;
@@ -80,7 +80,7 @@ class Faults : public ::testing::Test {
     EXPECT_EQ(store.database().query_text("PRAGMA foreign_key_check"), "");
     if (!promised.run) return;
     const RunRow run = find_run(store, info.uid);
-    // What failed may be there all the same: a disk can fail after it has written.
+    // More may be there than was reported: a disk can fail after writing.
     if (promised.finished) {
       EXPECT_EQ(run.status, RunStatus::kDone);
     }
@@ -123,8 +123,8 @@ class Faults : public ::testing::Test {
     info = sample_run();
   }
 
-  // Repeats record() with the n-th operation failing, for every n that there is.  `from`: a store to begin with; empty:
-  // it is to be made.
+  // Repeats record() with the n-th operation failing, until there is no n-th operation. `from`: a store to start with;
+  // if empty, record() creates it.
   int64_t sweep(FaultVfs::Plan plan, const fs::path& from, int64_t blocks) {
     int64_t n = 0;
     for (bool fired = true; fired && !HasFailure();) {
@@ -141,12 +141,12 @@ class Faults : public ::testing::Test {
     return n;
   }
 
-  // To make a store takes most of a short run's time: so once where it is made, and once where it is there.
+  // Creating a store dominates the time of a short run, so creation and recording are tested separately.
   void sweep(const FaultVfs::Plan& plan) {
     const fs::path made = folder / "made.db";
     { Store::open(made, Access::kWrite); }
     EXPECT_GT(sweep(plan, {}, /*blocks=*/0), 30);
-    EXPECT_GT(sweep(plan, made, /*blocks=*/3), 100);  // they have seen the whole run
+    EXPECT_GT(sweep(plan, made, /*blocks=*/3), 100);  // the sweep has covered the whole run
   }
 
   TempFolder folder;
@@ -155,17 +155,17 @@ class Faults : public ::testing::Test {
   FaultVfs vfs;
 };
 
-TEST_F(Faults, AnIoErrorOnceLosesNothing) {
+TEST_F(Faults, TransientIoErrorLosesNothing) {
   sweep({.code = SQLITE_IOERR});
 }
-TEST_F(Faults, AFullDiskOnceLosesNothing) {
+TEST_F(Faults, TransientFullDiskLosesNothing) {
   sweep({.code = SQLITE_FULL});
 }
-TEST_F(Faults, ADiskThatBreaksForGoodKeepsWhatWasCommitted) {
+TEST_F(Faults, PermanentIoErrorKeepsCommittedData) {
   sweep({.code = SQLITE_IOERR, .for_good = true});
 }
 
-TEST_F(Faults, ADiskOfAnySizeKeepsWhatWasCommitted) {
+TEST_F(Faults, DiskOfAnySizeKeepsCommittedData) {
   for (int64_t budget = 0; budget < 400'000; budget += 7'777) {
     SCOPED_TRACE(fmt::format("{} bytes", budget));
     remove_store();
@@ -176,8 +176,8 @@ TEST_F(Faults, ADiskOfAnySizeKeepsWhatWasCommitted) {
   }
 }
 
-// A checkpoint opens the file a second time; what was committed before it is safe without.
-TEST_F(Faults, ACheckpointThatFailsIsNoFailure) {
+// A WAL checkpoint opens the file a second time. Committed data is safe without the checkpoint.
+TEST_F(Faults, FailedWalCheckpointIsNotAnError) {
   Store store = Store::open(path, Access::kWrite);
   int64_t n = 0;
   for (bool fired = true; fired;) {
@@ -193,7 +193,7 @@ TEST_F(Faults, ACheckpointThatFailsIsNoFailure) {
   EXPECT_EQ(list_runs(store).size(), static_cast<size_t>(n));
 }
 
-TEST_F(Faults, AStateIsSavedWhereItsCheckpointFails) {
+TEST_F(Faults, StateIsSavedIfTheWalCheckpointFails) {
   info = sample_run();
   RunWriter writer(Store::open(path, Access::kWrite), info, {.flush_every = 1h, .checkpoint_pages = 1});
   writer.wait_until_recorded();
@@ -209,7 +209,7 @@ TEST_F(Faults, AStateIsSavedWhereItsCheckpointFails) {
   writer.finish({RunStatus::kDone, 0, "", "{}"});
 }
 
-// Every question either is answered in full or fails with an Error.
+// Every query either succeeds completely or throws an Error.
 TEST_F(Faults, AReadErrorIsReported) {
   info = sample_run();
   const Promised promised = record(false);
@@ -234,7 +234,7 @@ TEST_F(Faults, AReadErrorIsReported) {
   EXPECT_GT(n, 10);
 }
 
-TEST_F(Faults, TheTrainerHearsOfAFullDiskAndOfItsEnd) {
+TEST_F(Faults, WarnsOfAFullDiskAndOfRecovery) {
   info = sample_run();
   RunWriter writer(Store::open(path, Access::kWrite), info, {.flush_every = 5ms});
   const SeriesIndex loss = writer.series("loss");
@@ -265,7 +265,7 @@ TEST_F(Faults, TheTrainerHearsOfAFullDiskAndOfItsEnd) {
     return error_of([&] { writer.save_state(std::move(next)).get(); });
   };
   for (const int64_t step : {3, 4}) EXPECT_EQ(save_step(step), "store: " + error);
-  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{});  // it has been said
+  EXPECT_EQ(writer.take_warnings(), std::vector<std::string>{});  // already reported
   vfs.disarm();
   while (warnings = writer.take_warnings(), warnings.empty()) {
   }
@@ -277,7 +277,7 @@ TEST_F(Faults, TheTrainerHearsOfAFullDiskAndOfItsEnd) {
   EXPECT_EQ(metric_points(store, find_run(store, "@last"), "loss").size(), 2u);
 }
 
-TEST_F(Faults, RemovingOnAFullDiskSaysThatItNeedsSpace) {
+TEST_F(Faults, RemovingOnAFullDiskReportsThatItNeedsSpace) {
   info = sample_run();
   ASSERT_TRUE(record(false).finished);
   Store store = Store::open(path, Access::kWrite);

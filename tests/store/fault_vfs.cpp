@@ -9,7 +9,7 @@
 namespace runner::store {
 namespace {
 
-// One set of counters for the one FaultVfs that may live.
+// Shared by all files of the FaultVfs, of which at most one exists.
 struct State {
   std::mutex mutex;
   FaultVfs::Plan plan;
@@ -21,14 +21,17 @@ sqlite3_vfs* real_vfs = nullptr;
 sqlite3_vfs fault_vfs;
 
 struct File : sqlite3_file {
-  sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }  // SQLite allots room for both
+  sqlite3_file* real() {
+    return reinterpret_cast<sqlite3_file*>(this + 1);
+  }  // SQLite allocates szOsFile bytes for
+     // both
 };
 
 sqlite3_file* real_of(sqlite3_file* file) {
   return static_cast<File*>(file)->real();
 }
 
-// Counts an operation.  Returns the code that it shall fail with, or SQLITE_OK.
+// Counts an operation. Returns the code with which it has to fail, or SQLITE_OK.
 int next(FaultVfs::Count count, int io_code) {
   const std::lock_guard lock(state.mutex);
   if (state.plan.fail_at == 0 || state.plan.count != count) return SQLITE_OK;
@@ -37,7 +40,7 @@ int next(FaultVfs::Count count, int io_code) {
       state.plan.for_good ? state.operations >= state.plan.fail_at : state.operations == state.plan.fail_at;
   if (!fails) return SQLITE_OK;
   state.fired = true;
-  errno = EIO;  // what the text of the error ends with
+  errno = EIO;  // becomes part of the error message
   return state.plan.code == SQLITE_FULL ? SQLITE_FULL : io_code;
 }
 
@@ -45,7 +48,7 @@ int change(int io_code) {
   return next(FaultVfs::Count::kChanges, io_code);
 }
 
-// How many of `wanted` bytes a file may still grow by.
+// Takes up to `wanted` bytes from the growth budget. Returns how many were granted.
 int64_t take_budget(int64_t wanted) {
   const std::lock_guard lock(state.mutex);
   if (state.plan.budget < 0) return wanted;

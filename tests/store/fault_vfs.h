@@ -1,10 +1,9 @@
-// A file system that fails on demand: a layer over SQLite's own that every connection of the process uses while it
-// lives.
+// A file system with fault injection: a layer over SQLite's default VFS that all connections of the process use during
+// its lifetime.
 //
-// It counts operations that change files (open, write, sync, truncate, delete, shared memory) or that read them, and
-// fails the n-th, or the n-th opening; or it gives files a budget of bytes, which is a disk that fills up.  Nothing is synced: the tests
-// kill no machine.
-// Thread-safe.
+// It counts operations that modify files (open, write, sync, truncate, delete, shared memory), that read them, or that
+// open them, and fails the n-th one. Alternatively it limits the bytes by which files may grow, like a disk that fills
+// up. Nothing is synced, because the tests do not simulate power failures. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +15,11 @@ class FaultVfs {
   enum class Count { kChanges, kReads, kOpens };
 
   struct Plan {
-    int64_t fail_at = 0;    // the operation that fails, from 1; 0: none
-    int code = 0;           // SQLite's code for it, SQLITE_IOERR or SQLITE_FULL
-    bool for_good = false;  // all later ones fail too
+    int64_t fail_at = 0;    // number of the operation that fails, from 1; 0: none
+    int code = 0;           // SQLITE_IOERR or SQLITE_FULL
+    bool for_good = false;  // all later operations fail too
     Count count = Count::kChanges;
-    int64_t budget = -1;  // bytes by which files may grow; -1: no limit
+    int64_t budget = -1;  // bytes by which files may grow; −1: no limit
   };
 
   FaultVfs();
@@ -28,7 +27,7 @@ class FaultVfs {
   FaultVfs(const FaultVfs&) = delete;
   FaultVfs& operator=(const FaultVfs&) = delete;
 
-  // Starts counting anew.  A failing write leaves half of its bytes behind.
+  // Starts counting from zero. A failing write writes half of its bytes.
   void arm(const Plan& plan);
   void disarm() { arm({}); }
   // Whether an operation has failed since arm().

@@ -1,6 +1,7 @@
-// A recording process is killed with SIGKILL at random moments and started again: whatever it had reported is there.
+// Kills a recording process with SIGKILL at random times and restarts it. Everything it had reported must be in the
+// store.
 //
-// RUNNER_KILLS in the environment sets how often; the target kill_loop does it a thousand times.
+// The environment variable RUNNER_KILLS sets the number of kills; the target kill_loop uses a thousand.
 
 #include <csignal>
 #include <cstdlib>
@@ -21,15 +22,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What the child tells the parent: so much is committed.
+// Committed data that the child reports to the parent.
 struct Report {
-  int64_t points = 0;  // of the metric, from step 1 on
-  int64_t state = 0;   // id; 0: none yet
+  int64_t points = 0;  // number of points of the metric, from step 1 on
+  int64_t state = 0;   // id of the checkpoint; 0: none yet
 };
 
 class Kills : public StoreTest {
  protected:
-  // The child: goes on from the newest state, and reports, for ever.
+  // Runs in the child: resumes from the newest checkpoint, then trains and reports forever.
   [[noreturn]] void train(int out) {
     Store store = open_to_write();
     std::optional<RunHandle> resumed;
@@ -64,7 +65,7 @@ class Kills : public StoreTest {
     }
   }
 
-  // Lets a child train and kills it `delay` after its `reports`-th report.  Returns its last report.
+  // Starts a child and kills it `delay` after its report number `reports`. Returns its last report.
   Report train_and_kill(int64_t reports, std::chrono::microseconds delay) {
     int pipe[2];
     EXPECT_EQ(::pipe(pipe), 0);
@@ -84,7 +85,7 @@ class Kills : public StoreTest {
     ::usleep(static_cast<useconds_t>(delay.count()));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    while (read_report()) {  // what was said before death counts
+    while (read_report()) {  // reports sent before the kill also count
     }
     ::close(pipe[0]);
     return last;
@@ -105,7 +106,7 @@ class Kills : public StoreTest {
       ASSERT_GE(static_cast<int64_t>(points.size()), promised.points);
       MetricSummary summary;
       for (size_t i = 0; i < points.size(); ++i) {
-        ASSERT_EQ(points[i].step, static_cast<int64_t>(i + 1));  // no gap, no zigzag
+        ASSERT_EQ(points[i].step, static_cast<int64_t>(i + 1));  // consecutive steps
         ASSERT_EQ(points[i].value, loss_of(points[i].step));
         summary.add(points[i]);
       }
@@ -133,7 +134,8 @@ TEST_F(Kills, LoseNothingThatWasCommitted) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < kills && !HasFailure(); ++i) {
-    // Each fourth store is new, and some children die before they say anything: making a store is killed too.
+    // Every fourth store is new, and some children are killed before their first report. This also covers the creation
+    // of stores.
     if (i % 4 == 0) {
       for (const char* suffix : {"", "-wal", "-shm", "-journal"}) fs::remove(path.string() + suffix);
     }

@@ -1,4 +1,4 @@
-// Stores as older runners made them: every layout that there ever was is read as the newest one, and not written.
+// Stores of older versions: every layout ever released reads like the newest one and is not modified.
 #include <gtest/gtest.h>
 
 #include "store/codec.h"
@@ -14,8 +14,8 @@ constexpr std::string_view kViews[] = {"runs",      "attempts", "params",  "metr
 
 class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_t> {
  protected:
-  // What a runner of that version would have recorded: a run that is done with three points, a state, an event, a tag,
-  // and one whose process is gone.  Every column is of the first layout.
+  // Records what a runner of that version would have: a finished run with three points, a checkpoint, an event and a
+  // tag, and a run whose process no longer exists. Uses only columns of the first layout.
   void SetUp() override {
     Database database(path, OpenMode::kCreate);
     database.configure();
@@ -67,7 +67,7 @@ class OlderLayout : public StoreTest, public ::testing::WithParamInterface<size_
   }
 };
 
-TEST_P(OlderLayout, IsReadAsTheNewest) {
+TEST_P(OlderLayout, ReadsLikeTheNewest) {
   const std::string before = read_file(path);
   {
     Store store = open_to_read();
@@ -103,7 +103,7 @@ TEST_P(OlderLayout, HasEveryView) {
   EXPECT_EQ(read_file(path), before);
 }
 
-// Every table and view of the newest layout, column by column.
+// Compares every table and view of the newest layout column by column.
 TEST_P(OlderLayout, HasEveryColumn) {
   const fs::path newest = folder / "newest.db";
   Store::open(newest, Access::kWrite);
@@ -116,7 +116,7 @@ TEST_P(OlderLayout, HasEveryColumn) {
   }
 }
 
-TEST_P(OlderLayout, CanBeReadWhereNobodyCanWrite) {
+TEST_P(OlderLayout, ReadableInAReadOnlyFolder) {
   fs::permissions(path, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0555));
   EXPECT_TRUE(as_nobody([&] {
@@ -125,7 +125,7 @@ TEST_P(OlderLayout, CanBeReadWhereNobodyCanWrite) {
   }));
 }
 
-TEST_P(OlderLayout, IsBroughtUpToDateByTheFirstWriter) {
+TEST_P(OlderLayout, MigratedByTheFirstWriter) {
   {
     Store store = open_to_write();
     EXPECT_EQ(store.database().query_int64("PRAGMA user_version"), std::ssize(migrations()));
@@ -135,7 +135,7 @@ TEST_P(OlderLayout, IsBroughtUpToDateByTheFirstWriter) {
   EXPECT_EQ(ask("SELECT count(*) FROM artifacts"), "0");
 }
 
-// Which layouts are known; the newest is read without any of this.
+// All layouts; the newest one needs no compatibility code.
 INSTANTIATE_TEST_SUITE_P(Versions, OlderLayout, ::testing::Range(size_t{1}, migrations().size() + 1));
 
 }  // namespace

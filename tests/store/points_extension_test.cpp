@@ -1,5 +1,5 @@
-// The view `points` in programs that are not ours: the loadable extension, through SQLite's own interface, through its
-// shell and through Python, as docs/store.md shows them.
+// The view `points` in other programs: loads the extension through SQLite's C interface, in its shell and in Python, as
+// described in docs/store.md.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -16,7 +16,7 @@ namespace runner::store {
 namespace {
 
 constexpr const char* kExtension = RUNNER_POINTS_EXTENSION;
-// The sum of the values tells whether every point is there once.
+// The sums show that every point is returned exactly once.
 constexpr const char* kQuestion = "SELECT metric, count(*), sum(step), sum(value) FROM points GROUP BY metric";
 constexpr const char* kAnswer = "accuracy|1|3|0.5\nloss|600|180300|45075.0\n";
 
@@ -36,7 +36,7 @@ struct Close {
 };
 using Handle = std::unique_ptr<sqlite3, Close>;
 
-// As any program opens a store to read it.
+// Opens a store as any other program would.
 Handle open_plain(const fs::path& path) {
   sqlite3* handle = nullptr;
   EXPECT_EQ(sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
@@ -50,7 +50,7 @@ void load(const Handle& handle) {
   sqlite3_free(message);
 }
 
-// Rows with columns separated by |, or the error.
+// Returns rows with columns separated by |, or the error message.
 std::string ask(const Handle& handle, const char* sql) {
   std::string text;
   const auto add_row = [](void* out, int columns, char** values, char**) {
@@ -73,18 +73,18 @@ TEST_F(PointsExtension, LoadsIntoAConnection) {
   EXPECT_EQ(ask(handle, "SELECT step, value FROM points WHERE metric = 'loss' AND step = 513"), "513|128.25\n");
 }
 
-// As in our own connections, it may stand in the views of a file that is not trusted.
-TEST_F(PointsExtension, WorksWhereTheSchemaIsNotTrusted) {
+// The function is marked innocuous, so views may use it even if the schema is untrusted.
+TEST_F(PointsExtension, WorksWithAnUntrustedSchema) {
   const Handle handle = open_plain(path);
   load(handle);
   EXPECT_EQ(ask(handle, "PRAGMA trusted_schema = OFF"), "");
   EXPECT_EQ(ask(handle, kQuestion), kAnswer);
 }
 
-TEST_F(PointsExtension, SaysThatAChunkIsDamaged) {
+TEST_F(PointsExtension, ReportsADamagedChunk) {
   {
     Database database(path, OpenMode::kReadWrite);
-    // The last byte, of the checksum, becomes another.
+    // Changes the last byte, which belongs to the checksum.
     database.exec(
         "UPDATE chunk SET data = CAST(substr(data, 1, length(data) - 1) || "
         "CASE WHEN substr(data, -1) = X'00' THEN X'01' ELSE X'00' END AS BLOB) WHERE no = 1");
@@ -126,7 +126,7 @@ Said run_program(const std::string& command) {
 
 constexpr bool sanitized() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;  // what is built with a sanitizer loads only into what is
+  return true;  // a library built with a sanitizer only loads into a program built with it
 #else
   return false;
 #endif
@@ -140,7 +140,7 @@ TEST_F(PointsExtension, LoadsIntoTheShell) {
   EXPECT_EQ(said.exit_code, 0);
 }
 
-// Some Pythons are built without sqlite3's extensions.
+// Some builds of Python do not support SQLite extensions.
 TEST_F(PointsExtension, LoadsIntoPython) {
   std::string python;
   for (const char* name : {"python3", "/usr/bin/python3"}) {

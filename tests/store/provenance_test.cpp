@@ -35,7 +35,7 @@ class ProvenanceStore : public StoreTest {
   RunHandle run = create_run(store, sample_run());
 };
 
-TEST_F(ProvenanceStore, ComesBackAsItWasPut) {
+TEST_F(ProvenanceStore, RoundTrip) {
   put(run, sample());
   const std::vector<AttemptProvenance> all = read_provenance(store, run.id);
   ASSERT_EQ(all.size(), 1u);
@@ -47,12 +47,12 @@ TEST_F(ProvenanceStore, ComesBackAsItWasPut) {
   EXPECT_EQ(git.untracked, sample().git.untracked);
   EXPECT_EQ(git.note, "the diff is cut after 256 KiB");
   EXPECT_EQ(environment, sample().environment_json);
-  ASSERT_EQ(sources.size(), 2u);  // by kind
+  ASSERT_EQ(sources.size(), 2u);  // sorted by kind
   EXPECT_EQ(sources[0].kind + sources[0].path + sources[0].text, std::string("diff52c6d14a\0\xff", 14));
   EXPECT_EQ(sources[1].kind + sources[1].path + sources[1].text, "includebase.yamlseed: 1\n");
 }
 
-TEST_F(ProvenanceStore, NothingIsKnownOfGit) {
+TEST_F(ProvenanceStore, GitStateMayBeUnknown) {
   Provenance provenance;
   provenance.git.note = "git is not installed";
   provenance.environment_json = "{}";
@@ -62,7 +62,7 @@ TEST_F(ProvenanceStore, NothingIsKnownOfGit) {
             (std::vector<SqlValue>{{}, {}, {}, "[]", "git is not installed"}));
 }
 
-// Each attempt has its own; equal environments and texts are there once.
+// Each attempt has its own provenance; equal environments and texts are stored once.
 TEST_F(ProvenanceStore, BelongsToAnAttempt) {
   put(run, sample());
   const RunHandle again = begin_attempt(store, run.uid, sample_run().attempt);
@@ -70,7 +70,7 @@ TEST_F(ProvenanceStore, BelongsToAnAttempt) {
   second.git.dirty = false;
   second.sources.pop_back();
   put(again, second);
-  put(again, second);  // in place of the first
+  put(again, second);  // replaces the first one
   EXPECT_EQ(count("environment"), 1);
   EXPECT_EQ(count("content"), 2);
   EXPECT_EQ(count("source"), 3);
@@ -78,7 +78,7 @@ TEST_F(ProvenanceStore, BelongsToAnAttempt) {
   EXPECT_EQ(read_provenance(store, run.id)[1].provenance.git.dirty, false);
 }
 
-TEST_F(ProvenanceStore, GoesWithTheRun) {
+TEST_F(ProvenanceStore, RemovedWithTheRun) {
   put(run, sample());
   const RunHandle other = create_run(store, sample_run("other"));
   Provenance clean = sample();
@@ -86,13 +86,13 @@ TEST_F(ProvenanceStore, GoesWithTheRun) {
   put(other, clean);
   remove_run(store, run.id);
   EXPECT_EQ(count("provenance"), 1);
-  EXPECT_EQ(count("content"), 1);  // the include is the other run's too
+  EXPECT_EQ(count("content"), 1);  // the other run also uses the include
   remove_run(store, other.id);
   collect_garbage(store);
   for (const char* table : {"provenance", "source", "content", "environment"}) EXPECT_EQ(count(table), 0) << table;
 }
 
-TEST_F(ProvenanceStore, NamesWhatIsDamaged) {
+TEST_F(ProvenanceStore, ErrorNamesTheDamagedPart) {
   put(run, sample());
   const auto error_after = [&](const std::string& damage) {
     store.database().exec("SAVEPOINT whole; " + damage);
@@ -116,20 +116,20 @@ TEST_F(ProvenanceStore, HasViews) {
   EXPECT_EQ(row("SELECT value FROM environments WHERE key = 'cores'"), std::vector<SqlValue>{int64_t{2}});
   EXPECT_EQ(row("SELECT name, attempt, path, bytes, text FROM sources WHERE kind = 'include'"),
             (std::vector<SqlValue>{"digits", int64_t{1}, "base.yaml", int64_t{8}, "seed: 1\n"}));
-  // of "seed: 1\n", by coreutils
+  // SHA-256 of "seed: 1\n", computed by coreutils
   EXPECT_EQ(row("SELECT sha256 FROM sources WHERE kind = 'include'"),
             std::vector<SqlValue>{"adf0396d435b4047092c20dada268d22d8db7f192fe2a8a9a283c9e9dea6af54"});
-  // A resume shows that the attempt before it ended without a word.
+  // A resume marks an earlier attempt that recorded no end as crashed.
   begin_attempt(store, run.uid, sample_run().attempt);
   EXPECT_EQ(row("SELECT group_concat(status) FROM attempts"), std::vector<SqlValue>{"crashed,running"});
 }
 
-TEST_F(ProvenanceStore, AnAttemptWithoutOneIsInTheViewToo) {
+TEST_F(ProvenanceStore, ViewIncludesAttemptsWithoutProvenance) {
   EXPECT_EQ(row("SELECT attempt, git_commit, git_note FROM attempts"), (std::vector<SqlValue>{int64_t{1}, {}, {}}));
   EXPECT_TRUE(read_provenance(store, run.id).empty());
 }
 
-TEST_F(ProvenanceStore, AWriterRecordsItFromAnyThread) {
+TEST_F(ProvenanceStore, RunWriterRecordsItFromAnyThread) {
   const RunInfo info = sample_run("written");
   RunWriter writer(open_to_write(), info, {.flush_every = std::chrono::hours(1)});
   std::jthread([&] { writer.provenance(sample()); }).join();

@@ -28,7 +28,7 @@ class Queries : public StoreTest {
     return create_run(store, info).uid;
   }
 
-  // One row as text: columns separated by |, NULL as null.
+  // Returns rows as text: columns separated by |, NULL as null.
   std::string sql(const std::string& text) {
     std::string result;
     for (const auto& row : sql_query(path, text).rows) {
@@ -63,10 +63,10 @@ TEST_F(Queries, FindsARunByIdNamePrefixAndAsTheLast) {
   run("wine", "0000000aaa");
   run("digits", "0000000abb");
   run("digits", "0000001bcc");
-  run("0000000a", "0000002ddd");  // a name that is also a prefix: the name wins
+  run("0000000a", "0000002ddd");  // a name that is also a prefix takes precedence
   Store store = open_to_read();
   EXPECT_EQ(find_run(store, "0000000aaa").name, "wine");
-  EXPECT_EQ(find_run(store, "digits").uid, "0000001bcc");  // the newest of that name
+  EXPECT_EQ(find_run(store, "digits").uid, "0000001bcc");  // the newest run of that name
   EXPECT_EQ(find_run(store, "0000001").uid, "0000001bcc");
   EXPECT_EQ(find_run(store, "0000000aa").uid, "0000000aaa");
   EXPECT_EQ(find_run(store, "0000000a").uid, "0000002ddd");
@@ -77,8 +77,8 @@ TEST_F(Queries, FindsARunByIdNamePrefixAndAsTheLast) {
   EXPECT_EQ(list_runs(store, 2).size(), 2u);
 }
 
-// A list says of each run what looking it up says, whatever lies between their attempts in the file.
-TEST_F(Queries, AListHasTheNewestAttemptOfEachRun) {
+// The list and find_run() agree on each run, wherever its attempts are in the file.
+TEST_F(Queries, ListShowsTheNewestAttemptOfEachRun) {
   for (const char* uid : {"0000000aaa", "0000000bbb", "0000000ccc", "0000000ddd"}) run("digits", uid);
   {
     Store store = open_to_write();
@@ -118,7 +118,7 @@ TEST_F(Queries, AListHasTheNewestAttemptOfEachRun) {
   EXPECT_EQ(counted.at(2).dropped_points, 1);
 }
 
-TEST_F(Queries, SaysWhyNoRunIsFound) {
+TEST_F(Queries, ErrorExplainsWhyNoRunIsFound) {
   { open_to_write(); }
   EXPECT_EQ(find_error("@last"),
             fmt::format("not found: there is no run in {} yet; `runner exec RECIPE` makes one", path.string()));
@@ -141,7 +141,7 @@ TEST_F(Queries, SaysWhyNoRunIsFound) {
             fmt::format("not found: there is no run  in {}; `runner ls` lists the runs", path.string()));
 }
 
-// A double has no 2^53 + 1.
+// A double cannot represent 2^53 + 1.
 TEST_F(Queries, LargeIntegersAreComparedExactly) {
   Store store = open_to_write();
   for (const int64_t last : {2, 3, 1}) {
@@ -159,8 +159,8 @@ TEST_F(Queries, LargeIntegersAreComparedExactly) {
   EXPECT_EQ(names({.sort = "seed"}), "r1 r2 r3 ");
 }
 
-// What is in the other place counts only where nothing is found in the first.
-TEST_F(Queries, AStartOfAnIdIsAmbiguousInOnePlace) {
+// A prefix is looked up in the other place, the trash or the list, only if the first one has no match.
+TEST_F(Queries, PrefixIsResolvedSeparatelyInTheTrash) {
   for (const char* uid : {"0000000ab1", "0000000ab2", "0000000ab3", "0000000cd1", "0000000cd2", "0000000cd3"}) {
     run("digits", uid);
   }
@@ -182,7 +182,7 @@ TEST_F(Queries, ReturnsEveryPointOfAMetricInStepOrder) {
     RunWriter writer(open_to_write(), info);
     const SeriesIndex loss = writer.series("train/loss"), odd = writer.series("odd");
     for (int64_t step = 1; step <= 1200; ++step) writer.push(loss, step, 1.0 / static_cast<double>(step));
-    // Steps that come back and values that are no numbers.
+    // Steps that decrease, and values that are not finite.
     for (const auto& [step, value] : {std::pair<int64_t, double>{5, 1}, {3, kNan}, {3, HUGE_VAL}, {4, -HUGE_VAL}}) {
       writer.push(odd, step, value);
     }
@@ -236,7 +236,7 @@ TEST_F(Queries, SummariesMatchThePoints) {
   EXPECT_EQ(m.min, -HUGE_VAL);
   EXPECT_EQ(m.min_step, 30);
   EXPECT_EQ(m.max, 3);
-  EXPECT_EQ(m.max_step, 20);  // where it was reached first
+  EXPECT_EQ(m.max_step, 20);  // the first step with that value
   EXPECT_EQ(m.sum, 7);
   EXPECT_EQ(m.nan_count, 2);
   EXPECT_EQ(m.inf_count, 1);
@@ -244,7 +244,7 @@ TEST_F(Queries, SummariesMatchThePoints) {
             "only/nan|1|null|null|null|null|1|0\nx|6|-inf|3|2.3333333333333335|null|2|1");
 }
 
-TEST_F(Queries, NoticesAChangedRecipe) {
+TEST_F(Queries, DetectsAChangedRecipe) {
   const std::string uid = run("digits");
   Store store = open_to_write();
   const RunRow row = find_run(store, uid);
@@ -266,7 +266,7 @@ TEST_F(Queries, NoticesAChangedRecipe) {
   }
 }
 
-TEST_F(Queries, NamesADamagedChunkOfPoints) {
+TEST_F(Queries, ErrorNamesTheDamagedChunk) {
   const RunInfo info = sample_run();
   {
     RunWriter writer(open_to_write(), info);
@@ -298,7 +298,7 @@ TEST_F(Queries, NamesADamagedChunkOfPoints) {
   EXPECT_EQ(sql("SELECT sum(value) FROM points WHERE metric = 'other'"), "150");
 }
 
-// The documented views, column by column.
+// All columns of the documented views.
 TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   { open_to_write(); }
   const auto columns = [&](const std::string& view) {
@@ -324,7 +324,7 @@ TEST_F(Queries, ViewsHaveTheDocumentedColumns) {
   EXPECT_EQ(columns("events"), "run name attempt time level kind json");
 }
 
-TEST_F(Queries, ViewsAnswer) {
+TEST_F(Queries, ViewsReturnRecordedValues) {
   RunInfo info = sample_run();
   info.attempt.params = {
       {"optimizer.lr", 0.001}, {"train.epochs", int64_t{3}}, {"data.shuffle", true}, {"hooks", std::monostate{}}};
@@ -354,8 +354,8 @@ TEST_F(Queries, ViewsAnswer) {
             "digits|0.001");
 }
 
-// Every view but points is plain SQL that any program can read.
-TEST_F(Queries, ViewsNeedNothingOfOurs) {
+// Every view except `points` is plain SQL that any program can read.
+TEST_F(Queries, ViewsArePlainSql) {
   run("digits");
   Database plain(path, OpenMode::kReadWrite);
   for (const char* view :
@@ -410,7 +410,7 @@ TEST_F(Queries, SqlOnlyReads) {
   }
   EXPECT_NE(refused("SELECT load_extension('x')").find("not authorized to use function: load_extension"),
             std::string::npos);
-  // What would leave the database behind a SELECT.
+  // SELECT statements that would access something outside the database.
   for (const char* text : {"SELECT * FROM pragma_journal_mode('delete')", "SELECT * FROM pragma_database_list",
                            "SELECT * FROM pragma_integrity_check", "SELECT fts3_tokenizer('simple')",
                            "SELECT writefile('x', 'y')", "SELECT readfile('/etc/passwd')", "SELECT edit('x')",
@@ -426,8 +426,8 @@ TEST_F(Queries, SqlOnlyReads) {
             "15");
 }
 
-// Neither a value, a row, a result nor what a query needs on its way takes the machine's memory.
-TEST_F(Queries, SqlIsBounded) {
+// No value, row, result or temporary data of a query can exhaust the machine's memory.
+TEST_F(Queries, SqlMemoryIsLimited) {
   { open_to_write(); }
   const auto error = [&](const std::string& text) { return error_of([&] { sql(text); }); };
   const std::string endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) ";
@@ -443,11 +443,11 @@ TEST_F(Queries, SqlIsBounded) {
   for (int i = 0; i < 2000; ++i) columns += ",1";
   EXPECT_EQ(error(columns), "usage: wrong SQL: too many columns in result set");
   EXPECT_NE(error("SELECT " + std::string(2000, '(') + "1" + std::string(2000, ')')), "no error");
-  // The limits end with the query.
+  // The heap limit is removed after the query.
   EXPECT_EQ(sqlite3_hard_heap_limit64(-1), 0);
 }
 
-TEST_F(Queries, SqlSaysWhatIsWrong) {
+TEST_F(Queries, SqlErrorsPointAtTheMistake) {
   { open_to_write(); }
   EXPECT_EQ(error_of([&] { sql("SELECT ‘é’ AS x,\n  loss FROM runs"); }),
             "recipe: SQL:1:8: error: no such column: ‘é’ [bad-expression]\n  SELECT ‘é’ AS x,\n         ^~~\n"
@@ -473,8 +473,9 @@ TEST_F(Queries, SqlSaysWhatIsWrong) {
             "recursive");
 }
 
-// SQLite is C, through which no exception may pass: whichever allocation of ours fails below it, it gets a result code.
-TEST_F(Queries, MemoryThatRunsOutBelowSqliteIsAnErrorOfSqlite) {
+// No exception may propagate through SQLite, which is C code. An allocation that fails in one of our callbacks becomes
+// a result code.
+TEST_F(Queries, FailedAllocationInACallbackIsAnSqliteError) {
   {
     RunWriter writer(open_to_write(), sample_run());
     for (int64_t step = 1; step <= 100; ++step) writer.push(writer.series("loss"), step, 0.25);

@@ -1,4 +1,4 @@
-// The ten questions of docs/store.md: each block of SQL in the document is run on a store whose answers are known.
+// The ten questions of docs/store.md: runs each SQL block of the document on a store with known answers.
 #include <cmath>
 #include <map>
 
@@ -16,7 +16,7 @@
 namespace runner::store {
 namespace {
 
-// "### N. Question" of the document, each with the SQL below it.
+// Returns the SQL block below each heading "### N. Question" of the document.
 std::map<std::string, std::string> questions() {
   std::map<std::string, std::string> found;
   const std::string text = read_file(RUNNER_SOURCE_DIR "/docs/store.md");
@@ -29,7 +29,7 @@ std::map<std::string, std::string> questions() {
   return found;
 }
 
-// Rows as lines, columns separated by |.
+// Returns rows as lines, with columns separated by |.
 std::string text_of(const SqlResult& result) {
   struct Text {
     std::string operator()(std::monostate) const { return "null"; }
@@ -51,12 +51,12 @@ struct Sample {
   const char* name;
   double lr;
   const char* data;
-  std::vector<double> loss;  // of step 1, 2, …
+  std::vector<double> loss;  // at steps 1, 2, …
   double accuracy;           // NaN: not evaluated
   const char* threads;
 };
 
-// Records what a training run would, up to its end.
+// Records a run like a training run. `end`: null leaves the run without an end and exits the process.
 void record(const fs::path& path, const Sample& sample, const RunEnd* end) {
   RunInfo info = sample_run(sample.name);
   info.uid = sample.uid;
@@ -104,7 +104,7 @@ class Questions : public StoreTest {
     const pid_t child = ::fork();
     if (child == 0) record(path, {"1kq4cw8e0n", "wine", 1, "wine.csv", {2, 3}, 0.5, "1"}, nullptr);
     ::waitpid(child, nullptr, 0);
-    // Times as if they had trained 4, 12, 1 and 3 seconds, one after the other.
+    // Sets times as if the runs had trained for 4, 12, 1 and 3 seconds, one after the other.
     Database database(path, OpenMode::kReadWrite);
     database.exec(
         "UPDATE run SET created_ms = 1700000000000 + 60000 * id;"
@@ -115,8 +115,8 @@ class Questions : public StoreTest {
   }
 };
 
-TEST_F(Questions, OfTheManualHaveTheirAnswers) {
-  // A run that would be among the answers to nearly all of them, were it not in the trash.
+TEST_F(Questions, ManualQueriesReturnTheExpectedRows) {
+  // A trashed run that would otherwise be in nearly all answers.
   const RunEnd failed{RunStatus::kFailed, 1, "the loss is nan", "{}"};
   record(path, {"1kq4dthr0w", "digits", 1, "digits.csv", {2, 1}, 0.99, "1"}, &failed);
   {
@@ -130,11 +130,11 @@ TEST_F(Questions, OfTheManualHaveTheirAnswers) {
       {"3. Which learning rates failed?", "0.001|1|0\n0.01|1|0\n1|2|2\n"},
       {"4. How do two curves compare, step by step?",
        "1|2|2\n2|1|0.5\n3|0.5|0.25\n4|0.25|0.125\n5|null|0.0625\n6|null|0.03125\n"},
-      // (4 + 12 + 1) s of (4 + 6 + 2) steps; 3 s of 2.
+      // (4 + 12 + 1) s in (4 + 6 + 2) steps; 3 s in 2 steps.
       {"5. How long does a step take, over all runs?", "digits|cpu|3|1416.667\nwine|cpu|1|1500\n"},
       {"6. Which runs could be resumed, and from which state?",
        "1kq4cw8e0n|wine|crashed|8|2|end\n1kq4b2r5hh|digits|failed|6|2|end\n"},
-      // The frozen 1,000 bytes are the first run's alone.  What points take depends on when they were recorded.
+      // The 1,000 frozen bytes count for the first run only. The size of the points depends on their times.
       {"7. What does a run cost in bytes?",
        "1kq3vtz7m2|digits|1600|28\n1kq41x0c9d|digits|900|42\n1kq4cw8e0n|wine|300|14\n1kq4b2r5hh|digits|300|14\n"},
       {"8. Which runs used this version of the code, and this data?",
@@ -158,8 +158,8 @@ TEST_F(Questions, OfTheManualHaveTheirAnswers) {
   }
 }
 
-// All of them, and those that come later.
-TEST_F(Questions, ViewsLeaveOutWhatIsInTheTrash) {
+// Covers all views, including future ones.
+TEST_F(Questions, ViewsExcludeTrashedRuns) {
   Store store = open_to_write();
   const RunRow run = find_run(store, "1kq4b2r5hh");
   {
@@ -192,8 +192,8 @@ TEST_F(Questions, ViewsLeaveOutWhatIsInTheTrash) {
   EXPECT_EQ(counts(), before);
 }
 
-// What a run adds to the file, taken from the tables below the views.
-TEST_F(Questions, TheCostIsThatOfTheTables) {
+// Compares the cost in the view with the sizes in the underlying tables.
+TEST_F(Questions, CostMatchesTheTables) {
   Database database(path, OpenMode::kReadWrite);
   const SqlResult cost = sql_query(path, questions().at("7. What does a run cost in bytes?"));
   int64_t states_and_artifacts = 0, points = 0;

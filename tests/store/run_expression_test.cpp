@@ -1,4 +1,4 @@
-// The language of `ls --where` on texts that nobody would write, and the matching of patterns.
+// Fuzzes the expressions of `ls --where`, and tests pattern matching.
 #include "store/run_expression.h"
 
 #include <random>
@@ -12,7 +12,7 @@
 namespace runner::store {
 namespace {
 
-// A tree, or an error that points into the text: nothing else comes of any bytes.
+// Any text either parses or throws an error that points into the text.
 void expect_tree_or_error(const std::string& text) {
   try {
     parse_condition(text, "--where");
@@ -24,7 +24,7 @@ void expect_tree_or_error(const std::string& text) {
   }
 }
 
-TEST(RunExpression, AnyBytesAreATreeOrAnError) {
+TEST(RunExpression, AnyBytesParseOrThrow) {
   const std::vector<std::string> pieces{"best(",
                                         "eval/loss",
                                         ")",
@@ -63,7 +63,7 @@ TEST(RunExpression, AnyBytesAreATreeOrAnError) {
   }
 }
 
-TEST(RunExpression, DepthIsLimitedHoweverItIsMade) {
+TEST(RunExpression, NestingDepthIsLimited) {
   const std::string deep = "nested more than 64 deep";
   for (const char* opening : {"(", "not ", "not("}) {
     std::string text;
@@ -75,13 +75,13 @@ TEST(RunExpression, DepthIsLimitedHoweverItIsMade) {
       EXPECT_EQ(error.diagnostics()[0].message, deep);
     }
   }
-  std::string wide = "seed = 1";  // width is not depth
+  std::string wide = "seed = 1";  // width is not limited
   for (int i = 0; i < 10'000; ++i) wide += " or seed = 1";
   EXPECT_EQ(parse_condition(wide, "--where").parts.size(), 10'001u);
 }
 
-// Against regular expressions, which take any time they like.
-TEST(RunExpression, PatternsFitWhatTheEqualRegularExpressionFits) {
+// Compares with regular expressions, whose matching may be slow.
+TEST(RunExpression, PatternsMatchLikeRegularExpressions) {
   std::mt19937 random(11);
   int fitting = 0;
   for (int i = 0; i < 20'000; ++i) {
@@ -94,12 +94,13 @@ TEST(RunExpression, PatternsFitWhatTheEqualRegularExpressionFits) {
     fitting += fit;
   }
   EXPECT_GT(fitting, 1000);
-  EXPECT_FALSE(fits(std::string(5000, '*').append("b"), std::string(50'000, 'a'), '*', '?'));  // and that at once
+  EXPECT_FALSE(fits(std::string(5000, '*').append("b"), std::string(50'000, 'a'), '*', '?'));  // must take no
+                                                                                               // exponential time
 }
 
 using RunSelectionTest = StoreTest;
 
-TEST_F(RunSelectionTest, BestIsTheLargestOfWhatShouldBeLarge) {
+TEST_F(RunSelectionTest, BestFollowsTheDirectionOfTheMetric) {
   Store store = open_to_write();
   for (const auto& [uid, value] : {std::pair{"0000000aaa", 0.5}, {"0000000bbb", 0.75}}) {
     RunInfo info = sample_run();

@@ -20,7 +20,7 @@ namespace {
 
 class RunStore : public StoreTest {
  protected:
-  // Writes value(step) for steps 1…last of a metric, as one attempt would.
+  // Records value(step) for the steps first … last of a metric.
   void record(const RunHandle& run, const std::string& metric, int64_t first, int64_t last, double (*value)(int64_t)) {
     SeriesWriter series(store.database(), run.id);
     series.add_series(metric);
@@ -94,7 +94,7 @@ TEST_F(RunStore, KeepsEverythingAboutARun) {
   EXPECT_EQ(find_run(store, info.uid).tags, std::vector<std::string>{"a b"});
 }
 
-TEST_F(RunStore, EqualRecipesAreKeptOnce) {
+TEST_F(RunStore, EqualRecipesAreStoredOnce) {
   create_run(store, sample_run());
   create_run(store, sample_run());
   EXPECT_EQ(count("recipe"), 1);
@@ -129,8 +129,8 @@ double strange(int64_t step) {
   return step % 7 == 0 ? kNan : step % 11 == 0 ? HUGE_VAL : std::sin(static_cast<double>(step));
 }
 
-// Resuming after step k must leave exactly what an uninterrupted run would have at step k.
-TEST_F(RunStore, ANewAttemptTakesBackWhatComesAfterItsStart) {
+// After a resume from step k, the metrics must equal those of an uninterrupted run at step k.
+TEST_F(RunStore, ResumeRemovesLaterPoints) {
   for (const int64_t start : {0, 1, 511, 512, 513, 700, 1300, 2000}) {
     const RunHandle crashed = create_run(store, sample_run());
     const RunHandle clean = create_run(store, sample_run());
@@ -163,10 +163,10 @@ TEST_F(RunStore, ANewAttemptTakesBackWhatComesAfterItsStart) {
   }
 }
 
-// Of the step that a state was saved in the middle of, what is older than the state stays.
-TEST_F(RunStore, PointsOfTheStepThatGoesOnAreTakenBackByTheirTime) {
+// For a checkpoint saved within a step, points of that step that are older than the checkpoint are kept.
+TEST_F(RunStore, ResumeWithinAStepRemovesPointsByTime) {
   const RunHandle run = create_run(store, sample_run());
-  record(run, "loss", 1, 2, rising);  // a second each
+  record(run, "loss", 1, 2, rising);  // one second per step
   record(run, "eval", 2, 3, rising);
   AttemptInfo again = sample_run().attempt;
   again.start_step = 2;
@@ -178,7 +178,7 @@ TEST_F(RunStore, PointsOfTheStepThatGoesOnAreTakenBackByTheirTime) {
   record(run, "more", 1, 2, rising);
   begin_attempt(store, run.uid, again);
   const std::vector<MetricSummary> metrics = list_metrics(store, run.id);
-  ASSERT_EQ(metrics.size(), 2u);  // eval is gone
+  ASSERT_EQ(metrics.size(), 2u);  // eval has been removed
   for (const MetricSummary& metric : metrics) {
     EXPECT_EQ(metric.n, 1) << metric.name;
     EXPECT_EQ(metric.last_step, 1) << metric.name;
@@ -212,7 +212,7 @@ TEST_F(RunStore, ResumingAnUnknownRunIsAnError) {
             fmt::format("not found: there is no run nothere in {}", path.string()));
 }
 
-// Lets a child process do `work` and keeps it alive until release().
+// Runs `work` in a child process, which stays alive until this object is destroyed.
 class Child {
  public:
   template <class Work>
@@ -247,7 +247,7 @@ class Child {
   pid_t pid_ = 0;
 };
 
-TEST(RunLife, ARunWhoseProcessIsGoneReadsAsCrashed) {
+TEST(RunLife, RunWithoutProcessReadsAsCrashed) {
   TempFolder folder;
   const fs::path path = folder / "runner.db";
   const RunInfo info = sample_run();
@@ -267,7 +267,7 @@ TEST(RunLife, ARunWhoseProcessIsGoneReadsAsCrashed) {
               fmt::format("usage: run {} is still running as process {} on {}; stop that process, then remove the run",
                           info.uid, child.pid(), host));
     child.kill_without_burial();
-    // A zombie still has its entry in /proc, and is dead.
+    // A zombie is still listed in /proc but counts as dead.
     while (find_run(store, info.uid).status == RunStatus::kRunning) {
     }
     EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kCrashed);
@@ -275,12 +275,12 @@ TEST(RunLife, ARunWhoseProcessIsGoneReadsAsCrashed) {
   Store store = Store::open(path, Access::kWrite);
   EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kCrashed);
   EXPECT_EQ(std::get<std::string>(sql_query(path, "SELECT status FROM runs").rows.at(0).at(0)), "crashed");
-  EXPECT_EQ(store.database().query_text("SELECT status FROM runs"), "running");  // as the file has it
+  EXPECT_EQ(store.database().query_text("SELECT status FROM runs"), "running");  // as stored in the file
   EXPECT_EQ(begin_attempt(store, info.uid, info.attempt).attempt, 2);
   EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);
 }
 
-// As a run that another process began while it was on its way to the trash.
+// Simulates a run that another process resumed while it was being moved to the trash.
 TEST(RunLife, EmptyingTheTrashPassesOverWhatRuns) {
   TempFolder folder;
   const fs::path path = folder / "runner.db";
@@ -299,7 +299,7 @@ TEST(RunLife, EmptyingTheTrashPassesOverWhatRuns) {
   EXPECT_TRUE(emptied.kept[0].reason.starts_with(fmt::format("run {} is still running", running.uid)));
 }
 
-TEST_F(RunStore, ARunInTheTrashIsNotBegunAgain) {
+TEST_F(RunStore, TrashedRunCannotBeResumed) {
   const RunHandle run = create_run(store, sample_run());
   trash_run(store, run.id);
   EXPECT_EQ(error_of([&] { begin_attempt(store, run.uid, sample_run().attempt); }),
@@ -309,7 +309,7 @@ TEST_F(RunStore, ARunInTheTrashIsNotBegunAgain) {
   EXPECT_EQ(begin_attempt(store, run.uid, sample_run().attempt).attempt, 2);
 }
 
-TEST(RunLife, AProcessIsItsBootItsNumberAndItsStart) {
+TEST(RunLife, ProcessIsIdentifiedByBootPidAndStart) {
   const Process self = this_process();
   const int64_t now = now_ms();
   EXPECT_TRUE(is_running(self, 0, now));
@@ -319,7 +319,7 @@ TEST(RunLife, AProcessIsItsBootItsNumberAndItsStart) {
   Process rebooted = self;
   rebooted.boot_id = "other";
   EXPECT_FALSE(is_running(rebooted, now, now));
-  // Another host or container cannot be asked: its sign of life counts.
+  // A process on another host or in another container cannot be looked up: its heartbeat decides.
   Process elsewhere = rebooted;
   elsewhere.host = "elsewhere";
   EXPECT_TRUE(is_running(elsewhere, now - 59'000, now));
@@ -330,8 +330,8 @@ TEST(RunLife, AProcessIsItsBootItsNumberAndItsStart) {
   EXPECT_FALSE(is_running(container, now - 61'000, now));
 }
 
-// A number that no process has, so that looking it up finds as little as a closed /proc does.
-TEST(RunLife, AProcessThatCouldNotReadItselfIsJudgedByItsSignOfLife) {
+// This pid is never in use, so looking it up fails as it would without access to /proc.
+TEST(RunLife, UnidentifiedProcessIsJudgedByItsHeartbeat) {
   const int64_t now = now_ms();
   Process blind = this_process();
   blind.pid = int64_t{1} << 40;

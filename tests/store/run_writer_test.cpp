@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 class RunWriting : public StoreTest {
  protected:
-  // Holds the write lock of the store, so that no one else can commit.
+  // Holds the write lock of the store, so that no other connection can commit.
   class Blocker {
    public:
     explicit Blocker(const fs::path& path) : store_(Store::open(path, Access::kWrite)) {}
@@ -52,7 +52,7 @@ TEST_F(RunWriting, ReturnsAtOnceAndRecordsTheRun) {
   EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);
 }
 
-TEST_F(RunWriting, FlushMakesEverythingGivenReadable) {
+TEST_F(RunWriting, FlushMakesEverythingSubmittedReadable) {
   RunWriter writer(open_to_write(), info);
   const SeriesIndex loss = writer.series("loss");
   EXPECT_EQ(writer.series("loss"), loss);
@@ -68,7 +68,7 @@ TEST_F(RunWriting, FlushMakesEverythingGivenReadable) {
   EXPECT_EQ(counters.failures, 0);
 }
 
-TEST_F(RunWriting, CommitsByItselfWithoutBeingAsked) {
+TEST_F(RunWriting, CommitsPeriodically) {
   RunWriter writer(open_to_write(), info, {.flush_every = 10ms});
   writer.push(writer.series("loss"), 1, 0.5);
   while (writer.counters().committed == 0) std::this_thread::yield();
@@ -97,8 +97,8 @@ TEST_F(RunWriting, ManySeriesAndManyPoints) {
   EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kDone);
 }
 
-// Each series gets its first point while the writer takes points, so sometimes between its look at the names and at the
-// points.
+// Each series gets its first point while the writer thread drains the ring. In some rounds the name is added between
+// the writer's reading of the names and of the points.
 TEST_F(RunWriting, NoFirstPointOfASeriesIsLost) {
   constexpr int kSeries = 3000;
   {
@@ -119,7 +119,7 @@ TEST_F(RunWriting, NoFirstPointOfASeriesIsLost) {
   }
 }
 
-TEST_F(RunWriting, WhatIsPushedBeforeAStateIsCommittedWithIt) {
+TEST_F(RunWriting, PointsBeforeACheckpointAreCommittedWithIt) {
   RunWriter writer(open_to_write(), info, {.flush_every = 1h});
   const SeriesIndex loss = writer.series("loss");
   for (int64_t step = 1; step <= 50; ++step) {
@@ -139,8 +139,8 @@ TEST_F(RunWriting, WhatIsPushedBeforeAStateIsCommittedWithIt) {
   EXPECT_EQ(load_state(store, states[0].id).at("w").bytes.size(), 2u);
 }
 
-// Saves are given faster than they are written: each waits for the one before, none is lost, memory is used again.
-TEST_F(RunWriting, SavesFollowEachOther) {
+// Saves are submitted faster than they are written: each waits for the previous one, and memory is reused.
+TEST_F(RunWriting, SavesAreSerialized) {
   RunWriter writer(open_to_write(), info);
   std::vector<Outcome<StateInfo>> saves;
   const std::string weights(300'000, 'w');
@@ -168,7 +168,7 @@ TEST_F(RunWriting, KeepsEventsInOrder) {
   EXPECT_EQ(events[1].attempt, 1);
 }
 
-TEST_F(RunWriting, ShowsASignOfLife) {
+TEST_F(RunWriting, WritesHeartbeats) {
   RunWriter writer(open_to_write(), info, {.flush_every = 5ms, .heartbeat_every = 5ms});
   writer.wait_until_recorded();
   Store store = open_to_read();
@@ -184,7 +184,7 @@ TEST_F(RunWriting, ContinuesAResumedRun) {
     for (int64_t step = 1; step <= 100; ++step) writer.push(loss, step, 1);
   }
   Store store = open_to_write();
-  EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);  // this process is here, and said nothing
+  EXPECT_EQ(find_run(store, info.uid).status, RunStatus::kRunning);  // this process is running and has recorded no end
   AttemptInfo again = info.attempt;
   again.start_step = 60;
   const RunHandle run = begin_attempt(store, info.uid, again);
@@ -211,7 +211,7 @@ TEST_F(RunWriting, ContinuesAResumedRun) {
   EXPECT_EQ(row.reason, "SIGTERM");
 }
 
-TEST_F(RunWriting, ARingThatIsFullDropsAndCounts) {
+TEST_F(RunWriting, FullRingDropsAndCountsPoints) {
   RunWriter writer(open_to_write(), info, {.flush_every = 1h, .ring_points = 1024});
   const SeriesIndex loss = writer.series("loss");
   writer.wait_until_recorded();
@@ -232,17 +232,17 @@ TEST_F(RunWriting, ARingThatIsFullDropsAndCounts) {
   EXPECT_EQ(find_run(store, info.uid).dropped_points, refused);
 }
 
-TEST_F(RunWriting, ADestroyedWriterCommitsWithoutAStatus) {
+TEST_F(RunWriting, DestructorCommitsWithoutAStatus) {
   {
     RunWriter writer(open_to_write(), info, {.flush_every = 1h});
     writer.push(writer.series("loss"), 1, 0.5);
     writer.event(Level::kInfo, "x", "{}");
   }
   EXPECT_EQ(points("loss").size(), 1u);
-  EXPECT_EQ(folder.listing(), "runner.db");  // the log is folded in by the last to leave
+  EXPECT_EQ(folder.listing(), "runner.db");  // the last connection to close removes the log
 }
 
-TEST_F(RunWriting, ARunThatCannotBeRecordedSaysWhy) {
+TEST_F(RunWriting, ReportsWhyTheRunCannotBeRecorded) {
   info.parent = "0000000000";
   RunWriter writer(open_to_write(), info, {.flush_every = 1h});
   const std::string wanted = fmt::format("there is no run 0000000000 in {} to fork from", path.string());
@@ -251,7 +251,7 @@ TEST_F(RunWriting, ARunThatCannotBeRecordedSaysWhy) {
   EXPECT_EQ(writer.take_warnings().at(0), wanted + "; metrics wait in memory until it can be written again");
 }
 
-// The writer thread takes no signal: Ctrl-C must reach the training thread.
+// The writer thread blocks signals, so that Ctrl-C reaches the training thread.
 TEST_F(RunWriting, TheWriterThreadBlocksSignals) {
   RunWriter writer(open_to_write(), info);
   writer.wait_until_recorded();
@@ -283,7 +283,7 @@ TEST_F(RunWriting, PushAllocatesNothing) {
   EXPECT_EQ(support::allocations_of_this_thread(), before);
 }
 
-// In a child whose training thread the kernel kills at the first system call other than write and exit.
+// Runs a child in which seccomp kills the training thread at the first system call other than write and exit.
 TEST_F(RunWriting, PushMakesNoSystemCall) {
   int result[2];
   ASSERT_EQ(::pipe(result), 0);
@@ -297,7 +297,7 @@ TEST_F(RunWriting, PushMakesNoSystemCall) {
     int64_t accepted = 0;
     for (size_t step = 1; step <= half_a_ring; ++step) accepted += writer.push(loss, static_cast<int64_t>(step), 0.5);
     static_cast<void>(!::write(result[1], &accepted, sizeof accepted));
-    ::syscall(SYS_exit, 0);  // the thread, not the process: strict mode allows no more
+    ::syscall(SYS_exit, 0);  // ends the thread, not the process; strict mode does not allow exit_group
   }
   ::close(result[1]);
   int64_t accepted = 0;
@@ -311,7 +311,7 @@ TEST_F(RunWriting, PushMakesNoSystemCall) {
   EXPECT_EQ(accepted, static_cast<int64_t>(WriterOptions().ring_points / 2 - 1));
 }
 
-TEST(PointRing, HandsOverEverythingInOrder) {
+TEST(PointRing, PassesEverythingInOrder) {
   PointRing ring(64);
   constexpr int64_t kCount = 50'000;
   std::thread producer([&] {
@@ -334,7 +334,7 @@ TEST(PointRing, HandsOverEverythingInOrder) {
   EXPECT_EQ(ring.pushed(), kCount);
 }
 
-TEST(PointRing, RefusesWhenFullAndTellsWhenHalfFull) {
+TEST(PointRing, RejectsWhenFullAndReportsHalfFull) {
   PointRing ring(8);
   for (int64_t i = 0; i < 8; ++i) {
     EXPECT_TRUE(ring.push({0, {i, 0, 0}}));

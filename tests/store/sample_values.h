@@ -1,4 +1,4 @@
-// Values that tests record and know again: each from the number of its step.
+// Values that tests record and later verify, as functions of the step.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ inline double loss_of(int64_t step) {
   return std::sqrt(static_cast<double>(step));
 }
 
-// Bytes that do not compress.
+// Incompressible bytes.
 inline std::string weights_of(int64_t step, size_t size = 6000) {
   std::mt19937_64 random(static_cast<uint64_t>(step));
   std::string bytes(size, 0);

@@ -31,7 +31,7 @@ class StateStore : public StoreTest {
     return save_state(store, run, header, sections, chunk_bytes);
   }
 
-  // A small state with one metric.
+  // Saves a small checkpoint with one metric.
   int64_t save_metric(int64_t step, double value, bool pinned = false) {
     StateHeader header;
     header.step = step;
@@ -53,7 +53,7 @@ class StateStore : public StoreTest {
   RunHandle run = create_run(store, sample_run());
 };
 
-TEST_F(StateStore, ReturnsWhatWasSaved) {
+TEST_F(StateStore, RoundTrip) {
   const std::string weights = random_bytes(2500, 1), exact = random_bytes(2000, 2), empty;
   StateHeader header{120, 3, "schedule", true, {{"eval/accuracy", 0.97}, {"eval/loss", kNan}}};
   const StateInfo saved =
@@ -91,13 +91,14 @@ TEST_F(StateStore, AStateMayBeEmpty) {
   EXPECT_TRUE(load_state(store, saved.id).sections.empty());
 }
 
-TEST_F(StateStore, KeepsEqualChunksOnce) {
+TEST_F(StateStore, StoresEqualChunksOnce) {
   const std::string frozen = random_bytes(5000, 1);
   std::string trained = random_bytes(5000, 2);
   EXPECT_EQ(save(1, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 10'000);
   trained[4999] ^= 1;
-  EXPECT_EQ(save(2, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 1000);  // its last chunk
-  // Also in one state, under other names, and in another run.
+  EXPECT_EQ(save(2, {{"a", "", as_bytes(frozen)}, {"b", "", as_bytes(trained)}}).new_bytes, 1000);  // only its last
+                                                                                                    // chunk is new
+  // Also within one checkpoint, under other names, and in another run.
   EXPECT_EQ(save(3, {{"x", "", as_bytes(frozen)}, {"y", "", as_bytes(frozen)}}).new_bytes, 0);
   run = create_run(store, sample_run("other"));
   const StateInfo other = save(1, {{"a", "", as_bytes(frozen)}});
@@ -120,7 +121,7 @@ TEST_F(StateStore, AnUnknownStateIsAnError) {
       fmt::format("not found: there is no state 7 in {}; `runner states RUN` lists those of a run", path.string()));
 }
 
-TEST_F(StateStore, NamesTheDamagedChunkWhateverByteChanged) {
+TEST_F(StateStore, ErrorNamesTheDamagedChunk) {
   const std::string a = random_bytes(30, 1), b = random_bytes(25, 2);
   const int64_t id = save(9, {{"a", "", as_bytes(a)}, {"b", "", as_bytes(b)}}, 10).id;
   Statement damage(
@@ -143,7 +144,7 @@ TEST_F(StateStore, NamesTheDamagedChunkWhateverByteChanged) {
   EXPECT_EQ(text_of(load_state(store, id).at("b")), b);
 }
 
-TEST_F(StateStore, NamesAMissingChunk) {
+TEST_F(StateStore, ErrorReportsAMissingChunk) {
   const std::string a = random_bytes(30, 1);
   const int64_t id = save(9, {{"a", "", as_bytes(a)}}, 10).id;
   store.database().exec("DELETE FROM section_content WHERE no = 1");
@@ -153,8 +154,8 @@ TEST_F(StateStore, NamesAMissingChunk) {
                         id, path.string()));
 }
 
-// Each of these leaves every chunk with its right checksum.
-TEST_F(StateStore, NoticesWhateverChangedInTheListOfSections) {
+// Each change leaves the checksums of all chunks valid.
+TEST_F(StateStore, DetectsChangesInTheListOfSections) {
   const std::string a = random_bytes(25, 1), b = random_bytes(25, 2), c = random_bytes(25, 3);
   const int64_t id = save(9, {{"a", "f32", as_bytes(a)}, {"b", "f32", as_bytes(b)}, {"c", "f32", as_bytes(c)}}, 10).id;
   Database& database = store.database();
@@ -177,7 +178,7 @@ TEST_F(StateStore, NoticesWhateverChangedInTheListOfSections) {
     database.exec(fmt::format("VACUUM INTO '{}'", copy.string()));
     {
       Store damaged = Store::open(copy, Access::kWrite);
-      // As in other programs, which do not know what depends on what.
+      // Other programs do not enforce foreign keys by default.
       damaged.database().exec("PRAGMA foreign_keys = OFF");
       damaged.database().exec(damage);
       EXPECT_EQ(error_of([&] { load_state(damaged, id); }),
@@ -189,13 +190,13 @@ TEST_F(StateStore, NoticesWhateverChangedInTheListOfSections) {
   }
 }
 
-TEST_F(StateStore, ReadsAStateThatIsOlderThanManifests) {
+TEST_F(StateStore, ReadsAStateWithoutManifest) {
   const int64_t id = save_metric(1, 1);
   store.database().exec("UPDATE state SET manifest = NULL");
   EXPECT_EQ(text_of(load_state(store, id).at("w")), "1");
 }
 
-TEST_F(StateStore, ListsNewestFirstAndLeavesOutSupersededOnesForResume) {
+TEST_F(StateStore, ListsNewestFirstAndOmitsSupersededForResume) {
   for (const int64_t step : {100, 200, 300}) save_metric(step, 1);
   AttemptInfo again = sample_run().attempt;
   again.start_step = 200;
@@ -209,7 +210,7 @@ TEST_F(StateStore, ListsNewestFirstAndLeavesOutSupersededOnesForResume) {
   EXPECT_EQ(list_states(store, run.id, /*for_resume=*/true)[0].step, 300);
 }
 
-TEST_F(StateStore, RetentionKeepsTheLastTheBestAndThePinned) {
+TEST_F(StateStore, RetentionKeepsLastBestAndPinned) {
   save_metric(1, 0.9, /*pinned=*/true);
   save_metric(2, 0.2);
   save_metric(3, kNan);
@@ -223,7 +224,8 @@ TEST_F(StateStore, RetentionKeepsTheLastTheBestAndThePinned) {
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = 2, .keep_best = Retention::Best{"eval/loss", false, 1}}), 2);
   EXPECT_EQ(steps(), (std::vector<int64_t>{7, 6, 4, 1}));
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = {}, .keep_best = Retention::Best{"eval/loss", true, 2}}), 1);
-  EXPECT_EQ(steps(), (std::vector<int64_t>{7, 6, 1}));  // 0.9 is pinned and best, 0.8, and the newest in any case
+  EXPECT_EQ(steps(), (std::vector<int64_t>{7, 6, 1}));  // step 1 is pinned and best, 6 is second best, and the newest
+                                                        // is always kept
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = 0}), 1);
   EXPECT_EQ(steps(), (std::vector<int64_t>{7, 1}));
   EXPECT_EQ(prune_states(store, run.id, {.keep_last = {}, .keep_best = Retention::Best{"no/such", true, 2}}), 0);
@@ -233,13 +235,13 @@ TEST_F(StateStore, RetentionKeepsTheLastTheBestAndThePinned) {
   EXPECT_EQ(count("content"), 1);
 }
 
-TEST_F(StateStore, OfEquallyGoodStatesTheNewerIsKept) {
+TEST_F(StateStore, RetentionKeepsTheNewerOfEquallyGood) {
   for (const int64_t step : {1, 2, 3, 4}) save_metric(step, step == 4 ? 1.0 : 0.5);
   prune_states(store, run.id, {.keep_last = 1, .keep_best = Retention::Best{"eval/loss", false, 1}});
   EXPECT_EQ(steps(), (std::vector<int64_t>{4, 3}));
 }
 
-TEST_F(StateStore, RetentionDropsSupersededStatesFirst) {
+TEST_F(StateStore, RetentionRemovesSupersededFirst) {
   for (const int64_t step : {100, 200, 300}) save_metric(step, 1);
   AttemptInfo again = sample_run().attempt;
   again.start_step = 100;
@@ -248,7 +250,7 @@ TEST_F(StateStore, RetentionDropsSupersededStatesFirst) {
   EXPECT_EQ(steps(), std::vector<int64_t>{100});
 }
 
-TEST_F(StateStore, RetentionKeepsWhatAForkStartsFrom) {
+TEST_F(StateStore, RetentionKeepsTheStartOfAFork) {
   const int64_t first = save_metric(1, 1);
   save_metric(2, 1);
   RunInfo info = sample_run("fork");
@@ -278,14 +280,14 @@ TEST_F(StateStore, ARunThatAForkStartsFromIsNotRemoved) {
   ASSERT_EQ(emptied.kept.size(), 1u);
   EXPECT_EQ(emptied.kept[0].uid, run.uid);
   EXPECT_EQ(emptied.kept[0].reason, reason);
-  // With the fork in the trash too, both go.
+  // If the fork is in the trash as well, both are removed.
   trash_run(store, fork.id);
   emptied = empty_trash(store, 0);
   EXPECT_EQ(emptied.removed, (std::vector<std::string>{fork.uid, run.uid}));
   EXPECT_TRUE(emptied.kept.empty());
 }
 
-TEST_F(StateStore, AForkWithAStateOfItsOwnNeedsNoOther) {
+TEST_F(StateStore, ParentOfAForkWithItsOwnStateIsRemoved) {
   RunInfo info = sample_run("fork");
   info.parent = run.uid;
   info.attempt.from_state = save_metric(1, 1);
@@ -294,7 +296,7 @@ TEST_F(StateStore, AForkWithAStateOfItsOwnNeedsNoOther) {
   EXPECT_EQ(list_runs(store).size(), 1u);
 }
 
-TEST_F(StateStore, SharedChunksOutliveTheStateThatBroughtThem) {
+TEST_F(StateStore, SharedChunksOutliveTheFirstState) {
   const std::string shared = random_bytes(4000, 1), own = random_bytes(4000, 2);
   save(1, {{"a", "", as_bytes(shared)}, {"b", "", as_bytes(own)}});
   const int64_t second = save(2, {{"a", "", as_bytes(shared)}}).id;
@@ -303,7 +305,7 @@ TEST_F(StateStore, SharedChunksOutliveTheStateThatBroughtThem) {
   EXPECT_EQ(count("content"), 4);
 }
 
-TEST_F(StateStore, FreedPagesAreUsedAgain) {
+TEST_F(StateStore, FreedPagesAreReused) {
   const auto pages = [&] { return store.database().query_int64("PRAGMA page_count"); };
   const auto round = [&](uint64_t seed) {
     const std::string weights = random_bytes(1'000'000, seed);

@@ -14,7 +14,7 @@ namespace {
 
 using StoreOpen = StoreTest;
 
-TEST_F(StoreOpen, MakesAStoreAndOpensItAgain) {
+TEST_F(StoreOpen, CreatesAndReopensAStore) {
   { open_to_write(); }
   EXPECT_EQ(folder.listing(), "runner.db");
   const std::string header = read_file(path).substr(0, 100);
@@ -42,8 +42,8 @@ TEST_F(StoreOpen, UsesTheDocumentedSettings) {
   EXPECT_EQ(database.query_int64("PRAGMA wal_autocheckpoint"), 0);
 }
 
-// A process that was killed while it made the store.
-TEST_F(StoreOpen, AStoreThatWasNeverFinishedSaysSo) {
+// Simulates a process that was killed while it created the store.
+TEST_F(StoreOpen, UnfinishedStoreIsReported) {
   {
     Database database(path, OpenMode::kCreate);
     database.configure();
@@ -64,7 +64,7 @@ TEST_F(StoreOpen, ReadingAMissingStoreIsAnError) {
   EXPECT_EQ(folder.listing(), "");
 }
 
-TEST_F(StoreOpen, AnEmptyFileIsAStoreToBe) {
+TEST_F(StoreOpen, EmptyFileBecomesAStore) {
   write_file(path, "");
   EXPECT_EQ(error_of([&] { open_to_read(); }),
             fmt::format("store: there is no store {}; `runner exec` makes one, and --db or RUNNER_DB name another",
@@ -87,7 +87,7 @@ TEST_F(StoreOpen, AFolderIsNoStore) {
             fmt::format("store: {} is a folder, not a store; name a file with --db", folder.path().string()));
 }
 
-// Every refusal leaves the file and the folder as they were.
+// A rejected file and its folder are not modified.
 class StoreRefuses : public StoreTest {
  protected:
   void expect_refused(const std::string& message) {
@@ -134,7 +134,7 @@ TEST_F(StoreRefuses, ANewerStore) {
                   path.string(), migrations().size()));
 }
 
-// Written by a newer runner that still runs: the version is in the log, not yet in the file.
+// Written by a newer runner that is still running: the version is in the log, but not yet in the file.
 TEST_F(StoreOpen, RefusesANewerStoreWhoseVersionIsInTheLog) {
   const Store newer = open_to_write();
   newer.database().exec("PRAGMA user_version = 99");
@@ -155,18 +155,18 @@ TEST_F(StoreRefuses, ATruncatedStore) {
 }
 
 TEST_F(StoreRefuses, ADamagedHeader) {
-  change_header(16, std::string("\x03\x03", 2));  // page size 771
+  change_header(16, std::string("\x03\x03", 2));  // invalid page size 771
   expect_refused(
       fmt::format("store: the store {} is damaged or no database: file is not a database; restore a copy, or name "
                   "another store with --db",
                   path.string()));
 }
 
-// Found by the first question, not by opening: the schema is read when it is needed.
-TEST_F(StoreOpen, NamesADamagedSchema) {
+// Reported by the first query, not on opening: SQLite reads the schema on demand.
+TEST_F(StoreOpen, ErrorNamesADamagedSchema) {
   { open_to_write(); }
   std::string file = read_file(path);
-  int places = 0;  // pages that were split keep stale copies
+  int places = 0;  // split pages contain stale copies
   for (size_t at = 0; (at = file.find("CREATE TABLE series", at)) != std::string::npos; ++places)
     file.replace(at, 6, "CRUMBS");
   ASSERT_GT(places, 0);
@@ -215,8 +215,7 @@ TEST_F(StoreOpen, AnUnreadableFileIsAnError) {
   }));
 }
 
-// A folder becomes read-only while a log holds commits: they are read through the log, or the reader says that it
-// cannot.
+// If a folder becomes read-only while the log contains commits, readers read them through the log.
 TEST_F(StoreOpen, AReadOnlyFolderWithALogIsReadWithIt) {
   Store store = open_to_write();
   const RunHandle run = create_run(store, sample_run());
@@ -229,7 +228,7 @@ TEST_F(StoreOpen, AReadOnlyFolderWithALogIsReadWithIt) {
   }));
 }
 
-TEST_F(StoreOpen, TwoProcessesMakeOneStoreAtTheSameTime) {
+TEST_F(StoreOpen, TwoProcessesCreateOneStoreConcurrently) {
   for (int round = 0; round < 10; ++round) {
     fs::remove(path);
     int gate[2];
@@ -240,7 +239,7 @@ TEST_F(StoreOpen, TwoProcessesMakeOneStoreAtTheSameTime) {
       if (children.back() != 0) continue;
       char byte = 0;
       ::close(gate[1]);
-      static_cast<void>(::read(gate[0], &byte, 1));  // returns for all at once when the parent closes
+      static_cast<void>(::read(gate[0], &byte, 1));  // returns in all children when the parent closes the pipe
       const std::string error = error_of([&] {
         Store store = open_to_write();
         create_run(store, sample_run());
@@ -260,8 +259,8 @@ TEST_F(StoreOpen, TwoProcessesMakeOneStoreAtTheSameTime) {
   }
 }
 
-// The guard holds the write lock: with another writer inside a transaction the checkpoint gives up at once, and the log
-// keeps what it holds.
+// The guard holds the write lock. If another connection is inside a write transaction, the WAL checkpoint gives up at
+// once and the log is not changed.
 TEST_F(StoreOpen, ACheckpointNeedsThatNoOneElseWrites) {
   Store store = open_to_write();
   create_run(store, sample_run());
@@ -274,10 +273,10 @@ TEST_F(StoreOpen, ACheckpointNeedsThatNoOneElseWrites) {
     EXPECT_EQ(read_file(path).size(), before);
   }
   const std::string file = read_file(path);
-  create_run(store, sample_run());  // the log must have grown for the next attempt
+  create_run(store, sample_run());  // the next checkpoint requires that the log has grown
   store.checkpoint(1);
   EXPECT_NE(read_file(path), file);
-  // The next commit starts the log anew.
+  // The next commit restarts the log.
   const auto log_pages = store.database().wal_pages();
   add_tag(store, 1, "best");
   EXPECT_LT(store.database().wal_pages(), log_pages);

@@ -1,4 +1,4 @@
-// What every test of the store needs: a folder of its own, a run to record, and the text of an error.
+// Common parts of the store tests: a temporary folder, a sample run, and the text of an error.
 #pragma once
 
 #include <cstring>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 using support::TempFolder;
 
-// A test with a store of its own.
+// Fixture with a store in a temporary folder.
 class StoreTest : public ::testing::Test {
  protected:
   Store open_to_write() const { return Store::open(path, Access::kWrite); }
@@ -61,7 +61,7 @@ inline std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// "KIND: MESSAGE" of the Error that `action` throws, "no error" without one.
+// Returns "KIND: MESSAGE" of the Error that `action` throws, or "no error".
 template <class Action>
 std::string error_of(Action action) {
   constexpr const char* kKinds[] = {"run", "usage", "recipe", "data", "not found", "interrupted", "store"};
@@ -73,7 +73,7 @@ std::string error_of(Action action) {
   return "no error";
 }
 
-// Runs `action` in a child process; true if it returned true there.
+// Runs `action` in a child process. Returns whether it returned true there.
 inline bool in_child(const std::function<bool()>& action) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -87,7 +87,7 @@ inline bool in_child(const std::function<bool()>& action) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// The same as a user who owns nothing here: permissions do not hold root back.
+// As in_child(), as a user without any permissions here, because root ignores file permissions.
 inline bool as_nobody(const std::function<bool()>& action) {
   return in_child([&] {
     if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;

@@ -18,14 +18,14 @@ class Turn : public StoreTest {};
 
 std::binary_semaphore noticed{0};
 
-TEST_F(Turn, ComesAtOnceWhereNobodyWrites) {
+TEST_F(Turn, ReturnsAtOnceIfNoProcessWrites) {
   Store store = open_to_write();
   const std::atomic<int> stop = 1;
   await_turn(store, stop);
   create_run(store, sample_run());
 }
 
-TEST_F(Turn, IsWaitedForAndThenGivenUp) {
+TEST_F(Turn, ThrowsAfterTenSeconds) {
   Store store = open_to_write(), other = open_to_write();
   const Transaction writing(other.database(), Transaction::Kind::kWrite);
   const std::atomic<int> stop = 0;
@@ -38,7 +38,7 @@ TEST_F(Turn, IsWaitedForAndThenGivenUp) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(9));
 }
 
-TEST_F(Turn, WaitingEndsWithASignal) {
+TEST_F(Turn, WaitEndsOnASignal) {
   Store store = open_to_write(), other = open_to_write();
   const Transaction writing(other.database(), Transaction::Kind::kWrite);
   const std::atomic<int> stop = 1;
@@ -47,7 +47,7 @@ TEST_F(Turn, WaitingEndsWithASignal) {
                         path.string()));
 }
 
-TEST_F(Turn, ComesWhenTheOtherHasFinished) {
+TEST_F(Turn, ReturnsWhenTheOtherWriterFinishes) {
   Store store = open_to_write();
   std::optional<Store> other = open_to_write();
   std::optional<Transaction> writing(std::in_place, other->database(), Transaction::Kind::kWrite);
